@@ -1,9 +1,12 @@
 """The documentation site: `make docs`. Nothing is fetched when it is built or read."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from hopscope.version import VERSION
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # `studies`, which is no part of the package
 
 project = "hopscope"
 copyright = "the authors of hopscope"

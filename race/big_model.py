@@ -21,13 +21,15 @@ import torch
 
 import hopscope as hs
 from hopscope import own_process
-from hopscope.benchmark.own_model.training import publish
 from hopscope.files import read_json, write_json
 from hopscope.problem.roles import text_role_names
 from hopscope.theory.path import AttentionPath
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from planted_big import Stand, planted_big
+
+from examples.text_model.training import publish
 
 
 class Clock:

@@ -66,7 +66,7 @@ install_import_hook(
         *with_shapes("hopscope.emergence"),
         "hopscope.benchmark.local",
         "hopscope.benchmark.weighing",
-        "hopscope.benchmark.own_model",
+        "examples.text_model",
     ],
     "beartype.beartype",
 )

@@ -22,7 +22,6 @@ ROOMS = [
     "circuits",
     "emergence",
     "benchmark",
-    "studies",
     "paper",
     "plot",
     "explorer",
@@ -91,24 +90,6 @@ def test_folders_and_files_side_by_side_import_in_one_direction():
             graphlib.TopologicalSorter(graph).prepare()
         except graphlib.CycleError as error:
             raise AssertionError(f"{folder}: {' <- '.join(error.args[1])}") from None
-
-
-PARTS_OF_QUESTIONS = {"calibration_summary": {"calibration"}, "text": {"text_found", "text_otherwise"},
-                      "text_found": {"text_otherwise"}}  # fmt: skip
-"""Files of one and the same question; other files of `studies` do not import each other."""
-
-
-def test_what_studies_are_made_of_knows_no_question_and_no_question_knows_another():
-    room = SOURCE / "studies"
-    questions = {file.stem for file in room.glob("*.py")} - {"__init__"}
-    assert questions > {"depth", "calibration", "text"}
-    for name, file in FILES.items():
-        if part(name, 1) == "studies":
-            named = {part(other, 2) for other in IMPORTS[name] if part(other, 1) == "studies"}
-            allowed = PARTS_OF_QUESTIONS.get(file.stem, set()) if file.parent == room else set()
-            assert named & questions <= allowed, name
-            if file.parent.name == "tools":
-                assert named <= {"tools"}, name
 
 
 def test_no_two_types_share_a_name():

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.budget import Budget
-from hopscope.cli.study import command as study
 from hopscope.emergence.history import Emergence
 from hopscope.errors import InputError
 from hopscope.paper.claims import read_claims
 from hopscope.training.run import RunFolder
+from studies.__main__ import command as study
 
 RESULTS = Path(__file__).parents[1] / "results"
 

@@ -29,7 +29,6 @@ _HOMES = {
     "Circuit": "hopscope.circuits.record.circuit",
     "find_circuit": "hopscope.circuits.find",
     "Setup": "hopscope.training.setup",
-    "study": "hopscope.asking",
     "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
     "TextModel": "hopscope.circuits.language.model",
@@ -38,7 +37,7 @@ _HOMES = {
     "Extensions": "hopscope.problem.text.extensions",
     "Following": "hopscope.emergence.settings",
     "Proof": "hopscope.circuits.certificate.proof",
-    "Work": "hopscope.studies.tools.work",
+    "Work": "hopscope.training.work",
 }
 _MODULES = {
     "benchmark": "hopscope.benchmark",
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from hopscope import paper as paper
     from hopscope import plot as plot
     from hopscope import theory as theory
-    from hopscope.asking import study as study
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
     from hopscope.circuits.certificate.proof import Proof as Proof
@@ -76,10 +74,10 @@ if TYPE_CHECKING:
     from hopscope.problem.vectors import Batch as Batch
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
-    from hopscope.studies.tools.work import Work as Work
     from hopscope.training.engine import EngineChoice as EngineChoice
     from hopscope.training.recipe import Recipe as Recipe
     from hopscope.training.setup import Setup as Setup
+    from hopscope.training.work import Work as Work
 
 __all__ = sorted([*_HOMES, *_MODULES])
 

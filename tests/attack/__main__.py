@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "INSPECT_LOG_LEVEL": "error"}
@@ -93,7 +94,7 @@ def _model(folder: Path) -> Path:
 
         from own_small import RECIPE
 
-        from hopscope.benchmark.own_model.training import train_text_model
+        from examples.text_model.training import train_text_model
 
         train_text_model(replace(RECIPE, steps=2), folder)
         os._exit(0)

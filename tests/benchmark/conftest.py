@@ -24,7 +24,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
     pytest.importorskip("transformers", reason="the extra `llm` is not installed")
     from own_small import RECIPE
 
-    from hopscope.benchmark.own_model.training import train_text_model
+    from examples.text_model.training import train_text_model
 
     folder = tmp_path_factory.mktemp("own") / "model"
     return folder, train_text_model(RECIPE, folder)

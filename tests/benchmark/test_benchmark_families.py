@@ -14,8 +14,8 @@ import torch
 from asking_folders import TWO_HOPS, WEIGHING
 from families import FAMILIES, decoder, stir
 
+from examples.text_model.text import make_tokenizer
 from hopscope.benchmark.local import LocalModel
-from hopscope.benchmark.own_model.text import make_tokenizer
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports

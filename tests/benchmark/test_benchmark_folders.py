@@ -20,10 +20,10 @@ from asking_folders import SAMPLING, TWO_HOPS, WEIGHING, ask
 from families import FAMILIES, decoder, stir
 from safetensors.torch import load_file, save_file
 
+from examples.text_model.recipe import TextModelRecipe
+from examples.text_model.text import make_tokenizer
+from examples.text_model.training import make_model, publish
 from hopscope.benchmark.local import LocalModel
-from hopscope.benchmark.own_model.recipe import TextModelRecipe
-from hopscope.benchmark.own_model.text import make_tokenizer
-from hopscope.benchmark.own_model.training import make_model, publish
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.errors import InputError
 from hopscope.model.model_folder import open_model_folder

@@ -16,8 +16,8 @@ from asking_folders import SAMPLING, TWO_HOPS, WEIGHING, ask
 from own_small import chat_model
 from tokenizers_made import ending
 
+from examples.text_model.text import make_tokenizer
 from hopscope.benchmark.local import LocalModel
-from hopscope.benchmark.own_model.text import make_tokenizer
 from hopscope.benchmark.points import summarise
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings

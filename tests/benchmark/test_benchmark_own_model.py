@@ -21,10 +21,10 @@ from own_small import TINY
 from safetensors.torch import load_file
 from torch import Tensor
 
+from examples.text_model import pruning, training
+from examples.text_model.text import Texts
+from examples.text_model.training import schedule, train_text_model
 from hopscope.benchmark.local import LocalModel
-from hopscope.benchmark.own_model import pruning, training
-from hopscope.benchmark.own_model.text import Texts
-from hopscope.benchmark.own_model.training import schedule, train_text_model
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
@@ -223,7 +223,7 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
 
 
 def program(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "hopscope.benchmark.own_model", *arguments]
+    return [sys.executable, "-m", "examples.text_model", *arguments]
 
 
 def test_the_command_shows_its_recipe_and_refuses_in_words(tmp_path: Path) -> None:

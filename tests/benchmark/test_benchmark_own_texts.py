@@ -12,8 +12,8 @@ pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
 from own_small import TINY
 
-from hopscope.benchmark.own_model import training
-from hopscope.benchmark.own_model.text import ASKED, IGNORED, Texts, make_tokenizer, structure_of, write
+from examples.text_model import training
+from examples.text_model.text import ASKED, IGNORED, Texts, make_tokenizer, structure_of, write
 from hopscope.problem.text.questions import question, questions
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports

@@ -25,12 +25,12 @@ from hopscope.circuits.search.orders import search
 from hopscope.circuits.search.units import Units
 from hopscope.model.edit import Edit
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import calibration
-from hopscope.studies.planted.hosts import Host, hand_built
-from hopscope.studies.planted.loud import Loud, with_loud
-from hopscope.studies.planted.resting import Rest, resting
 from hopscope.theory.path import Row
 from hopscope.training.data import held_out
+from studies.calibration import study as calibration
+from studies.calibration.hosts import Host, hand_built
+from studies.calibration.loud import Loud, with_loud
+from studies.calibration.resting import Rest, resting
 
 QUERY, NAMED = 4, 3
 

@@ -12,7 +12,7 @@ from planted_big import Stand, planted_big
 from planted_models import shared_answer
 from small_models import disguised_witness
 
-from hopscope.benchmark.own_model.text import make_tokenizer
+from examples.text_model.text import make_tokenizer
 from hopscope.circuits import forecast
 from hopscope.circuits.certificate import Evidence, Proof, certify
 from hopscope.circuits.evaluate import evaluator as evaluators

@@ -34,10 +34,10 @@ from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, position_codes
-from hopscope.studies.planted.hosts import hand_built
 from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
+from studies.calibration.hosts import hand_built
 
 BUDGET = Budget(orders=1, growing=0, sequences=16, confirming=32, deciding=32)
 PROOF = replace(LITTLE, draws=4, halves=8)

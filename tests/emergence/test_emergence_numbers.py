@@ -22,15 +22,15 @@ from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.paper.followed import all_learned_at
 from hopscope.paper.groups import Group
+from hopscope.paper.held_head import judge
 from hopscope.plot.training import Panel
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names
-from hopscope.studies.held_head import judge
-from hopscope.studies.tools.followed import checkpoints_after_learning
 from hopscope.theory.path import AttentionPath
 from hopscope.training.engine import EngineChoice
 from hopscope.training.metrics import Metrics, rows_of
 from hopscope.training.recipe import Recipe
+from studies.tools.followed import checkpoints_after_learning
 
 
 def slow_crossing(steps, curve, level=0.5):

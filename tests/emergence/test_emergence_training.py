@@ -17,10 +17,9 @@ from hopscope.lab import train
 from hopscope.model.held import HeldHead
 from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
+from hopscope.paper.held_head import HeldHeadStudy, read, run
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.report.held_head import section
-from hopscope.studies.held_head import HeldHeadStudy, read, run
-from hopscope.studies.tools.work import Work
 from hopscope.training.data import held_out
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
@@ -28,6 +27,7 @@ from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
+from hopscope.training.work import Work
 
 PROBLEM = RetrievalProblem(hops=2)
 TINY = Recipe(

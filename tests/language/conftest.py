@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from planted_text import planted
 
-from hopscope.benchmark.own_model.training import publish
+from examples.text_model.training import publish
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.cli import program
 

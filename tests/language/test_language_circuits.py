@@ -15,9 +15,9 @@ from tokenizers_made import tokenizer
 from unchecked import unchecked
 
 import hopscope as hs
-from hopscope.benchmark.own_model.recipe import TextModelRecipe
-from hopscope.benchmark.own_model.text import make_tokenizer
-from hopscope.benchmark.own_model.training import make_model, publish
+from examples.text_model.recipe import TextModelRecipe
+from examples.text_model.text import make_tokenizer
+from examples.text_model.training import make_model, publish
 from hopscope.circuits.certificate import Evidence, Proof, certify
 from hopscope.circuits.certificate.harness import _by_hand
 from hopscope.circuits.evaluate.alike import errors_alike

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers_made import ending, tokenizer
 
-from hopscope.benchmark.own_model.text import make_tokenizer
+from examples.text_model.text import make_tokenizer
 from hopscope.errors import InputError
 from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.extensions import Extensions

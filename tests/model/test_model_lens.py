@@ -14,7 +14,7 @@ from planted_text import planted
 from safetensors.torch import load_file
 
 import hopscope as hs
-from hopscope.benchmark.own_model.training import publish
+from examples.text_model.training import publish
 from hopscope.cli.export import command
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture

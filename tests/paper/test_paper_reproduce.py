@@ -21,8 +21,8 @@ from hopscope.paper.presets import BY_NAME, TINY, Preset, named
 from hopscope.paper.reproduce import read, reproduce
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.report.reproduction import write_report
-from hopscope.studies.tools.work import Work
 from hopscope.training.setup import Setup
+from hopscope.training.work import Work
 
 pytestmark = pytest.mark.xdist_group("reproduce")
 

@@ -14,11 +14,11 @@ from hopscope.paper.groups import read_summary
 from hopscope.paper.presets import FIGURE_4, LAPTOP, PAPER, PAPER_SHORT
 from hopscope.paper.recipes import A
 from hopscope.paper.section_7 import made, read, run
-from hopscope.studies.tools.work import Work
 from hopscope.training.engine import EngineChoice
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
+from hopscope.training.work import Work
 
 
 def test_the_presets():

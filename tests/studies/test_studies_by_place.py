@@ -6,10 +6,10 @@ import pytest
 from by_place import GoesByPlace
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.conditional import facts_that_meet, needs_what_meets
-from hopscope.studies.tools.by_place import ByPlace, RowsMoved
-from hopscope.studies.tools.moving_rows import ask_by_place
 from hopscope.theory.witness import build_witness
+from studies.conditional import facts_that_meet, needs_what_meets
+from studies.tools.by_place import ByPlace, RowsMoved
+from studies.tools.moving_rows import ask_by_place
 
 
 @pytest.mark.parametrize("chains", [2, 3, 4])

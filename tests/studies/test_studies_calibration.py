@@ -14,21 +14,21 @@ from hopscope.circuits.certificate import RULES
 from hopscope.circuits.evaluate.form import UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.cli.study import command
 from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
-from hopscope.studies import calibration
-from hopscope.studies.calibration import CalibrationStudy, Certified, run
-from hopscope.studies.calibration_summary import keep_summary, kept_summary, summarised, summary, table
-from hopscope.studies.planted.hosts import Host, cut_down
-from hopscope.studies.planted.kinds import TRUE, Kind
-from hopscope.studies.tools.work import Work
 from hopscope.theory.path import Row
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
+from hopscope.training.work import Work
+from studies.__main__ import command
+from studies.calibration import study as calibration
+from studies.calibration.hosts import Host, cut_down
+from studies.calibration.kinds import TRUE, Kind
+from studies.calibration.study import CalibrationStudy, Certified, run
+from studies.calibration.summary import keep_summary, kept_summary, summarised, summary, table
 
 
 def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

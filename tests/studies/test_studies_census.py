@@ -15,15 +15,15 @@ from hopscope.circuits.record.elements import OtherCircuit
 from hopscope.circuits.record.strict_reading import Loss
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
-from hopscope.plot.census import census as figure
 from hopscope.statistics import sign_test
-from hopscope.studies import census
-from hopscope.studies.census import CensusResult
-from hopscope.studies.tools.by_place import ByPlace, RowsMoved
-from hopscope.studies.tools.circuits import Search, Seen
-from hopscope.studies.tools.judgements import Judgement
-from hopscope.studies.tools.work import Work
 from hopscope.training.setup import Setup
+from hopscope.training.work import Work
+from studies import census
+from studies.census import CensusResult
+from studies.figures.census import census as figure
+from studies.tools.by_place import ByPlace, RowsMoved
+from studies.tools.circuits import Search, Seen
+from studies.tools.judgements import Judgement
 
 
 def verdicts(models: list[Seen], further: list[Seen] | None = None) -> list[str]:

@@ -1,4 +1,4 @@
-"""`hopscope study`: every study runs quick and goes on, and nothing is judged, replaced or lost that should not be."""
+"""`python -m studies`: every study runs quick and goes on; nothing is judged, replaced or lost that should not be."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from click.testing import CliRunner
 from planted_arms import ARMS, THREE, arm, learns
 
-import hopscope as hs
-from hopscope.asking import QUESTIONS
-from hopscope.cli.study import command
 from hopscope.errors import InputError
 from hopscope.paper.recipes import PLAIN
-from hopscope.studies import heads
-from hopscope.studies.tools.arms import Arms
-from hopscope.studies.tools.kept import kept, made_by, study_form
+from studies import heads
+from studies.__main__ import command
+from studies.tools.arms import Arms
+from studies.tools.asking import QUESTIONS
+from studies.tools.asking import study as ask_study
+from studies.tools.kept import kept, made_by, study_form
 
 FROM_RECORD = ("learning", "depth", "heads", "plateau", "curriculum", "census", "pruning", "descent")
 """Studies that need no run folder to go on."""
@@ -134,7 +134,7 @@ def test_what_was_kept_is_judged_without_its_runs(tmp_path):
 def test_from_python_a_study_answers_as_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.setattr("hopscope.training.trainer.HELD_OUT", 64)
     folder = tmp_path / "one"
-    answer = hs.study("plateau", folder, quick=True, workers=1)
+    answer = ask_study("plateau", folder, quick=True, workers=1)
     shown = CliRunner().invoke(command, ["plateau", str(folder), "--quick", "--judge"], catch_exceptions=False)
     assert shown.stdout == f"{answer.told}\n"
     judging = ["plateau", str(folder), "--quick", "--judge", "--json"]
@@ -144,10 +144,10 @@ def test_from_python_a_study_answers_as_on_the_command_line(tmp_path, monkeypatc
     assert told["result"]["arms"] == json.loads((folder / "plateau.json").read_text())["arms"]
     assert (answer.name, answer.folder, answer.result) == ("plateau", folder, kept("plateau", folder, Arms))
     assert answer.judgements[0].asked.startswith("learning-rate/0.003 moves")
-    assert hs.study("plateau", folder, quick=True, idle=True) == answer
+    assert ask_study("plateau", folder, quick=True, idle=True) == answer
     with pytest.raises(InputError, match=r"a study is one of learning, .*, got 'nonsense'"):
-        hs.study("nonsense")
+        ask_study("nonsense")
     with pytest.raises(InputError, match="plateau trains its own models; leave runs out"):
-        hs.study("plateau", tmp_path / "two", runs=["run"])
+        ask_study("plateau", tmp_path / "two", runs=["run"])
     with pytest.raises(InputError, match="holds the study plateau; choose another folder for depth"):
-        hs.study("depth", tmp_path / "one")
+        ask_study("depth", tmp_path / "one")

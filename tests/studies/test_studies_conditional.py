@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from hopscope.paper.recipes import LAPTOP
-from hopscope.plot.conditional import conditional as figure
-from hopscope.studies import conditional
-from hopscope.studies.conditional import ConditionalResult, meeting, parallel
-from hopscope.studies.tools.arms import ArmLearned, by_seed
-from hopscope.studies.tools.by_place import ByPlace, RowsMoved
-from hopscope.studies.tools.circuits import Seen
-from hopscope.studies.tools.kept import made_by, study_form
-from hopscope.studies.tools.work import Work
 from hopscope.theory.path import NamedPath
 from hopscope.training import many
 from hopscope.training.setup import Setup
+from hopscope.training.work import Work
+from studies import conditional
+from studies.conditional import ConditionalResult, meeting, parallel
+from studies.figures.conditional import conditional as figure
+from studies.tools.arms import ArmLearned, by_seed
+from studies.tools.by_place import ByPlace, RowsMoved
+from studies.tools.circuits import Seen
+from studies.tools.kept import made_by, study_form
 
 STUDY = conditional.standard(LAPTOP)
 NAMES = [arm.name for arm in STUDY.arms]

@@ -7,9 +7,9 @@ from dataclasses import replace
 from planted_arms import Times
 
 from hopscope.paper.recipes import LAPTOP
-from hopscope.plot.curriculum import curriculum as figure
-from hopscope.studies import curriculum
-from hopscope.studies.tools.arms import ArmLearned, Arms
+from studies import curriculum
+from studies.figures.curriculum import curriculum as figure
+from studies.tools.arms import ArmLearned, Arms
 
 STUDY = curriculum.CurriculumStudy(LAPTOP)
 ARMS = {setup.name: setup for setup in STUDY.arms}

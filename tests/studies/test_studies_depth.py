@@ -10,14 +10,14 @@ from matplotlib.colors import same_color
 from planted_arms import Times, arm, learns
 
 from hopscope.paper.recipes import LAPTOP
-from hopscope.plot.depth import depth as figure
 from hopscope.plot.style import VERMILION
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import depth, orders
-from hopscope.studies.tools.arms import ArmLearned, Arms
-from hopscope.studies.tools.circuits import Seen, seen_table
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.theory.orders import best_order
+from studies import depth, orders
+from studies.figures.depth import depth as figure
+from studies.tools.arms import ArmLearned, Arms
+from studies.tools.circuits import Seen, seen_table
 
 MANY, ONE = {"heads": LAPTOP.heads, "head_dim": LAPTOP.head_dim}, {"heads": 1, "head_dim": None}
 

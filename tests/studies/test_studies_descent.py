@@ -13,13 +13,13 @@ from planted_circuits import DOUBLING, SERIAL, seen
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
-from hopscope.plot.descent import descent as figure
 from hopscope.statistics import fewer
-from hopscope.studies import descent
-from hopscope.studies.descent import DescentResult
-from hopscope.studies.tools.followed import Followed, _spikes
-from hopscope.studies.tools.kept import kept
 from hopscope.theory.path import NamedPath
+from studies import descent
+from studies.descent import DescentResult
+from studies.figures.descent import descent as figure
+from studies.tools.followed import Followed, _spikes
+from studies.tools.kept import kept
 
 Paths = tuple[NamedPath, ...]
 

@@ -14,16 +14,23 @@ from planted_circuits import DOUBLING, seen
 
 import hopscope as hs
 from hopscope.circuits.kept import circuit_path
-from hopscope.plot.pruning import pruning as pruning_figure
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import census, conditional, places, pruning, rows
-from hopscope.studies.census import CensusResult
-from hopscope.studies.conditional import ConditionalResult
-from hopscope.studies.places import PlacesResult
-from hopscope.studies.pruning import PruningResult
-from hopscope.studies.rows import RowsResult
-from hopscope.studies.tools.by_place import ByPlace, RowsMoved
-from hopscope.studies.tools.circuits import (
+from hopscope.training.engine import Engine
+from hopscope.training.many import train_all
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
+from hopscope.training.setup import Setup
+from hopscope.training.work import Work
+from studies import census, conditional, places, pruning, rows
+from studies.census import CensusResult
+from studies.conditional import ConditionalResult
+from studies.figures.pruning import pruning as pruning_figure
+from studies.places import PlacesResult
+from studies.pruning import PruningResult
+from studies.rows import RowsResult
+from studies.tools.asking import study as ask_study
+from studies.tools.by_place import ByPlace, RowsMoved
+from studies.tools.circuits import (
     HASTY,
     by_one_rule,
     diverged,
@@ -32,16 +39,10 @@ from hopscope.studies.tools.circuits import (
     rules_in_words,
     seen_table,
 )
-from hopscope.studies.tools.followed import checkpoints_after_learning
-from hopscope.studies.tools.judgements import Judgement
-from hopscope.studies.tools.kept import study_form
-from hopscope.studies.tools.moving_rows import places_of
-from hopscope.studies.tools.work import Work
-from hopscope.training.engine import Engine
-from hopscope.training.many import train_all
-from hopscope.training.recipe import Recipe
-from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
+from studies.tools.followed import checkpoints_after_learning
+from studies.tools.judgements import Judgement
+from studies.tools.kept import study_form
+from studies.tools.moving_rows import places_of
 
 WILD = Recipe(
     layers=2, heads=2, d_model=8, mlp=False, steps=4, batch_size=4, validation_size=4, learning_rate=1e30, clip=None
@@ -90,8 +91,8 @@ def test_the_verb_ends_and_goes_on(module: Any, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("hopscope.plot.style.FORMATS", ("svg",))
     monkeypatch.setattr(module, "STUDY", replace(module.STUDY, quick=quick))
     name = module.STUDY.name
-    once = hs.study(name, tmp_path / name, quick=True, workers=1, precision="fp32")
-    assert hs.study(name, tmp_path / name, quick=True, workers=1, precision="fp32").told == once.told
+    once = ask_study(name, tmp_path / name, quick=True, workers=1, precision="fp32")
+    assert ask_study(name, tmp_path / name, quick=True, workers=1, precision="fp32").told == once.told
     assert not {one.verdict for one in once.judgements} & {"as asked", "not as asked"}
 
 

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-import hopscope as hs
 from hopscope.circuits.kept import circuit_path
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.errors import InputError
 from hopscope.paper import presets
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import pruning, searches, text
-from hopscope.studies.tools.circuits import HASTY, find_circuits
-from hopscope.studies.tools.moving_rows import places_of
-from hopscope.studies.tools.work import Work
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
+from hopscope.training.work import Work
+from studies import pruning, searches, text
+from studies.tools.asking import study as ask_study
+from studies.tools.circuits import HASTY, find_circuits
+from studies.tools.moving_rows import places_of
 
 STORED = Path(__file__).parents[2] / "results"
 SMALL = Recipe(layers=2, heads=2, d_model=8, mlp=False, steps=4, batch_size=4, validation_size=4)
@@ -67,7 +67,7 @@ def test_the_circuit_of_another_model_is_not_taken_for_its_own(trained: Path, tm
 def test_pruning_refuses_the_run_of_something_else(arm: str, trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained / "theirs" / OTHER.name, tmp_path / "pruning" / "runs" / arm)
     with pytest.raises(InputError, match=rf"runs/{arm} holds a run with ") as refused:
-        hs.study("pruning", tmp_path / "pruning", quick=True, workers=1)
+        ask_study("pruning", tmp_path / "pruning", quick=True, workers=1)
     assert str(refused.value).count("\n") == 0
     study = pruning.quick(presets.TINY.depth.recipe)
     assert arm in {one.name for one in (*study.pruned_models, *study.whole_models, *study.laptop_models)}
@@ -111,4 +111,4 @@ def test_the_circuit_of_a_model_of_vectors_answers_no_text(tmp_path: Path) -> No
     shutil.copy(STORED / "laptop" / "sweep" / "ic-layers-4-seed-0" / "circuit.json", path)
     assert Circuit.load(path).text is None
     with pytest.raises(InputError, match=r"1-hops\.json holds the circuit of a model of vectors, not of a language"):
-        hs.study("text", tmp_path, idle=True)
+        ask_study("text", tmp_path, idle=True)

@@ -9,13 +9,13 @@ import torch
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import PLAIN
-from hopscope.plot.heads import heads as figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
-from hopscope.studies import heads
-from hopscope.studies.heads import HeadsResult, HeadsStudy, OneModel
-from hopscope.studies.tools.work import Work
 from hopscope.training.recipe import Recipe
+from hopscope.training.work import Work
+from studies import heads
+from studies.figures.heads import heads as figure
+from studies.heads import HeadsResult, HeadsStudy, OneModel
 
 
 def models(losses: dict[int, float], layers: int = 1, chains: int = 4, seeds: int = 8) -> list[OneModel]:

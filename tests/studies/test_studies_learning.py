@@ -10,13 +10,13 @@ from planted_arms import ARM, ARMS, MIXED, THREE, arm, learns
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import learning
-from hopscope.studies.tools import arms
-from hopscope.studies.tools.arms import ArmLearned, Arms
-from hopscope.studies.tools.work import Work
 from hopscope.training.plan import Plan
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
+from hopscope.training.work import Work
+from studies import learning
+from studies.tools import arms
+from studies.tools.arms import ArmLearned, Arms
 
 LONGER = "3-layers-twice-the-steps"
 

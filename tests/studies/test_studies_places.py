@@ -8,15 +8,15 @@ from typing import Any
 import torch
 
 from hopscope.paper.recipes import PLAIN
-from hopscope.plot.places import places as figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
-from hopscope.studies import places
-from hopscope.studies.places import PlacesResult
-from hopscope.studies.tools.arms import ArmLearned, by_seed
-from hopscope.studies.tools.by_place import ByPlace, RowsMoved
-from hopscope.studies.tools.kept import made_by, study_form
-from hopscope.studies.tools.work import Work
+from hopscope.training.work import Work
+from studies import places
+from studies.figures.places import places as figure
+from studies.places import PlacesResult
+from studies.tools.arms import ArmLearned, by_seed
+from studies.tools.by_place import ByPlace, RowsMoved
+from studies.tools.kept import made_by, study_form
 
 STUDY = places.standard(PLAIN)
 SHALLOW, DEEP = "2-chains-2-layers", "2-chains-3-layers"

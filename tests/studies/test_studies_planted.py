@@ -17,18 +17,18 @@ from hopscope.model.initial import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import calibration
-from hopscope.studies.planted.backup import Backup, backup_of, may_have_backup, with_backup
-from hopscope.studies.planted.hosts import Deaf, Host, cut_down, hand_built
-from hopscope.studies.planted.kinds import TRUE, Kind, Planted
-from hopscope.studies.planted.labels import label
-from hopscope.studies.planted.loud import Loud, with_loud
-from hopscope.studies.planted.planting import plant
-from hopscope.studies.planted.resting import Rest, resting
-from hopscope.studies.planted.turns import Turns, by_turns
 from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 from hopscope.training.recipe import Recipe
+from studies.calibration import study as calibration
+from studies.calibration.backup import Backup, backup_of, may_have_backup, with_backup
+from studies.calibration.hosts import Deaf, Host, cut_down, hand_built
+from studies.calibration.kinds import TRUE, Kind, Planted
+from studies.calibration.labels import label
+from studies.calibration.loud import Loud, with_loud
+from studies.calibration.planting import plant
+from studies.calibration.resting import Rest, resting
+from studies.calibration.turns import Turns, by_turns
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from planted_arms import arm
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import PLAIN
-from hopscope.plot.plateau import plateau as figure
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import plateau
-from hopscope.studies.tools.arms import ArmLearned, Arms
+from studies import plateau
+from studies.figures.plateau import plateau as figure
+from studies.tools.arms import ArmLearned, Arms
 
 PROBLEM = RetrievalProblem(hops=2)
 

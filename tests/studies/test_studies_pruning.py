@@ -10,11 +10,11 @@ from planted_circuits import DOUBLING, SERIAL, seen
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP, PLAIN
-from hopscope.plot.pruning import pruning as figure
-from hopscope.studies import pruning
-from hopscope.studies.pruning import UNSEEN, PruningResult
-from hopscope.studies.tools.circuits import Seen
-from hopscope.studies.tools.kept import kept, made_by
+from studies import pruning
+from studies.figures.pruning import pruning as figure
+from studies.pruning import UNSEEN, PruningResult
+from studies.tools.circuits import Seen
+from studies.tools.kept import kept, made_by
 
 
 def models(arm: str, certified: int, n: int, loss: float = 0.01, first: int = 0) -> list[Seen]:

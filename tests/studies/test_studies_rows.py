@@ -12,12 +12,12 @@ from planted_arms import Times, arm
 
 from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import rows
-from hopscope.studies.rows import RowsResult
-from hopscope.studies.tools import arms
-from hopscope.studies.tools.by_place import ByPlace, RowsMoved
 from hopscope.training import many
 from hopscope.training.metrics import Metrics
+from studies import rows
+from studies.rows import RowsResult
+from studies.tools import arms
+from studies.tools.by_place import ByPlace, RowsMoved
 
 SAVED_3, SAVED_4 = (f"with a head a row {hops} hops are answered a layer early" for hops in (3, 4))
 BY_PLACE = "what is learned a layer early is done by place"

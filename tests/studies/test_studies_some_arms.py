@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import hopscope as hs
-from hopscope.asking import QUESTIONS
-from hopscope.cli.study import command
 from hopscope.errors import InputError
-from hopscope.studies.tools.work import Work
+from hopscope.training.work import Work
+from studies.__main__ import command
+from studies.tools.asking import QUESTIONS
+from studies.tools.asking import study as ask_study
 
 WITH_ARMS = {"learning", "depth", "places", "rows", "orders", "unsaid", "plateau", "curriculum"}
 ASKED = ["plateau", "--quick", "--workers", "1", "--precision", "fp32"]
@@ -55,14 +55,14 @@ def test_what_is_known_of_the_others_stays(tmp_path: Path) -> None:
 def test_a_study_says_whether_it_has_such_arms(name: str, tmp_path: Path) -> None:
     rule = "has no arm 'nothing like it'; it has " if name in WITH_ARMS else "has no arms to choose among; leave arms"
     with pytest.raises(InputError, match=f"{name} {rule}"):
-        hs.study(name, tmp_path / name, quick=True, workers=1, arms=("nothing like it",))
+        ask_study(name, tmp_path / name, quick=True, workers=1, arms=("nothing like it",))
     assert not (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize("arms", ["K/*", (1,), {"K/2"}])
 def test_arms_are_several_names(arms: object, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"arms must be a list or tuple of names|plateau has no arm 1"):
-        hs.study("plateau", tmp_path / "plateau", arms=arms)
+        ask_study("plateau", tmp_path / "plateau", arms=arms)
     assert not (tmp_path / "plateau").exists()
 
 

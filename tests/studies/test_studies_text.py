@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from hopscope.circuits.certificate import RULES
 from hopscope.circuits.mechanism import kinds_looked_up
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.cli import program
-from hopscope.studies.text import judge, table
-from hopscope.studies.text_found import Answered, Grown, TextResult
+from studies.__main__ import command
+from studies.text import judge, table
+from studies.text_found import Answered, Grown, TextResult
 
 DOUBLING = ((1, 1, ">x2", "x1>"), (2, 2, ">x1", ">x2"), (3, 1, "answer", ">x1"))
 RECORDS = Path(__file__).parents[2] / "results" / "studies" / "text" / "circuits"
@@ -167,7 +167,7 @@ def test_look_ups_are_told_by_the_token_they_land_on(record: Path) -> None:
 
 def test_the_verb_trains_asks_judges_and_goes_on(tmp_path: Path) -> None:
     for _ in range(2):
-        done = CliRunner().invoke(program, ["study", "text", str(tmp_path), "--quick"], catch_exceptions=False)
+        done = CliRunner().invoke(command, ["text", str(tmp_path), "--quick"], catch_exceptions=False)
         assert done.exit_code == 0
         assert "| quick, 1 hop: every model has a certified circuit | not run | no model answers | 0 |" in done.stdout
     stored = json.loads((tmp_path / "text.json").read_text())

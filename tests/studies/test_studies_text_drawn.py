@@ -7,7 +7,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.plot.text_circuits import text_circuits
+from studies.figures.text_circuits import text_circuits
 
 CIRCUITS = Path(__file__).parents[2] / "results" / "studies" / "text" / "circuits"
 

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from hopscope.problem.text.questions import Question, questions
-from hopscope.studies.text_otherwise import (
+from studies.text_otherwise import (
     FORETOLD,
     SEED,
     Otherwise,

@@ -17,16 +17,16 @@ from who_works import note
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.style import PAGE
-from hopscope.plot.survival import survival
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.recorded_study import RecordedStudy
-from hopscope.studies.tools import arms
-from hopscope.studies.tools.arms import ArmLearned, Arms
-from hopscope.studies.tools.circuits import HASTY, Search
-from hopscope.studies.tools.judgements import Judgement, as_many_as, falls_with, judgements_table, never
-from hopscope.studies.tools.kept import Models, made_by, told
-from hopscope.studies.tools.work import Work
 from hopscope.training.setup import Setup
+from hopscope.training.work import Work
+from studies.figures.survival import survival
+from studies.tools import arms
+from studies.tools.arms import ArmLearned, Arms
+from studies.tools.circuits import HASTY, Search
+from studies.tools.judgements import Judgement, as_many_as, falls_with, judgements_table, never
+from studies.tools.kept import Models, made_by, told
+from studies.tools.recorded_study import RecordedStudy
 
 
 def test_a_study_that_is_cut_short_has_some_seeds_of_every_arm(tmp_path):

@@ -10,11 +10,11 @@ from planted_arms import arm
 from hopscope.errors import InputError
 from hopscope.paper.recipes import D
 from hopscope.paper.rules import LEAST_PLATEAU
-from hopscope.plot.unsaid import unsaid as draw
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import unsaid
-from hopscope.studies.tools.arms import ArmLearned, Arms
 from hopscope.training.recipe import Recipe
+from studies import unsaid
+from studies.figures.unsaid import unsaid as draw
+from studies.tools.arms import ArmLearned, Arms
 
 LONG = [[3600, 3900, 4200, 5800], [1800, 2000, 2100, 2200], [6000, 6100, 6200, 6400]]
 """Late enough, and learned to the end, at the edges too: step 1,792 is half the paper's share."""

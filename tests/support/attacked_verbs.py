@@ -26,14 +26,13 @@ BASES: dict[str, list[list[str]]] = {
     "reproduce": [[*REPRODUCE, "tiny"]],
     "sample": [["sample", "equations"], ["sample", "vectors"], ["sample", "functions", "--out", "new.jsonl"]],
     "check": [["check", "run"]],
-    "study": [["study", "nothing"]],
 }  # fmt: skip
-"""By verb, commands that end in a moment, to be bent. `study` has no quick one: only what it refuses is tried."""
+"""By verb, commands that end in a moment, to be bent."""
 
 NEEDS = {"report": "tiny", "reproduce": "tiny", "benchmark": "model"}
 """What a verb is tried on, beside the run."""
 
-WEIGHTS = {"reproduce": 0.5, "study": 1, "report": 3, "check": 3, "sweep": 8}
+WEIGHTS = {"reproduce": 0.5, "report": 3, "check": 3, "sweep": 8}
 """How often a verb comes; 10 for the others."""
 
 READERS: dict[str, list[list[str]]] = {

@@ -14,15 +14,15 @@ from planted_arms import arm
 
 from hopscope.paper.recipes import LAPTOP, PLAIN, D
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies import conditional, curriculum, depth, learning, orders, places, plateau, rows, unsaid
-from hopscope.studies.conditional import ConditionalResult
-from hopscope.studies.orders import OrdersResult
-from hopscope.studies.places import PlacesResult
-from hopscope.studies.rows import RowsResult
-from hopscope.studies.tools.arms import ArmLearned, Arms
 from hopscope.theory.depth import minimum_of_hop
 from hopscope.theory.orders import best_order
 from hopscope.training.setup import Setup
+from studies import conditional, curriculum, depth, learning, orders, places, plateau, rows, unsaid
+from studies.conditional import ConditionalResult
+from studies.orders import OrdersResult
+from studies.places import PlacesResult
+from studies.rows import RowsResult
+from studies.tools.arms import ArmLearned, Arms
 
 Rng = np.random.Generator
 Times = tuple[tuple[int | None, ...], ...]

@@ -11,19 +11,19 @@ from false_studies import StudyCase, verdict_on
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
 
 from hopscope.paper.recipes import LAPTOP, PLAIN
-from hopscope.studies import census, conditional, descent, heads, orders, places, pruning
-from hopscope.studies.census import CensusResult
-from hopscope.studies.conditional import ConditionalResult
-from hopscope.studies.descent import DescentResult
-from hopscope.studies.heads import HeadsResult, OneModel
-from hopscope.studies.orders import OrdersResult
-from hopscope.studies.places import PlacesResult
-from hopscope.studies.pruning import PruningResult
-from hopscope.studies.tools.arms import ArmLearned
-from hopscope.studies.tools.by_place import ByPlace, RowsMoved
-from hopscope.studies.tools.circuits import Seen
-from hopscope.studies.tools.followed import Followed
 from hopscope.theory.path import NamedPath
+from studies import census, conditional, descent, heads, orders, places, pruning
+from studies.census import CensusResult
+from studies.conditional import ConditionalResult
+from studies.descent import DescentResult
+from studies.heads import HeadsResult, OneModel
+from studies.orders import OrdersResult
+from studies.places import PlacesResult
+from studies.pruning import PruningResult
+from studies.tools.arms import ArmLearned
+from studies.tools.by_place import ByPlace, RowsMoved
+from studies.tools.circuits import Seen
+from studies.tools.followed import Followed
 
 Rng = np.random.Generator
 Paths = tuple[NamedPath, ...]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from false_claims import Case
 
-from hopscope.studies.tools.judgements import Judgement
+from studies.tools.judgements import Judgement
 
 STUDY_HEADS = {
     False: ("rule", "false data", "n", "as asked"),

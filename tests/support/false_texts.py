@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 from false_studies import StudyCase, verdict_on
 
-from hopscope.studies.text import judge
-from hopscope.studies.text_found import Answered, Grown, TextResult
-from hopscope.studies.text_otherwise import Otherwise, judge_otherwise
+from studies.text import judge
+from studies.text_found import Answered, Grown, TextResult
+from studies.text_otherwise import Otherwise, judge_otherwise
 
 Rng = np.random.Generator
 PATHS = ((1, 1, ">x2", "x1>"), (2, 2, ">x1", ">x2"), (3, 1, "answer", ">x1"))

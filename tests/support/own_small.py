@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopscope.benchmark.own_model.recipe import TextModelRecipe
-from hopscope.benchmark.own_model.training import publish
+from examples.text_model.recipe import TextModelRecipe
+from examples.text_model.training import publish
 
 RECIPE = TextModelRecipe(layers=2, d_model=64, heads=4, most_hops=1, steps=150, rate=3e-3)
 TINY = TextModelRecipe(layers=1, heads=2, d_model=16, most_hops=2, steps=8, batch=4, rate=0.01, warmup=2)

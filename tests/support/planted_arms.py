@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from hopscope.paper.recipes import LAPTOP
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.tools.arms import ArmLearned, Arms
-from hopscope.studies.tools.kept import study_form
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
+from studies.tools.arms import ArmLearned, Arms
+from studies.tools.kept import study_form
 
 Times = Sequence[Sequence[int | None]]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from hopscope.benchmark.own_model.text import EQUALS, NAMES, WORDS
+from examples.text_model.text import EQUALS, NAMES, WORDS
 
 POSITIONS, COUNT = 16, 16
 """Of a question of one hop there are eleven positions; it has the first ten digits and the first four letters."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hopscope.benchmark.own_model.text import ASK
+from examples.text_model.text import ASK
 from hopscope.problem.text.equations import Equations
 
 COUNT, PLACES, HEADS, WIDTH = 4, 12, 4, 96

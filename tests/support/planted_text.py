@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from hopscope.benchmark.own_model.text import EQUALS, NAMES, SYMBOLS, WORDS
+from examples.text_model.text import EQUALS, NAMES, SYMBOLS, WORDS
 
 POSITIONS, COUNT, WIDTH, HEADS, HEAD = 16, len(SYMBOLS), 224, 4, 56
 PLACE = slice(0, POSITIONS)

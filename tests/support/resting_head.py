@@ -8,10 +8,10 @@ from hopscope.circuits.certificate import Evidence
 from hopscope.circuits.evaluate.form import POSITIONAL, UNIFORM, one_hot
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.studies.planted import resting as planted
 from hopscope.theory.path import AttentionPath
 from hopscope.theory.witness import build_witness
 from hopscope.training.data import held_out
+from studies.calibration import resting as planted
 
 
 def resting(weight: float) -> tuple[Evidence, AttentionPath]:

@@ -9,9 +9,9 @@ from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.evaluate.form import UNIFORM, Form, one_hot
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.studies.planted.sink import Sink, with_sink
 from hopscope.theory.path import AttentionPath
 from hopscope.training.data import held_out
+from studies.calibration.sink import Sink, with_sink
 
 
 def sink(sense: Sense, form: Form | None = None, *, brings: float = 0.0) -> tuple[Evidence, AttentionPath]:

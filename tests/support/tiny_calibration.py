@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hopscope.studies import calibration
-from hopscope.studies.calibration import CalibrationStudy
-from hopscope.studies.planted.kinds import KINDS
+from studies.calibration import study as calibration
+from studies.calibration.kinds import KINDS
+from studies.calibration.study import CalibrationStudy
 
 RESTING = ("at rest", "aside", "idle key", "spare look")
 """Kinds with a head that rests, for which there must be two pairs."""

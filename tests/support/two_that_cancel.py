@@ -15,9 +15,9 @@ from hopscope.circuits.evaluate.form import UNIFORM, one_hot
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.model.transformer import Block
-from hopscope.studies.planted.altered import altered
-from hopscope.studies.planted.beside import BlockWithMore
 from hopscope.training.data import held_out
+from studies.calibration.altered import altered
+from studies.calibration.beside import BlockWithMore
 
 LAYER = 1
 

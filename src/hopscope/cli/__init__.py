@@ -20,7 +20,6 @@ VERBS = {
     "sweep": "Train by depth, seeds and formulation, and draw Figure 4.",
     "circuit": "Find the circuit of a trained model, certify it, draw it.",
     "emergence": "How the heads of a run's circuit came to be, checkpoint by checkpoint.",
-    "study": "Questions that the paper left open, asked with many seeds.",
     "explore": "A page to look at a trained model in, and to cut it.",
     "export": "A trained model for another library to open.",
     "theory": "How many layers D hops need: bound, exact minimum, a schedule, figures.",
@@ -32,7 +31,7 @@ VERBS = {
 """By verb, its line in `hopscope --help`. The verb's command is `hopscope.cli.VERB:command`."""
 
 
-_GO_ON = {"reproduce", "train", "sweep", "circuit", "study", "benchmark"}
+_GO_ON = {"reproduce", "train", "sweep", "circuit", "benchmark"}
 """The verbs that go on where they were interrupted."""
 
 

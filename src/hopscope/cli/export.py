@@ -23,7 +23,7 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
 
     RUN is a run folder, whose models take vectors, for TransformerLens: out come configuration, weights, and an open.py
     that makes a TransformerBridge of them without hopscope. In Python `run[0].to_transformer_lens()` is that bridge.
-    For Hugging Face it is a folder with a model of text, as `python -m hopscope.benchmark.own_model` trains one,
+    For Hugging Face it is a folder with a model of text, as `python -m examples.text_model` trains one,
     without what hopscope keeps beside it.
 
     \b

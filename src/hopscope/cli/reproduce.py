@@ -55,7 +55,7 @@ def command(
     from hopscope.cli._studies import study_bars, waiting
     from hopscope.paper.reproduce import reproduce
     from hopscope.report.reproduction import write_report
-    from hopscope.studies.tools.work import Work
+    from hopscope.training.work import Work
 
     say_precision(device, precision)
     work = Work(workers, device, precision, compiled, study_bars, waiting)

@@ -14,10 +14,10 @@ from hopscope.circuits.record.strict_reading import StrictReading
 from hopscope.circuits.search.budget import Effort
 from hopscope.errors import InputError
 from hopscope.paper.judging import BAR
-from hopscope.studies.tools.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import hash_of
 from hopscope.training.setup import Setup
+from hopscope.training.work import Work
 from hopscope.words import counted
 
 

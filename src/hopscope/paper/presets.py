@@ -10,13 +10,13 @@ from hopscope.circuits.search.budget import Effort
 from hopscope.errors import InputError
 from hopscope.model.held import HeldHead
 from hopscope.paper import recipes
+from hopscope.paper.held_head import HeldHeadStudy
 from hopscope.paper.section_4 import BenchmarkStudy
 from hopscope.paper.section_5 import TheoryStudy
 from hopscope.paper.section_7 import DepthStudy
 from hopscope.paper.section_8 import CircuitStudy
 from hopscope.paper.section_9 import EmergenceStudy
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.held_head import HeldHeadStudy
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 

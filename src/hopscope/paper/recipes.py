@@ -43,7 +43,7 @@ LAPTOP = Recipe(
 quarter of the sweep's batch, and what makes learning quick and sure: many heads that attend somewhere from the start
 (`qk_gain`), a weight decay that lets them, a high rate, quick second moments, and a tenth of the heads left out of
 every update from the first hop learned to the last. Then heads that a model can do without are removed, so that what
-does the work can be certified, and the rate falls. `hopscope study learning` asks how surely a run learns."""
+does the work can be certified, and the rate falls. `python -m studies learning` asks how surely a run learns."""
 
 PLAIN = replace(LAPTOP, heads=8, head_dim=None, prune_every=None, head_dropout=0.0, head_dropout_after=0)
 """`LAPTOP` with eight heads that are all there in every update and to the end: the recipe that the studies vary."""

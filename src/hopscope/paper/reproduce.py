@@ -20,12 +20,11 @@ from typing import Any
 from hopscope.checks import check_path
 from hopscope.errors import InputError
 from hopscope.outside_runs import check_no_run
-from hopscope.paper import presets, section_4, section_5, section_7, section_8, section_9
+from hopscope.paper import held_head, presets, section_4, section_5, section_7, section_8, section_9
 from hopscope.paper.claims import Claim, check_replaces_claims, complete, write_claims
 from hopscope.paper.groups import read_groups
 from hopscope.paper.presets import Preset
-from hopscope.studies import held_head
-from hopscope.studies.tools.work import Work
+from hopscope.training.work import Work
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ from hopscope.paper.claims import Finding
 from hopscope.paper.groups import Group, read_summary, write_summary
 from hopscope.paper.hops_by_depth import judge_groups
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.studies.tools.kept import made_by
-from hopscope.studies.tools.work import Work
+from hopscope.records import as_before, content_hash, plain
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
+from hopscope.training.run_records import ADDED
 from hopscope.training.setup import Setup
+from hopscope.training.work import Work
 from hopscope.words import counted
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def run_name(curriculum: bool, layers: int, seed: int) -> str:
 
 def made(one: Setup) -> str:
     """A hash that tells a run from those of another formulation, depth or recipe, but not from those of other seeds."""
-    return made_by(replace(one, seeds=(0,)))
+    return content_hash(as_before([plain(replace(one, name="", seeds=(0,)))], ADDED))
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ from hopscope.paper.judging import (
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
 from hopscope.paper.readings import Readings
 from hopscope.statistics import clopper_pearson
-from hopscope.studies.tools.work import Work
 from hopscope.theory.depth import depths
 from hopscope.training.setup import Setup
+from hopscope.training.work import Work
 from hopscope.words import counted
 
 LOW = 0.01

@@ -22,9 +22,9 @@ from hopscope.paper.judging import BAR, RUN_GONE, ModelVerdict, below, every_mod
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
 from hopscope.paper.readings import Readings
 from hopscope.paper.rules import LEAST_PLATEAU
-from hopscope.studies.tools.work import Work
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
+from hopscope.training.work import Work
 from hopscope.words import counted
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hopscope.paper.held_head import Arm, HeldHeadResult
 from hopscope.plot.style import save
 from hopscope.plot.training import Panel, training
 from hopscope.report.page import PageFigure, Section, Table
-from hopscope.studies.held_head import Arm, HeldHeadResult
 
 
 def section(result: HeldHeadResult, figures: Path) -> Section:

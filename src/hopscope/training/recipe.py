@@ -50,7 +50,7 @@ class Recipe:
         prune_cost: largest total rise of the loss allowed in one round of pruning.
         head_dropout: share of heads dropped at random in each update, independently for each model, until it has
             learned every hop (loss below 0.5 at a row of metrics, for four chains), so that what is learned does not
-            depend on single heads. At the least depth more models learn with it (`hopscope study learning`).
+            depend on single heads. At the least depth more models learn with it (`python -m studies learning`).
         head_dropout_after: number of hops, whichever they are, that the model must have learned before head dropout
             starts. With 1 the plateau is as short as without head dropout; with as many as are asked for, or more, it
             never starts.

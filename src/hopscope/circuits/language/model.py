@@ -29,7 +29,7 @@ from hopscope.problem.text.tokens import tokens
 class TextModel:
     """A Hugging Face decoder on disk, in which circuits can be found.
 
-        >>> from hopscope.benchmark.own_model.training import TextModelRecipe, make_model, publish
+        >>> from examples.text_model.training import TextModelRecipe, make_model, publish
         >>> publish(make_model(TextModelRecipe()), folder / "own")  # untrained
         >>> model = hs.TextModel(folder / "own")
         >>> (question,) = hs.questions("equations", hops=1, count=1)
@@ -140,7 +140,7 @@ class TextModel:
 
         Nothing is searched for, and nothing kept; `save` what comes out.
 
-            >>> from hopscope.benchmark.own_model.training import TextModelRecipe, make_model, publish
+            >>> from examples.text_model.training import TextModelRecipe, make_model, publish
             >>> publish(make_model(TextModelRecipe()), folder / "mine")  # untrained
             >>> hs.TextModel(folder / "mine").certify(["L1.H1 answer -> >x1"], "equations", hops=1).certified
             ()

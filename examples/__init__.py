@@ -1,0 +1,1 @@
+"""Examples: notebooks, and a small language model trained from scratch."""

@@ -1,0 +1,158 @@
+"""The text of equations as tokens: a tokenizer for it, and training texts by the batch.
+
+A line is two tokens, `e` and ` = a` with its line break, or four where a recipe cuts it by the word; the words of the
+question are one token on either side of the letter. Nothing is lost: decoding gives the text back, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from examples.text_model.recipe import Cut, TextModelRecipe
+from hopscope.problem.counter import derive_seed
+from hopscope.problem.text.chains import Chains
+from hopscope.problem.text.equations import Equations
+from hopscope.problem.text.formulation import PAPER_CHAINS
+from hopscope.problem.text.names import ALPHABET
+from hopscope.problem.text.questions import questions
+
+END, UNKNOWN = "<end>", "<unknown>"
+ASK, INSTRUCT = "What is the value of ", f"? {Equations.instruction}"
+SYMBOLS = [*(str(i) for i in range(10)), *ALPHABET]
+"""What a letter can be equal to."""
+
+WORDS = [END, UNKNOWN, "\n", ASK, INSTRUCT, f"{INSTRUCT}\n", *SYMBOLS, *(f" = {symbol}\n" for symbol in SYMBOLS)]
+TOKENS = {word: token for token, word in enumerate(WORDS)}
+NAMES = slice(TOKENS["0"], TOKENS["0"] + len(SYMBOLS))
+EQUALS = slice(NAMES.stop, NAMES.stop + len(SYMBOLS))
+"""Where the two tokens of every symbol stand among the words."""
+ASKED = TOKENS[f"{INSTRUCT}\n"]
+"""The last token of a question."""
+BREAK, LINK = TOKENS["\n"], len(WORDS)
+"""The token that ends a line, and the one that links its symbols, where these are tokens of their own."""
+
+IGNORED = -100
+"""The label of a position where nothing is asked, as everywhere in PyTorch."""
+
+Structure = tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
+"""What determines the facts, by level: links (which symbol of the level before each symbol leads to), and orders (which
+symbol's line stands where)."""
+
+
+def vocabulary(cut: Cut) -> list[str]:
+    """All words, in the order of their tokens."""
+    return WORDS if cut == "line" else [*WORDS, " = "]
+
+
+def make_tokenizer(cut: Cut = "line") -> Any:
+    """The tokenizer, a plain `tokenizers` file to whoever loads it; text that is no equation becomes `<unknown>`."""
+    from tokenizers import Regex, Tokenizer
+    from tokenizers.decoders import Fuse
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Split
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(WordLevel({word: token for token, word in enumerate(vocabulary(cut))}, unk_token=UNKNOWN))
+    link = r" = [a-z0-9]\n" if cut == "line" else " = "
+    inner.pre_tokenizer = Split(Regex(rf"{link}|{ASK}|\{INSTRUCT}\n?|\n|[a-z0-9]"), behavior="isolated")
+    inner.decoder = Fuse()
+    library: Any = PreTrainedTokenizerFast
+    return library(tokenizer_object=inner, eos_token=END, unk_token=UNKNOWN, clean_up_tokenization_spaces=False)
+
+
+class Texts:
+    """The training texts of a recipe: those of a step are a function of (seed, step), whatever came before.
+
+    A step has texts of the benchmark's form, of a random D; or, with chance `dense`, texts of the largest D that ask
+    for every letter of a level, in random order, as soon as its lines are written. No answer stands before the last
+    question, so that none can be had by exclusion.
+    """
+
+    def __init__(self, recipe: TextModelRecipe) -> None:
+        self.recipe = recipe
+        self.held = {
+            structure_of(question.latent)
+            for hops in range(1, recipe.most_hops + 1)
+            for question in questions("equations", hops, recipe.held_count, recipe.held_seed)
+        }
+
+    def batch(self, step: int) -> tuple[Int[Tensor, "row pos"], Int[Tensor, "row pos"]]:
+        """The texts of a step, none with a question whose facts are held out, and their labels as from `write`."""
+        recipe = self.recipe
+        draw = torch.Generator().manual_seed(derive_seed(recipe.seed, "text", step))
+
+        def chance(share: float) -> bool:
+            return float(torch.rand((), generator=draw)) < share
+
+        def between(least: int, most: int) -> int:
+            return least + int(torch.randint(most - least + 1, (), generator=draw))
+
+        def permutations(*shape: int) -> Any:
+            return torch.rand(recipe.batch, *shape, generator=draw).argsort(-1)
+
+        dense = chance(recipe.dense)
+        hops = recipe.most_hops if dense else between(recipe.least_hops, recipe.most_hops)
+        asking = range(1 if dense else hops, hops + 1)
+        chains = between(1, PAPER_CHAINS) if dense and chance(recipe.fewer) else PAPER_CHAINS
+        kept: list[Structure] = []
+        while len(kept) < recipe.batch:
+            drawn = [(_frozen(links), _frozen(orders)) for links, orders in permutations(2, hops, chains).tolist()]
+            kept += [(a, b) for a, b in drawn if not any((a[:depth], b[:depth]) in self.held for depth in asking)]
+        asked = permutations(hops, chains)[..., : None if dense else 1].tolist()
+        some = permutations(hops + 1, PAPER_CHAINS)[..., :chains]
+        names = (some if chains < PAPER_CHAINS else some.sort(-1).values).tolist()
+        texts = [
+            write(one, {depth: those[depth - 1] for depth in asking}, called, recipe.cut)
+            for one, those, called in zip(kept, asked, names, strict=False)
+        ]
+        ids, labels = torch.tensor(texts).unbind(1)
+        return ids, labels
+
+
+def write(
+    structure: Structure, asked: Mapping[int, Sequence[int]], names: Sequence[Sequence[int]], cut: Cut = "line"
+) -> tuple[list[int], list[int]]:
+    """A text, from its facts to the answer of the last question, and its labels.
+
+    Labels say what comes next where something is asked: after a line the value of its letter, after a question the
+    answer, after the last answer the end.
+
+    Args:
+        structure: the facts.
+        asked: by level, which symbols are asked for behind its lines; the last level has a question.
+        names: which of the paper's four names of their level the symbols of levels 0 ... D have.
+        cut: how a line is cut into tokens.
+    """
+    ids: list[int] = []
+    labels: list[int] = []
+    before = said = [NAMES.start + name for name in names[0]]
+    for level, (link, order) in enumerate(zip(*structure, strict=True), start=1):
+        here = [TOKENS["a"] + PAPER_CHAINS * (level - 1) + name for name in names[level]]
+        said = [said[below] for below in link]
+        for i in order:
+            value = before[link[i]]
+            line = [here[i], value + len(SYMBOLS)] if cut == "line" else [here[i], LINK, value, BREAK]
+            ids += line
+            labels += [*[IGNORED] * (len(line) - 1), said[i]]
+        for i in asked.get(level, ()):
+            ids += [TOKENS[ASK], here[i], ASKED]
+            labels += [IGNORED, IGNORED, said[i]]
+        before = here
+    return [*ids, labels[-1]], [*labels, TOKENS[END]]
+
+
+def structure_of(latent: Any) -> Structure:
+    """The structure of a question in the paper's format."""
+    assert isinstance(latent, Chains)
+    places = [symbol % PAPER_CHAINS for symbol in latent.order]
+    orders = [places[start : start + PAPER_CHAINS] for start in range(0, len(places), PAPER_CHAINS)]
+    return latent.links, _frozen(orders)
+
+
+def _frozen(levels: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(level) for level in levels)

@@ -1,0 +1,120 @@
+"""A model in which a key has a backup in its own row: the other member of the key's pair, from which the row reads the
+same.
+
+A row of a known model is altered: of the weight that it puts on the key, a share stays and the rest goes to the other
+member of the pair, and there the row reads what it reads at the key. So the model does as before, either place would
+do, and a circuit that names the key alone is half of a description: without the key nothing is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hopscope.circuits.evaluate.foreign import ForeignEvaluator
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.model.transformer import Block
+from hopscope.problem.layout import layout
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.path import AttentionPath
+from studies.calibration.altered import AlteredBlock, altered
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A key with a backup in its own row.
+
+    Attributes:
+        path: the path whose key has one. The key is a member of a pair in which the query is not.
+        share: the share of the key's weight that stays on it; the rest goes to the backup.
+    """
+
+    path: AttentionPath
+    share: float
+
+    @property
+    def key(self) -> int:
+        """The role of the backup."""
+        return backup_of(self.path.key)
+
+
+def backup_of(key: int) -> int:
+    """The other member of the pair that a role of a chain is a member of."""
+    return key ^ 1
+
+
+def may_have_backup(problem: RetrievalProblem, path: AttentionPath) -> bool:
+    """Whether the other member of the key's pair can be the key's backup."""
+    of_query, of_key = problem.fact_of(path.query), problem.fact_of(path.key)
+    return problem.graph == "chain" and of_key > 0 and of_key != of_query
+
+
+def with_backup(evaluator: VectorEvaluator, backup: Backup) -> ForeignEvaluator:
+    """A known model in which one row reads its key at two places, on the same sequences.
+
+    Args:
+        evaluator: an evaluator of the known model, on chains.
+        backup: the key, and how its weight is shared.
+    """
+    return altered(evaluator, lambda layer, block: Shared(block, merging(evaluator, backup, layer)))
+
+
+class Merging(NamedTuple):
+    """How a layer reads a key at two places: the queries whose row does, how the key's weight is shared out, and how
+    the row reads the same at both."""
+
+    queries: Bool[Tensor, "head query 1"]
+    share: Float[Tensor, "key key"]
+    merge: Float[Tensor, "key key"]
+
+
+def merging(evaluator: VectorEvaluator, backup: Backup, layer: int) -> Merging:
+    """How a layer, from 0, reads a key that has a backup; in all layers but that of its path no query does."""
+    problem, row = evaluator.problem, backup.path.row
+    share, merge = (torch.eye(problem.sequence_length) for _ in range(2))
+    for key, other in zip(places(problem, backup.path.key), places(problem, backup.key), strict=True):
+        share[key, key], share[key, other] = backup.share, 1 - backup.share
+        merge[other, other], merge[other, key] = 0.0, 1.0
+    queries = torch.zeros(evaluator.shape.heads, problem.sequence_length, 1, dtype=torch.bool)
+    queries[row.head, places(problem, row.query)] = layer == row.layer
+    return Merging(queries, share, merge)
+
+
+def places(problem: RetrievalProblem, role: int) -> list[int]:
+    """The positions of a role of a chain, of all chains."""
+    starts, pair, chains = layout(problem).starts, problem.fact_of(role), problem.chains
+    if not pair:
+        return [*range(starts[-1], starts[-1] + chains)]
+    first = starts[pair - 1] + role % 2
+    return [*range(first, first + 2 * chains, 2)]
+
+
+class Shared(AlteredBlock):
+    """A block in which the row of some queries reads its key at two places."""
+
+    def __init__(self, block: Block, merging: Merging) -> None:
+        super().__init__(block)
+        self.queries, self.share, self.merge = merging
+
+    def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
+        """The pattern of the block's heads, with the key's weight shared between the two places."""
+        pattern: Tensor = self.attention.pattern(normed, normed)[0]
+        return torch.where(self.queries, pattern @ self.share, pattern)
+
+    def written(
+        self,
+        pattern: Float[Tensor, "sequence head query key"],
+        normed: Float[Tensor, "1 sequence pos d_model"],
+    ) -> Float[Tensor, "sequence pos d_model"]:
+        """What the heads write; the row reads at the backup what it reads at the key."""
+        read = torch.where(self.queries, pattern @ self.merge, pattern)
+        written: Tensor = self.attention.write(read[None], normed)[0]
+        return written
+
+    def untrain(self, head: int) -> None:
+        """Let the head read everywhere what is there."""
+        self.queries[head] = False

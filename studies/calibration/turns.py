@@ -1,0 +1,90 @@
+"""A model in which a row looks at its key for some questions, and elsewhere for the rest: at the other member of the
+key's pair, from which it reads the same.
+
+By which symbols there are: each sequence has its turn. So the model does as before, and a circuit that names the key
+alone is right for some of the questions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hopscope.circuits.evaluate.foreign import ForeignEvaluator
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.model.transformer import Block
+from hopscope.theory.path import AttentionPath
+from studies.calibration.altered import altered
+from studies.calibration.backup import Backup, Merging, Shared, merging
+
+
+@dataclass(frozen=True)
+class Turns:
+    """A row that looks elsewhere at times.
+
+    Attributes:
+        path: the path that it takes for some questions. The key is a member of a pair in which the query is not.
+        share: the share of the sequences in which it does.
+        seed: the seed of the direction along which sequences are told apart.
+    """
+
+    path: AttentionPath
+    share: float
+    seed: int
+
+
+def by_turns(evaluator: VectorEvaluator, turns: Turns) -> ForeignEvaluator:
+    """A known model in which one row looks elsewhere at times, on the same sequences.
+
+    Args:
+        evaluator: an evaluator of the known model, on chains under a causal mask.
+        turns: the row, and how often it looks where.
+    """
+    moved, apart = Backup(turns.path, 0.0), told_apart(evaluator, turns.path.layer, turns.share, turns.seed)
+    return altered(evaluator, lambda layer, block: _Turned(block, merging(evaluator, moved, layer), apart))
+
+
+class ToldApart(NamedTuple):
+    """What sequences are told apart by: the first position, which sees nothing but itself, along a direction."""
+
+    direction: Float[Tensor, " d_model"]
+    least: float
+
+    def __call__(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Bool[Tensor, "sequence 1 1"]:
+        """Whether a sequence is of the second kind."""
+        return (normed[0, :, 0] @ self.direction >= self.least)[:, None, None]
+
+
+@torch.no_grad()
+def told_apart(evaluator: VectorEvaluator, layer: int, share: float, seed: int) -> ToldApart:
+    """A way to tell sequences apart in a layer, by their first symbols, so that a share of them is of the first kind.
+
+    Args:
+        evaluator: an evaluator of the known model, under a causal mask.
+        layer: the layer, from 0.
+        share: of the sequences, those of the first kind.
+        seed: the seed of the direction.
+    """
+    model = evaluator.transformer
+    stream, block = model.run(model.embed(evaluator.batch.inputs[None]), stop=layer), model.blocks[layer]
+    assert isinstance(block, Block)
+    first = block.attention_norm(stream)[0, :, 0]
+    direction = torch.randn(first.shape[1], generator=torch.Generator().manual_seed(seed))
+    return ToldApart(direction, float((first @ direction).quantile(share)))
+
+
+class _Turned(Shared):
+    """A block in which the row of some queries reads its key at another place in some sequences."""
+
+    def __init__(self, block: Block, merging: Merging, apart: ToldApart) -> None:
+        super().__init__(block, merging)
+        self.apart = apart
+
+    def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
+        """The pattern of the block's heads; where it is elsewhere's turn, with the key's weight there."""
+        kept: Tensor = self.attention.pattern(normed, normed)[0]
+        return torch.where(self.apart(normed)[..., None], super().pattern(normed), kept)

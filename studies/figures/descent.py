@@ -1,0 +1,57 @@
+"""Circuits over training: how much of the last circuit is there when, and what spikes do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hopscope.errors import InputError
+from hopscope.plot.style import BLUE, PAGE, VERMILION, house, new_figure, shares_at_or_below, thousands
+from studies.descent import RATES, DescentResult
+from studies.tools.followed import Followed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SPIKES = {False: (BLUE, "no spike between"), True: (VERMILION, "a spike between")}
+
+
+def descent(result: DescentResult) -> Figure:
+    """A panel for each rate: the share of the last circuit's paths that each checkpoint's circuit has, a line for each
+    model, a cross where the loss spiked. Right: what two neighbouring checkpoints' circuits have in common, over both
+    rates.
+
+    Raises:
+        InputError: no model has circuits at two checkpoints.
+    """
+    if not any(result.solved(rate) for rate in RATES):
+        raise InputError("there is nothing to draw: no model has circuits at two checkpoints")
+    with house():
+        figure = new_figure(PAGE, 2.3)
+        *panels, right = figure.subplots(1, len(RATES) + 1)
+        for axes, rate in zip(panels, RATES, strict=True):
+            for one in result.solved(rate):
+                _line(axes, one)
+            axes.set_title(f"{rate} rate (n = {len(result.solved(rate))})")
+            axes.set_xlabel("step")
+            axes.set_ylim(-0.02, 1.05)
+            thousands(axes)
+        panels[0].set_ylabel("share of the last circuit's paths")
+        panels[0].plot([], [], "x", color=VERMILION, markersize=3, label="a spike of the loss")
+        panels[0].legend(loc="lower left")
+        changes = [change for rate in RATES for one in result.solved(rate) for change in one.changes]
+        lines = {}
+        for spike, (color, label) in _SPIKES.items():
+            shares = [share for share, between in changes if between is spike]
+            lines[f"{label} ({len(shares)})"] = shares, color
+        shares_at_or_below(right, lines)
+        right.set_xlabel("overlap of neighbouring circuits")
+        right.set_ylabel("share at or below")
+    return figure
+
+
+def _line(axes: Axes, one: Followed) -> None:
+    steps = [seen.step or 0 for seen in one.circuits]
+    axes.plot(steps, [one.kept([seen]) for seen in one.circuits], color=BLUE, marker="o", markersize=2, linewidth=0.8,
+              alpha=0.6)  # fmt: skip
+    axes.plot(one.spikes, [1.03] * len(one.spikes), "x", color=VERMILION, markersize=3)

@@ -1,0 +1,102 @@
+"""Two hops with the layers that theory asks for and one fewer: which seeds learn them, by chains and heads, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hopscope.errors import InputError
+from hopscope.plot.style import BLUE, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, house, n_label, new_figure
+from hopscope.statistics import clopper_pearson
+from hopscope.words import counted
+from studies.places import PlacesResult
+from studies.tools.arms import ArmLearned
+from studies.tools.by_place import RISES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LAYERS = (("o", VERMILION), ("s", BLUE))
+"""Marks and colours by number of layers, the fewest first."""
+
+_LEAST = 1e-4
+"""The value drawn where a loss does not rise; numbers in records are rounded to this."""
+
+_CHAINS = (GREEN, ORANGE, PURPLE)
+"""Colours by number of chains."""
+
+
+def places(found: PlacesResult) -> Figure:
+    """Left: the share of seeds that learned the second hop, with its 95% interval. Middle: for each model that has it,
+    how much the second hop's loss rises where rows are moved; above the line it goes by place. Right: the share with
+    one layer fewer than theory asks for, by number of heads.
+
+    Raises:
+        InputError: no arm has a finished seed.
+    """
+    if not any(arm.seeds for arm in found.arms):
+        raise InputError("there is nothing to draw: no seed is finished")
+    with house():
+        figure = new_figure(PAGE, 2.5)
+        learned, moved, by_heads = figure.subplots(1, 3)
+        depths = sorted({arm.layers for arm in found.arms})
+        for layers, (mark, color) in zip(depths, _LAYERS, strict=False):
+            _draw(found, layers, mark, color, learned, moved, shift=0.08 * (2 * depths.index(layers) - 1))
+        learned.set_title(f"{n_label(len(arm.seeds) for arm in found.by_layers if arm.seeds)} seeds each", fontsize=7.5)
+        learned.set_ylabel("share of seeds that learn $x_2$")
+        learned.set_ylim(-0.03, 1.03)
+        moved.set_title(f"a mark a model; by place above {RISES:g}", fontsize=7.5)
+        moved.set_ylabel("rise of the loss of $x_2$, rows moved")
+        moved.set_yscale("log")
+        moved.axhline(RISES, color=INK, linewidth=0.7, linestyle=":")
+        moved.annotate(f"{RISES:g}", (1.01, RISES), xycoords=("axes fraction", "data"), va="center", fontsize=6)
+        for axes in (learned, moved):
+            axes.set_xticks(sorted({arm.setup.problem.chains for arm in found.arms}))
+            axes.set_xlabel("chains N")
+        _draw_heads(found, by_heads)
+        figure.legend(*learned.get_legend_handles_labels(), loc="outside upper left", ncols=2)
+    return figure
+
+
+def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes, moved: Axes, shift: float) -> None:
+    """Draw the arms with so many layers in both panels."""
+    arms = [one for one in found.by_layers if one.layers == layers and one.seeds]
+    if not arms:
+        return
+    told = "as theory asks" if layers >= arms[0].needs(2) else "one fewer than theory asks for"
+    at = [arm.setup.problem.chains + shift for arm in arms]
+    learned.errorbar(at, *_shares(arms), fmt=mark, color=color, linewidth=1, label=f"{layers} layers, {told}")
+    for chains, arm in zip(at, arms, strict=True):
+        losses = [max(one.rise(2), _LEAST) for one in found.of(arm)]
+        spread = [chains + 0.02 * (place - (len(losses) - 1) / 2) for place in range(len(losses))]
+        moved.plot(spread, losses, mark, color=color, markersize=3.5, alpha=0.8)
+
+
+def _draw_heads(found: PlacesResult, axes: Axes) -> None:
+    """Draw the share with the fewest layers by number of heads, a line for each number of chains."""
+    axes.set_xscale("log", base=2)
+    shallow = [arm for arm in found.shallow if arm.seeds]
+    for number, chains in enumerate(sorted({arm.setup.problem.chains for arm in shallow})):
+        arms = [arm for arm in shallow if arm.setup.problem.chains == chains]
+        at = [arm.setup.recipe.heads * 2 ** (0.12 * (number - 1)) for arm in arms]
+        color = _CHAINS[number % len(_CHAINS)]
+        axes.errorbar(at, *_shares(arms), fmt="o-", color=color, linewidth=1, markersize=3.5, label=f"N = {chains}")
+    heads = sorted({arm.setup.recipe.heads for arm in found.shallow})
+    axes.set_xticks(heads, [str(one) for one in heads])
+    axes.set_xlabel("heads of a layer")
+    axes.set_ylim(-0.03, 1.03)
+    if shallow:
+        axes.set_title(
+            f"{counted(shallow[0].layers, 'layer')}, {n_label(len(arm.seeds) for arm in shallow)} seeds each",
+            fontsize=7.5,
+        )
+        axes.legend(loc="upper left", fontsize="small")
+
+
+def _shares(arms: Sequence[ArmLearned]) -> tuple[list[float], list[list[float]]]:
+    """For each arm, the share of seeds that learned the second hop, and how far its 95% interval goes down and up."""
+    shares = [len(arm.steps(2)) / len(arm.seeds) for arm in arms]
+    bounds = [clopper_pearson(len(arm.steps(2)), len(arm.seeds)) for arm in arms]
+    down = [share - low for share, (low, _) in zip(shares, bounds, strict=True)]
+    return shares, [down, [high - share for share, (_, high) in zip(shares, bounds, strict=True)]]
