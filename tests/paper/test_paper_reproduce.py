@@ -152,8 +152,6 @@ def test_a_summary_without_its_runs_suffices_for_section_7(tiny: tuple[Path, str
     with pytest.raises(InputError, match=r"summary\.json is damaged: .*checksum.*untouched"):
         read(TINY, tmp_path)
     assert (tmp_path / "summary.json").read_bytes() == changed
-    (tmp_path / "summary.json").write_text(json.dumps(json.loads(whole)["groups"]))  # as the first version wrote it
-    assert {claim.id: claim for claim in read(TINY, tmp_path).claims}["C3"] == there["C3"]
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ import pytest
 from judged_circuits import ALL, abc, judged
 from report_data import BACKWARD, DOUBLING, SERIAL, TIES, NamedPath, loss, strict, studied
 
-from hopscope.circuits.certificate.part import RULES
 from hopscope.circuits.record.strict_reading import Loss, StrictReading
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Learned, Studied
@@ -132,10 +131,6 @@ class TestC8:
             found = judged(*abc(), doubtful)["C8"]
             assert (found.verdict, found.reason) == ("inconclusive", "1 model without a certified strict circuit")
             assert found.ours.endswith("; 1 strict circuit not certified")
-
-    def test_certificates_by_older_rules_are_named(self) -> None:
-        found = judged(*abc()[:2], studied(strict(SERIAL), "c", rules=3))["C8"]
-        assert f"3 of 3 certified strict circuits (by rules 3; rules {RULES} ask otherwise); something" in found.ours
 
     def test_ties_in_two_heads_of_the_layer_count(self) -> None:
         split = (TIES[0], TIES[1], (1, 2, ">x3", "x2>"), *SERIAL[3:])

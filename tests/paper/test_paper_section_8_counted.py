@@ -43,13 +43,6 @@ def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> N
     assert found["C8"].n == 3
 
 
-def test_records_without_a_strict_reading_are_not_judged() -> None:
-    found = judged(*[studied(None, name, found=True) for name in "abc"])
-    assert {found[claim].verdict for claim in ALL} == {"not run"}
-    assert found["C7"].reason == "no record of a circuit has a strict reading"
-    assert found["C6"].verdict == "reproduced", "what training came to needs no circuit"
-
-
 def test_models_that_did_not_learn_are_left_out_and_told() -> None:
     found = judged(*abc(), studied(None, "d", full=0.6))
     assert found["C10"].verdict == "reproduced"
@@ -77,7 +70,6 @@ NOBODY_KNOWS = {
     "given up": (searched(studied(None, "d"), **GIVEN_UP), "1 model whose search was given up"),
     "another bar": (searched(studied(strict(), "d"), bar=0.4), "1 model searched at another bar"),
     "none at another bar": (searched(studied(None, "d"), bar=0.01), "1 model searched at another bar"),
-    "no strict reading": (studied(None, "d", found=True), "1 model without a strict reading"),
     "unsearched": (replace(studied(None, "d"), circuit=None), "1 model whose circuit was not looked for"),
 }
 """Models that solve the task, and why the record of their circuit decides nothing."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.circuits.certificate.part import RULES
 from hopscope.circuits.record.strict_reading import Loss, StrictPath, StrictReading
 from hopscope.paper.groups import Group
 from hopscope.paper.models import Learned, Studied
@@ -100,7 +99,6 @@ class Record:
     certified: tuple[str, ...] = ("natural", "strict")
     bar: float = 0.05
     given_up: bool = False
-    rules: int = RULES
 
 
 A_LIKE = Setup("a", RetrievalProblem(hops=3), Recipe(layers=12, heads=1, d_model=16, steps=10, batch_size=1))

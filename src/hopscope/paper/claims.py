@@ -130,9 +130,7 @@ def check_replaces_claims(path: Path) -> None:
 
 
 def read_claims(path: Path) -> list[Claim]:
-    """Read `claims.json`, also an old one without `n`, `unit`, `reason`, `rule` and a checksum.
-
-    Rows that it lacks come back as `not run`; titles, units and the paper's numbers are taken from `RULES`.
+    """Read `claims.json`. Titles, units and the paper's numbers are taken from `RULES`.
 
     Raises:
         InputError: the file is missing or damaged.
@@ -142,17 +140,9 @@ def read_claims(path: Path) -> list[Claim]:
         raise InputError(f"{path} is not {_WHAT} (a list of objects); it was left untouched")
     try:
         rows = unsealed_table(path, rows)
-        return complete(_finding(convert(_today(row), Claim, "a row")) for row in rows)
+        return complete(_finding(convert(row, Claim, "a row")) for row in rows)
     except InputError as error:
         raise InputError(f"{path} is not {_WHAT}: {error}; it was left untouched") from None
-
-
-def _today(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of an older file, completed with the fields that it lacks."""
-    if "n" in row or row.get("verdict") == "not run":
-        return {"n": 0, "unit": "", "reason": "", "rule": "", **row}
-    untold = {"n": 1, "unit": "", "reason": "", "rule": "none was told"}
-    return {**untold, **row, "interval": row.get("interval") or "none was told"}
 
 
 def _finding(row: Claim) -> Finding:

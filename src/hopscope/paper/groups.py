@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.errors import InputError
-from hopscope.records import RecordForm, unmarked
+from hopscope.records import RecordForm
 from hopscope.theory.depth import depths
 from hopscope.training.metrics import learned_below
 from hopscope.training.run import RunFolder
@@ -36,8 +36,7 @@ class Group:
         crossings: for each hop asked for, the first logged step at which its validation loss was that of a
             hop that is learned (`metrics.learned_below`).
         run: the folder of the run, or of the runs, relative to the reproduction's.
-        made: a hash that tells the recipe and problem from others, by which a study goes on from its summary alone;
-            empty where it is not known.
+        made: a hash of recipe and problem, by which a study goes on from its summary alone.
 
     Raises:
         InputError: a seed occurs twice, a field lacks an entry for some seed, or losses lack one for some hop.
@@ -137,9 +136,7 @@ class DepthSummary:
     groups: tuple[Group, ...]
 
 
-_FORM = RecordForm(
-    DepthSummary, "hopscope depth study", "the summary of a depth study", upgrade=unmarked, bare="groups"
-)
+_FORM = RecordForm(DepthSummary, "hopscope depth study", "the summary of a depth study")
 
 
 def write_summary(path: Path, groups: tuple[Group, ...]) -> None:
@@ -148,7 +145,7 @@ def write_summary(path: Path, groups: tuple[Group, ...]) -> None:
 
 
 def read_summary(path: Path) -> tuple[Group, ...]:
-    """Read `summary.json`, also one that is a bare list of groups, as the first version wrote it.
+    """Read `summary.json`.
 
     Raises:
         InputError: it is missing or damaged.

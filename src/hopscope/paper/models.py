@@ -73,7 +73,7 @@ class Studied:
 
     @property
     def strict(self) -> StrictReading | None:
-        """The strict reading of its circuit, where the record has one that found paths."""
+        """The strict reading of its circuit; None where the search found no paths for it."""
         strict = self.circuit.strict if self.circuit else None
         return strict if strict is not None and strict.paths else None
 
@@ -101,11 +101,8 @@ class Studied:
 
     @property
     def lost(self) -> bool:
-        """Whether the search ended and found no circuit: none at all, or none in the strict reading where it was
-        made."""
-        if self.circuit is None or self.strict is not None or self.at_another_bar or self.given_up:
-            return False
-        return not self.circuit.found or self.circuit.strict is not None
+        """Whether the search ended and found no circuit."""
+        return self.circuit is not None and not (self.strict or self.at_another_bar or self.given_up)
 
     @property
     def pruned(self) -> bool:

@@ -15,11 +15,9 @@ from hopscope.words import counted
 
 GIVEN_UP = "whose search was given up"
 ANOTHER_BAR = "searched at another bar"
-UNREAD = "without a strict reading"
 UNSEARCHED = "whose circuit was not looked for"
 
 _NOTHING: Mapping[str, str] = {
-    UNREAD: "no record of a circuit has a strict reading",
     ANOTHER_BAR: f"searched at another bar than {BAR:g}",
     UNSEARCHED: "no circuit was looked for",
 }
@@ -63,11 +61,11 @@ class Readings:
         """Why these models say nothing; empty if they say something."""
         if self.judged or GIVEN_UP in self.unjudged:
             return ""
-        return next((why for what, why in _NOTHING.items() if what in self.unjudged), _NOTHING[UNREAD])
+        return next((why for what, why in _NOTHING.items() if what in self.unjudged), _NOTHING[UNSEARCHED])
 
     @property
     def aside(self) -> str:
-        """The models without a reading, in words, to be added to what the others say."""
+        """The models without a circuit that is known, in words, to be added to what the others say."""
         lost = [f"no circuit in {counted(self.missing, 'model')}"] if self.missing else []
         return "".join(f"; {one}" for one in (*lost, by_reason(self.unjudged)) if one)
 
@@ -80,4 +78,4 @@ def _unjudged(model: Studied) -> str:
         return ANOTHER_BAR
     if model.given_up:
         return GIVEN_UP
-    return "" if model.strict or model.lost else UNREAD
+    return ""

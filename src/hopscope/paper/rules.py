@@ -1,7 +1,4 @@
-"""The fifteen claims of the paper, and the rule by which each is judged: written down before anything is run.
-
-`docs/claims.md` says the same for readers; a test holds the two together.
-"""
+"""The fifteen claims of the paper, and the rules by which they are judged; `make claims` writes `docs/claims.md`."""
 
 from __future__ import annotations
 
@@ -119,7 +116,7 @@ RULES: Mapping[str, Rule] = {
         "with more. Else inconclusive. Models from which heads were taken away while they trained do not count here, "
         "nor for C9, C10 and C11: what is left of them is small by construction, and alike. Here and for C8, C10, C11 "
         "and C12 a model that solves the task is open, and n counts it, if its circuit was not looked for, or at "
-        "another bar than 0.05, or without a strict reading, or if the search was given up.",
+        "another bar than 0.05, or if the search was given up.",
     ),
     "C8": Rule(
         "The first relevant head ties the second to the first member of each pair",

@@ -8,7 +8,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import get_args
 
-from hopscope.circuits.certificate.part import RULES
 from hopscope.circuits.compare import overlap
 from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.circuits.record.strict_reading import Fill, Loss, StrictReading
@@ -205,7 +204,7 @@ def _first_ties(readings: Readings, scale: str) -> Finding:
     """Judge C8."""
     outcomes: list[ModelVerdict] = ["open"] * readings.missing
     more = tied = 0
-    certified: list[Studied] = []
+    certified = 0
     for model, strict in readings.read:
         if "strict" not in model.certified:
             outcomes.append("open")
@@ -215,23 +214,17 @@ def _first_ties(readings: Readings, scale: str) -> Finding:
         tied += pairs <= first
         more += bool(first - pairs)
         outcomes.append("meets" if first == pairs else "fails")
-        certified.append(model)
+        certified += 1
     verdict, reason = every_model(outcomes, open_ones="without a certified strict circuit", unjudged=readings.unjudged)
-    doubtful = len(readings.read) - len(certified)
+    doubtful = len(readings.read) - certified
     ours = (
-        f"every pair tied in {tied} of {counted(len(certified), 'certified strict circuit')}{_by_older(certified)}; "
+        f"every pair tied in {tied} of {counted(certified, 'certified strict circuit')}; "
         f"something else done there in {more}"
         + (f"; {counted(doubtful, 'strict circuit')} not certified" if doubtful else "")
     )
     low, high = clopper_pearson(outcomes.count("meets"), readings.models)
     interval = f"share of models {low:.2f} to {high:.2f}"
     return Finding("C8", verdict, ours + readings.aside, readings.models, interval, scale, reason=reason)
-
-
-def _by_older(models: Sequence[Studied]) -> str:
-    """By which older rules circuits of these models are certified; empty if all are by today's."""
-    older = sorted({model.circuit.rules for model in models if model.circuit} - {RULES})
-    return f" (by rules {' and '.join(map(str, older))}; rules {RULES} ask otherwise)" if older else ""
 
 
 def _differ(read: Sequence[tuple[Studied, StrictReading]], scale: str) -> Finding:
@@ -251,7 +244,7 @@ def _differ(read: Sequence[tuple[Studied, StrictReading]], scale: str) -> Findin
     known = [share for share in within if share is not None]
     ours = (
         f"two models share {ranged(shares)} of their steps beyond the first useful layer, two searches of one model "
-        f"{ranged(known)} ({'strict' if strictly else 'natural'} reading)" + _by_older([model for model, _ in read])
+        f"{ranged(known)} ({'strict' if strictly else 'natural'} reading)"
     )
     verdict: Verdict = "reproduced"
     reason = ""

@@ -1,11 +1,12 @@
-"""The claims as a table in Markdown, a column for each preset: what the README says between its two marks.
+"""The claims in Markdown: their verdicts, a column a preset, in the README; their rules in `docs/claims.md`.
 
-python -m hopscope.paper.table README.md laptop=results/laptop/claims.json paper=results/paper/claims.json
+python -m hopscope.paper.table README.md docs/claims.md laptop=results/laptop/claims.json ...
 """
 
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,11 +17,8 @@ from hopscope.paper.claims import Claim, read_claims
 from hopscope.paper.rules import RULES
 from hopscope.words import markdown_table
 
-FIRST, LAST = "<!-- claims: made by `make claims` -->", "<!-- end of claims -->"
-"""The marks around the table."""
 
-
-def markdown(tables: Mapping[str, Sequence[Claim]]) -> str:
+def verdicts(tables: Mapping[str, Sequence[Claim]]) -> str:
     """A row for each claim: the verdict with its n, or the reason why there is none."""
     rows = (
         [claim, row.title, *(_cell(table[place]) for table in tables.values())]
@@ -35,23 +33,34 @@ def _cell(claim: Claim) -> str:
     return f"**{claim.verdict}**, n = {claim.n}"
 
 
-def between_marks(text: str, table: str) -> str:
-    """The text with the table between its marks.
+def rules() -> str:
+    """Every claim with the paper's number, what n counts, and its rule."""
+    return "\n".join(
+        f"**{claim}** {row.title}  \n*{row.number} ({row.where}); n counts {row.unit}*\n\n"
+        f"{textwrap.fill(row.rule, 120, break_long_words=False, break_on_hyphens=False)}\n"
+        for claim, row in RULES.items()
+    )
+
+
+def between_marks(text: str, what: str, made: str) -> str:
+    """The text with `made` between the two marks of `what`.
 
     Raises:
         InputError: the text does not have both marks, once each.
     """
-    if text.count(FIRST) != 1 or text.count(LAST) != 1:
-        raise InputError(f"the text must have each of the marks {FIRST} and {LAST} once")
-    before, _, rest = text.partition(FIRST)
-    return f"{before}{FIRST}\n{table}{LAST}{rest.partition(LAST)[2]}"
+    first, last = f"<!-- {what}: made by `make claims` -->", f"<!-- end of {what} -->"
+    if text.count(first) != 1 or text.count(last) != 1:
+        raise InputError(f"the text must have each of the marks {first} and {last} once")
+    before, _, rest = text.partition(first)
+    return f"{before}{first}\n{made}{last}{rest.partition(last)[2]}"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the table into a file: its path, then `name=claims.json` for every column."""
-    path = Path(arguments[0])
-    tables = {name: read_claims(Path(file)) for name, _, file in (one.partition("=") for one in arguments[1:])}
-    write_text(path, between_marks(path.read_text(encoding="utf-8"), markdown(tables)))
+    """Write both into their pages: the README, the page of rules, then `name=claims.json` for every column."""
+    readme, page = map(Path, arguments[:2])
+    tables = {name: read_claims(Path(file)) for name, _, file in (one.partition("=") for one in arguments[2:])}
+    for path, what, made in ((readme, "claims", verdicts(tables)), (page, "rules", rules())):
+        write_text(path, between_marks(path.read_text(encoding="utf-8"), what, made))
 
 
 if __name__ == "__main__":
