@@ -142,7 +142,7 @@ def quick(recipe: Recipe) -> ConditionalStudy:
 
 def run(study: ConditionalStudy, folder: Path, work: Work) -> ConditionalResult:
     """Train what is not trained yet, seed after seed, and find the circuit of every model."""
-    runs, bar = folder / "runs", study.search.budget.bar
+    runs, bar = folder / "runs", study.search.budget.max_loss
     before = kept("conditional", folder, ConditionalResult) or ConditionalResult(bar, (), ())
     setups = arms.by_seed(study.arms, to_the_end=True)
     models = find_circuits(setups, runs, work, study.search, before.models)

@@ -154,7 +154,7 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
     from hopscope.training.many import finished
 
     setups = sorted([*study.pruned_models, *study.whole_models, *study.laptop_models], key=lambda setup: setup.seeds)
-    before = kept("pruning", folder, PruningResult) or PruningResult(study.search.budget.bar, (), (), ())
+    before = kept("pruning", folder, PruningResult) or PruningResult(study.search.budget.max_loss, (), (), ())
     known = (*before.pruned, *before.whole, *before.laptop)
     arms_seen: dict[str, list[Seen]] = {"pruned": [], "all-heads": [], "laptop": []}
     for one in find_circuits(setups, folder / "runs", work, study.search, known):
@@ -166,7 +166,7 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
     for name, there in finished([setup for setup in setups if setup.name in new], folder / "runs").items():
         left[new[name]] = int(there.metrics.heads[-1, 0])
     of_pruned, of_laptop = (tuple(left[one.made] for one in models) for models in (pruned, laptop))
-    return PruningResult(study.search.budget.bar, pruned, whole, of_pruned, laptop, of_laptop)
+    return PruningResult(study.search.budget.max_loss, pruned, whole, of_pruned, laptop, of_laptop)
 
 
 def judge(result: PruningResult) -> list[Judgement]:

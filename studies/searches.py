@@ -24,7 +24,7 @@ from hopscope.circuits.kept import model_hash
 from hopscope.circuits.search import orders
 from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
@@ -39,11 +39,11 @@ from studies.tools.circuits import diverged
 _FRESH = 1024
 """Sequences on which the circuits that were found are measured."""
 
-SEARCHES: dict[str, tuple[Callable[..., Draft], Budget]] = {
-    "ours, quick": (orders.search, Budget.of("quick")),
-    "ours, thorough": (orders.search, Budget.of("thorough")),
-    "ACDC's rule": (acdc, Budget.of("quick")),
-    "gradient ranking": (attribution, Budget.of("quick")),
+SEARCHES: dict[str, tuple[Callable[..., Draft], SearchConfig]] = {
+    "ours, quick": (orders.search, SearchConfig.of("quick")),
+    "ours, thorough": (orders.search, SearchConfig.of("thorough")),
+    "ACDC's rule": (acdc, SearchConfig.of("quick")),
+    "gradient ranking": (attribution, SearchConfig.of("quick")),
 }
 
 
@@ -141,7 +141,7 @@ def _one(model: str, name: str, transformer: Transformer, problem: RetrievalProb
         full=full,
         evaluations=evaluations,
         seconds=round(seconds, 1),
-        minimal=loss <= budget.bar and all(left > budget.bar for left in without),
+        minimal=loss <= budget.max_loss and all(left > budget.max_loss for left in without),
     )
 
 

@@ -56,7 +56,7 @@ from pathlib import Path
 
 from examples.text_model.recipe import TextModelRecipe
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Effort
+from hopscope.circuits.search.config import Effort
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import read_json, write_json
 from hopscope.records import convert, plain

@@ -113,11 +113,11 @@ def test_slips_are_refused_before_anything_is_written(tmp_path, monkeypatch, cap
 
 
 def test_a_seed_of_emergence_is_a_seed():
-    from hopscope.emergence.settings import Following
+    from hopscope.emergence.config import EmergenceConfig
 
     for seed in (-1, 2**63):
         with pytest.raises(InputError, match="seed must be a whole number"):
-            Following(seed=seed)
+            EmergenceConfig(seed=seed)
 
 
 def test_line_breaks_are_the_same_on_every_system():

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.emergence.history import Emergence
 from hopscope.errors import InputError
 from hopscope.paper.claims import read_claims
@@ -44,7 +44,7 @@ def test_runs(path):
 def test_circuits(path):
     circuit = Circuit.load(path)
     assert len(circuit.losses) >= 1
-    given_up = (circuit.certificate.number("sufficiency", "rows_left") or 0) > Budget.of("quick").most_rows
+    given_up = (circuit.certificate.number("sufficiency", "rows_left") or 0) > SearchConfig.of("quick").most_rows
     assert circuit.found or given_up or circuit.losses["full"] > circuit.bar
 
 

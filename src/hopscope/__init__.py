@@ -33,9 +33,9 @@ _HOMES = {
     "train": "hopscope.lab",
     "TextModel": "hopscope.circuits.language.model",
     "BenchmarkSettings": "hopscope.benchmark.settings",
-    "Budget": "hopscope.circuits.search.budget",
+    "SearchConfig": "hopscope.circuits.search.config",
     "Extensions": "hopscope.problem.text.extensions",
-    "Following": "hopscope.emergence.settings",
+    "EmergenceConfig": "hopscope.emergence.config",
     "Proof": "hopscope.circuits.certificate.proof",
     "Work": "hopscope.training.work",
 }
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from hopscope.circuits.find import find_circuit as find_circuit
     from hopscope.circuits.language.model import TextModel as TextModel
     from hopscope.circuits.record.circuit import Circuit as Circuit
-    from hopscope.circuits.search.budget import Budget as Budget
-    from hopscope.emergence.settings import Following as Following
+    from hopscope.circuits.search.config import SearchConfig as SearchConfig
+    from hopscope.emergence.config import EmergenceConfig as EmergenceConfig
     from hopscope.errors import InputError as InputError
     from hopscope.lab import Model as Model
     from hopscope.lab import Run as Run

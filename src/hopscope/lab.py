@@ -24,11 +24,11 @@ from hopscope.circuits.find import Origin, circuit_of_run, origin_in
 from hopscope.circuits.journal import SILENT, Watch
 from hopscope.circuits.kept import if_certified
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Budget, Effort
+from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.circuits.subject import SEQUENCES, ForeignModel, Subject
+from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
-from hopscope.emergence.settings import Following
 from hopscope.errors import InputError
 from hopscope.model.foreign import Parts
 from hopscope.model.lens import to_transformer_lens
@@ -127,8 +127,8 @@ class Model(Subject):
     def circuit(
         self,
         *,
-        effort: Effort | Budget | None = None,
-        bar: float | tuple[float, ...] | None = None,
+        effort: Effort | SearchConfig | None = None,
+        max_loss: float | None = None,
         seed: int | None = None,
         proof: Proof | None = None,
         anew: bool = False,
@@ -142,9 +142,8 @@ class Model(Subject):
             False
 
         Args:
-            effort: effort of the search: `quick`, `thorough` (if nothing is said), or a budget of your own.
-            bar: the largest mean squared error that a circuit may have; the paper's 0.05 by default. Of several, the
-                one at which the circuit is most clearly separated is chosen.
+            effort: effort of the search: `quick`, `thorough` (if nothing is said), or an `hs.SearchConfig`.
+            max_loss: the largest mean squared error that a circuit may have; the paper's 0.05 by default.
             seed: seed of the search, which decides its sequences and random orders; 0 if nothing is said.
             proof: numbers of sequences and random draws behind the certificate.
             anew: search even if a stored circuit exists.
@@ -153,14 +152,14 @@ class Model(Subject):
         Raises:
             InputError: there is no checkpoint, a value is out of range, or another search found the stored circuit.
         """
-        certified = if_certified(effort, bar, seed, proof)
-        how: dict[str, Any] = {"bar": bar, "proof": proof, "anew": anew, "watch": watch, "certified": certified}
-        effort, seed = "thorough" if effort is None else effort, 0 if seed is None else seed
-        return circuit_of_run(self.run, self.number, self.step, effort=effort, seed=seed, **how)
+        certified = if_certified(effort, max_loss, seed, proof)
+        how: dict[str, Any] = {"max_loss": max_loss, "proof": proof, "anew": anew, "watch": watch}
+        how |= {"effort": "thorough" if effort is None else effort, "seed": seed, "certified": certified}
+        return circuit_of_run(self.run, self.number, self.step, **how)
 
     def emergence(
         self,
-        settings: Following | None = None,
+        settings: EmergenceConfig | None = None,
         *,
         anew: bool = False,
         watch: Callable[[int, int], None] | None = None,
@@ -175,8 +174,8 @@ class Model(Subject):
         Raises:
             InputError: no circuit was found yet, the run kept too few checkpoints, or an argument is of another type.
         """
-        if settings is not None and not isinstance(settings, Following):
-            raise InputError(f"settings must be hs.Following, as hs.Following(sequences=64), got {settings!r}")
+        if settings is not None and not isinstance(settings, EmergenceConfig):
+            raise InputError(f"settings must be an hs.EmergenceConfig, as hs.EmergenceConfig(seed=1), got {settings!r}")
         if watch is not None:
             check_watch(watch)
         return emergence_of_run(self.run, self.number, settings, step=self.step, anew=anew, watch=watch)

@@ -26,7 +26,7 @@ from hopscope.circuits.evaluate.form import UNIFORM
 from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.circuits.evaluate.programs import from_json, to_json
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.orders import search
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
@@ -261,7 +261,7 @@ def _keep_hosts(study: CalibrationStudy, folder: Path, path: Path) -> None:
 
 
 def _search(evaluator: VectorEvaluator, sense: Sense) -> Draft | None:
-    units, budget = Units.of(evaluator), Budget.of("quick")
+    units, budget = Units.of(evaluator), SearchConfig.of("quick")
     if sense == "strict":
         ends = StrictOrders(evaluator, units, budget, 0).run()
         return ends[0].program if ends else None

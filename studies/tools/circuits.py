@@ -16,7 +16,7 @@ from hopscope.circuits.compare import overlap
 from hopscope.circuits.kept import circuit_path, require_of
 from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.theory.path import NamedPath
 from hopscope.training.setup import Setup
 from hopscope.training.work import Work
@@ -153,12 +153,12 @@ class Search:
         proof: how much stands behind a certificate.
     """
 
-    budget: Budget = field(default_factory=lambda: Budget.of("quick"))
+    budget: SearchConfig = field(default_factory=lambda: SearchConfig.of("quick"))
     proof: Proof = field(default_factory=Proof)
 
 
 HASTY = Search(
-    Budget(orders=1, growing=1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2),
+    SearchConfig(orders=1, growing=1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2),
     Proof(sequences=32, deciding=32, few=16, rough=4, draws=4, halves=4),
 )
 """For the quick versions of studies; its certificates are worth nothing."""

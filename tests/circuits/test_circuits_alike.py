@@ -18,7 +18,7 @@ from hopscope.circuits.evaluate.coordinates import coordinates
 from hopscope.circuits.evaluate.form import ALIKE, KEEP, POSITIONAL, UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.helpers import told_alike
 from hopscope.circuits.search.orders import search
@@ -120,7 +120,7 @@ def test_a_row_that_needs_its_key_is_not_told_to_look_alike(host: Host) -> None:
         program = {**host.circuit, path.row: ALIKE}
         assert path not in host.units.paths(program)
         assert host.losses(program)[0] > 0.1
-    gauge = Gauge.confirming(host.evaluator, Budget.of("quick"))
+    gauge = Gauge.confirming(host.evaluator, SearchConfig.of("quick"))
     natural = host.units.natural(host.circuit)
     assert told_alike(gauge, host.units, natural) == natural
 
@@ -131,7 +131,7 @@ def test_a_search_says_of_a_head_at_rest_that_all_chains_are_alike_to_it(host: H
     evaluator, path = resting(host.evaluator, rest), rest.path(host.evaluator.problem, 3)
     units = Units.of(evaluator)
     assert path.key in units.hypotheses.heavy(path.row)
-    found = search(evaluator, units, Budget.of("quick"), None)
+    found = search(evaluator, units, SearchConfig.of("quick"), None)
     assert found[path.row] == ALIKE
     assert units.natural(found)[path.row] == ALIKE
     assert units.paths(found) == host.units.paths(host.circuit)

@@ -9,11 +9,11 @@ from hopscope.circuits.evaluate.form import UNIFORM
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.units import Units
 from hopscope.training.data import held_out
 
-BUDGET = Budget(sequences=16, confirming=32, deciding=32)
+BUDGET = SearchConfig(sequences=16, confirming=32, deciding=32)
 
 
 def parts(hops: int) -> tuple[Evaluator, Units, set]:
@@ -26,7 +26,7 @@ def test_acdc_holds_the_bar_and_keeps_the_known_rows() -> None:
     evaluator, units, known = parts(2)
     program = acdc(evaluator, units, BUDGET, None)
     kept = set(units.on(program))
-    assert evaluator.mse([program])[0] < BUDGET.bar
+    assert evaluator.mse([program])[0] < BUDGET.max_loss
     assert known <= kept
     assert len(kept) < len(units.rows)
 
@@ -40,7 +40,7 @@ def test_acdc_asks_each_row_once_in_order_given_those_gone_before() -> None:
         by_hand = dict(units.base)
         for row in sorted(units.rows, reverse=True):
             without = {**by_hand, row: UNIFORM}
-            if part.mse([without])[0] - part.mse([by_hand])[0] < threshold * BUDGET.bar:
+            if part.mse([without])[0] - part.mse([by_hand])[0] < threshold * BUDGET.max_loss:
                 by_hand = without
         if by_hand == program:
             return
@@ -51,6 +51,6 @@ def test_attribution_takes_the_fewest_first_rows_of_its_order() -> None:
     evaluator, units, known = parts(2)
     program = attribution(evaluator, units, BUDGET, None)
     kept = units.on(program)
-    assert evaluator.mse([program])[0] < BUDGET.bar
+    assert evaluator.mse([program])[0] < BUDGET.max_loss
     assert known <= set(kept)
     assert len(kept) < len(units.rows)

@@ -18,7 +18,7 @@ from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 from hopscope.lab import Run, train
 from hopscope.problem.retrieval import RetrievalProblem
@@ -87,9 +87,9 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
 def test_bad_input(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(str(tmp_path / "nowhere")) == 2
     assert "does not exist" in capsys.readouterr().err
-    assert call(str(run.path), "--bar", "0.9") == 2
+    assert call(str(run.path), "--max-loss", "0.9") == 2
     assert "bar must be above 0 and below 0.5" in capsys.readouterr().err
-    assert call(str(run.path), "--bar", "0.05,much") == 2
+    assert call(str(run.path), "--max-loss", "0.05,much") == 2
     assert "'0.05,much' is not a list of numbers" in capsys.readouterr().err
     assert call("compare", str(run.path)) == 2
     assert "at least two circuits" in capsys.readouterr().err
@@ -112,12 +112,14 @@ def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
-    few = Budget(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
+    few = SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
     first = circuit_of_run(run, 0, effort=few)
     assert circuit_of_run(run, 0, effort=few) == first
     by_rules(first, 1).save(run.path / "circuit.json", run.record.content_hash)  # by rules of before: asked anew
     assert circuit_of_run(run, 0, effort=few) == first
-    again = circuit_of_run(run, 0, effort=Budget(orders=1, growing=0, sequences=8, confirming=8, deciding=8, bar=0.1))
+    again = circuit_of_run(
+        run, 0, effort=SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8, max_loss=0.1)
+    )
     assert again.bar == 0.1
     (run.path / "circuit.json").write_text("{}")
     with pytest.raises(InputError, match="is not the record of a circuit"):
@@ -134,12 +136,12 @@ def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
     certified, before = Circuit.load(path), path.read_bytes()
     searched = []
 
-    def find(*given: Any, effort: Budget, **named: Any) -> Circuit:
+    def find(*given: Any, effort: SearchConfig, **named: Any) -> Circuit:
         searched.append(effort.bar)
-        return replace(certified, bar=effort.bar)
+        return replace(certified, bar=effort.max_loss)
 
     monkeypatch.setattr("hopscope.circuits.find.find_circuit", find)
-    other = (str(run.path), "--bar", "0.1", "--no-figures")
+    other = (str(run.path), "--max-loss", "0.1", "--no-figures")
     assert call(*other) == 2
     assert "holds a circuit certified at bar 0.05, not 0.1; pass --anew" in capsys.readouterr().err
     assert (path.read_bytes(), searched) == (before, [])
@@ -246,7 +248,7 @@ def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
 
 
 def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = Budget(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
+    few = SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
     expected = circuit_of_run(run, 0, effort=few, anew=True)
     (run.path / "circuit.json").unlink()
     left = run.path / ".circuit-search.json"
@@ -297,7 +299,7 @@ def test_what_is_another_runs_is_not_shown(run: RunFolder, tmp_path: Path, capsy
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--show", "--bar", "0.1"), "--show searches nothing; leave --bar out"),
+        (("--show", "--max-loss", "0.1"), "--show searches nothing; leave --max-loss out"),
         (("--show", "--anew"), "--show searches nothing; leave --anew out"),
         (("--show", "--figures"), "--show draws nothing; leave --figures out"),
         (("--formulation", "equations", "--hops", "7"), "hops must be 1..6 for equations in the paper's format"),

@@ -15,7 +15,7 @@ from small_models import disguised_witness
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def circuits(tmp_path_factory: pytest.TempPathFactory) -> Path:
             witness.transformer,
             witness.problem,
             origin=Origin(f"w{hops}"),
-            effort=Budget(orders=1, growing=0, sequences=16, confirming=16, deciding=16),
+            effort=SearchConfig(orders=1, growing=0, sequences=16, confirming=16, deciding=16),
             proof=Proof(sequences=16, deciding=16, few=8, draws=4),
         ).save(folder / f"{hops}" / "circuit.json")
     return folder

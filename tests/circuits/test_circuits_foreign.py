@@ -15,13 +15,13 @@ from torch import Tensor, nn
 import hopscope as hs
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.subject import ABLATIONS
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_names
 from hopscope.theory.path import AttentionPath, Row
 
-FEW = Budget(orders=1, growing=1, sequences=16, confirming=64, deciding=64)
+FEW = SearchConfig(orders=1, growing=1, sequences=16, confirming=64, deciding=64)
 PROOF = Proof(sequences=64, deciding=64, few=16, rough=4, draws=40, halves=4)
 
 

@@ -29,7 +29,7 @@ class Planted(Gauge):
     """
 
     def __init__(self) -> None:
-        self.bar = 0.05
+        self.max_loss = 0.05
         self.evaluator: Any = SimpleNamespace(
             rows=(ONE, TWO), own=torch.zeros(4), depart_from=lambda program: None,
             mse=lambda programs: [self.score(program) for program in programs],

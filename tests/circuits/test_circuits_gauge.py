@@ -10,7 +10,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import UNIFORM
 from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.further import Further, clear, mean_and_error
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.training.data import held_out
@@ -26,7 +26,7 @@ def evaluator() -> Evaluator:
 
 
 def confirming(evaluator: Evaluator, deciding: int) -> Gauge:
-    return Gauge.confirming(evaluator, Budget(sequences=16, confirming=32, deciding=deciding))
+    return Gauge.confirming(evaluator, SearchConfig(sequences=16, confirming=32, deciding=deciding))
 
 
 def test_what_the_doubt_alone_puts_above_a_limit_is_decided_on_more(evaluator: Evaluator) -> None:
@@ -53,7 +53,7 @@ def test_what_little_differs_from_what_is_known_is_not_measured_again(
     evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One measurement on more sequences serves for all that is near; what is far is measured itself."""
-    gauge, scanning = confirming(evaluator, 4096), Gauge.scanning(evaluator, Budget(sequences=16, confirming=32))
+    gauge, scanning = confirming(evaluator, 4096), Gauge.scanning(evaluator, SearchConfig(sequences=16, confirming=32))
     score = gauge.sharp(WITHOUT)
     assert score < gauge.scores([WITHOUT])[0]
     assert scanning.sharp(WITHOUT) == scanning.scores([WITHOUT])[0]

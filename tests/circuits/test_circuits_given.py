@@ -57,7 +57,7 @@ def test_the_built_in_circuit_is_certified_whoever_gives_it() -> None:
 def test_it_is_the_certificate_that_a_search_gives() -> None:
     """The same sequences, and the same hypotheses, as the search has that finds it."""
     found = hs.find_circuit(MADE.transformer, MADE.problem, effort="quick", seed=0, proof=LITTLE)
-    batch = held_out(MADE.problem, hs.Budget.of("quick").confirming, 0, "circuit search")
+    batch = held_out(MADE.problem, hs.SearchConfig.of("quick").confirming, 0, "circuit search")
     evaluator = VectorEvaluator(MADE.transformer, MADE.problem, batch)
     given = certify_given(evaluator, found, None, 1, Origin(found.model), LITTLE, Journal())
     assert given.certificate == found.certificate
@@ -132,7 +132,7 @@ def test_records_of_other_models_and_of_none_are_no_circuits_here() -> None:
         evaluator = VectorEvaluator(other.transformer, other.problem, batch)
         with pytest.raises(hs.InputError, match="the circuit is of a model of 3 layers x 3 heads"):
             certify_given(evaluator, circuit, None, 1, Origin("other"), LITTLE, Journal())
-    none = hs.find_circuit(MADE.transformer, MADE.problem, effort="quick", bar=1e-9, proof=LITTLE)
+    none = hs.find_circuit(MADE.transformer, MADE.problem, effort="quick", max_loss=1e-9, proof=LITTLE)
     assert not none.found
     with pytest.raises(hs.InputError, match="the record says that there is no circuit"):
         certified(none)
@@ -154,7 +154,7 @@ def test_a_record_cannot_put_weights_of_its_own_into_the_background() -> None:
 
 @pytest.mark.parametrize("bar", [0, -1.0, float("nan"), float("inf"), "0.05", True])
 def test_a_bar_is_as_in_a_search(bar) -> None:
-    with pytest.raises(hs.InputError, match="bar"):
+    with pytest.raises(hs.InputError, match="max_loss"):
         certified(PATHS, bar)
 
 
@@ -171,14 +171,14 @@ def test_of_a_run_it_says_of_which_model_it_is(run) -> None:
     assert circuit.model == run.model_hashes[1]
     assert run[1].at(2).certify(paths, proof=few).model != circuit.model
     assert circuit.problem == PROBLEM
-    assert run[0].certify(circuit, bar=0.4, proof=few).bar == 0.4
+    assert run[0].certify(circuit, max_loss=0.4, proof=few).bar == 0.4
     assert circuit.bar == 0.05
 
 
 def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsys) -> None:
     before = sorted(path.name for path in run.path.rglob("*"))
     out = tmp_path / "mine.json"
-    assert call("certify", str(run.path), "L1.H1 >x1 -> x0>", "L2.H1 x0?", "--out", str(out), "--bar", "0.4") == 0
+    assert call("certify", str(run.path), "L1.H1 >x1 -> x0>", "L2.H1 x0?", "--out", str(out), "--max-loss", "0.4") == 0
     told = capsys.readouterr().out
     assert "given, not searched for" in told
     assert f"wrote {out}" in told
@@ -201,7 +201,7 @@ def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsy
         (["L1.H1 x0?", "--out", "../notes.json"], "is not the record of a circuit"),
         (["L1.H1 x0?", "--model", "7"], "2 models|from 0 to 1"),
         (["L1.H1 x0?", "--checkpoint", "3"], "checkpoint"),
-        (["L1.H1 x0?", "--bar", "-1"], "bar"),
+        (["L1.H1 x0?", "--max-loss", "-1"], "max_loss"),
     ],
 )
 def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) -> None:

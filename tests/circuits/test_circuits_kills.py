@@ -17,7 +17,7 @@ from killing import contents, killed_everywhere
 from small_models import disguised_witness
 from hopscope.circuits.certificate import Proof
 from hopscope.circuits.find import circuit_of_run
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -31,7 +31,7 @@ recipe = Recipe(layers=shape.layers, heads=shape.heads, d_model=shape.d_model, h
                 steps=1, batch_size=1, checkpoint_every=1, log_every=1, final_steps=1)
 run = RunFolder.create(root / "run", Setup("witness", witness.problem, recipe, (0,)), Engine())
 run.save_checkpoint(1, witness.transformer.state_dict())
-budget = Budget(orders=1, growing=1, sequences=8, confirming=8, deciding=8)
+budget = SearchConfig(orders=1, growing=1, sequences=8, confirming=8, deciding=8)
 proof = Proof(sequences=8, deciding=8, few=8, rough=2, draws=2, halves=4)
 
 def program(folder):

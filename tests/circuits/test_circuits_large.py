@@ -26,7 +26,7 @@ from hopscope.circuits.journal import Journal
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.search import down, gradients
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.gradients import estimated_order, head_order, row_scores
 from hopscope.circuits.search.orders import Orders
@@ -40,7 +40,7 @@ from hopscope.training.data import held_out
 
 STAND = Stand(layers=8, heads=16, width=272, before=(1, 5), value=(5, 8))
 PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in STAND.circuit]
-BUDGET = Budget(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
+BUDGET = SearchConfig(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
 
 
 @cache
@@ -72,7 +72,7 @@ def test_heads_are_halved_until_the_planted_circuit_is_left(monkeypatch: pytest.
     monkeypatch.setattr(down, "_SIZES", (1, 2, 4, 8))
     monkeypatch.setattr(down, "_eliminated", _few_at_most(down._eliminated, 24))
     evaluator = on_text(16)
-    budget = Budget(bar=0.05, orders=1, growing=0, sequences=16, confirming=16, deciding=16)
+    budget = SearchConfig(max_loss=0.05, orders=1, growing=0, sequences=16, confirming=16, deciding=16)
     outcome = Orders(evaluator, Units.of(evaluator), budget).run()
     assert sorted(Units.of(evaluator).paths(outcome.found[0].program)) == sorted(PATHS)
     assert evaluator.evaluations < 250
@@ -90,7 +90,10 @@ def _few_at_most(eliminated: Any, most: int) -> Any:
 def test_halves_leave_out_what_does_not_fit_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against every order of a few moves: what is needed stays, all else goes."""
     evaluator = on_text(16)
-    gauge, base = Gauge.scanning(evaluator, Budget(bar=0.05, sequences=16, confirming=16)), Units.of(evaluator).base
+    gauge, base = (
+        Gauge.scanning(evaluator, SearchConfig(max_loss=0.05, sequences=16, confirming=16)),
+        Units.of(evaluator).base,
+    )
     needed = [{row: UNIFORM for row in evaluator.rows if row[:2] == path.row[:2]} for path in (PATHS[0], PATHS[2])]
     idle = [{row: UNIFORM for row in evaluator.rows if row[:2] == (layer, 0)} for layer in range(3)]
     for first, second in ((0, 1), (0, 4), (2, 3), (4, 3)):
@@ -175,7 +178,7 @@ def test_where_gradients_disagree_many_heads_are_ordered_by_exact_scores(monkeyp
 def test_many_questions_are_asked_only_where_it_hangs_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
     made = shared_answer()
     evaluator = VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 32, 0, "circuit search"))
-    gauge = Gauge.confirming(evaluator, Budget(sequences=16, confirming=32, deciding=64))
+    gauge = Gauge.confirming(evaluator, SearchConfig(sequences=16, confirming=32, deciding=64))
     program: Draft = {Row(made.circuit[-1].layer, made.circuit[-1].head, made.circuit[-1].query): UNIFORM}
     score = gauge.score(program)
     low = 2 * float(gauge._losses(program).mean()) - score
@@ -257,7 +260,7 @@ def test_a_search_that_does_not_fit_is_refused_before_it_begins(monkeypatch: pyt
 
 def test_the_time_that_is_left_falls_from_stage_to_stage() -> None:
     told: list[str] = []
-    expected = Forecast(on_text(8), Budget.of("quick"), Proof(), seconds=1.0)
+    expected = Forecast(on_text(8), SearchConfig.of("quick"), Proof(), seconds=1.0)
     watch = expected.told(lambda stage, done, stages: told.append(stage))
     names = ["least-cost", "least-cost: rows", "subsets", "certificate: harness", "certificate: untrained", "done"]
     left = [expected.left(name) for name in names]
@@ -267,7 +270,7 @@ def test_the_time_that_is_left_falls_from_stage_to_stage() -> None:
         watch(name, 0, 1)
     assert told[-1] == "done"
     assert told[0] == f"least-cost, some {left[0] / 60:.0f} min left"
-    slow, quick = (Forecast(on_text(8), Budget.of("quick"), Proof(), seconds) for seconds in (2.0, 1e-6))
+    slow, quick = (Forecast(on_text(8), SearchConfig.of("quick"), Proof(), seconds) for seconds in (2.0, 1e-6))
     assert slow.left("least-cost") == pytest.approx(2 * left[0])
     quick.told(lambda stage, done, stages: told.append(stage))("least-cost", 0, 1)
     assert told[-1] == "least-cost", "what takes seconds needs no forecast"

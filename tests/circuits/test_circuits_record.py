@@ -25,7 +25,7 @@ from hopscope.circuits.evaluate.programs import from_json, to_json
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.record.asked import Asked
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
@@ -36,7 +36,7 @@ from hopscope.training.data import held_out
 @cache
 def found(hops: int = 2) -> Circuit:
     witness = disguised_witness(hops)
-    budget = Budget(orders=1, growing=0, sequences=16, confirming=16, deciding=16)
+    budget = SearchConfig(orders=1, growing=0, sequences=16, confirming=16, deciding=16)
     proof = Proof(sequences=16, deciding=16, few=8, draws=4)
     return find_circuit(witness.transformer, witness.problem, origin=Origin(f"w{hops}"), effort=budget, proof=proof)
 

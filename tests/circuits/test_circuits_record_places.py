@@ -14,11 +14,10 @@ from hopscope.circuits.find import find_circuit
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.kept import kept_circuit
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.bars import budgets_at
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 
-BUDGET = Budget(orders=1, growing=0, sequences=16, confirming=16, deciding=16)
+BUDGET = SearchConfig(orders=1, growing=0, sequences=16, confirming=16, deciding=16)
 TINY = Proof(sequences=16, deciding=16, few=8, draws=4, halves=4)
 MORE = replace(TINY, draws=5)
 
@@ -76,8 +75,7 @@ def test_what_is_replayed_is_what_is_said() -> None:
     [
         ({"proof": 5}, r"proof must be an hs\.Proof, as in hs\.Proof\(draws=500\), got 5"),
         ({"effort": ["quick"]}, "effort must be quick or thorough, got "),
-        ({"bar": ([0.1],)}, r"bar must be above 0 and below 0\.5, got \[0\.1\]"),
-        ({"bar": [0.05, 0.05]}, r"different ones, got 0\.05, 0\.05"),
+        ({"max_loss": [0.1]}, r"max_loss must be above 0 and below 0\.5, got \[0\.1\]"),
         ({"problem": "chain"}, r"problem must be an hs\.RetrievalProblem, got 'chain'"),
     ],
 )
@@ -85,7 +83,6 @@ def test_what_nobody_can_ask_for_is_refused_before_the_search(asked: dict[str, o
     made = disguised_witness(1)
     with pytest.raises(InputError, match=says):
         find_circuit(made.transformer, **({"problem": made.problem} | asked))  # type: ignore[arg-type]
-    assert [one.bar for one in budgets_at(BUDGET, [0.1, 0.05])] == [0.05, 0.1]
 
 
 def test_a_certificate_is_not_handed_back_as_one_with_more_behind_it(tmp_path: Path) -> None:
@@ -97,7 +94,7 @@ def test_a_certificate_is_not_handed_back_as_one_with_more_behind_it(tmp_path: P
             asked.append(proof)
             return found(proof)
 
-        wanted = {"seed": 0, "model": found().model, "bars": [0.05], "rules": RULES, "proof": asdict(proof)}
+        wanted = {"seed": 0, "model": found().model, "max_loss": 0.05, "rules": RULES, "proof": asdict(proof)}
         return kept_circuit(tmp_path / "circuit.json", wanted, find)
 
     assert kept(TINY).search["proof"]["draws"] == 4

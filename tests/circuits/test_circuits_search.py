@@ -18,7 +18,7 @@ from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gradients import estimated_order, row_scores
 from hopscope.circuits.search.orders import Orders
 from hopscope.circuits.search.smallest import tried
@@ -32,7 +32,7 @@ from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
 
-QUICK = Budget(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
+QUICK = SearchConfig(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
 LITTLE = Proof(sequences=32, deciding=32, few=16, draws=6)
 
 
@@ -46,7 +46,7 @@ def found_in(witness: Witness, **options: Any) -> Circuit:
     )
 
 
-def searched(witness: Witness, budget: Budget = QUICK) -> tuple[Evaluator, Units]:
+def searched(witness: Witness, budget: SearchConfig = QUICK) -> tuple[Evaluator, Units]:
     """What a search works on."""
     batch = held_out(witness.problem, budget.confirming, 0, "circuit search")
     evaluator = VectorEvaluator(witness.transformer, witness.problem, batch)
@@ -154,10 +154,10 @@ def test_a_search_that_was_given_up_is_not_taken_up_when_resumed() -> None:
     assert evaluator.evaluations == spent
 
 
-@pytest.mark.parametrize("most", [0, -1, True])
+@pytest.mark.parametrize("most", [0, -2, True])
 def test_rows_from_which_a_search_is_given_up_are_counted(most: int) -> None:
     with pytest.raises(InputError, match="most_rows must be a whole number of at least 1"):
-        Budget(most_rows=most)
+        SearchConfig(most_rows=most)
 
 
 def test_a_resumed_search_gives_the_same() -> None:
@@ -194,8 +194,8 @@ def test_progress_names_every_stage() -> None:
 )
 def test_what_an_effort_does(effort: Any, down: int, up: int, subsets: int, pairs: int, fills: int) -> None:
     """As docs/circuits.md says: so many ways down and up, parts of so many rows, fills; the sequences are the same."""
-    budget = replace(Budget.of(effort), bar=0.04)
-    assert (budget.bar, budget.sequences, budget.confirming) == (0.04, 64, 256)
+    budget = replace(SearchConfig.of(effort), max_loss=0.04)
+    assert (budget.max_loss, budget.sequences, budget.confirming) == (0.04, 64, 256)
     assert [tried(rows, budget) for rows in (subsets, subsets + 1)] == ["every subset", "pairs"]
     assert [tried(rows, budget) for rows in (pairs, pairs + 1)] == ["pairs", "single"]
     journal, small = Journal(), replace(budget, sequences=8, confirming=8, deciding=8)
@@ -247,14 +247,14 @@ def test_forms_come_simplest_first() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"bar": 0.8}, "bar must be above 0 and below 0.5"),
+        ({"max_loss": 0.8}, "max_loss must be above 0 and below 0.5"),
         ({"orders": 0}, "orders must be a whole number of at least 1"),
         ({"sequences": 64, "confirming": 32}, "confirming must be at least sequences"),
     ],
 )
 def test_settings_out_of_range(options: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        Budget(**options)
+        SearchConfig(**options)
 
 
 def test_the_search_leaves_the_global_random_state_alone() -> None:

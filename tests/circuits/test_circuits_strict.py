@@ -22,7 +22,7 @@ from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.imposed import HeadNumbers, Imposed
 from hopscope.circuits.search.strict import Strict
@@ -39,13 +39,13 @@ from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
 from studies.calibration.hosts import hand_built
 
-BUDGET = Budget(orders=1, growing=0, sequences=16, confirming=32, deciding=32)
+BUDGET = SearchConfig(orders=1, growing=0, sequences=16, confirming=32, deciding=32)
 PROOF = replace(LITTLE, draws=4, halves=8)
 LAST = 2
 """Layer of the answer in a witness of two hops."""
 
 
-def searched(made: Witness, budget: Budget = BUDGET, **options: Any) -> tuple[Evaluator, list[Imposed]]:
+def searched(made: Witness, budget: SearchConfig = BUDGET, **options: Any) -> tuple[Evaluator, list[Imposed]]:
     """The sequences that the strict search saw, and its ends."""
     batch = held_out(made.problem, budget.confirming, 0, "circuit search")
     evaluator = VectorEvaluator(made.transformer, made.problem, batch)
@@ -141,11 +141,11 @@ def halved() -> Witness:
 @pytest.mark.parametrize("made", [disguised_witness(3), halved()], ids=["disguised", "halved"])
 def test_no_path_beyond_the_first_layer_can_go(made: Witness) -> None:
     evaluator, (end, *_) = searched(made)
-    assert evaluator.mse([end.program])[0] <= BUDGET.bar
+    assert evaluator.mse([end.program])[0] <= BUDGET.max_loss
     beyond = [path for path in end.paths if path.layer > end.paths[0].layer]
     assert len(beyond) >= 3
     for path in beyond:
-        assert min(evaluator.mse([state.program for state in all_without(end, path)])) > BUDGET.bar, path
+        assert min(evaluator.mse([state.program for state in all_without(end, path)])) > BUDGET.max_loss, path
 
 
 def test_both_halves_of_a_head_are_needed() -> None:
@@ -199,7 +199,7 @@ def test_an_idle_head_is_what_serves(made: Witness, form: Form) -> None:
     assert end.heads[LAST, 1] == form
     flipped = replace(end, heads={**end.heads, (LAST, 1): IDENTITY if form == UNIFORM else UNIFORM})
     good, bad = evaluator.mse([end.program, flipped.program])
-    assert good < BUDGET.bar < bad
+    assert good < BUDGET.max_loss < bad
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1])
@@ -216,11 +216,11 @@ def test_the_fewest_whole_heads_are_the_fewest(share: float) -> None:
     ]
     losses = evaluator.mse(programs)
     kept = [sum(form == KEEP for form in program.values()) // 3 for program in programs]
-    fewest = min(count for count, loss in zip(kept, losses, strict=True) if loss <= BUDGET.bar)
+    fewest = min(count for count, loss in zip(kept, losses, strict=True) if loss <= BUDGET.max_loss)
     units = Units.of(evaluator)
     found = whole_heads(evaluator, units, BUDGET, None)
     assert len({row[:2] for row in units.on(found)}) == fewest == (3 if share == 0.5 else 2)
-    assert evaluator.mse([found])[0] <= BUDGET.bar
+    assert evaluator.mse([found])[0] <= BUDGET.max_loss
 
 
 def test_a_model_above_the_bar_has_no_strict_reading() -> None:
@@ -234,7 +234,7 @@ def test_a_circuit_above_the_bar_is_told_and_not_certified() -> None:
     made = witness(2)
     softer(made.transformer, LAST, 0, 0.03)
     louder(made.transformer, LAST, 0, 1.5)
-    found = find_circuit(made.transformer, made.problem, effort=replace(BUDGET, bar=0.1215), proof=PROOF)
+    found = find_circuit(made.transformer, made.problem, effort=replace(BUDGET, max_loss=0.1215), proof=PROOF)
     assert found.strict is not None
     assert found.strict.zero.mse > found.bar
     assert not found.strict.certificate.parts["sufficiency"].passed

@@ -125,12 +125,12 @@ def test_bad_circuits_are_refused(tmp_path):
 
 @pytest.mark.slow
 def test_figures_show_the_numbers(tmp_path):
+    from hopscope.emergence.config import EmergenceConfig
     from hopscope.emergence.of_run import emergence_of_run
-    from hopscope.emergence.settings import Following
 
     run = known_run(tmp_path / "run")
     circuit = Circuit.load(circuit_json(run, run.path / "circuit.json"))
-    emergence = emergence_of_run(run, 0, Following(sequences=4))
+    emergence = emergence_of_run(run, 0, EmergenceConfig(sequences=4))
     axes = figure_7(emergence, circuit).axes[1]
     shown = sorted(line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "None")
     assert shown == pytest.approx(sorted(path.crossing.step / 8 for path in emergence.paths))

@@ -16,12 +16,12 @@ from known_run import EVERY, STEPS, WITNESS, circuit_json, known_run, recipe, sc
 from small_models import answers_with
 
 from hopscope.circuits.record.circuit import Circuit
+from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.crossing import Crossing, crossings
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.emergence.observe import observe
 from hopscope.emergence.order import order
-from hopscope.emergence.settings import Following
 from hopscope.emergence.track import follow, track
 from hopscope.errors import InputError
 from hopscope.problem.roles import first_member, query_role, second_member
@@ -31,7 +31,7 @@ from hopscope.training.recipe import Recipe
 
 PROBLEM = WITNESS.problem
 PATHS = WITNESS.circuit
-QUICK = Following(sequences=8)
+QUICK = EmergenceConfig(sequences=8)
 
 
 @pytest.fixture(autouse=True)

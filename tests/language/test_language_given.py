@@ -45,7 +45,7 @@ def test_the_verb_certifies_what_is_given_of_a_language_model(folder: Path, foun
     assert done.stdout.startswith("certified (natural) circuit")
     assert [one.path for one in Circuit.load(tmp_path / "again.json").paths] == [one.path for one in found.paths]
     for options, says in (
-        ([*how, "--bar", "0.1"], "a language model has --faithfulness"),
+        ([*how, "--max-loss", "0.1"], "a language model has --faithfulness"),
         (["--hops", "1"], "is a language model; pass --formulation"),
         ([], "is a language model; pass --formulation"),
         ([*how, "--faithfulness", "1"], "faithfulness must be above 0 and below 1"),

@@ -24,7 +24,7 @@ from studies.tools.kept import made_by, study_form
 STUDY = conditional.standard(LAPTOP)
 NAMES = [arm.name for arm in STUDY.arms]
 DEPTHS = {"functions": (3, 4, 5, 2), "relatives": (4, 5, 6, 3)}
-BAR = STUDY.search.budget.bar
+BAR = STUDY.search.budget.max_loss
 SIDE_BY_SIDE: tuple[NamedPath, ...] = ((2, 1, "i?", ">0"), (2, 3, "i?", ">a"), (3, 1, "i?", ">3"), (4, 1, "i?", ">0"))
 ONE_BY_ONE: tuple[NamedPath, ...] = ((2, 1, "i?", ">0"), (3, 3, "i?", ">a"), (4, 1, "i?", ">3"))
 

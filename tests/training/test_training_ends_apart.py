@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hopscope.emergence.settings import Following
+from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.track import follow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member
@@ -30,7 +30,7 @@ def test_emergence_is_of_the_model_s_own_length(monkeypatch, tmp_path):
     ends = [plan.end for plan in run.plans.models]
     assert len({*ends}) > 1
     paths = [AttentionPath(0, 0, second_member(1), first_member(1))]
-    told = [follow(run, paths, number, Following(sequences=4))[0].total_steps for number in range(2)]
+    told = [follow(run, paths, number, EmergenceConfig(sequences=4))[0].total_steps for number in range(2)]
     assert told == ends
 
 
@@ -40,4 +40,4 @@ def test_a_model_alone_has_the_length_of_its_run(steps, monkeypatch, tmp_path):
     recipe = replace(RECIPE, steps=steps, schedule="constant")
     run = train(Setup("run", PROBLEM, recipe, (1,)), tmp_path / "run", engine=Engine(threads=1))
     paths = [AttentionPath(0, 0, second_member(1), first_member(1))]
-    assert follow(run, paths, 0, Following(sequences=4))[0].total_steps == run.result.steps == steps
+    assert follow(run, paths, 0, EmergenceConfig(sequences=4))[0].total_steps == run.result.steps == steps

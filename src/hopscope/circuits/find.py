@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from hopscope.checks import check_seed
 from hopscope.circuits.certificate import RULES, Evidence, Proof, certify, no_circuit, tidy
 from hopscope.circuits.compare import overlap
 from hopscope.circuits.evaluate.evaluator import Evaluator
@@ -22,9 +21,8 @@ from hopscope.circuits.kept import IfCertified, check_model, circuit_path, kept_
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.record.elements import OtherCircuit
 from hopscope.circuits.record.strict_reading import StrictReading
-from hopscope.circuits.search.bars import Bars, budgets_at, search_at
-from hopscope.circuits.search.budget import ROOM, Budget, Effort
-from hopscope.circuits.search.orders import Found
+from hopscope.circuits.search.config import ROOM, Effort, SearchConfig
+from hopscope.circuits.search.orders import Found, Orders, Outcome
 from hopscope.circuits.search.strict_orders import StrictOrders
 from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.whole_heads import whole_heads
@@ -63,9 +61,9 @@ def find_circuit(
     transformer: Transformer | Foreign,
     problem: RetrievalProblem,
     *,
-    effort: Effort | Budget = "thorough",
-    bar: float | tuple[float, ...] | None = None,
-    seed: int = 0,
+    effort: Effort | SearchConfig = "thorough",
+    max_loss: float | None = None,
+    seed: int | None = None,
     origin: Origin | None = None,
     proof: Proof | None = None,
     journal: Journal | None = None,
@@ -79,9 +77,8 @@ def find_circuit(
     Args:
         transformer: one model, ours or anybody's behind the seam (`hs.Model.from_torch`).
         problem: the problem that it was trained on.
-        effort: `quick` finds one circuit, `thorough` the different ones that a model holds; or a budget.
-        bar: the loss a circuit may have at most, by default the budget's, which is the paper's 0.05; or several bars,
-            of which the one is taken that its circuit stands clearest of (`search.bars`).
+        effort: `quick` finds one circuit, `thorough` the different ones that a model holds; or a configuration.
+        max_loss: the loss a circuit may have at most, by default the configuration's, which is the paper's 0.05.
         seed: the seed of the search; its sequences and random orders follow from it.
         origin: where the model comes from, for the record; by default a hash of its weights.
         proof: how many sequences and random draws stand behind the certificate.
@@ -99,8 +96,7 @@ def find_circuit(
         >>> [one.path.describe(circuit.roles) for one in circuit.paths]
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
-    check_seed(seed)
-    budgets = budgets_at(Budget.of(effort), bar)
+    config = SearchConfig.of(effort, max_loss, seed)
     if not isinstance(problem, RetrievalProblem):
         raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
     proof = Proof.of(proof)
@@ -110,10 +106,10 @@ def find_circuit(
             f"model.circuit(), got {transformer!r}"
         )
     _see_problem(transformer.shape, problem)
-    batch = held_out(problem, budgets[0].confirming, seed, "circuit search")
+    batch = held_out(problem, config.confirming, config.seed, "circuit search")
     evaluator = _on_vectors(transformer, problem, batch, initial)
     of, journal = origin or origin_of(transformer), journal or Journal()
-    circuit = circuit_in(evaluator, budgets, seed, of, proof, journal, strict=True)
+    circuit = circuit_in(evaluator, config, of, proof, journal, strict=True)
     return replace(circuit, search=circuit.search | {"proof": asdict(proof)})
 
 
@@ -159,8 +155,7 @@ def origin_in(run: RunFolder, number: int, step: int | None) -> Origin:
 @yields_cores
 def circuit_in(
     evaluator: Evaluator,
-    budgets: Sequence[Budget],
-    seed: int,
+    config: SearchConfig,
     origin: Origin,
     proof: Proof,
     journal: Journal,
@@ -171,8 +166,7 @@ def circuit_in(
 
     Args:
         evaluator: the model, and the sequences that the search decides on.
-        budgets: what the search may spend, one budget for each bar that it is done at, see `budgets_at`.
-        seed: the seed of the search.
+        config: how it is searched for.
         origin: where the model comes from.
         proof: how many sequences and random draws stand behind the certificate.
         journal: follows the search, and remembers what is finished.
@@ -183,19 +177,18 @@ def circuit_in(
     """
     evaluator.require_finite()
     units = Units.of(evaluator)
-    searched = search_at(evaluator, units, budgets, seed, journal)
-    budget, outcome = searched.budget, searched.outcome
+    outcome, seed = Orders(evaluator, units, config, config.seed, journal).run(), config.seed
     given_up = outcome.left > 0
-    known = described_model(evaluator, origin, budget.bar) | {
-        "strict": _strict(evaluator, units, budget, seed, journal, proof) if strict and not given_up else None,
-        "search": _described(searched, evaluator, seed),
+    known = described_model(evaluator, origin, config.max_loss) | {
+        "strict": _strict(evaluator, units, config, journal, proof) if strict and not given_up else None,
+        "search": _described(outcome, config, evaluator),
     }
     if not outcome.found:
-        certificate = no_circuit(outcome.full_mse, budget.bar, seed, rows_left=outcome.left)
+        certificate = no_circuit(outcome.full_mse, config.max_loss, seed, rows_left=outcome.left)
         losses = {"full": tidy(outcome.full_mse)}
         return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=certificate)
     first = outcome.found[0]
-    evidence = Evidence(evaluator, units.hypotheses, first.program, budget.bar, seed + 1, proof)
+    evidence = Evidence(evaluator, units.hypotheses, first.program, config.max_loss, seed + 1, proof)
     return judged(known, evidence, journal, [_other(units, found, first) for found in outcome.found[1:]])
 
 
@@ -234,9 +227,9 @@ def circuit_of_run(
     number: int = 0,
     step: int | None = None,
     *,
-    effort: Effort | Budget = "thorough",
-    bar: float | tuple[float, ...] | None = None,
-    seed: int = 0,
+    effort: Effort | SearchConfig = "thorough",
+    max_loss: float | None = None,
+    seed: int | None = None,
     proof: Proof | None = None,
     watch: Watch = SILENT,
     anew: bool = False,
@@ -253,7 +246,7 @@ def circuit_of_run(
         number: the model's number within the run, from 0.
         step: the step of the checkpoint to look at; `None` for the last.
         effort: see `find_circuit`.
-        bar: see `find_circuit`.
+        max_loss: see `find_circuit`.
         seed: see `find_circuit`.
         proof: see `find_circuit`.
         watch: called with what is being done, how many stages are finished, and how many there are.
@@ -264,9 +257,7 @@ def circuit_of_run(
         InputError: no such model or checkpoint, a run without any checkpoint, a model that has diverged, or a record of
             a circuit that is certified at another bar.
     """
-    check_seed(seed)
-    budgets = budgets_at(Budget.of(effort), bar)
-    bars, proof = [one.bar for one in budgets], Proof.of(proof)
+    config, proof = SearchConfig.of(effort, max_loss, seed), Proof.of(proof)
     check_model(run, number)
     if step is None and run.finished and run.result.models[number].diverged:
         raise InputError(f"model {number} of {run.path} has diverged, so that there is no circuit to find")
@@ -276,38 +267,34 @@ def circuit_of_run(
         return find_circuit(
             single(run.transformer(step), number),
             run.problem,
-            effort=budgets[0],
-            bar=tuple(bars),
-            seed=seed,
+            effort=config,
             origin=origin,
             proof=proof,
             journal=journal,
             initial=run.recipe.initial,
         )
 
-    path, wanted = circuit_path(run.path, number, step), {"model": origin.model, "bars": bars, "rules": RULES}
+    path, wanted = (
+        circuit_path(run.path, number, step),
+        {"model": origin.model, "max_loss": config.max_loss, "rules": RULES},
+    )
     wanted["proof"] = asdict(proof)
-    hashed, wanted = run.record.content_hash, _asked(budgets[0], seed) | wanted
+    hashed, wanted = run.record.content_hash, _asked(config) | wanted
     return kept_circuit(path, wanted, find, run=hashed, watch=watch, anew=anew, certified=certified)
 
 
-def _asked(budget: Budget, seed: int) -> dict[str, Any]:
+def _asked(config: SearchConfig) -> dict[str, Any]:
     """The settings of the search that a record must have to be the one asked for."""
-    told = {name: value for name, value in asdict(budget).items() if name != "bar"}
-    return told | {"room": ROOM, "seed": seed}
+    told = {name: value for name, value in asdict(config).items() if name not in ("effort", "max_loss")}
+    return told | {"room": ROOM}
 
 
-def _described(searched: Bars, evaluator: Evaluator, seed: int) -> dict[str, Any]:
-    outcome, several = searched.outcome, [asdict(one) | {"gap": tidy(one.gap)} for one in searched.tried]
-    return (
-        _asked(searched.budget, seed)
-        | ({"bars": several} if several else {})
-        | {
-            "minimality": outcome.minimality,
-            "evaluations": evaluator.evaluations,
-            "orders_ending_here": list(outcome.found[0].orders) if outcome.found else [],
-        }
-    )
+def _described(outcome: Outcome, config: SearchConfig, evaluator: Evaluator) -> dict[str, Any]:
+    return _asked(config) | {
+        "minimality": outcome.minimality,
+        "evaluations": evaluator.evaluations,
+        "orders_ending_here": list(outcome.found[0].orders) if outcome.found else [],
+    }
 
 
 def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
@@ -317,13 +304,13 @@ def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
 
 
 def _strict(
-    evaluator: Evaluator, units: Units, budget: Budget, seed: int, journal: Journal, proof: Proof
+    evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal, proof: Proof
 ) -> StrictReading | None:
     """The result of the paper's own procedure; None where the model does not hold the bar."""
-    ends = StrictOrders(evaluator, units, budget, seed, journal).run()
+    ends = StrictOrders(evaluator, units, config, config.seed, journal).run()
     if not ends:
         return None
-    heads = whole_heads(evaluator, units, budget, None)
+    heads = whole_heads(evaluator, units, config, None)
     journal.watch("certificate, strict", 1, 1)
-    evidence = Evidence(evaluator, units.hypotheses, ends[0].program, budget.bar, seed + 1, proof, "strict")
+    evidence = Evidence(evaluator, units.hypotheses, ends[0].program, config.max_loss, config.seed + 1, proof, "strict")
     return strict_reading(ends, heads, units, evidence)

@@ -10,7 +10,7 @@ from math import log2
 from hopscope.circuits.certificate.proof import Proof
 from hopscope.circuits.evaluate.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
 from hopscope.circuits.journal import Watch
-from hopscope.circuits.search.budget import FEW, Budget
+from hopscope.circuits.search.config import FEW, SearchConfig
 from hopscope.circuits.search.gradients import BLOCKS, CHECKED, SAVED, SEQUENCES
 from hopscope.errors import InputError
 from hopscope.files import free_memory, in_words
@@ -68,13 +68,13 @@ class Forecast:
 
     Args:
         evaluator: the model.
-        budget: what the search may spend.
+        config: what the search may spend.
         proof: how many questions and random draws stand behind the certificate.
         seconds: how many seconds a question takes through all layers.
     """
 
-    def __init__(self, evaluator: Evaluator, budget: Budget, proof: Proof, seconds: float) -> None:
-        self._stages, self._seconds = _stages(evaluator, budget, proof), seconds
+    def __init__(self, evaluator: Evaluator, config: SearchConfig, proof: Proof, seconds: float) -> None:
+        self._stages, self._seconds = _stages(evaluator, config, proof), seconds
 
     def left(self, stage: str) -> float:
         """Seconds left from the beginning of the first stage whose name begins with `stage`; 0 if there is none."""
@@ -92,20 +92,20 @@ class Forecast:
         return also
 
 
-def _stages(evaluator: Evaluator, budget: Budget, proof: Proof) -> dict[str, float]:
+def _stages(evaluator: Evaluator, config: SearchConfig, proof: Proof) -> dict[str, float]:
     """How many questions go through all layers in each stage, in order."""
     heads, roles, layers = evaluator.shape.layers * evaluator.shape.heads, evaluator.where.roles, evaluator.shape.layers
-    scan, all_of_them, rough = budget.sequences, budget.confirming, budget.rough
+    scan, all_of_them, rough = config.sequences, config.confirming, config.rough
     estimated = min(SEQUENCES, SEQUENCES * BLOCKS / layers)
     ranking = estimated * (8 * min(BLOCKS, layers) / 2 + CHECKED / 2)
     stages = {}
-    for number in range(budget.orders):
+    for number in range(config.orders):
         name = f"random-{number}" if number else "least-cost"
         halving = 2 * _HEADS * log2(max(2.0, heads / _HEADS))
         stages[f"{name}: heads"] = ranking + halving * rough + 8 * scan
         stages[f"{name}: rows"] = 3 * _HEADS * roles * rough + 12 * scan
         stages[f"{name}: one by one"] = _ROWS * (12 * rough + 2 * scan) + 4 * all_of_them
-    for number in range(1, budget.growing + 1):
+    for number in range(1, config.growing + 1):
         stages[f"growing-{number}"] = 6 * scan + 4 * _ROWS * rough
     stages["subsets"] = 2 * all_of_them + 2**_ROWS * FEW
     few, many = proof.few, proof.sequences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from hopscope.checks import check_seed
 from hopscope.circuits.certificate import Evidence, Proof
@@ -16,7 +16,7 @@ from hopscope.circuits.find import Origin, described_model, judged
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.place import PlaceInModel, rows_at
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.theory.path import Row
@@ -29,7 +29,7 @@ GivenCircuit = Circuit | Iterable[PlaceInModel]
 def certify_given(
     evaluator: Evaluator,
     given: GivenCircuit,
-    bar: float | None,
+    max_loss: float | None,
     seed: int,
     origin: Origin,
     proof: Proof,
@@ -42,7 +42,7 @@ def certify_given(
     Args:
         evaluator: the model, and sequences that show what its heads attend to.
         given: the circuit.
-        bar: the loss that it may have at most; by default its record's, else the paper's 0.05.
+        max_loss: the loss that it may have at most; by default its record's, else the paper's 0.05.
         seed: the seed of the fresh sequences and random draws that it is judged on.
         origin: where the model comes from.
         proof: how many sequences and random draws stand behind the certificate.
@@ -53,18 +53,18 @@ def certify_given(
             the model's answers are not finite.
     """
     check_seed(seed)
-    if bar is None:
-        bar = given.bar if isinstance(given, Circuit) else Budget().bar
-    replace(Budget(), bar=bar)  # which checks it
+    if max_loss is None and isinstance(given, Circuit):
+        max_loss = given.bar
+    max_loss = SearchConfig.of(max_loss=max_loss).max_loss
     evaluator.require_finite()
     hypotheses = Units.of(evaluator).hypotheses
     if isinstance(given, Circuit):
         program = _of_record(given, evaluator, hypotheses)
     else:
         program = _of_places(given, evaluator, hypotheses)
-    evidence = Evidence(evaluator, hypotheses, program, bar, seed, proof)
+    evidence = Evidence(evaluator, hypotheses, program, max_loss, seed, proof)
     search = {"given": True, "seed": seed, "proof": asdict(proof)}
-    return judged(described_model(evaluator, origin, bar) | {"search": search, "strict": None}, evidence, journal)
+    return judged(described_model(evaluator, origin, max_loss) | {"search": search, "strict": None}, evidence, journal)
 
 
 def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -> Draft:

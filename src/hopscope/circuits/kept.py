@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 IfCertified = Literal["replace", "refuse", "return"]
 """What is done with a certified circuit that is there already, see `kept_circuit`."""
 
-_HOW_FAITHFUL = {"bars": "bar", "faithfulness": "faithfulness"}
-"""The settings that say how much a circuit may lose, each with its name for people."""
+_HOW_FAITHFUL = ("max_loss", "faithfulness")
+"""The settings that say how much a circuit may lose."""
 
 _PLACE = re.compile(r"circuit(?:-\d+)?\.json|circuits/step-(\d{1,18})(?:-\d+)?\.json", re.ASCII)
 """The paths that `circuit_path` gives, relative to the run folder."""
@@ -177,17 +177,16 @@ def kept_circuit(
 
 def _says(circuit: Circuit) -> dict[str, Any]:
     """What a record says of how it was made."""
-    bars = [one["bar"] for one in circuit.search.get("bars", [])] or [circuit.bar]
-    return circuit.search | {"model": circuit.model, "bars": bars, "rules": circuit.rules}
+    return circuit.search | {"model": circuit.model, "max_loss": circuit.bar, "rules": circuit.rules}
 
 
 def _require_as_faithful(path: Path, here: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Check that a certified circuit was held to the bar asked for, so that no circuit at another bar replaces it."""
-    for name, word in _HOW_FAITHFUL.items():
+    for name in _HOW_FAITHFUL:
         if name in wanted and here.get(name) != wanted[name]:
             raise InputError(
-                f"{path} holds a circuit certified at {word} {_in_words(here.get(name))}, not "
-                f"{_in_words(wanted[name])}; pass --anew (in Python anew=True) to search again and replace it"
+                f"{path} holds a circuit certified at {name} {here.get(name):g}, not "
+                f"{wanted[name]:g}; pass --anew (in Python anew=True) to search again and replace it"
             )
 
 
@@ -198,7 +197,3 @@ def _found_otherwise(path: Path, here: dict[str, Any], wanted: dict[str, Any]) -
         f"{path} holds a certified circuit, found with {'; '.join(other[:3])}; pass --anew (in Python anew=True) to "
         "search again and replace it"
     )
-
-
-def _in_words(values: Any) -> str:
-    return ", ".join(f"{one:g}" for one in (values if isinstance(values, list) else [values]))

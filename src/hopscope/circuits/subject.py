@@ -33,7 +33,7 @@ from hopscope.circuits.given import GivenCircuit, certify_given
 from hopscope.circuits.journal import SILENT, Journal, Watch
 from hopscope.circuits.place import PlaceInModel, rows_at
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Budget, Effort
+from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.beside import reach_beside
 from hopscope.model.edit import Stream
@@ -141,7 +141,7 @@ class Subject(ABC):
         self,
         circuit: GivenCircuit,
         *,
-        bar: float | None = None,
+        max_loss: float | None = None,
         seed: int = 0,
         proof: Proof | None = None,
         watch: Watch = SILENT,
@@ -158,7 +158,7 @@ class Subject(ABC):
         Args:
             circuit: a circuit, or its paths, each as in `ablate`. A head or a row instead of a path is in use with all
                 that it looks at. Every other row of the model is off.
-            bar: the mean squared error that it may have at most; by default its record's, else the paper's 0.05.
+            max_loss: the mean squared error that it may have at most; by default its record's, else the paper's 0.05.
             seed: the seed of the sequences and random draws that it is judged on.
             proof: how much stands behind the certificate.
             watch: told where it stands: what is being done, stages finished, stages in all.
@@ -167,7 +167,7 @@ class Subject(ABC):
             InputError: there is no such path in the model, or none that can reach an answer, or a value is out of
                 range.
         """
-        return certify_given(self.evaluator, circuit, bar, seed, self._origin, Proof.of(proof), Journal(watch))
+        return certify_given(self.evaluator, circuit, max_loss, seed, self._origin, Proof.of(proof), Journal(watch))
 
     @property
     @abstractmethod
@@ -268,24 +268,29 @@ class ForeignModel(Subject):
     def circuit(
         self,
         *,
-        effort: Effort | Budget = "thorough",
-        bar: float | tuple[float, ...] | None = None,
-        seed: int = 0,
+        effort: Effort | SearchConfig = "thorough",
+        max_loss: float | None = None,
+        seed: int | None = None,
         proof: Proof | None = None,
         watch: Watch = SILENT,
     ) -> Circuit:
         """Its circuit, found and certified. Keep it with `circuit.save(path)`.
 
         Args:
-            effort: `quick`, `thorough`, or a budget of your own.
-            bar: the mean squared error that a circuit may have at most; the paper's 0.05 by default. Of several the one
-                at which the circuit stands clearest is chosen.
+            effort: `quick`, `thorough`, or an `hs.SearchConfig`.
+            max_loss: the mean squared error that a circuit may have at most; the paper's 0.05 by default.
             seed: seed of the search; its sequences and random orders follow from it.
             proof: how much stands behind the certificate.
             watch: told where the search stands: what is being done, stages finished, stages in all.
         """
         return find_circuit(
-            self.transformer, self.problem, effort=effort, bar=bar, seed=seed, proof=proof, journal=Journal(watch)
+            self.transformer,
+            self.problem,
+            effort=effort,
+            max_loss=max_loss,
+            seed=seed,
+            proof=proof,
+            journal=Journal(watch),
         )
 
 

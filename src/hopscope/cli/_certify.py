@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1)
 @click.option("--of", "record", type=GivenPath(), help="A record of a circuit, or a folder with one, instead of paths.")
 @asks_a_model
-@click.option("--bar", type=float, help="Largest loss it may have [default: its record's, or 0.05].")
+@click.option("--max-loss", type=float, help="Largest loss it may have [default: its record's, or 0.05].")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the sequences that it is judged on.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write its record to.")
 @click.option("--json", "as_json", is_flag=True, help="Print its record.")
@@ -28,7 +28,7 @@ def certify(
     run: str,
     paths: tuple[str, ...],
     record: str | None,
-    bar: float | None,
+    max_loss: float | None,
     seed: int,
     out: Path | None,
     as_json: bool,
@@ -50,17 +50,17 @@ def certify(
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0?'  a row, with all that it looks at
       hopscope circuit certify runs/first                       what was found, by today's rules
       hopscope circuit certify runs/first --of runs/second      another model's circuit, in this one
-      hopscope circuit certify runs/first --of mine.json --bar 0.1 --json
+      hopscope circuit certify runs/first --of mine.json --max-loss 0.1 --json
       hopscope circuit certify my-model 'L1.H2 >x1 -> x0>' 'L2.H1 answer -> >x1' --formulation equations --hops 1
     """
     if paths and record is not None:
         raise InputError("a circuit is given by its paths or by --of a record, not by both")
     if out is not None:
         _see_elsewhere(out, Path(run))
-    if asked.of_text(Path(run), bar):
+    if asked.of_text(Path(run), max_loss):
         circuit = _of_language_model(Path(run), paths, record, asked, seed)
     else:
-        circuit = _of_run(Path(run), paths, record, asked, bar, seed)
+        circuit = _of_run(Path(run), paths, record, asked, max_loss, seed)
     if out is not None:
         circuit.save(out)
     tell(circuit, [] if out is None else [out], as_json)
@@ -85,7 +85,7 @@ def _see_elsewhere(out: Path, model: Path) -> None:
 
 
 def _of_run(
-    path: Path, paths: tuple[str, ...], record: str | None, asked: AskedModel, bar: float | None, seed: int
+    path: Path, paths: tuple[str, ...], record: str | None, asked: AskedModel, max_loss: float | None, seed: int
 ) -> Circuit:
     from hopscope.circuits.kept import check_model
     from hopscope.lab import Run
@@ -96,7 +96,7 @@ def _of_run(
     given = paths or shown_circuit(*here)
     model = run[asked.number] if asked.step is None else run[asked.number].at(asked.step)
     with search_progress() as watch:
-        return model.certify(given, bar=bar, seed=seed, watch=watch)
+        return model.certify(given, max_loss=max_loss, seed=seed, watch=watch)
 
 
 def _of_language_model(

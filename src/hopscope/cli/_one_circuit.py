@@ -54,7 +54,7 @@ class AskedModel:
     faithfulness: float | None
     trust_remote_code: bool
 
-    def of_text(self, folder: Path, bar: object) -> bool:
+    def of_text(self, folder: Path, max_loss: object) -> bool:
         """Whether it is a language model's.
 
         Raises:
@@ -62,8 +62,10 @@ class AskedModel:
                 said how it is asked.
         """
         if self.formulation is not None:
-            if self.number or self.step is not None or bar is not None:
-                raise InputError("--model, --checkpoint and --bar are for runs; a language model has --faithfulness")
+            if self.number or self.step is not None or max_loss is not None:
+                raise InputError(
+                    "--model, --checkpoint and --max-loss are of runs; a language model has --faithfulness"
+                )
             return True
         from hopscope.model.model_folder import is_model_folder
 

@@ -9,7 +9,7 @@ import click
 
 from hopscope.cli._certify import certify
 from hopscope.cli._circuits import census, compare
-from hopscope.cli._common import SEED, FieldType, GivenPath, any_given, refuse_given
+from hopscope.cli._common import SEED, GivenPath, any_given, refuse_given
 from hopscope.cli._one_circuit import AskedModel, asks_a_model, search_progress, shown_circuit, tell
 from hopscope.errors import InputError
 
@@ -49,9 +49,9 @@ command.add_command(census)
     help="Effort of the search: for one circuit, or for the different ones that the model holds.",
 )
 @click.option(
-    "--bar",
-    type=FieldType((tuple[float, ...],)),
-    help="Largest loss a circuit may have; of several, as in 0.05,0.1, the one at which it is clearest [0.05].",
+    "--max-loss",
+    type=float,
+    help="Largest loss a circuit may have [default: 0.05].",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the search.")
 @click.option("--show", is_flag=True, help="Print the circuit that was found before; do not search.")
@@ -100,7 +100,7 @@ def find(
       hopscope circuit runs/first --figures             and draw it again
       hopscope circuit results/explorers/d --show       what somebody else found
       hopscope circuit runs/first --model 3 --json
-      hopscope circuit runs/first --bar 0.05,0.07,0.1   at each; the one that hangs least on where the bar is
+      hopscope circuit runs/first --max-loss 0.1        with another loss threshold
       hopscope circuit runs/first --checkpoint 1000     what it did before it was finished
       hopscope circuit my-model --formulation equations --hops 2
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'   a circuit of your own
@@ -108,10 +108,12 @@ def find(
       hopscope circuit census runs/sweep/*              what many models learned
     """
     if show:
-        refuse_given("--show searches nothing", "bar", "effort", "seed", "anew", "faithfulness", "trust_remote_code")
+        refuse_given(
+            "--show searches nothing", "max_loss", "effort", "seed", "anew", "faithfulness", "trust_remote_code"
+        )
         if figures:
             refuse_given("--show draws nothing", "figures")
-    if asked.of_text(Path(run), settings["bar"]):
+    if asked.of_text(Path(run), settings["max_loss"]):
         circuit, written = _of_language_model(Path(run), asked, show, anew, figures, settings)
         tell(circuit, written, as_json)
         return
@@ -165,7 +167,11 @@ def _found(folder: RunFolder, asked: AskedModel, anew: bool, options: dict[str, 
 
     settle()
     with search_progress() as watch:
-        how = {"watch": watch, "anew": anew, "certified": "refuse" if any_given("bar", "effort", "seed") else "return"}
+        how = {
+            "watch": watch,
+            "anew": anew,
+            "certified": "refuse" if any_given("max_loss", "effort", "seed") else "return",
+        }
         return circuit_of_run(folder, asked.number, asked.step, **how, **options)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.cli._common import GivenPath, field_options, for_people, given
-from hopscope.emergence.settings import Following
+from hopscope.emergence.config import EmergenceConfig
 from hopscope.words import counted
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw into RUN/figures.")
 @click.option("--anew", is_flag=True, help="Measure again even if it was measured before.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
-@field_options(Following, show_defaults=True)
+@field_options(EmergenceConfig, show_defaults=True)
 def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, **fields: Any) -> None:
     """How the heads of a run's circuit came to be, checkpoint by checkpoint.
 
@@ -39,8 +39,8 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
     from hopscope.training.run import RunFolder
 
     run = RunFolder(folder)
-    chosen = given(fields, Following)
-    settings = Following(**chosen) if chosen else None
+    chosen = given(fields, EmergenceConfig)
+    settings = EmergenceConfig(**chosen) if chosen else None
 
     def watch(step: int, last: int) -> None:
         over, ends = ("\r", step == last) if for_people() else ("", True)

@@ -14,7 +14,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import UNIFORM, Program, knock_out
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.evaluate.role_maps import RoleMaps, role_maps
-from hopscope.emergence.settings import Ablation
+from hopscope.emergence.config import Ablation
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.edit import Pattern

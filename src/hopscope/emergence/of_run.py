@@ -13,8 +13,8 @@ from pathlib import Path
 
 from hopscope.circuits.kept import check_model, circuit_path, require_of, search_for
 from hopscope.circuits.record.circuit import Circuit
+from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence
-from hopscope.emergence.settings import Following
 from hopscope.emergence.track import track
 from hopscope.errors import InputError
 from hopscope.training.run import RunFolder
@@ -26,7 +26,7 @@ _ROUNDING = 1e-3
 def emergence_of_run(
     run: RunFolder,
     number: int = 0,
-    settings: Following | None = None,
+    settings: EmergenceConfig | None = None,
     *,
     step: int | None = None,
     watch: Callable[[int, int], None] | None = None,
@@ -52,7 +52,7 @@ def emergence_of_run(
     """
     if run.problem.graph != "chain":
         raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
-    wanted = settings or Following()
+    wanted = settings or EmergenceConfig()
     check_model(run, number)
     of_circuit = circuit_path(run.path, number, step)
     if not of_circuit.exists():
@@ -105,7 +105,7 @@ def _of_the_same(known: Emergence, run: RunFolder, circuit: Circuit) -> bool:
     )
 
 
-def _require_no_less(path: Path, known: Emergence, run: RunFolder, settings: Following) -> None:
+def _require_no_less(path: Path, known: Emergence, run: RunFolder, settings: EmergenceConfig) -> None:
     """Check that a record is not replaced by one of fewer checkpoints or sequences.
 
     Raises:

@@ -15,6 +15,7 @@ from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.kept import belongs_to
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.checkpoints import readable
+from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.crossing import LEVEL, Crossing, crossings, first_crossings
 from hopscope.emergence.history import Emergence, MeasureHistory, PathHistory
 from hopscope.emergence.maps_over_time import MapsOverTime
@@ -22,7 +23,6 @@ from hopscope.emergence.measures import Measure, defined, measure
 from hopscope.emergence.observe import Observation, check_paths, observe
 from hopscope.emergence.order import hop_of, order
 from hopscope.emergence.plateau import plateau
-from hopscope.emergence.settings import Following
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import AttentionPath
@@ -39,7 +39,7 @@ _TOLD = 3
 def track(
     run: RunFolder,
     circuit: Circuit,
-    settings: Following | None = None,
+    settings: EmergenceConfig | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> tuple[Emergence, MapsOverTime]:
     """Follow a circuit through the checkpoints of its run.
@@ -62,14 +62,14 @@ def track(
             f"`hopscope circuit {run.path}`"
         )
     paths = [one.path for one in circuit.paths]
-    return follow(run, paths, circuit.number, settings or Following(), circuit.losses, watch)
+    return follow(run, paths, circuit.number, settings or EmergenceConfig(), circuit.losses, watch)
 
 
 def follow(
     run: RunFolder,
     paths: Sequence[AttentionPath],
     number: int,
-    settings: Following,
+    settings: EmergenceConfig,
     circuit_losses: dict[str, float] | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> tuple[Emergence, MapsOverTime]:
@@ -107,7 +107,7 @@ def _history(
     run: RunFolder,
     paths: Sequence[AttentionPath],
     number: int,
-    settings: Following,
+    settings: EmergenceConfig,
     circuit_losses: dict[str, float],
     steps: list[int],
     seen: list[Observation],

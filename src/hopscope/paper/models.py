@@ -11,7 +11,7 @@ from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.kept import circuit_path, model_hash
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.record.strict_reading import StrictReading
-from hopscope.circuits.search.budget import Effort
+from hopscope.circuits.search.config import Effort
 from hopscope.errors import InputError
 from hopscope.paper.judging import BAR
 from hopscope.training.run import RunFolder

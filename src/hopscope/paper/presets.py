@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from hopscope.circuits.search.budget import Effort
+from hopscope.circuits.search.config import Effort
 from hopscope.errors import InputError
 from hopscope.model.held import HeldHead
 from hopscope.paper import recipes

@@ -11,7 +11,7 @@ from typing import get_args
 from hopscope.circuits.compare import overlap
 from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.circuits.record.strict_reading import Fill, Loss, StrictReading
-from hopscope.circuits.search.budget import Effort
+from hopscope.circuits.search.config import Effort
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.judging import (
     BAR,

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hopscope.circuits.search.budget import Effort
+from hopscope.circuits.search.config import Effort
 from hopscope.emergence.history import Emergence
 from hopscope.paper import section_8
 from hopscope.paper.claims import Finding, Verdict

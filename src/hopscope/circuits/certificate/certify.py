@@ -64,7 +64,7 @@ def no_circuit(loss: float, bar: float, seed: int, *, rows_left: int = 0) -> Cer
         why = (
             f"{rows_left} rows of attention are left when all that is easily spared is off (the model's own loss is "
             f"{loss:.3f}, the bar {bar:g}): no small circuit, so the search was given up; `--effort thorough` goes on, "
-            "a higher `--bar` or a model trained with `prune_every` may have a small one"
+            "a higher `--max-loss` or a model trained with `prune_every` may have a small one"
         )
     else:
         why = f"{own} so close to the bar of {bar:g} that no circuit holds it for sure"

@@ -18,8 +18,7 @@ from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.record.asked import Asked, Scores
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.bars import budgets_at
-from hopscope.circuits.search.budget import Budget, Effort
+from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
 from hopscope.problem.counter import derive_seed
@@ -83,8 +82,13 @@ def find_text_circuit(
             free memory than the search takes.
     """
     _check(seed, faithfulness)
-    counts = {"sequences": _SEQUENCES, "confirming": _CONFIRMING, "deciding": _DECIDING}
-    budget = replace(Budget.of(effort), **counts, most_rows=None)
+    config = replace(
+        SearchConfig.of(effort, seed=seed),
+        sequences=_SEQUENCES,
+        confirming=_CONFIRMING,
+        deciding=_DECIDING,
+        most_rows=None,
+    )
     proof, journal = proof or TEXT_PROOF, journal or Journal()
     evaluator = _questions(model, tokenizer, task, seed, proof)
     told, origin = _told(evaluator, named), Origin(named.content, seed)
@@ -92,11 +96,11 @@ def find_text_circuit(
     began = time.monotonic()
     evaluator.require_finite()
     bar = _bar(evaluator, faithfulness)
-    forecast = Forecast(evaluator, budget, proof, (time.monotonic() - began) / evaluator.sequences)
+    forecast = Forecast(evaluator, config, proof, (time.monotonic() - began) / evaluator.sequences)
     if not _solves(evaluator, told, bar):
         return _none(evaluator, told, origin, bar, search)
     journal = replace(journal, watch=forecast.told(journal.watch))
-    circuit = circuit_in(evaluator, budgets_at(budget, bar), seed, origin, proof, journal, strict=False)
+    circuit = circuit_in(evaluator, replace(config, max_loss=bar), origin, proof, journal, strict=False)
     fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
     return replace(circuit, search=circuit.search | search, text=replace(told, scores=_scores(fresh, circuit)))
 

@@ -16,7 +16,7 @@ from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.language.find import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.budget import Effort
+from hopscope.circuits.search.config import Effort
 from hopscope.model.language import LanguageModel
 from hopscope.model.model_folder import open_model_folder
 from hopscope.model.room import check_words

@@ -7,23 +7,23 @@ import torch
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import UNIFORM
 from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
 
 _THRESHOLDS = (0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0)
-"""Thresholds as shares of the bar, the largest first: ACDC leaves its threshold open, so it gets the best of a grid."""
+"""Thresholds as shares of `max_loss`, the largest first: ACDC leaves its own open, so it gets the best of a grid."""
 
 
-def acdc(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
+def acdc(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
     """From the last layer to the first, a row is removed for good if the loss rises by less than a threshold.
 
     The result of the largest threshold that is within the limit is returned; `units.base` if none is. The rule is
     greedy and looks at each row once; `generator` is not used, since the order is the rule's own.
     """
-    gauge = Gauge.scanning(evaluator, budget)
+    gauge = Gauge.scanning(evaluator, config)
     for threshold in _THRESHOLDS:
-        program = _swept(gauge.evaluator, units, threshold * budget.bar)
+        program = _swept(gauge.evaluator, units, threshold * config.max_loss)
         if gauge.passes(program):
             return program
     return units.base

@@ -6,18 +6,18 @@ import torch
 
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.gradients import row_scores
 from hopscope.circuits.search.units import Units
 
 
-def attribution(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
+def attribution(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
     """The fewest rows, taken by highest estimated effect (integrated gradients), that are within the limit.
 
     `units.base` if not even all rows are. `generator` is not used: gradients give the order.
     """
-    gauge = Gauge.scanning(evaluator, budget)
+    gauge = Gauge.scanning(evaluator, config)
     scores = row_scores(gauge.evaluator)
     rows = sorted(units.on(units.base), key=lambda row: -float(scores[row.layer, row.head, row.query]))
     # The loss need not fall with every row that is added, so every number of rows is tried, the fewest first.

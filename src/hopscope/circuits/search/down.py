@@ -14,7 +14,7 @@ import torch
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import POSITIONAL, UNIFORM
 from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.search.budget import HEADS, LAST, ROUGHLY, ROWS, Budget
+from hopscope.circuits.search.config import HEADS, LAST, ROUGHLY, ROWS, SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.gradients import head_order
 from hopscope.circuits.search.jitter import jitter
@@ -27,9 +27,9 @@ _AT_ONCE = 4
 """How many of these sizes are tried at a time, before it is decided whether to go on."""
 
 
-def heads_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
+def heads_spared(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
     """Switch off the heads that are easily done without, the least costly first, many at a time."""
-    gauge, heads = Gauge.scanning(evaluator, budget), evaluator.shape.heads
+    gauge, heads = Gauge.scanning(evaluator, config), evaluator.shape.heads
     by_head: dict[int, Draft] = {}
     for row in units.on(units.base):
         by_head.setdefault(row.layer * heads + row.head, {})[row] = UNIFORM
@@ -41,9 +41,9 @@ def heads_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: 
     return _eliminated(gauge, units.base, list(by_head.values()), gauge.limit(HEADS), generator)
 
 
-def rows_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
+def rows_spared(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
     """Switch off the rows that are easily done without, likewise, in the heads that are left."""
-    gauge, program = Gauge.scanning(evaluator, budget), units.base
+    gauge, program = Gauge.scanning(evaluator, config), units.base
     rows = units.on(program)
     if len(rows) > _SIZES[-1]:  # trying each alone would take too long, so rows go in their order, many at a time
         program = _in_halves(gauge, program, [{row: UNIFORM} for row in rows], gauge.limit(ROWS))
@@ -52,9 +52,9 @@ def rows_spared(evaluator: Evaluator, units: Units, budget: Budget, generator: t
     return program
 
 
-def one_by_one(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
+def one_by_one(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
     """Switch rows off one at a time until no row in use can be switched off."""
-    gauge = Gauge.scanning(evaluator, budget)
+    gauge = Gauge.scanning(evaluator, config)
     return minimal(gauge, units, units.base, generator, gauge.limit(LAST))
 
 

@@ -7,17 +7,17 @@ import torch
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import KEEP, Form, Intervention
 from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.search.budget import AMONG_OTHERS, CLEAR, NEARLY_AS_GOOD, Budget
+from hopscope.circuits.search.config import AMONG_OTHERS, CLEAR, NEARLY_AS_GOOD, SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
 from hopscope.theory.path import Row
 
 
-def simplest(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
-    """Every row in use in its simplest form, by the first sequences or, if that does not hold the bar, by all."""
-    formed = in_forms(Gauge.scanning(evaluator, budget), units)
-    gauge = Gauge.confirming(evaluator, budget)
-    return formed if gauge.passes(formed, gauge.bar) else in_forms(gauge, units)
+def simplest(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
+    """Every row in use in its simplest form, by the first sequences or, if its loss is too high then, by all."""
+    formed = in_forms(Gauge.scanning(evaluator, config), units)
+    gauge = Gauge.confirming(evaluator, config)
+    return formed if gauge.passes(formed, gauge.max_loss) else in_forms(gauge, units)
 
 
 def in_forms(gauge: Gauge, units: Units) -> Draft:
@@ -28,7 +28,7 @@ def in_forms(gauge: Gauge, units: Units) -> Draft:
     seen, these are tried once more.
     """
     program, natural = units.base, units.natural(units.base)
-    most = gauge.evaluator.mse([natural])[0] + AMONG_OTHERS * gauge.bar
+    most = gauge.evaluator.mse([natural])[0] + AMONG_OTHERS * gauge.max_loss
     for _ in range(2):
         for row in units.on(program):
             if program[row] == KEEP:

@@ -1,4 +1,4 @@
-"""Whether a program holds the bar on some sequences, with the doubt that their number leaves."""
+"""Whether a program stays below the threshold on some sequences, with the doubt that their number leaves."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.search.budget import CONFIRM_DOUBT, HOPELESS, JITTERED, ROOM, SCAN_DOUBT, Budget
+from hopscope.circuits.search.config import CONFIRM_DOUBT, HOPELESS, JITTERED, ROOM, SCAN_DOUBT, SearchConfig
 from hopscope.circuits.search.further import Further, mean_and_error
 from hopscope.circuits.search.jitter import jitter
 
 
 class Gauge:
-    """Compares losses on one batch with the bar. A *score* is a mean loss with the doubt on top.
+    """Compares losses on one batch with the threshold. A *score* is a mean loss with the doubt on top.
 
     Args:
         evaluator: the model and the sequences that decide.
         rough: the model on fewer sequences. They decide in which order changes are tried and which are hopeless, but
             never whether a change is made.
-        bar: the loss that a circuit may have at most.
+        max_loss: the loss that a circuit may have at most.
         doubt: how many standard errors are added to every loss.
         full: the model's own score on more sequences, if `evaluator` has only some of them. A program is then also
             measured by how much more it loses than the model, which varies less where both do much the same.
@@ -35,40 +35,40 @@ class Gauge:
         self,
         evaluator: Evaluator,
         rough: Evaluator,
-        bar: float,
+        max_loss: float,
         doubt: float,
         *,
         full: float | None = None,
         middle: Evaluator | None = None,
         further: Further | None = None,
     ) -> None:
-        self.evaluator, self.rough, self.bar, self._doubt, self._anchor = evaluator, rough, bar, doubt, full
+        self.evaluator, self.rough, self.max_loss, self._doubt, self._anchor = evaluator, rough, max_loss, doubt, full
         self.middle, self.further = middle, further
         self._last: Float[Tensor, " sequence"] | None = None
         self._known: tuple[Draft, Float[Tensor, " sequence"]] = {}, self.evaluator.own
         self._full = float(self._scores(self.evaluator.own[None])[0])
 
     @classmethod
-    def scanning(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
+    def scanning(cls, evaluator: Evaluator, config: SearchConfig) -> Gauge:
         """The gauge on the first sequences, for most decisions."""
         full = float(_above(evaluator.own, CONFIRM_DOUBT))
-        some = evaluator.part(budget.sequences), evaluator.part(budget.rough)
-        return cls(*some, budget.bar, SCAN_DOUBT, full=full)
+        some = evaluator.part(config.sequences), evaluator.part(config.rough)
+        return cls(*some, config.max_loss, SCAN_DOUBT, full=full)
 
     @classmethod
-    def confirming(cls, evaluator: Evaluator, budget: Budget) -> Gauge:
+    def confirming(cls, evaluator: Evaluator, config: SearchConfig) -> Gauge:
         """The gauge on all sequences, for the last decisions. What they leave open is decided on more."""
-        rough, middle = evaluator.part(budget.rough), evaluator.part(budget.sequences)
-        further = Further(evaluator, budget.deciding, CONFIRM_DOUBT)
-        return cls(evaluator, rough, budget.bar, CONFIRM_DOUBT, middle=middle, further=further)
+        rough, middle = evaluator.part(config.rough), evaluator.part(config.sequences)
+        further = Further(evaluator, config.deciding, CONFIRM_DOUBT)
+        return cls(evaluator, rough, config.max_loss, CONFIRM_DOUBT, middle=middle, further=further)
 
     def roughly(self) -> Gauge:
         """A gauge with the same bar on the few (`rough`) sequences."""
-        return Gauge(self.rough, self.rough, self.bar, self._doubt, full=self._anchor)
+        return Gauge(self.rough, self.rough, self.max_loss, self._doubt, full=self._anchor)
 
     def limit(self, share: float = 1.0) -> float:
         """The score that uses this share of what may be spent."""
-        return self._full + share * ROOM * (self.bar - self._full)
+        return self._full + share * ROOM * (self.max_loss - self._full)
 
     def scores(self, programs: Sequence[Draft]) -> list[float]:
         """The scores of programs: mean squared errors with the doubt on top."""
@@ -178,7 +178,7 @@ class Gauge:
         if self.middle is not None:
             _, least = self.costs(program, [near[number] for number in hopeful], self.middle)
             hopeful = [hopeful[number] for number in self.hopeful(program, least, limit)]
-        margin, factors = JITTERED * self.bar, jitter(len(near), generator)
+        margin, factors = JITTERED * self.max_loss, jitter(len(near), generator)
         weighed = [(cost - min(costs) + margin) * factor for cost, factor in zip(costs, factors, strict=True)]
         return sorted(hopeful, key=lambda n: (weighed[n], n))
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.evaluator import BYTES_A_POSITION, Evaluator
 from hopscope.circuits.evaluate.form import UNIFORM, Program
-from hopscope.circuits.search.budget import FEW
+from hopscope.circuits.search.config import FEW
 from hopscope.model.edit import Edit, Pattern
 from hopscope.statistics import rank_correlation
 from hopscope.theory.path import Row

@@ -13,12 +13,12 @@ from hopscope.circuits.search.units import Units
 
 
 def told_alike(gauge: Gauge, units: Units, program: Draft) -> Draft:
-    """Let rows in use look at all chains alike, one at a time, the least costly first, as long as the bar holds."""
+    """Let rows in use look at all chains alike, one at a time, the least costly first, while the loss allows it."""
     rows = [row for row in units.on(program) if units.hypotheses.keys(row, program[row])]
     near: list[Draft] = [{**program, row: ALIKE} for row in rows]
     found = program
-    for number in gauge.by_cost(program, near, gauge.bar):
+    for number in gauge.by_cost(program, near, gauge.max_loss):
         gauge.evaluator.depart_from(found)
-        if gauge.passes({**found, rows[number]: ALIKE}, gauge.bar):
+        if gauge.passes({**found, rows[number]: ALIKE}, gauge.max_loss):
             found = {**found, rows[number]: ALIKE}
     return found

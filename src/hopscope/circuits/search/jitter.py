@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.search.budget import JITTER
+from hopscope.circuits.search.config import JITTER
 
 
 def jitter(count: int, generator: torch.Generator | None) -> list[float]:

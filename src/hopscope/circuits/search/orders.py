@@ -19,7 +19,7 @@ from hopscope.circuits.evaluate.form import UNIFORM
 from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.evaluate.programs import from_json, to_json
 from hopscope.circuits.journal import Journal
-from hopscope.circuits.search.budget import LAST, Budget
+from hopscope.circuits.search.config import LAST, SearchConfig
 from hopscope.circuits.search.down import heads_spared, minimal, one_by_one, rows_spared, trimmed
 from hopscope.circuits.search.forms import simplest
 from hopscope.circuits.search.gauge import Gauge
@@ -30,13 +30,13 @@ from hopscope.circuits.search.up import grown
 from hopscope.problem.counter import derive_seed
 from hopscope.theory.path import AttentionPath, Row
 
-Algorithm = Callable[[Evaluator, Units, Budget, torch.Generator | None], Draft]
+Algorithm = Callable[[Evaluator, Units, SearchConfig, torch.Generator | None], Draft]
 """The signature of every search algorithm: it starts from `Units.base` and returns a smaller program."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A small program that holds the bar.
+    """A small program that stays below the threshold.
 
     Attributes:
         program: the form of every row of the model.
@@ -59,9 +59,9 @@ class Outcome:
 
     Attributes:
         full_mse: the model's own loss.
-        found: distinct programs, fewest paths first, then fewest heads, then lowest loss; empty if none holds the bar.
-        minimality: which parts of the first were tried and do not hold the bar.
-        left: how many rows were left when the search was given up, see `Budget.most_rows`; 0 if it was not.
+        found: distinct programs, fewest paths first, then fewest heads, then lowest loss; empty if there is none.
+        minimality: which parts of the first were tried and do not stay below the threshold.
+        left: how many rows were left when the search was given up, see `SearchConfig.most_rows`; 0 if it was not.
     """
 
     full_mse: float
@@ -70,10 +70,10 @@ class Outcome:
     left: int = 0
 
 
-def search(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
-    """The circuit with the fewest paths that several orders end in; `units.base` where none holds the bar."""
+def search(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
+    """The circuit with the fewest paths that several orders end in; `units.base` where there is none."""
     seed = 0 if generator is None else int(torch.randint(2**31, (), generator=generator))
-    found = Orders(evaluator, units, budget, seed).run().found
+    found = Orders(evaluator, units, config, seed).run().found
     return found[0].program if found else units.base
 
 
@@ -83,7 +83,7 @@ class Orders:
     Args:
         evaluator: the model, and the sequences that decide in the end.
         units: the rows that are decided on, and the hypotheses about them.
-        budget: what the search may spend.
+        config: what the search may spend.
         seed: the seed of the random orders.
         journal: follows the search, and remembers what is finished.
     """
@@ -92,22 +92,22 @@ class Orders:
         self,
         evaluator: Evaluator,
         units: Units,
-        budget: Budget,
+        config: SearchConfig,
         seed: int = 0,
         journal: Journal | None = None,
     ) -> None:
-        self._evaluator, self._units, self._budget, self._seed = evaluator, units, budget, seed
+        self._evaluator, self._units, self._config, self._seed = evaluator, units, config, seed
         self._journal = journal or Journal()
         self._ends: dict[tuple[Row, ...], Draft | None] = {}
         self._at = 0, 1
 
     def run(self) -> Outcome:
-        """Search. The same model, problem, budget and seed give the same result, resumed or not."""
+        """Search. The same model, problem, config and seed give the same result, resumed or not."""
         full = float(self._evaluator.own.mean())
-        if full > self._budget.bar:
+        if full > self._config.max_loss:
             return Outcome(full, (), "none")
-        down = ["least-cost", *(f"random-{number}" for number in range(1, self._budget.orders))]
-        names = [*down, *(f"growing-{number}" for number in range(1, self._budget.growing + 1))]
+        down = ["least-cost", *(f"random-{number}" for number in range(1, self._config.orders))]
+        names = [*down, *(f"growing-{number}" for number in range(1, self._config.growing + 1))]
         ends: list[tuple[str, Draft]] = []
         for number, name in enumerate(names):
             self._at = number, len(names) + 1
@@ -133,7 +133,7 @@ class Orders:
         generator = None if name == "least-cost" else self._generator(name)
         heads = self._stage(name, "heads", heads_spared, self._units.base, generator)
         pool = self._stage(name, "rows", rows_spared, heads, generator)
-        left, most = len(self._units.on(pool)), self._budget.most_rows
+        left, most = len(self._units.on(pool)), self._config.most_rows
         if most is not None and left > most:
             return {"left": left}
         small = self._stage(name, "one by one", one_by_one, pool, generator)
@@ -146,7 +146,7 @@ class Orders:
         """One stage of a way down, remembered with the random generator's state until its order is finished."""
 
         def made() -> dict[str, Any]:
-            program = algorithm(self._evaluator, self._units.within(start), self._budget, generator)
+            program = algorithm(self._evaluator, self._units.within(start), self._config, generator)
             state = "" if generator is None else bytes(generator.get_state().tolist()).hex()
             return {"program": self._plain(program), "random": state}
 
@@ -160,20 +160,22 @@ class Orders:
         """One way up, from the rows that a way down had left once the easily spared was off."""
         number = int(name.removeprefix("growing-"))
         pool = self._read(self._journal.memory[down[(number - 1) % len(down)]]["pool"])
-        part = grown(self._evaluator, self._units.within(pool), self._budget, self._generator(name))
+        part = grown(self._evaluator, self._units.within(pool), self._config, self._generator(name))
         small = self._apply(one_by_one, part)
         return {"small": self._plain(small), "end": self._plain(self._end(pool, small))}
 
     def _end(self, pool: Draft, small: Draft) -> Draft | None:
         """The circuit for `small`: minimal on all sequences, every row in its form.
 
-        If `small` does not hold the bar on all sequences, the search goes back to the pool, or to the model, and goes
-        on from there on all sequences. None if not even the model holds it.
+        If the loss of `small` is too high on all sequences, the search goes back to the pool, or to the model, and on
+        from there on all sequences. None if not even the model's own loss is low enough.
         """
         signature = tuple(self._units.on(small))
         if signature not in self._ends:
-            gauge = Gauge.confirming(self._evaluator, self._budget)
-            end = next((stage for stage in (small, pool, self._units.base) if gauge.passes(stage, gauge.bar)), None)
+            gauge = Gauge.confirming(self._evaluator, self._config)
+            end = next(
+                (stage for stage in (small, pool, self._units.base) if gauge.passes(stage, gauge.max_loss)), None
+            )
             if end is not None and end is not small:
                 limit = gauge.limit(LAST)
                 end = minimal(gauge, self._units, trimmed(gauge, self._units, end, limit, None), None, limit)
@@ -181,16 +183,15 @@ class Orders:
         return self._ends[signature]
 
     def _finished(self, gauge: Gauge, program: Draft) -> Draft:
-        """Remove rows up to the bar itself (a row is not needed if the bar holds without it), then tell which rows left
-        need not tell chains apart, and choose the forms of the others."""
-        scan = Gauge.scanning(self._evaluator, self._budget)
-        some = trimmed(scan, self._units, program, (scan.limit() + scan.bar) / 2, None)
-        start = some if gauge.passes(some, gauge.bar) else program
-        small = minimal(gauge, self._units, start, None, gauge.bar)
+        """Remove rows up to the threshold; tell which of the rest need not tell chains apart; choose forms."""
+        scan = Gauge.scanning(self._evaluator, self._config)
+        some = trimmed(scan, self._units, program, (scan.limit() + scan.max_loss) / 2, None)
+        start = some if gauge.passes(some, gauge.max_loss) else program
+        small = minimal(gauge, self._units, start, None, gauge.max_loss)
         return self._apply(simplest, told_alike(gauge, self._units, small))
 
     def _apply(self, algorithm: Algorithm, program: Draft) -> Draft:
-        return algorithm(self._evaluator, self._units.within(program), self._budget, None)
+        return algorithm(self._evaluator, self._units.within(program), self._config, None)
 
     def _distinct(self, ends: list[tuple[str, Draft]]) -> list[Found]:
         by_paths: dict[tuple[AttentionPath, ...], tuple[Draft, list[str]]] = {}
@@ -205,14 +206,14 @@ class Orders:
         return Found(program, len(paths), heads, self._evaluator.mse([program])[0], orders)
 
     def _smallest(self, found: list[Found]) -> tuple[list[Found], Minimality]:
-        """Try whether a part of the first circuit holds the bar; as long as one does, that part comes first."""
+        """Try whether a part of the first circuit will do; as long as one does, that part comes first."""
         if not found:
             return found, "none"
         first = found[0]
         part = self._apply(smallest, first.program)
         if part is first.program:
-            return found, tried(len(self._units.on(part)), self._budget)
-        end = self._finished(Gauge.confirming(self._evaluator, self._budget), part)
+            return found, tried(len(self._units.on(part)), self._config)
+        end = self._finished(Gauge.confirming(self._evaluator, self._config), part)
         return self._smallest([self._found(end, (f"part of {first.orders[0]}",)), *found])
 
     def _plain(self, program: Draft | None) -> list[dict[str, Any]] | None:

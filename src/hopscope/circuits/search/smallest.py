@@ -10,7 +10,7 @@ import torch
 
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.search.budget import FEW, Budget
+from hopscope.circuits.search.config import FEW, SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
 
@@ -22,32 +22,32 @@ Minimality = Literal["every subset", "pairs", "single", "none"]
 part one row smaller (`single`, which the search itself has tried), or none."""
 
 
-def smallest(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
-    """The smallest part of `units.base`, with the model's own patterns, that holds the bar; else the base itself."""
+def smallest(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
+    """The smallest part of `units.base`, with the model's own patterns, that will do; else the base itself."""
     program = units.natural(units.base)
     rows = units.on(program)
-    parts = [units.only(program, kept) for size in sizes(len(rows), budget) for kept in combinations(rows, size)]
-    gauge = Gauge.confirming(evaluator, budget)
+    parts = [units.only(program, kept) for size in sizes(len(rows), config) for kept in combinations(rows, size)]
+    gauge = Gauge.confirming(evaluator, config)
     return _first_passing(gauge, program, parts) or units.base
 
 
-def sizes(rows: int, budget: Budget) -> Sequence[int]:
+def sizes(rows: int, config: SearchConfig) -> Sequence[int]:
     """The sizes of the parts that are tried, smallest first; empty for `single`."""
     least: dict[Minimality, int] = {"every subset": 0, "pairs": max(rows - 2, 0)}
-    return range(least.get(tried(rows, budget), rows), rows)
+    return range(least.get(tried(rows, config), rows), rows)
 
 
-def tried(rows: int, budget: Budget) -> Minimality:
+def tried(rows: int, config: SearchConfig) -> Minimality:
     """Which parts are tried of a circuit with so many rows."""
-    return "every subset" if rows <= budget.every_subset else "pairs" if rows <= budget.pairs else "single"
+    return "every subset" if rows <= config.every_subset else "pairs" if rows <= config.pairs else "single"
 
 
 def _first_passing(gauge: Gauge, program: Draft, parts: Sequence[Draft]) -> Draft | None:
-    """The first part that holds the bar. Few sequences rule out what is hopeless; all sequences decide on the rest."""
+    """The first part that will do. Few sequences rule out what is hopeless; all sequences decide on the rest."""
     few = gauge.evaluator.part(FEW)
     for first in range(0, len(parts), _AT_ONCE):
         chosen = parts[first : first + _AT_ONCE]
-        for number in gauge.hopeful(program, gauge.costs(program, chosen, few)[1], gauge.bar):
-            if gauge.passes(chosen[number], gauge.bar):
+        for number in gauge.hopeful(program, gauge.costs(program, chosen, few)[1], gauge.max_loss):
+            if gauge.passes(chosen[number], gauge.max_loss):
                 return chosen[number]
     return None

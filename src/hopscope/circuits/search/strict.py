@@ -18,7 +18,7 @@ import torch
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import ZERO, Form
 from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.search.budget import CLEAR, FREE, LAST, Budget
+from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.imposed import IDLE, HeadNumbers, Imposed, Looks
 from hopscope.circuits.search.units import Units
@@ -29,9 +29,9 @@ Removal = tuple[AttentionPath, Imposed]
 """A path, and what is left without it."""
 
 
-def strict(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
-    """A program with every head idle or imposed, of which no path can be taken away; its loss may be above the bar."""
-    search = Strict(Gauge.scanning(evaluator, budget), units)
+def strict(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
+    """A program with every head idle or imposed, of which no path can be taken away; its loss may be too high."""
+    search = Strict(Gauge.scanning(evaluator, config), units)
     return search.reduced(search.imposed(ZERO), generator).program
 
 
@@ -61,8 +61,8 @@ class Strict:
     def reduced(self, state: Imposed, generator: torch.Generator | None = None) -> Imposed:
         """Take paths away until none can go: first those that cost nothing, from the last layer, then the least costly.
 
-        This is done within the share of the room meant for it, then up to the bar itself, as in the paper: a path
-        without which the loss stays below the bar is superfluous. Above the bar, paths go while the loss does not rise.
+        This is done within the share of the room meant for it, then up to the threshold itself, as in the paper: a path
+        without which the loss stays below it is superfluous. Above it, paths go while the loss does not rise.
 
         Args:
             state: what is imposed on all heads.
@@ -73,7 +73,7 @@ class Strict:
         before = None
         while state != before:
             before = state
-            state = self.one_by_one(self._idle_served(state), self._gauge.bar, generator)
+            state = self.one_by_one(self._idle_served(state), self._gauge.max_loss, generator)
         return state
 
     def removals(self, state: Imposed) -> list[Removal]:
@@ -136,7 +136,7 @@ class Strict:
     def _without_the_free(self, state: Imposed) -> Imposed:
         """Take away the paths that cost nothing alone, last layer first, as many as cost nothing together."""
         (now,) = self.scores([state])
-        most = now + FREE * max(self._gauge.bar - now, 0.0)
+        most = now + FREE * max(self._gauge.max_loss - now, 0.0)
         self._gauge.rough.depart_from(state.program)
         rough, *costs = self._gauge.rough.mse([state.program, *(left.program for _, left in self.removals(state))])
         free: dict[AttentionPath, float] = {}
@@ -175,7 +175,7 @@ class Strict:
             ways = [state, *(state.with_head(head, IDLE[0]).with_head(one, looks) for one in alike)]
             natural = self._gauge.rough.mse([self._units.natural(way.program) for way in ways]) if alike else [0.0]
             best = ways[natural.index(min(natural))]
-            if min(natural) < natural[0] - FREE * self._gauge.bar:
+            if min(natural) < natural[0] - FREE * self._gauge.max_loss:
                 most = max(self._gauge.limit(), *self.scores([state]))
                 state = best if self.scores([best])[0] <= most else state
         return state

@@ -12,7 +12,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import IDENTITY, UNIFORM, ZERO, Form
 from hopscope.circuits.evaluate.programs import from_json, to_json
 from hopscope.circuits.journal import Journal
-from hopscope.circuits.search.budget import Budget
+from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.imposed import Imposed
 from hopscope.circuits.search.strict import Strict
@@ -30,7 +30,7 @@ class StrictOrders:
     Attributes:
         evaluator: the model, and the sequences that decide in the end.
         units: the model's rows, and the hypotheses about them.
-        budget: what the search may spend; with one order, only the best filling is tried, by least cost; with more,
+        config: what the search may spend; with one order, only the best filling is tried, by least cost; with more,
             every filling and random orders.
         seed: the seed of the random orders.
         journal: follows the search, and remembers what is finished.
@@ -38,41 +38,41 @@ class StrictOrders:
 
     evaluator: Evaluator
     units: Units
-    budget: Budget
+    config: SearchConfig
     seed: int
     journal: Journal = field(default_factory=Journal)
 
     def run(self) -> list[Imposed]:
-        """What all orders ended in, sorted by: under the bar, delivering by theory, few paths, few heads, low loss.
+        """What all orders ended in, sorted by: low enough, delivering by theory, few paths, few heads, low loss.
 
-        On all sequences, no path can be taken away from the first. Empty if the model does not hold the bar itself.
+        On all sequences, no path can be taken away from the first. Empty if the model's own loss is too high.
         """
-        if float(self.evaluator.own.mean()) > self.budget.bar:
+        if float(self.evaluator.own.mean()) > self.config.max_loss:
             return []
         ends = self._ends()
-        gauge = Gauge.confirming(self.evaluator, self.budget)
+        gauge = Gauge.confirming(self.evaluator, self.config)
         search = Strict(gauge, self.units)
         scores = search.scores(ends)
 
         def merit(number: int) -> tuple[bool, bool, int, int, float]:
             end, score = ends[number], scores[number]
-            return score > gauge.bar, not search.delivers(end.paths), len(end.paths), len(end.useful), score
+            return score > gauge.max_loss, not search.delivers(end.paths), len(end.paths), len(end.useful), score
 
         first, *others = (ends[number] for number in sorted(range(len(ends)), key=merit))
-        first = search.one_by_one(first, gauge.bar)
+        first = search.one_by_one(first, gauge.max_loss)
         return [first, *others]
 
     def _ends(self) -> list[Imposed]:
         """What every order ended in."""
-        search = Strict(Gauge.scanning(self.evaluator, self.budget), self.units)
+        search = Strict(Gauge.scanning(self.evaluator, self.config), self.units)
         every = [search.imposed(ZERO)]
         every += [replace(every[0], fill=fill) for fill in FILLS.values() if fill != ZERO]
         scores = search.scores(every)
         best = scores.index(min(scores))
         orders = {f"strict-{list(FILLS)[best]}": every[best]}
-        if self.budget.orders > 1:
+        if self.config.orders > 1:
             orders |= {f"strict-{name}": one for name, one in zip(FILLS, every, strict=True)}
-            orders |= {f"strict-random-{number}": every[best] for number in range(1, self.budget.orders)}
+            orders |= {f"strict-random-{number}": every[best] for number in range(1, self.config.orders)}
         ends = []
         for number, (name, start) in enumerate(orders.items()):
             self.journal.watch(name, number, len(orders))

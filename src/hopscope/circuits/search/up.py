@@ -1,4 +1,4 @@
-"""A way up: from nothing, rows are put back until the bar holds."""
+"""A way up: from nothing, rows are put back until the loss stays below the threshold."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import torch
 
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.search.budget import LAST, Budget
+from hopscope.circuits.search.config import LAST, SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.units import Units
 from hopscope.theory.path import Row
 
 
-def grown(evaluator: Evaluator, units: Units, budget: Budget, generator: torch.Generator | None) -> Draft:
+def grown(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
     """A small part of `units.base`, grown from nothing: its rows are put back in random order until the limit holds.
 
     The row that tips the balance is needed together with those before it; it stays, and growth starts over with it. If
     growth never holds the limit, the base itself is returned. Without a generator, rows are put back in their order.
     """
-    gauge, rows = Gauge.scanning(evaluator, budget), units.on(units.base)
+    gauge, rows = Gauge.scanning(evaluator, config), units.on(units.base)
     limit = gauge.limit(LAST)
     order = range(len(rows)) if generator is None else torch.randperm(len(rows), generator=generator).tolist()
     shuffled, kept = [rows[number] for number in order], list[Row]()

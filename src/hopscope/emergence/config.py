@@ -16,10 +16,10 @@ _MOST = 100_000
 
 
 @dataclass(frozen=True)
-class Following:
+class EmergenceConfig:
     """How a circuit is followed.
 
-        >>> hs.Following(ablation="knock_out").sequences
+        >>> hs.EmergenceConfig(ablation="knock_out").sequences
         32
 
     Args:

@@ -1,21 +1,21 @@
 """What a search may spend: loss, sequences, orders. The thresholds of the searches are defined and explained here.
 
-Changes cost little alone and much together, so the room between the model's own loss and the bar is handed out in
-shares. A circuit that uses all of it stands at the bar, where fresh sequences decide by chance; so a search spends
-half. After that, a row is removed only if the bar surely holds without it: else the circuit would have superfluous
-rows. The certificate asks for no more than the bar.
+Changes cost little alone and much together, so the slack between the model's own loss and the threshold is spent in
+shares. The loss of a circuit that uses all of it lies at the threshold, where fresh sequences decide by chance; so a
+search spends half. After that, a row is removed only if the loss surely stays below the threshold without it: else the
+circuit would have superfluous rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from hopscope.checks import check_count, make_plain
+from hopscope.checks import check_count, check_seed, make_plain
 from hopscope.errors import InputError
 
 ROOM = 0.5
-"""The share of the room between the model's loss and the bar that a search may spend."""
+"""The share of the room between the model's loss and the threshold that a search may spend."""
 
 HEADS, ROWS, LAST = 0.3, 0.6, 0.95
 """The shares of that which may be spent once whole heads are removed, once single rows are, and once no more can be.
@@ -37,7 +37,7 @@ FREE = 0.02
 """What a path may cost and still count as costing nothing, as a share of the room left."""
 
 AMONG_OTHERS = 0.1
-"""What a row's form may cost where the other rows make their own patterns, as a share of the bar. The certificate
+"""What a row's form may cost where the other rows make their own patterns, as a share of the threshold. The certificate
 refuses a form whose row would do better, by twice that, looking elsewhere."""
 
 CLEAR = 0.5
@@ -47,24 +47,38 @@ JITTER = 2.0
 """Standard deviation of the logarithm of the random factors by which a random order multiplies costs."""
 
 JITTERED = 0.1
-"""What is added to costs before that, as a share of the bar, so that any change that costs little may go first."""
+"""What is added to costs before that, as a share of `max_loss`, so that any change that costs little may go first."""
 
 FEW = 8
 """How many sequences subsets are measured on first."""
 
 Effort = Literal["quick", "thorough"]
 
+AS_EFFORT = -1
+"""Stands for the value that the effort implies, see `EFFORTS`."""
+
+_SEQUENCES = {"sequences": 64, "confirming": 256, "deciding": 2048}
+
+EFFORTS: dict[str, dict[str, int | None]] = {
+    "quick": {"orders": 1, "growing": 1, **_SEQUENCES, "every_subset": 6, "pairs": 12, "most_rows": 64},
+    "thorough": {"orders": 3, "growing": 2, **_SEQUENCES, "every_subset": 10, "pairs": 30, "most_rows": None},
+}
+"""The values that each effort implies."""
+
 
 @dataclass(frozen=True)
-class Budget:
-    """How a search is done.
+class SearchConfig:
+    """How a circuit is searched for.
 
-        >>> run[0].circuit(effort=hs.Budget(orders=1, growing=0), anew=True).search["orders"]
+        >>> hs.SearchConfig("quick", max_loss=0.1).orders
         1
 
     Args:
-        bar: the loss a circuit may have at most; the paper's 0.05.
-        orders: how many ways down are tried, the first by least cost, the others at random.
+        effort: `quick` finds one small circuit or gives up, `thorough` the different ones that a model holds.
+        max_loss: the loss that a circuit may have at most; the paper's 0.05.
+        seed: the seed of the search's sequences and random orders.
+        orders: how many ways down are tried, the first by least cost, the others at random. This and what follows is
+            for experts, and by default as the effort implies.
         growing: how many ways up are tried.
         sequences: how many sequences most decisions are made on.
         confirming: how many sequences the last decisions are made on; the former are among them.
@@ -78,21 +92,29 @@ class Budget:
         InputError: a value is out of range.
     """
 
-    bar: float = 0.05
-    orders: int = 3
-    growing: int = 2
-    sequences: int = 64
-    confirming: int = 256
-    deciding: int = 2048
-    every_subset: int = 10
-    pairs: int = 30
-    most_rows: int | None = None
+    effort: Effort = "thorough"
+    max_loss: float = 0.05
+    seed: int = 0
+    orders: int = AS_EFFORT
+    growing: int = AS_EFFORT
+    sequences: int = AS_EFFORT
+    confirming: int = AS_EFFORT
+    deciding: int = AS_EFFORT
+    every_subset: int = AS_EFFORT
+    pairs: int = AS_EFFORT
+    most_rows: int | None = AS_EFFORT
 
     def __post_init__(self) -> None:
         make_plain(self)
-        number = isinstance(self.bar, int | float) and not isinstance(self.bar, bool)
-        if not number or not 0 < self.bar < 0.5:
-            raise InputError(f"bar must be above 0 and below 0.5, got {self.bar!r}")
+        if not isinstance(self.effort, str) or self.effort not in EFFORTS:
+            raise InputError(f"effort must be {' or '.join(EFFORTS)}, got {self.effort!r}")
+        for name, value in EFFORTS[self.effort].items():
+            if getattr(self, name) == AS_EFFORT:
+                object.__setattr__(self, name, value)
+        number = isinstance(self.max_loss, int | float) and not isinstance(self.max_loss, bool)
+        if not number or not 0 < self.max_loss < 0.5:
+            raise InputError(f"max_loss must be above 0 and below 0.5, got {self.max_loss!r}")
+        check_seed(self.seed)
         for name in ("confirming", "deciding"):
             check_count(name, getattr(self, name))
         for name, least in (("orders", 1), ("growing", 0), ("sequences", FEW), ("every_subset", 0), ("pairs", 0)):
@@ -110,21 +132,14 @@ class Budget:
         return max(FEW, self.sequences // 4)
 
     @classmethod
-    def of(cls, effort: Effort | Budget) -> Budget:
-        """The budget that an effort stands for; a budget stands for itself.
+    def of(
+        cls, effort: Effort | SearchConfig = "thorough", max_loss: float | None = None, seed: int | None = None
+    ) -> SearchConfig:
+        """The configuration for an effort, or a given one, with another threshold and seed where these are given.
 
         Raises:
-            InputError: there is no such effort.
+            InputError: there is no such effort, or a value is out of range.
         """
-        if isinstance(effort, Budget):
-            return effort
-        if not isinstance(effort, str) or effort not in EFFORTS:
-            raise InputError(f"effort must be {' or '.join(EFFORTS)}, got {effort!r}")
-        return EFFORTS[effort]
-
-
-EFFORTS: dict[str, Budget] = {
-    "quick": Budget(orders=1, growing=1, every_subset=6, pairs=12, most_rows=64),
-    "thorough": Budget(),
-}
-"""`quick` finds one small circuit or gives up, `thorough` the different ones that a model holds."""
+        config = effort if isinstance(effort, SearchConfig) else cls(effort)
+        given = {"max_loss": max_loss, "seed": seed}
+        return replace(config, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
