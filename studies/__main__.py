@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli._common import GivenPath, refuse_given
-from hopscope.cli._engine import engine_options, say_precision
+from hopscope.cli.options import GivenPath, engine_options, refuse_given, say_precision
 from hopscope.ending import run_to_its_end
 from hopscope.interrupts import raise_on_every_order
 from hopscope.own_process import claim
@@ -73,13 +72,13 @@ def command(
       python -m studies unsaid --device cuda                   the seeds of each arm at once, on a GPU
       python -m studies calibration calibration --run runs/laptop/sweep/ic-layers-4-seed-0
     """
-    from hopscope.cli._studies import study_bars, waiting
+    from hopscope.cli.display import jobs_display, runs_display
     from hopscope.training.work import Work
 
     _refuse_idle_options(name, quick, idle)
     if not idle and name not in WITHOUT_ENGINE:
         say_precision(device, precision)
-    work = Work(workers, device, precision, compiled, study_bars, waiting, idle, arms)
+    work = Work(workers, device, precision, compiled, runs_display, jobs_display, idle, arms)
     answer = study(name, folder, quick=quick, runs=runs, work=work)
     click.echo(json.dumps(answer.to_json()) if as_json else answer.told)
 

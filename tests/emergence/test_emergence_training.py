@@ -10,7 +10,7 @@ import torch
 from small_models import answers_with
 
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
-from hopscope.cli._common import field_options
+from hopscope.cli.options import field_options, given
 from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.lab import train
@@ -169,8 +169,8 @@ def test_held_heads_as_text():
 
     @click.command()
     @field_options(Recipe)
-    def verb(**fields):
-        click.echo(repr(fields["held"]))
+    def verb(**_):
+        click.echo(repr(given(Recipe).get("held")))
 
     shown = CliRunner().invoke(verb, ["--held", "1.1=previous,2.1=nothing"]).output
     assert eval(shown) == (HeldHead(1, 1, "previous"), HeldHead(2, 1, "nothing"))

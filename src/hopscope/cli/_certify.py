@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hopscope.cli._common import SEED, GivenPath
-from hopscope.cli._one_circuit import AskedModel, asks_a_model, search_progress, shown_circuit, tell
+from hopscope.cli._one_circuit import AskedModel, asks_a_model, shown_circuit, tell
+from hopscope.cli.display import stages_display
+from hopscope.cli.options import SEED, GivenPath
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _of_run(
     here = (path, asked.number, asked.step) if record is None else (Path(record), 0, None)
     given = paths or shown_circuit(*here)
     model = run[asked.number] if asked.step is None else run[asked.number].at(asked.step)
-    with search_progress() as watch:
+    with stages_display() as watch:
         return model.certify(given, max_loss=max_loss, seed=seed, watch=watch)
 
 
@@ -108,6 +109,6 @@ def _of_language_model(
     task = asked.task
     given = paths or Circuit.load(text_circuit_path(folder, task) if record is None else record)
     share = 0.95 if asked.faithfulness is None else asked.faithfulness
-    with search_progress() as watch:
+    with stages_display() as watch:
         model = TextModel(folder, trust_remote_code=asked.trust_remote_code)
         return model.certify(given, task.formulation, task.hops, faithfulness=share, seed=seed, watch=watch)

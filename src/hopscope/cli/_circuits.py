@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hopscope.cli._common import GivenPath
+from hopscope.cli.options import GivenPath
 from hopscope.errors import InputError
 from hopscope.files import read_json
 from hopscope.words import counted

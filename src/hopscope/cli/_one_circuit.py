@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import reduce, wraps
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli._common import for_people
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -134,21 +132,3 @@ def shown_circuit(path: Path, number: int, step: int | None) -> Circuit:
     circuit = Circuit.load(record, run.record.content_hash)
     require_of(record, circuit, run, number, step)
     return circuit
-
-
-@contextmanager
-def search_progress() -> Iterator[Any]:
-    """A bar over the stages of a search, where somebody watches, and else a line for each."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from hopscope.cli._progress import stage_lines
-
-    if not for_people():
-        with stage_lines() as begin:
-            yield begin
-        return
-    columns = (TextColumn("{task.description:<28}"), BarColumn(bar_width=24), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("circuit", total=None)
-        yield lambda stage, done, stages: bar.update(task, description=stage, completed=done, total=stages)

@@ -13,7 +13,8 @@ import click
 
 from hopscope.benchmark.names import holds_secret, redacted, shown
 from hopscope.benchmark.settings import BenchmarkSettings, cells
-from hopscope.cli._common import GivenPath, field_options, for_people, given, numbers, refuse_given
+from hopscope.cli.display import Display, for_people
+from hopscope.cli.options import GivenPath, field_options, given, numbers, refuse_given
 from hopscope.errors import InputError
 from hopscope.files import check_folder
 from hopscope.outside_runs import check_no_run
@@ -72,7 +73,6 @@ def command(
     out: Path,
     exact: bool,
     as_json: bool,
-    reasoning_effort: str | None,
     arguments: tuple[str, ...],
     price: str | None,
     **options: Any,
@@ -94,9 +94,8 @@ def command(
 
     settings = BenchmarkSettings(
         mode="exact" if exact else "sample",
-        reasoning_effort=reasoning_effort,
-        extensions=Extensions(**given(options, Extensions)),
-        **given(options, BenchmarkSettings),
+        extensions=Extensions(**given(Extensions)),
+        **given(BenchmarkSettings),
     )
     depths = None if hops is None else numbers(hops, "hops")
     points = cells(formulations, depths)
@@ -119,8 +118,8 @@ def command(
 
     asked = [open_model(name, out / "inspect", **opening) for name in models]
     in_process = [model.name for model in asked if model.name.startswith("local/")]
-    with _bars(in_process, len(points) * count) as move:
-        summary = benchmark(asked, out, formulations, depths, count, settings, move)
+    with _progress(in_process, len(points) * count) as watch:
+        summary = benchmark(asked, out, formulations, depths, count, settings, watch)
     if any(point.accuracy is not None for point in summary.points):
         save(figure_2(summary.points), out / "figure-2")
     if as_json:
@@ -144,14 +143,17 @@ def _refuse_idle_options(models: Sequence[str]) -> None:
 
 
 @contextmanager
-def _bars(models: Sequence[str], total: int) -> Iterator[Callable[[Record], None]]:
-    """A bar for each model that runs in this process; Inspect shows the others."""
-    from rich.console import Console
-    from rich.progress import Progress
+def _progress(models: Sequence[str], total: int) -> Iterator[Callable[[Record], None]]:
+    """Progress of each model that runs in this process; Inspect shows the others."""
+    done = dict.fromkeys(models, 0)
+    with Display() as display:
 
-    with Progress(console=Console(stderr=True), disable=not (models and for_people())) as bars:
-        tasks = {model: bars.add_task(shown(model).replace("[", r"\["), total=total) for model in models}
-        yield lambda record: bars.advance(tasks[record.model]) if record.model in tasks else None
+        def watch(record: Record) -> None:
+            if record.model in done:
+                done[record.model] += 1
+                display.update(shown(record.model), done[record.model], total, "questions")
+
+        yield watch
 
 
 def _tell(summary: Summary, folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli._common import GivenPath
+from hopscope.cli.options import GivenPath
 from hopscope.ending import readable
 from hopscope.words import counted
 

@@ -9,8 +9,9 @@ import click
 
 from hopscope.cli._certify import certify
 from hopscope.cli._circuits import census, compare
-from hopscope.cli._common import SEED, GivenPath, any_given, refuse_given
-from hopscope.cli._one_circuit import AskedModel, asks_a_model, search_progress, shown_circuit, tell
+from hopscope.cli._one_circuit import AskedModel, asks_a_model, shown_circuit, tell
+from hopscope.cli.display import stages_display
+from hopscope.cli.options import SEED, GivenPath, any_given, refuse_given
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _of_language_model(
     if asked.faithfulness is not None:
         search["faithfulness"] = asked.faithfulness
     before = _written_at(path)
-    with search_progress() as watch:
+    with stages_display() as watch:
         model = TextModel(folder, trust_remote_code=asked.trust_remote_code)
         circuit = model.circuit(task.formulation, task.hops, anew=anew, watch=watch, **search)
     draws = before != _written_at(path) if figures is None else figures
@@ -166,8 +167,8 @@ def _found(folder: RunFolder, asked: AskedModel, anew: bool, options: dict[str, 
     from hopscope.own_process import settle
 
     settle()
-    with search_progress() as watch:
-        how = {
+    with stages_display() as watch:
+        how: dict[str, Any] = {
             "watch": watch,
             "anew": anew,
             "certified": "refuse" if any_given("max_loss", "effort", "seed") else "return",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli._common import GivenPath, field_options, for_people, given
+from hopscope.cli.display import Display
+from hopscope.cli.options import GivenPath, field_options, given
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.words import counted
 
@@ -39,14 +40,13 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
     from hopscope.training.run import RunFolder
 
     run = RunFolder(folder)
-    chosen = given(fields, EmergenceConfig)
+    chosen = given(EmergenceConfig)
     settings = EmergenceConfig(**chosen) if chosen else None
 
-    def watch(step: int, last: int) -> None:
-        over, ends = ("\r", step == last) if for_people() else ("", True)
-        click.echo(f"{over}checkpoint of step {step} of {last}", nl=ends, err=True)
-
-    emergence = emergence_of_run(run, model, settings, watch=watch, anew=anew)
+    with Display() as display:
+        emergence = emergence_of_run(
+            run, model, settings, watch=lambda step, last: display.update("checkpoints", step, last, "steps"), anew=anew
+        )
     drawn: list[Path] = []
     if figures:
         from hopscope.circuits.kept import circuit_path

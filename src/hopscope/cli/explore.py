@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli._common import GivenPath, for_people
+from hopscope.cli.display import for_people
+from hopscope.cli.options import GivenPath
 
 
 @click.command()

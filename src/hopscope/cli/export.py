@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 import click
 
-from hopscope.cli._common import GivenPath, refuse_given
+from hopscope.cli.options import GivenPath, refuse_given
 
 FORMS = ("transformer-lens", "huggingface")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli._common import GivenPath
+from hopscope.cli.options import GivenPath
 from hopscope.cli.reproduce import PRESETS
 from hopscope.errors import InputError
 from hopscope.outside_runs import check_no_run

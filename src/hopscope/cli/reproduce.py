@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli._common import GivenPath
-from hopscope.cli._engine import engine_options, say_precision
+from hopscope.cli.options import GivenPath, engine_options, say_precision
 
 if TYPE_CHECKING:
     from hopscope.paper.claims import Claim
@@ -52,13 +51,13 @@ def command(
       hopscope reproduce --preset tiny       a minute: does everything work here?
       hopscope reproduce --out elsewhere --workers 1
     """
-    from hopscope.cli._studies import study_bars, waiting
+    from hopscope.cli.display import jobs_display, runs_display
     from hopscope.paper.reproduce import reproduce
     from hopscope.report.reproduction import write_report
     from hopscope.training.work import Work
 
     say_precision(device, precision)
-    work = Work(workers, device, precision, compiled, study_bars, waiting)
+    work = Work(workers, device, precision, compiled, runs_display, jobs_display)
     found = reproduce(preset, out, work, held_head=held_head)
     if preset == "tiny" and not as_json:
         click.echo("tiny models learn next to nothing: no verdict below means anything, only that all of it runs")

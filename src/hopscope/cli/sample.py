@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli._common import SEED, GivenPath, field_options, given
+from hopscope.cli.options import SEED, GivenPath, field_options, given
 from hopscope.errors import InputError, needs_extra
 from hopscope.files import check_file, check_fits, check_folder, replacing
 from hopscope.outside_runs import check_in_no_run
@@ -112,7 +112,7 @@ def _formulation(form: Formulation[Any]) -> None:
             raise InputError("--text prints for people and --json for machines; leave out either")
         if text and out is not None:
             raise InputError("--text prints for people and --out writes records for machines; leave out either")
-        dress = Extensions(**given(extensions, Extensions))
+        dress = Extensions(**given(Extensions))
         drawn = (question(form.name, hops, seed, index, chains, dress) for index in range(count))
         if text:
             for item in drawn:

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from hopscope.cli._common import GivenPath, field_options, given, numbers
-from hopscope.cli._engine import engine_options, say_precision
+from hopscope.cli.options import GivenPath, engine_options, field_options, given, numbers, say_precision
 from hopscope.errors import InputError
 from hopscope.outside_runs import check_no_run
 from hopscope.paper import recipes
@@ -76,7 +75,7 @@ def command(
       hopscope sweep runs/figure-4 --recipe sweep --hops 5 --depths 1-8 --seeds 0-7
       hopscope sweep /shared/figure-4 --recipe sweep --engine ray --gpus-each 0.25
     """
-    from hopscope.cli._studies import study_bars
+    from hopscope.cli.display import runs_display
     from hopscope.paper.section_7 import DepthStudy, judge, read
     from hopscope.records import plain
     from hopscope.report.section_7 import section
@@ -86,12 +85,12 @@ def command(
 
     check_no_run(folder)
     here: dict[str, Any] = {"workers": workers, "device": device}
-    on_ray = given(fields, RayCluster)
+    on_ray = given(RayCluster)
     _refuse(here if engine == "ray" else on_ray, engine)
     with_curriculum = tuple(numbers(seeds, "seeds", least=0, different=True))
     study = DepthStudy(
         scale="sweep",
-        recipe=replace(recipes.BY_NAME[name].recipe, **given(fields, Recipe)),
+        recipe=replace(recipes.BY_NAME[name].recipe, **given(Recipe)),
         layers=tuple(sorted(numbers(depths, "depths"))),
         hops=hops,
         plain_hops=plain_hops,
@@ -104,7 +103,7 @@ def command(
     if engine == "here":
         say_precision(device, precision)
     choice = EngineChoice(device, precision=precision, compiled=compiled)
-    with study_bars(setups) as watch:
+    with runs_display(setups) as watch:
         if engine == "ray":
             cluster = RayCluster(**on_ray)
             train_all_on_ray(setups, folder, cluster, choice=choice, watch=watch)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hopscope.cli._common import GivenPath, numbers, refuse_given
+from hopscope.cli.options import GivenPath, numbers, refuse_given
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory import orders

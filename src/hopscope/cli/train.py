@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli._common import GivenPath, field_options, given, numbers
-from hopscope.cli._engine import engine_options, say_precision
+from hopscope.cli.options import GivenPath, engine_options, field_options, given, numbers, say_precision
 from hopscope.paper import recipes
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
@@ -72,12 +71,12 @@ def command(
         fields["hops"] = look_ups(fields["graph"], start.problem.hops)
     setup = replace(
         start,
-        problem=replace(start.problem, **given(fields, RetrievalProblem)),
-        recipe=replace(start.recipe, **given(fields, Recipe)),
+        problem=replace(start.problem, **given(RetrievalProblem)),
+        recipe=replace(start.recipe, **given(Recipe)),
         seeds=start.seeds if seeds is None else tuple(numbers(seeds, "seeds", least=0, different=True)),
     )
 
-    from hopscope.cli._progress import training_bar
+    from hopscope.cli.display import training_display
     from hopscope.records import plain
     from hopscope.training.engine import EngineChoice, engine_here
     from hopscope.training.run import RunFolder
@@ -88,7 +87,7 @@ def command(
         engine = engine_here(RunFolder(folder).require(setup).engine, setup)
         _say_kept(folder, engine, device=device, threads=threads, precision=precision, compiled=compiled)
     say_precision(engine.device, engine.precision)
-    with training_bar(setup, engine) as watch:
+    with training_display(setup, engine) as watch:
         run = train(setup, folder, engine=engine, watch=watch)
     _ = run.metrics  # where the run was finished before, damage there would otherwise not be seen
     if as_json:
