@@ -36,7 +36,7 @@ _HOMES = {
     "SearchConfig": "hopscope.circuits.search.config",
     "Extensions": "hopscope.problem.text.extensions",
     "EmergenceConfig": "hopscope.emergence.config",
-    "Proof": "hopscope.circuits.certificate.proof",
+    "CertificateConfig": "hopscope.circuits.certificate.proof",
     "Work": "hopscope.training.work",
 }
 _MODULES = {
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from hopscope import theory as theory
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
-    from hopscope.circuits.certificate.proof import Proof as Proof
+    from hopscope.circuits.certificate.proof import CertificateConfig as CertificateConfig
     from hopscope.circuits.find import find_circuit as find_circuit
     from hopscope.circuits.language.model import TextModel as TextModel
     from hopscope.circuits.record.circuit import Circuit as Circuit

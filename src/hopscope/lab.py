@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 from torch import nn
 
 from hopscope.checks import check_count, check_new_folder, check_path, check_watch, plain_value
-from hopscope.circuits.certificate import Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.circuits.find import Origin, circuit_of_run, origin_in
@@ -130,7 +130,7 @@ class Model(Subject):
         effort: Effort | SearchConfig | None = None,
         max_loss: float | None = None,
         seed: int | None = None,
-        proof: Proof | None = None,
+        proof: CertificateConfig | None = None,
         anew: bool = False,
         watch: Watch = SILENT,
     ) -> Circuit:

@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 import torch
 
-from hopscope.circuits.certificate import RULES, Evidence, Proof, Sense, certify
+from hopscope.circuits.certificate import CertificateConfig, Evidence, Sense, certify
 from hopscope.circuits.evaluate.form import UNIFORM
 from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
@@ -42,14 +42,15 @@ from studies.calibration.hosts import TRUTH, Host, cut_down, hand_built
 from studies.calibration.kinds import KINDS, TRUE, Kind, Label
 from studies.calibration.labels import label
 from studies.calibration.planting import plant
+from studies.tools.circuits import RULES
 
 FALSE_PASSES = 0.05
 """The share of false circuits that the whole certificate may pass, by the upper end of its 95% interval."""
 
-PROOF = Proof(sequences=96, deciding=512, few=32, rough=8, draws=100, halves=16)
+PROOF = CertificateConfig(sequences=96, deciding=512, few=32, rough=8, draws=100, halves=16)
 """The proof behind every certificate: less than the default, whose passing share is therefore at most as large."""
 
-QUICK = Proof(sequences=48, deciding=48, few=16, rough=4, draws=20, halves=4)
+QUICK = CertificateConfig(sequences=48, deciding=48, few=16, rough=4, draws=20, halves=4)
 """The proof of a quick check that the study runs: hand-built circuits are clear on few sequences."""
 
 _LABELS = ("true", "false")
@@ -79,7 +80,7 @@ class CalibrationStudy:
     each: int = 210
     sequences: int = 512
     bar: float = 0.05
-    proof: Proof = PROOF
+    proof: CertificateConfig = PROOF
     sense: Sense = "natural"
 
     @property

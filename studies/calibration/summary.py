@@ -7,13 +7,14 @@ from itertools import product
 from pathlib import Path
 from typing import get_args
 
-from hopscope.circuits.certificate import PARTS, RULES, Proof
+from hopscope.circuits.certificate import PARTS, CertificateConfig
 from hopscope.records import RecordForm, content_hash, plain
 from hopscope.training.work import Work
 from hopscope.words import markdown_table
 from studies.calibration.hosts import MARGIN
 from studies.calibration.kinds import Kind
 from studies.calibration.study import FALSE_PASSES, PROOF, CalibrationResult, CalibrationStudy, run
+from studies.tools.circuits import RULES
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class CalibrationSummary:
             records that do not say.
     """
 
-    proof: Proof
+    proof: CertificateConfig
     margin: float
     counts: tuple[Count, ...]
     left_out: dict[str, int]
@@ -95,7 +96,7 @@ def summarised(study: CalibrationStudy, folder: Path, work: Work) -> Calibration
     return summary(run(study, folder, work), study.proof)
 
 
-def summary(result: CalibrationResult, proof: Proof = PROOF) -> CalibrationSummary:
+def summary(result: CalibrationResult, proof: CertificateConfig = PROOF) -> CalibrationSummary:
     """What `results/` keeps: counts by kind and family, and how often each part passed."""
     families = sorted({one.family for one in result.certified})
     kinds: tuple[Kind, ...] = get_args(Kind)

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from hopscope.circuits.certificate import RULES, Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.compare import overlap
 from hopscope.circuits.kept import circuit_path, require_of
@@ -26,6 +26,9 @@ from studies.tools.kept import Models
 
 if TYPE_CHECKING:
     from hopscope.training.run import RunFolder
+
+RULES = 14
+"""Version of what certificates ask, as the records of studies number it."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class Seen:
             again=tuple(again),
             strict=tuple(path.where for path in strict.paths) if strict else (),
             strict_again=strict.others if strict else (),
-            rules=circuit.rules,
+            rules=RULES,
         )
 
     @classmethod
@@ -154,12 +157,12 @@ class Search:
     """
 
     budget: SearchConfig = field(default_factory=lambda: SearchConfig.of("quick"))
-    proof: Proof = field(default_factory=Proof)
+    proof: CertificateConfig = field(default_factory=CertificateConfig)
 
 
 HASTY = Search(
     SearchConfig(orders=1, growing=1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2),
-    Proof(sequences=32, deciding=32, few=16, rough=4, draws=4, halves=4),
+    CertificateConfig(sequences=32, deciding=32, few=16, rough=4, draws=4, halves=4),
 )
 """For the quick versions of studies; its certificates are worth nothing."""
 

@@ -19,7 +19,15 @@ from planted_models import (
     witness,
 )
 
-from hopscope.circuits.certificate import PARTS, Certificate, Evidence, Proof, certify, circuit_alone, no_circuit
+from hopscope.circuits.certificate import (
+    PARTS,
+    Certificate,
+    CertificateConfig,
+    Evidence,
+    certify,
+    circuit_alone,
+    no_circuit,
+)
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import IDENTITY, KEEP, UNIFORM
@@ -116,7 +124,7 @@ def test_a_circuit_of_nothing_fails_and_one_of_everything(sense: str) -> None:
 
 
 def test_the_least_that_a_certificate_may_rest_on() -> None:
-    least = Proof(sequences=2, deciding=2, few=2, rough=2, draws=1, halves=4)
+    least = CertificateConfig(sequences=2, deciding=2, few=2, rough=2, draws=1, halves=4)
     assert "harness" not in certify(evidence_of(witness(1), proof=least)).failed
 
 
@@ -132,7 +140,7 @@ def test_the_least_that_a_certificate_may_rest_on() -> None:
 )
 def test_too_little_to_rest_on(options: dict[str, int], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        Proof(**options)
+        CertificateConfig(**options)
 
 
 def test_the_same_evidence_gives_the_same_certificate() -> None:
@@ -152,7 +160,7 @@ def test_what_is_in_doubt_is_decided_on_more_sequences() -> None:
         assert len(lost.without) == len(lost.own) == len(lost.rise) == sequences
 
 
-def in_the_midst(proof: Proof) -> tuple[Evidence, Row, Row]:
+def in_the_midst(proof: CertificateConfig) -> tuple[Evidence, Row, Row]:
     """A bar in the midst of the losses without one row, and evidence with a second row that is spare for sure."""
     made, doubtful = shared_answer(spare_heads=2), LAST_OF_TWO._replace(head=1).row
     copy_head(made.transformer, LAST_OF_TWO.layer, 0, 2, 0.0)

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from circuit_command import call
 from known_run import certificate, circuit_json, known_run, witness_shape
-from older_rules import by_rules
 
-from hopscope.circuits.certificate import Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.record.circuit import Circuit
@@ -115,7 +114,6 @@ def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
     few = SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
     first = circuit_of_run(run, 0, effort=few)
     assert circuit_of_run(run, 0, effort=few) == first
-    by_rules(first, 1).save(run.path / "circuit.json", run.record.content_hash)  # by rules of before: asked anew
     assert circuit_of_run(run, 0, effort=few) == first
     again = circuit_of_run(
         run, 0, effort=SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8, max_loss=0.1)
@@ -155,18 +153,18 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
     monkeypatch.setattr(Recipe, "architecture", witness_shape)
     run = known_run(tmp_path / "run")
     path = circuit_json(run, run.path / "circuit.json", certificate=certificate())
-    by_rules(Circuit.load(path), 2).save(path, run.record.content_hash)
+    Circuit.load(path).save(path, run.record.content_hash)
     made, before = replace(Circuit.load(path), seed=run.seeds[0], bar=0.05), path.read_bytes()
     searched = []
     monkeypatch.setattr("hopscope.circuits.find.find_circuit", lambda *given, **named: searched.append(1) or made)
     assert call(str(run.path), "--no-figures", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["rules"] == 2
+    assert json.loads(capsys.readouterr().out)["certified"]
     for other in (("--seed", "1"), ("--effort", "quick")):
         assert call(str(run.path), *other, "--no-figures") == 2
         assert re.search(r"holds a certified circuit, found with .*; pass --anew", capsys.readouterr().err)
     model = Run(run.path)[0]
-    assert model.circuit().rules == 2
-    for described in ({"seed": 0}, {"effort": "quick"}, {"proof": Proof()}):
+    assert model.circuit() == Circuit.load(path)
+    for described in ({"seed": 0}, {"effort": "quick"}, {"proof": CertificateConfig()}):
         with pytest.raises(InputError, match=r"holds a certified circuit, found with .*anew=True"):
             model.circuit(**described)
     assert (path.read_bytes(), searched) == (before, [])

@@ -12,7 +12,7 @@ from circuit_command import call
 from known_run import known_run
 from small_models import disguised_witness
 
-from hopscope.circuits.certificate import Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.config import SearchConfig
@@ -29,7 +29,7 @@ def circuits(tmp_path_factory: pytest.TempPathFactory) -> Path:
             witness.problem,
             origin=Origin(f"w{hops}"),
             effort=SearchConfig(orders=1, growing=0, sequences=16, confirming=16, deciding=16),
-            proof=Proof(sequences=16, deciding=16, few=8, draws=4),
+            proof=CertificateConfig(sequences=16, deciding=16, few=8, draws=4),
         ).save(folder / f"{hops}" / "circuit.json")
     return folder
 

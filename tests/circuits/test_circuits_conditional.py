@@ -9,7 +9,7 @@ import torch
 from circuit_records import imposed
 from small_models import random_model, some_batch
 
-from hopscope.circuits.certificate import Certificate, Evidence, Part, Proof
+from hopscope.circuits.certificate import Certificate, CertificateConfig, Evidence, Part
 from hopscope.circuits.certificate.flow import deliverability
 from hopscope.circuits.certificate.harness import harness
 from hopscope.circuits.evaluate.form import UNIFORM, one_hot
@@ -45,7 +45,7 @@ def evidence(*written: str) -> Evidence:
     evaluator = VectorEvaluator(random_model(PROBLEM, layers=3, heads=3), PROBLEM, some_batch(PROBLEM, 6))
     units = Units.of(evaluator)
     program = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in paths(*written)}
-    proof = Proof(sequences=8, deciding=8, few=4, rough=4, draws=2, halves=4)
+    proof = CertificateConfig(sequences=8, deciding=8, few=4, rough=4, draws=2, halves=4)
     return Evidence(evaluator, units.hypotheses, program, 0.05, 1, proof)
 
 

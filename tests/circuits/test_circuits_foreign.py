@@ -13,7 +13,7 @@ from small_models import disguised_witness, random_model
 from torch import Tensor, nn
 
 import hopscope as hs
-from hopscope.circuits.certificate import Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.subject import ABLATIONS
@@ -22,7 +22,7 @@ from hopscope.problem.roles import role_names
 from hopscope.theory.path import AttentionPath, Row
 
 FEW = SearchConfig(orders=1, growing=1, sequences=16, confirming=64, deciding=64)
-PROOF = Proof(sequences=64, deciding=64, few=16, rough=4, draws=40, halves=4)
+PROOF = CertificateConfig(sequences=64, deciding=64, few=16, rough=4, draws=40, halves=4)
 
 
 PROBLEM = hs.RetrievalProblem(hops=2)

@@ -164,7 +164,7 @@ def run(tmp_path_factory):
 
 
 def test_of_a_run_it_says_of_which_model_it_is(run) -> None:
-    few = hs.Proof(sequences=32, deciding=64, few=16, rough=8, draws=20, halves=8)
+    few = hs.CertificateConfig(sequences=32, deciding=64, few=16, rough=8, draws=20, halves=8)
     paths = ["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"]
     circuit = run[1].certify(paths, proof=few)
     assert (circuit.seed, circuit.number, circuit.certified) == (5, 1, ())

@@ -15,7 +15,7 @@ from pathlib import Path
 from everything_loaded import load
 from killing import contents, killed_everywhere
 from small_models import disguised_witness
-from hopscope.circuits.certificate import Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.training.engine import Engine
@@ -32,7 +32,7 @@ recipe = Recipe(layers=shape.layers, heads=shape.heads, d_model=shape.d_model, h
 run = RunFolder.create(root / "run", Setup("witness", witness.problem, recipe, (0,)), Engine())
 run.save_checkpoint(1, witness.transformer.state_dict())
 budget = SearchConfig(orders=1, growing=1, sequences=8, confirming=8, deciding=8)
-proof = Proof(sequences=8, deciding=8, few=8, rough=2, draws=2, halves=4)
+proof = CertificateConfig(sequences=8, deciding=8, few=8, rough=2, draws=2, halves=4)
 
 def program(folder):
     circuit_of_run(RunFolder(folder), effort=budget, proof=proof)

@@ -14,7 +14,7 @@ from small_models import disguised_witness
 
 from examples.text_model.text import make_tokenizer
 from hopscope.circuits import forecast
-from hopscope.circuits.certificate import Evidence, Proof, certify
+from hopscope.circuits.certificate import CertificateConfig, Evidence, certify
 from hopscope.circuits.evaluate import evaluator as evaluators
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import KEEP, POSITIONAL, UNIFORM, Program, one_hot
@@ -217,7 +217,7 @@ def test_a_certificate_goes_on_from_its_last_part() -> None:
     evaluator, made = on_vectors(), disguised_witness(2)
     hypotheses = Units.of(evaluator).hypotheses
     program: Draft = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in made.circuit}
-    proof = Proof(sequences=32, deciding=32, few=16, draws=6)
+    proof = CertificateConfig(sequences=32, deciding=32, few=16, draws=6)
 
     def evidence() -> Evidence:
         return Evidence(evaluator, hypotheses, program, 0.05, 1, proof)
@@ -236,7 +236,7 @@ def test_what_is_in_doubt_is_seen_on_twice_as_many_until_it_is_clear() -> None:
     """Two hundred random circuits on all questions would take an hour in a large model."""
     evaluator = on_text(32)
     program: Draft = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: KEEP for path in PATHS}
-    proof = Proof(sequences=32, deciding=32, few=32, rough=4)
+    proof = CertificateConfig(sequences=32, deciding=32, few=32, rough=4)
     evidence = Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, proof)
     nothing: Draft = dict.fromkeys(evaluator.rows, UNIFORM)
     (of_all,) = evidence.few.mse([nothing])
@@ -248,7 +248,7 @@ def test_what_is_in_doubt_is_seen_on_twice_as_many_until_it_is_clear() -> None:
 
 
 def test_a_search_that_does_not_fit_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator, proof = on_text(32), Proof()
+    evaluator, proof = on_text(32), CertificateConfig()
     needed = memory_needed(evaluator, planted().size, proof)
     assert needed > 2 * planted().size
     monkeypatch.setattr(forecast, "free_memory", lambda: needed)
@@ -260,7 +260,7 @@ def test_a_search_that_does_not_fit_is_refused_before_it_begins(monkeypatch: pyt
 
 def test_the_time_that_is_left_falls_from_stage_to_stage() -> None:
     told: list[str] = []
-    expected = Forecast(on_text(8), SearchConfig.of("quick"), Proof(), seconds=1.0)
+    expected = Forecast(on_text(8), SearchConfig.of("quick"), CertificateConfig(), seconds=1.0)
     watch = expected.told(lambda stage, done, stages: told.append(stage))
     names = ["least-cost", "least-cost: rows", "subsets", "certificate: harness", "certificate: untrained", "done"]
     left = [expected.left(name) for name in names]
@@ -270,7 +270,9 @@ def test_the_time_that_is_left_falls_from_stage_to_stage() -> None:
         watch(name, 0, 1)
     assert told[-1] == "done"
     assert told[0] == f"least-cost, some {left[0] / 60:.0f} min left"
-    slow, quick = (Forecast(on_text(8), SearchConfig.of("quick"), Proof(), seconds) for seconds in (2.0, 1e-6))
+    slow, quick = (
+        Forecast(on_text(8), SearchConfig.of("quick"), CertificateConfig(), seconds) for seconds in (2.0, 1e-6)
+    )
     assert slow.left("least-cost") == pytest.approx(2 * left[0])
     quick.told(lambda stage, done, stages: told.append(stage))("least-cost", 0, 1)
     assert told[-1] == "least-cost", "what takes seconds needs no forecast"

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 import torch
 from circuit_records import DOUBLING, SERIAL, made
-from older_rules import by_rules
 from small_models import disguised_witness
 
-from hopscope.circuits.certificate import RULES, Certificate, Part, Proof
+from hopscope.circuits.certificate import Certificate, CertificateConfig, Part
 from hopscope.circuits.certificate.part import PART_NAMES
 from hopscope.circuits.compare import compare
 from hopscope.circuits.evaluate.apply import check
@@ -37,13 +36,13 @@ from hopscope.training.data import held_out
 def found(hops: int = 2) -> Circuit:
     witness = disguised_witness(hops)
     budget = SearchConfig(orders=1, growing=0, sequences=16, confirming=16, deciding=16)
-    proof = Proof(sequences=16, deciding=16, few=8, draws=4)
+    proof = CertificateConfig(sequences=16, deciding=16, few=8, draws=4)
     return find_circuit(witness.transformer, witness.problem, origin=Origin(f"w{hops}"), effort=budget, proof=proof)
 
 
 def test_the_contract() -> None:
     values = json.loads(json.dumps(found().to_json(), allow_nan=False))
-    assert values["schema"] == 3
+    assert values["schema"] == 1
     assert values["hops"] == 2
     assert values["model"] == "w2"
     for path in values["paths"]:
@@ -72,17 +71,6 @@ def test_a_record_replaces_records_of_circuits_alone(tmp_path: Path) -> None:
         assert path.read_text() == there
     found().save(path, anew=True)
     assert Circuit.load(path) == found()
-
-
-def test_a_record_of_before_says_by_which_rules_it_was_certified(tmp_path: Path) -> None:
-    """Else a circuit reads as certified that nobody has asked what is asked today."""
-    old = {name: value for name, value in found().to_json().items() if name not in ("seal", "rules")} | {"schema": 2}
-    (tmp_path / "circuit.json").write_text(json.dumps(old))
-    one = Circuit.load(tmp_path / "circuit.json")
-    assert one == by_rules(found(), 1)
-    assert str(one).startswith(f"certified (natural, strict, by rules 1; rules {RULES} ask otherwise) ")
-    one.save(str(tmp_path / "again.json"))
-    assert Circuit.load(str(tmp_path / "again.json")).rules == 1
 
 
 def test_the_program_in_the_record_replays() -> None:
@@ -130,31 +118,10 @@ def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
     assert not Certificate("natural", {name: parts[name] for name in PART_NAMES[:-1]}).passed
 
 
-def test_a_certificate_is_asked_for_what_its_rules_ask_for() -> None:
-    """`places` came with rules 3: before, a certificate was whole without it; from then on it is not."""
-    parts = {name: Part(True, "", {}) for name in PART_NAMES if name != "places"}
-    assert [Certificate("natural", parts, rules).passed for rules in range(1, RULES + 1)] == [
-        True,
-        True,
-        *[False] * (RULES - 2),
-    ]
-    some = {name: part for name, part in parts.items() if name != "outside"}
-    assert not Certificate("natural", some, 1).passed
-    lost = {**parts, "places": Part(False, "", {})}
-    assert not Certificate("natural", lost, 2).passed  # what is there and failed counts by any rules
-    whole = found()
-    with pytest.raises(InputError, match=f"rules 2 for the natural and {RULES} for the strict one"):
-        replace(whole, certificate=replace(whole.certificate, rules=2))
-    with pytest.raises(InputError, match=f"rules must be from 1 to {RULES}"):
-        Certificate("natural", parts, 0)
-
-
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        ({"schema": 4}, "schema 4 and this hopscope reads 3 at most"),
-        ({"rules": RULES + 1}, f"rules must be from 1 to {RULES}, what this hopscope knows, got {RULES + 1}"),
-        ({"rules": None}, "rules"),
+        ({"schema": 4}, "schema 4 and this hopscope reads 1 at most"),
         ({"kind": "hopscope run"}, "is not the record of a circuit"),
         ({"hops": 4}, "hops is 4, but 2 by the rest of the record"),
         ({"found": False}, "found is False, but True by the rest of the record"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from small_models import disguised_witness
 
-from hopscope.circuits.certificate import RULES, Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.kept import kept_circuit
@@ -18,12 +18,12 @@ from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 
 BUDGET = SearchConfig(orders=1, growing=0, sequences=16, confirming=16, deciding=16)
-TINY = Proof(sequences=16, deciding=16, few=8, draws=4, halves=4)
+TINY = CertificateConfig(sequences=16, deciding=16, few=8, draws=4, halves=4)
 MORE = replace(TINY, draws=5)
 
 
 @cache
-def found(proof: Proof = TINY) -> Circuit:
+def found(proof: CertificateConfig = TINY) -> Circuit:
     witness = disguised_witness(2)
     return find_circuit(witness.transformer, witness.problem, effort=BUDGET, proof=proof)
 
@@ -73,7 +73,7 @@ def test_what_is_replayed_is_what_is_said() -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"proof": 5}, r"proof must be an hs\.Proof, as in hs\.Proof\(draws=500\), got 5"),
+        ({"proof": 5}, r"proof must be an hs\.CertificateConfig, as in hs\.CertificateConfig\(draws=500\), got 5"),
         ({"effort": ["quick"]}, "effort must be quick or thorough, got "),
         ({"max_loss": [0.1]}, r"max_loss must be above 0 and below 0\.5, got \[0\.1\]"),
         ({"problem": "chain"}, r"problem must be an hs\.RetrievalProblem, got 'chain'"),
@@ -89,12 +89,12 @@ def test_a_certificate_is_not_handed_back_as_one_with_more_behind_it(tmp_path: P
     """The same search and less proof: it is made anew. With the same proof it is read."""
     asked = []
 
-    def kept(proof: Proof) -> Circuit:
+    def kept(proof: CertificateConfig) -> Circuit:
         def find(journal: Journal) -> Circuit:
             asked.append(proof)
             return found(proof)
 
-        wanted = {"seed": 0, "model": found().model, "max_loss": 0.05, "rules": RULES, "proof": asdict(proof)}
+        wanted = {"seed": 0, "model": found().model, "max_loss": 0.05, "proof": asdict(proof)}
         return kept_circuit(tmp_path / "circuit.json", wanted, find)
 
     assert kept(TINY).search["proof"]["draws"] == 4

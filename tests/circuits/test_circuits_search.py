@@ -10,7 +10,7 @@ import pytest
 import torch
 from small_models import disguised_witness, random_model, some_batch
 
-from hopscope.circuits.certificate import Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import KEEP, UNIFORM
 from hopscope.circuits.evaluate.hypotheses import Hypotheses
@@ -33,7 +33,7 @@ from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
 
 QUICK = SearchConfig(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
-LITTLE = Proof(sequences=32, deciding=32, few=16, draws=6)
+LITTLE = CertificateConfig(sequences=32, deciding=32, few=16, draws=6)
 
 
 def found_in(witness: Witness, **options: Any) -> Circuit:

@@ -18,7 +18,7 @@ import hopscope as hs
 from examples.text_model.recipe import TextModelRecipe
 from examples.text_model.text import make_tokenizer
 from examples.text_model.training import make_model, publish
-from hopscope.circuits.certificate import Evidence, Proof, certify
+from hopscope.circuits.certificate import CertificateConfig, Evidence, certify
 from hopscope.circuits.certificate.harness import _by_hand
 from hopscope.circuits.evaluate.alike import errors_alike
 from hopscope.circuits.evaluate.form import IDENTITY, KEEP, UNIFORM, Form, Program, one_hot
@@ -184,7 +184,7 @@ def test_a_circuit_that_is_planted_falsely_is_not_certified(kind: str, failed: s
     planted_one = dict.fromkeys(ours.rows, UNIFORM) | {path.row: one_hot(path.key) for path in _planted_falsely(kind)}
     own = ours.mse([{}])[0]
     bar = own + 0.05 * (0.75 - own)
-    evidence = Evidence(ours, Units.of(ours).hypotheses, planted_one, bar, 7, Proof(sequences=128, few=64))
+    evidence = Evidence(ours, Units.of(ours).hypotheses, planted_one, bar, 7, CertificateConfig(sequences=128, few=64))
     certificate = certify(evidence, Journal())
     assert certificate.passed == (kind == "true")
     assert failed <= set(certificate.failed)

@@ -23,7 +23,7 @@ from planted_falsehoods import (
     through_a_word,
 )
 
-from hopscope.circuits.certificate import Certificate, Evidence, Proof, certify
+from hopscope.circuits.certificate import Certificate, CertificateConfig, Evidence, certify
 from hopscope.circuits.certificate.harness import _by_hand
 from hopscope.circuits.evaluate.alike import ChainsAlike, OtherChains, errors_alike
 from hopscope.circuits.evaluate.form import ALIKE, KEEP, POSITIONAL, UNIFORM, Program, one_hot
@@ -63,7 +63,7 @@ def _judged(sketch: Sketch, *, by_word: bool, read_at_mean: bool = False) -> Cer
         program |= {Row(1, 2, WORD): KEEP} | {row: hypotheses.mean(row) for row in at_mean}
     own = asked.mse([{}])[0]
     bar = own + 0.05 * (0.75 - own)
-    return certify(Evidence(asked, hypotheses, program, bar, 7, Proof(few=64)))
+    return certify(Evidence(asked, hypotheses, program, bar, 7, CertificateConfig(few=64)))
 
 
 def test_the_three_paths_and_nothing_else_are_certified() -> None:
@@ -113,7 +113,7 @@ def test_nor_may_rows_that_are_off_at_a_mean(form: str) -> None:
     program |= {path.row: one_hot(path.key) for path in (AttentionPath.parse(one, NAMES) for one in PATHS)}
     program[answer] = hypotheses.mean(answer) if form == "mean" else POSITIONAL
     own = asked.mse([{}])[0]
-    found = certify(Evidence(asked, hypotheses, program, own + 0.05 * (0.75 - own), 7, Proof(few=64)))
+    found = certify(Evidence(asked, hypotheses, program, own + 0.05 * (0.75 - own), 7, CertificateConfig(few=64)))
     assert found.failed == ("sufficiency",)
     assert found.number("sufficiency", "natural_mse") < 0.01
     assert found.number("sufficiency", "rewired_mse") > 0.06

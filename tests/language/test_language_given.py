@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from planted_text import CIRCUIT
 
 import hopscope as hs
-from hopscope.circuits.certificate import Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.cli import program
 from hopscope.errors import InputError
@@ -22,7 +22,7 @@ PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in CIRCUIT]
 
 
 def test_a_circuit_that_is_given_is_certified_as_the_one_that_is_found(folder: Path, found: Circuit) -> None:
-    few = Proof(sequences=64, deciding=128, few=32, rough=8, draws=40, halves=8)
+    few = CertificateConfig(sequences=64, deciding=128, few=32, rough=8, draws=40, halves=8)
     model = hs.TextModel(folder)
     circuit = model.certify(CIRCUIT, "equations", 1, proof=few)
     assert circuit.certified == ("natural",)

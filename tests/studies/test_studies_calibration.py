@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 from tiny_calibration import ONE_HOP, TINY
 
-from hopscope.circuits.certificate import RULES
 from hopscope.circuits.evaluate.form import UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
@@ -29,6 +28,7 @@ from studies.calibration.hosts import Host, cut_down
 from studies.calibration.kinds import TRUE, Kind
 from studies.calibration.study import CalibrationStudy, Certified, run
 from studies.calibration.summary import keep_summary, kept_summary, summarised, summary, table
+from studies.tools.circuits import RULES
 
 
 def test_the_study_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hopscope.circuits.certificate import RULES
 from hopscope.circuits.mechanism import kinds_looked_up
 from hopscope.circuits.record.circuit import Circuit
 from studies.__main__ import command
 from studies.text import judge, table
 from studies.text_found import Answered, Grown, TextResult
+from studies.tools.circuits import RULES
 
 DOUBLING = ((1, 1, ">x2", "x1>"), (2, 2, ">x1", ">x2"), (3, 1, "answer", ">x1"))
 RECORDS = Path(__file__).parents[2] / "results" / "studies" / "text" / "circuits"

@@ -25,12 +25,12 @@ def quick() -> None:
 def hurried() -> None:
     """In a fork: everything small, and states after every row; what is written stays the same in kind and order."""
     import hopscope.training.trainer as trainer
-    from hopscope.circuits.certificate import Proof
+    from hopscope.circuits.certificate import CertificateConfig
     from hopscope.circuits.search import config
 
     trainer.HELD_OUT = 64
     trainer._SECONDS_BETWEEN_STATES = 0.0
     few = config.SearchConfig(orders=2, growing=1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2)
     config.EFFORTS.update(quick=few, thorough=few)
-    short = Proof(sequences=32, deciding=32, few=16, draws=6)
-    Proof.of = classmethod(lambda cls, proof: proof or short)  # type: ignore[method-assign,assignment]
+    short = CertificateConfig(sequences=32, deciding=32, few=16, draws=6)
+    CertificateConfig.of = classmethod(lambda cls, proof: proof or short)  # type: ignore[method-assign,assignment]

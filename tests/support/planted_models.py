@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.certificate import Evidence, Proof
+from hopscope.circuits.certificate import CertificateConfig, Evidence
 from hopscope.circuits.evaluate.form import UNIFORM, Form, one_hot
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
@@ -19,7 +19,7 @@ from hopscope.training.data import held_out
 LAST_OF_TWO = AttentionPath(2, 0, 4, 3)
 """The last path of the witness of two hops."""
 
-LITTLE = Proof(sequences=48, deciding=192, few=24, rough=8, draws=60, halves=16)
+LITTLE = CertificateConfig(sequences=48, deciding=192, few=24, rough=8, draws=60, halves=16)
 
 
 def witness(hops: int, spare_heads: int = 1, noise: float = 2e-5, curriculum: bool = True) -> Witness:

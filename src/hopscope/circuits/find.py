@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from hopscope.circuits.certificate import RULES, Evidence, Proof, certify, no_circuit, tidy
+from hopscope.circuits.certificate import CertificateConfig, Evidence, certify, no_circuit, tidy
 from hopscope.circuits.compare import overlap
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.foreign import ForeignEvaluator
@@ -65,7 +65,7 @@ def find_circuit(
     max_loss: float | None = None,
     seed: int | None = None,
     origin: Origin | None = None,
-    proof: Proof | None = None,
+    proof: CertificateConfig | None = None,
     journal: Journal | None = None,
     initial: InitialWeights = AS_TORCH,
 ) -> Circuit:
@@ -99,7 +99,7 @@ def find_circuit(
     config = SearchConfig.of(effort, max_loss, seed)
     if not isinstance(problem, RetrievalProblem):
         raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
-    proof = Proof.of(proof)
+    proof = CertificateConfig.of(proof)
     if not isinstance(transformer, Transformer | Foreign):
         raise InputError(
             f"a circuit is found in a transformer: pass model.transformer of a model of a run, or ask the model for "
@@ -157,7 +157,7 @@ def circuit_in(
     evaluator: Evaluator,
     config: SearchConfig,
     origin: Origin,
-    proof: Proof,
+    proof: CertificateConfig,
     journal: Journal,
     *,
     strict: bool,
@@ -230,16 +230,15 @@ def circuit_of_run(
     effort: Effort | SearchConfig = "thorough",
     max_loss: float | None = None,
     seed: int | None = None,
-    proof: Proof | None = None,
+    proof: CertificateConfig | None = None,
     watch: Watch = SILENT,
     anew: bool = False,
     certified: IfCertified = "replace",
 ) -> Circuit:
     """The circuit of a model of a run, kept beside it (see `circuit_path`).
 
-    An existing record is returned as it is, unless it was made with other settings or by rules that have changed
-    since, or `anew` is given. A circuit certified at another bar is replaced only with `anew`. A search that was
-    interrupted goes on where it was.
+    An existing record is returned as it is, unless it was made with other settings or `anew` is given. A circuit
+    certified at another bar is replaced only with `anew`. A search that was interrupted goes on where it was.
 
     Args:
         run: the run, finished or still training.
@@ -257,7 +256,7 @@ def circuit_of_run(
         InputError: no such model or checkpoint, a run without any checkpoint, a model that has diverged, or a record of
             a circuit that is certified at another bar.
     """
-    config, proof = SearchConfig.of(effort, max_loss, seed), Proof.of(proof)
+    config, proof = SearchConfig.of(effort, max_loss, seed), CertificateConfig.of(proof)
     check_model(run, number)
     if step is None and run.finished and run.result.models[number].diverged:
         raise InputError(f"model {number} of {run.path} has diverged, so that there is no circuit to find")
@@ -276,7 +275,7 @@ def circuit_of_run(
 
     path, wanted = (
         circuit_path(run.path, number, step),
-        {"model": origin.model, "max_loss": config.max_loss, "rules": RULES},
+        {"model": origin.model, "max_loss": config.max_loss},
     )
     wanted["proof"] = asdict(proof)
     hashed, wanted = run.record.content_hash, _asked(config) | wanted
@@ -304,7 +303,7 @@ def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
 
 
 def _strict(
-    evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal, proof: Proof
+    evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal, proof: CertificateConfig
 ) -> StrictReading | None:
     """The result of the paper's own procedure; None where the model does not hold the bar."""
     ends = StrictOrders(evaluator, units, config, config.seed, journal).run()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import log2
 
-from hopscope.circuits.certificate.proof import Proof
+from hopscope.circuits.certificate.proof import CertificateConfig
 from hopscope.circuits.evaluate.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
 from hopscope.circuits.journal import Watch
 from hopscope.circuits.search.config import FEW, SearchConfig
@@ -25,7 +25,7 @@ _WORTH_TELLING = 60.0
 """The time left is told if it is at least so many seconds."""
 
 
-def check_memory(evaluator: Evaluator, weights: int, proof: Proof) -> None:
+def check_memory(evaluator: Evaluator, weights: int, proof: CertificateConfig) -> None:
     """Check that a search fits into the free memory, beside the model's weights, which are loaded already.
 
     Args:
@@ -46,7 +46,7 @@ def check_memory(evaluator: Evaluator, weights: int, proof: Proof) -> None:
         )
 
 
-def memory_needed(evaluator: Evaluator, weights: int, proof: Proof) -> int:
+def memory_needed(evaluator: Evaluator, weights: int, proof: CertificateConfig) -> int:
     """The most bytes that a search takes beside the weights.
 
     They are for one pass, forwards or backwards; the streams and patterns of all questions; and a second model, from
@@ -73,7 +73,7 @@ class Forecast:
         seconds: how many seconds a question takes through all layers.
     """
 
-    def __init__(self, evaluator: Evaluator, config: SearchConfig, proof: Proof, seconds: float) -> None:
+    def __init__(self, evaluator: Evaluator, config: SearchConfig, proof: CertificateConfig, seconds: float) -> None:
         self._stages, self._seconds = _stages(evaluator, config, proof), seconds
 
     def left(self, stage: str) -> float:
@@ -92,7 +92,7 @@ class Forecast:
         return also
 
 
-def _stages(evaluator: Evaluator, config: SearchConfig, proof: Proof) -> dict[str, float]:
+def _stages(evaluator: Evaluator, config: SearchConfig, proof: CertificateConfig) -> dict[str, float]:
     """How many questions go through all layers in each stage, in order."""
     heads, roles, layers = evaluator.shape.layers * evaluator.shape.heads, evaluator.where.roles, evaluator.shape.layers
     scan, all_of_them, rough = config.sequences, config.confirming, config.rough

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from hopscope.checks import check_seed
-from hopscope.circuits.certificate import Evidence, Proof
+from hopscope.circuits.certificate import CertificateConfig, Evidence
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import KEEP, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.evaluate.hypotheses import Draft, Hypotheses
@@ -32,7 +32,7 @@ def certify_given(
     max_loss: float | None,
     seed: int,
     origin: Origin,
-    proof: Proof,
+    proof: CertificateConfig,
     journal: Journal,
 ) -> Circuit:
     """The certificate, in the natural sense, of a circuit that somebody gives.

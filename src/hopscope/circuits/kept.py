@@ -131,18 +131,18 @@ def kept_circuit(
 ) -> Circuit:
     """The circuit in `path`, if it is what is asked for; else one is searched for and kept there.
 
-    A search that was interrupted goes on where it was. A record of another search, or by rules that have changed
-    since, is replaced, if `certified` does not say otherwise, and so is one of another model that is not certified.
+    A search that was interrupted goes on where it was. A record of another search is replaced, if `certified` does not
+    say otherwise, and so is one of another model that is not certified.
 
     Args:
         path: where the record is kept.
-        wanted: what the record must say of its model, its rules, its search and its proof.
+        wanted: what the record must say of its model, its search and its proof.
         find: searches for the circuit.
         run: content hash of the run that the model is from; empty if it is from none.
         watch: called with what is being done, how many stages are finished, and how many there are.
         anew: search again even if there is a record.
-        certified: what is done with a certified circuit of the same model that another search found, or older rules
-            certified: it is replaced, refused to be, or returned as it is.
+        certified: what is done with a certified circuit of the same model that another search found: it is replaced,
+            refused to be, or returned as it is.
 
     Raises:
         InputError: `wanted["seed"]` is no seed, the record is damaged, or it is of a certified circuit of another
@@ -177,7 +177,7 @@ def kept_circuit(
 
 def _says(circuit: Circuit) -> dict[str, Any]:
     """What a record says of how it was made."""
-    return circuit.search | {"model": circuit.model, "max_loss": circuit.bar, "rules": circuit.rules}
+    return circuit.search | {"model": circuit.model, "max_loss": circuit.bar}
 
 
 def _require_as_faithful(path: Path, here: dict[str, Any], wanted: dict[str, Any]) -> None:

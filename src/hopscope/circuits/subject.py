@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.circuits.certificate import Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.foreign import ForeignEvaluator
 from hopscope.circuits.evaluate.form import (
@@ -143,7 +143,7 @@ class Subject(ABC):
         *,
         max_loss: float | None = None,
         seed: int = 0,
-        proof: Proof | None = None,
+        proof: CertificateConfig | None = None,
         watch: Watch = SILENT,
     ) -> Circuit:
         """The certificate of a circuit that you give: your own idea of the model, or a record by today's rules.
@@ -152,7 +152,8 @@ class Subject(ABC):
         what each does.
 
             >>> paths = ["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"]
-            >>> run[0].certify(paths, proof=hs.Proof(sequences=64, few=64)).certified  # it was trained for a moment
+            >>> few = hs.CertificateConfig(sequences=64, few=64)
+            >>> run[0].certify(paths, proof=few).certified  # it was trained for a moment
             ()
 
         Args:
@@ -167,7 +168,9 @@ class Subject(ABC):
             InputError: there is no such path in the model, or none that can reach an answer, or a value is out of
                 range.
         """
-        return certify_given(self.evaluator, circuit, max_loss, seed, self._origin, Proof.of(proof), Journal(watch))
+        return certify_given(
+            self.evaluator, circuit, max_loss, seed, self._origin, CertificateConfig.of(proof), Journal(watch)
+        )
 
     @property
     @abstractmethod
@@ -271,7 +274,7 @@ class ForeignModel(Subject):
         effort: Effort | SearchConfig = "thorough",
         max_loss: float | None = None,
         seed: int | None = None,
-        proof: Proof | None = None,
+        proof: CertificateConfig | None = None,
         watch: Watch = SILENT,
     ) -> Circuit:
         """Its circuit, found and certified. Keep it with `circuit.save(path)`.

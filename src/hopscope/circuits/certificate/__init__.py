@@ -6,7 +6,17 @@ rule that stands in its docstring. Each can fail: `studies/calibration.py` plant
 
 from hopscope.circuits.certificate.certify import PARTS, certify, no_circuit
 from hopscope.circuits.certificate.evidence import Evidence
-from hopscope.circuits.certificate.part import RULES, Certificate, Part, Sense, tidy
-from hopscope.circuits.certificate.proof import Proof
+from hopscope.circuits.certificate.part import Certificate, Part, Sense, tidy
+from hopscope.circuits.certificate.proof import CertificateConfig
 
-__all__ = ["PARTS", "RULES", "Certificate", "Evidence", "Part", "Proof", "Sense", "certify", "no_circuit", "tidy"]
+__all__ = [
+    "PARTS",
+    "Certificate",
+    "CertificateConfig",
+    "Evidence",
+    "Part",
+    "Sense",
+    "certify",
+    "no_circuit",
+    "tidy",
+]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.certificate.proof import Proof
+from hopscope.circuits.certificate.proof import CertificateConfig
 from hopscope.circuits.certificate.sampling import Sampling
 from hopscope.circuits.certificate.silent import silent_heads
 from hopscope.circuits.evaluate.chains import seen_elsewhere
@@ -52,7 +52,7 @@ class Claimed(Sampling):
         program: Draft,
         bar: float,
         seed: int,
-        proof: Proof,
+        proof: CertificateConfig,
         sense: Sense = "natural",
     ) -> None:
         super().__init__(evaluator, bar, seed, proof)

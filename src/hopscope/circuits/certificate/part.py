@@ -14,36 +14,6 @@ Sense = Literal["natural", "strict"]
 """The reading in which a circuit is certified. `natural`: its rows make their own patterns, everything else is off.
 `strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
 
-
-RULES = 14
-"""Version of what the parts ask, kept in every record; it goes up when they ask something else.
-
-1: the first rules. 2: each key of a row with several must be needed by itself; a strict row is switched off in the way
-that costs least; smaller parts that few sequences leave in doubt are measured on more; rows at themselves are taken
-away by `outside`; untrained heads are drawn as the recipe draws them. 3: the part `places`. 4: the key of a row whose
-form is a whole pattern must be needed by itself; a strict circuit has every row in use imposed; random circuits stand
-on the circuit's background; `places` and `outside` decide on as many sequences as it takes to be sure; a position of no
-chain attends to itself where a row is put at itself. 5: `completeness` asks for every key by itself, so that no other
-key of its row may stand in for it. 6: and compares what the model loses without the key with what the circuit loses
-without all that it says of it, so that a key which stands in may also be fed by the circuit. 7: `outside` takes away
-the keys that rows attend to and the circuit does not name, for a row may look at its key for a part of the questions
-alone; `sufficiency` holds the bar also where rows at their mean attend to their own chain as to any other. 8: and where
-rows of which a natural circuit says only that they are as they are, helpers among them, look at all chains alike; and
-the model itself does. 9: in text words of no chain, and other chains, look at the chain asked about as at any other
-then; weights so sharp that nothing is left for other chains are spread over all; and `sufficiency` holds the bar where
-rows that are uniform see other chains alone. 10: it holds the bar where they gather in rewired sequences instead (of a
-module that does not show what attention writes, as by rules 9, which also refused heads that copy what they look at).
-11: where no other chain is seen, a row that looks at all chains alike has nothing on its own (it kept what it had); and
-all that it looks at is scaled then, so that what is left on itself does not tell how much it looked at its own. 12:
-`outside` takes from rows that never tell their own chain from others what they could tell of it, and no longer where
-they rest, by which it refused circuits of models that a head without its rest confuses. 13: each key must be needed
-also where its row looks at the same role of other chains instead; else a row that rests at a key of its own chain,
-where it reads nothing, or the same in every chain, was needed for it. 14: rows at their mean or positional mean gather
-in rewired sequences as uniform ones do, and what all of them write is the average while the values of a pair go round
-all chains: it says nothing of any chain, where the next chain's values would say something false.
-"""
-
-
 PART_NAMES = (
     "harness",
     "sufficiency",
@@ -59,9 +29,6 @@ PART_NAMES = (
     "untrained",
 )
 """The names of all parts, in the order in which a reader asks for them."""
-
-_SINCE = {"places": 3}
-"""The first version of the rules that asks for a part; all other parts were always asked for."""
 
 
 @dataclass(frozen=True)
@@ -122,20 +89,11 @@ class Certificate:
 
     Attributes:
         sense: the reading that it is about.
-        parts: the parts by name; empty where there was nothing to certify.
-        rules: version of what its parts ask, see `RULES`.
-
-    Raises:
-        InputError: the rules are of a newer hopscope.
+        parts: the parts by name; empty where nothing was certified.
     """
 
     sense: Sense
     parts: Mapping[str, Part] = field(default_factory=dict)
-    rules: int = RULES
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.rules <= RULES:
-            raise InputError(f"rules must be from 1 to {RULES}, what this hopscope knows, got {self.rules}")
 
     def __repr__(self) -> str:
         """One line, for notebooks; the numbers are in `parts`."""
@@ -153,22 +111,21 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether every part that its rules ask for is there and passed; a certificate that lacks one does not pass."""
-        asked = {name for name in PART_NAMES if _SINCE.get(name, 1) <= self.rules}
-        return asked <= set(self.parts) and not self.failed
+        """Whether every part is there and passed."""
+        return set(PART_NAMES) <= set(self.parts) and not self.failed
 
     def to_json(self) -> dict[str, dict[str, Any]]:
         """The certificate as records have it: parts by name."""
         return {name: part.to_json() for name, part in self.parts.items()}
 
     @classmethod
-    def from_json(cls, sense: Sense, made: Mapping[str, Mapping[str, Any]], rules: int) -> Certificate:
-        """The certificate that `to_json` was given, by the given rules.
+    def from_json(cls, sense: Sense, made: Mapping[str, Mapping[str, Any]]) -> Certificate:
+        """The certificate that `to_json` was given.
 
         Raises:
-            InputError: a part lacks its verdict, or the rules are of a newer hopscope.
+            InputError: a part lacks its verdict.
         """
-        return cls(sense, {name: Part.from_json(part, name) for name, part in made.items()}, rules)
+        return cls(sense, {name: Part.from_json(part, name) for name, part in made.items()})
 
 
 def tidy(value: float) -> float:

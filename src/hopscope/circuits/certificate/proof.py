@@ -9,10 +9,10 @@ from hopscope.errors import InputError
 
 
 @dataclass(frozen=True)
-class Proof:
+class CertificateConfig:
     """How many sequences and random draws stand behind a certificate.
 
-        >>> run[0].circuit(effort="quick", proof=hs.Proof(draws=500), anew=True).certified
+        >>> run[0].circuit(effort="quick", proof=hs.CertificateConfig(draws=500), anew=True).certified
         ()
 
     Attributes:
@@ -43,12 +43,14 @@ class Proof:
                 raise InputError(f"{many} must be at least {few} ({getattr(self, few)}), got {getattr(self, many)}")
 
     @classmethod
-    def of(cls, proof: Proof | None) -> Proof:
+    def of(cls, proof: CertificateConfig | None) -> CertificateConfig:
         """The proof asked for; the default for None.
 
         Raises:
             InputError: it is something else.
         """
-        if not isinstance(proof, Proof | None):
-            raise InputError(f"proof must be an hs.Proof, as in hs.Proof(draws=500), got {proof!r}")
+        if not isinstance(proof, CertificateConfig | None):
+            raise InputError(
+                f"proof must be an hs.CertificateConfig, as in hs.CertificateConfig(draws=500), got {proof!r}"
+            )
         return proof or cls()

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.certificate.losses import Measured
-from hopscope.circuits.certificate.proof import Proof
+from hopscope.circuits.certificate.proof import CertificateConfig
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.problem.counter import derive_seed
@@ -37,7 +37,7 @@ class Sampling:
         rough: the model on the first `proof.rough` of them.
     """
 
-    def __init__(self, evaluator: Evaluator, bar: float, seed: int, proof: Proof) -> None:
+    def __init__(self, evaluator: Evaluator, bar: float, seed: int, proof: CertificateConfig) -> None:
         self.bar, self.seed, self.proof = bar, seed, proof
         self.evaluator = evaluator.fresh(proof.sequences, seed, "circuit certificate")
         self.few, self.rough = self.evaluator.part(proof.few), self.evaluator.part(proof.rough)

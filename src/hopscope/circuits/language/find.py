@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hopscope.checks import check_number, check_seed
-from hopscope.circuits.certificate import Certificate, Part, Proof, tidy
+from hopscope.circuits.certificate import Certificate, CertificateConfig, Part, tidy
 from hopscope.circuits.evaluate.form import UNIFORM, own_pattern
 from hopscope.circuits.evaluate.programs import from_json
 from hopscope.circuits.find import Origin, circuit_in
@@ -31,7 +31,7 @@ _SEQUENCES, _CONFIRMING, _DECIDING = 128, 512, 8192
 """How many questions most decisions are made on, the last ones, and those still in doubt: two and four times as many as
 for vectors, since a question has one answer where a sequence has four, and is either right or wrong."""
 
-TEXT_PROOF = Proof(sequences=_CONFIRMING, few=_SEQUENCES)
+TEXT_PROOF = CertificateConfig(sequences=_CONFIRMING, few=_SEQUENCES)
 """How many questions and random draws stand behind a certificate by default."""
 
 
@@ -57,7 +57,7 @@ def find_text_circuit(
     effort: Effort = "thorough",
     faithfulness: float = 0.95,
     seed: int = 0,
-    proof: Proof | None = None,
+    proof: CertificateConfig | None = None,
     journal: Journal | None = None,
 ) -> Circuit:
     """The circuit of a language model, certified in the natural reading.
@@ -114,7 +114,7 @@ def certify_text_circuit(
     *,
     faithfulness: float = 0.95,
     seed: int = 0,
-    proof: Proof | None = None,
+    proof: CertificateConfig | None = None,
     journal: Journal | None = None,
 ) -> Circuit:
     """The certificate of a circuit of a language model that somebody gives: its paths, or a record.
@@ -159,7 +159,9 @@ def _check(seed: int, faithfulness: float) -> None:
         raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")
 
 
-def _questions(model: LanguageModel, tokenizer: Any, task: TextTask, seed: int, proof: Proof) -> TextEvaluator:
+def _questions(
+    model: LanguageModel, tokenizer: Any, task: TextTask, seed: int, proof: CertificateConfig
+) -> TextEvaluator:
     """The model on the questions that a search decides on.
 
     Raises:

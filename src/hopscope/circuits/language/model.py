@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.checks import check_path
-from hopscope.circuits.certificate import RULES, Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.given import GivenCircuit
 from hopscope.circuits.journal import SILENT, Journal, Watch
 from hopscope.circuits.kept import if_certified, kept_circuit
@@ -85,7 +85,7 @@ class TextModel:
         effort: Effort | None = None,
         faithfulness: float | None = None,
         seed: int | None = None,
-        proof: Proof | None = None,
+        proof: CertificateConfig | None = None,
         anew: bool = False,
         watch: Watch = SILENT,
     ) -> Circuit:
@@ -120,7 +120,7 @@ class TextModel:
             how = {**search, "proof": proof, "journal": journal}
             return find_text_circuit(self.model, self.tokenizer, task, self.named, **how)
 
-        wanted = search | {"model": self.named.content, "rules": RULES, "proof": asdict(proof or TEXT_PROOF)}
+        wanted = search | {"model": self.named.content, "proof": asdict(proof or TEXT_PROOF)}
         path, certified = text_circuit_path(self.path, task), if_certified(effort, faithfulness, seed, proof)
         return kept_circuit(path, wanted, find, watch=watch, anew=anew, certified=certified)
 
@@ -133,7 +133,7 @@ class TextModel:
         extensions: Extensions | None = None,
         faithfulness: float = 0.95,
         seed: int = 0,
-        proof: Proof | None = None,
+        proof: CertificateConfig | None = None,
         watch: Watch = SILENT,
     ) -> Circuit:
         """The certificate of a circuit that you give: your own idea of the model, or a record by today's rules.

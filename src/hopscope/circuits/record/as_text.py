@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
-from hopscope.circuits.certificate import Proof
+from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.certificate.part import Certificate
 from hopscope.circuits.record.elements import CircuitPath, OtherCircuit
 from hopscope.circuits.record.strict_reading import Fill, StrictReading
@@ -74,7 +74,7 @@ def strict_as_text(strict: StrictReading, bar: float) -> list[str]:
 
 
 def _bars(certificate: Certificate, bar: float) -> list[str]:
-    """How much depends on where the bar is; empty for older records, which do not say."""
+    """How much depends on where the bar is; empty without a certificate, which says it."""
     least, most = certificate.number("sufficiency", "least_bar"), certificate.number("necessity", "most_bar")
     if least is None or most is None:
         return []
@@ -96,8 +96,8 @@ def _tried(search: Mapping[str, Any], bar: float) -> list[str]:
 
 
 def _thin(search: Mapping[str, Any]) -> list[str]:
-    """In what its certificates rest on less than usual; empty for older records, which do not say."""
-    asked, usual = search.get("proof", {}), asdict(Proof())
+    """In what its certificates rest on less than usual."""
+    asked, usual = search.get("proof", {}), asdict(CertificateConfig())
     less = [f"{name} {asked[name]} ({number})" for name, number in usual.items() if asked.get(name, number) < number]
     return [f"on less than the usual proof: {', '.join(less)}"] if less else []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
-from hopscope.circuits.certificate.part import RULES, Certificate, Sense
+from hopscope.circuits.certificate.part import Certificate, Sense
 from hopscope.circuits.evaluate.form import CHOSEN
 from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.evaluate.programs import from_json
@@ -59,8 +59,7 @@ class Circuit:
 
     Raises:
         InputError: a path or a row of the program is in a layer or head that the model lacks, a path's row is not in
-            the program, or not in that form or with that key, a certificate is in the wrong sense for its place, or the
-            two are by different rules.
+            the program, or not in that form or with that key, or a certificate is in the wrong sense for its place.
     """
 
     model: str
@@ -92,12 +91,6 @@ class Circuit:
             self._check_there(row, f"a row of the program, of {self.roles[row.query]},")
         for one in self.paths:
             self._check_in(program, one)
-        if self.strict and self.strict.certificate.rules != self.rules:
-            theirs = self.strict.certificate.rules
-            raise InputError(
-                f"both certificates of a record must be by the same rules, got rules {self.rules} for the natural and "
-                f"{theirs} for the strict one; find the circuit anew"
-            )
         senses = self.certificate.sense, self.strict.certificate.sense if self.strict else "strict"
         if senses != ("natural", "strict"):
             raise InputError(f"certificates must be natural, and strict of the strict reading, got {', '.join(senses)}")
@@ -170,11 +163,6 @@ class Circuit:
         return bool(self.paths)
 
     @property
-    def rules(self) -> int:
-        """Version of what the certificates ask, see `hopscope.circuits.certificate.part.RULES`."""
-        return self.certificate.rules
-
-    @property
     def certified(self) -> tuple[Sense, ...]:
         """In which senses every part of the certificate passed: `natural`, and `strict` for the strict circuit."""
         holds: dict[Sense, bool] = {
@@ -195,11 +183,8 @@ class Circuit:
 
     @property
     def verdict(self) -> str:
-        """In words: whether it is certified, in which senses, and whether the rules have changed since."""
-        if not self.certified:
-            return "not certified"
-        before = "" if self.rules == RULES else f", by rules {self.rules}; rules {RULES} ask otherwise"
-        return f"certified ({', '.join(self.certified)}{before})"
+        """In words: whether it is certified, and in which senses."""
+        return f"certified ({', '.join(self.certified)})" if self.certified else "not certified"
 
     @property
     def strategy(self) -> Strategy:
@@ -276,7 +261,7 @@ class Circuit:
         fields = plain(self) | {"certificate": self.certificate.to_json()}
         if self.strict:
             fields["strict"]["certificate"] = self.strict.certificate.to_json()
-        told = {"found": self.found, "certified": list(self.certified), "rules": self.rules}
+        told = {"found": self.found, "certified": list(self.certified)}
         return {"hops": self.hops, **told, **with_names(fields, self.roles)}
 
 
@@ -287,9 +272,8 @@ def _circuit(fields: dict[str, Any]) -> Circuit:
         InputError: something in the record is wrong; the message names the first thing.
     """
     told: dict[str, Any] = {name: fields[name] for name in ("hops", "found") if name in fields}
-    given = {name: value for name, value in fields.items() if name not in (*told, "certified", "rules")}
-    rules: int = convert(fields.get("rules"), int, "rules")
-    circuit = convert(with_numbers(given, rules), Circuit, "the record")
+    given = {name: value for name, value in fields.items() if name not in (*told, "certified")}
+    circuit = convert(with_numbers(given), Circuit, "the record")
     for name, value in (("hops", circuit.hops), ("found", circuit.found)):
         if told.get(name) != value:
             raise InputError(f"{name} is {told.get(name)!r}, but {value} by the rest of the record")

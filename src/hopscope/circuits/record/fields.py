@@ -1,7 +1,6 @@
 """The record of a circuit: `circuit.json`, which outlives the program.
 
-schema       version of this record, 3; records of schema 1 have no strict reading, those before 3 do not say by which
-             rules they were certified, and all can still be read
+schema       version of this record, 1
 kind         "hopscope circuit"
 model        hash of the model; `seed` and `number` say which model of its run it is
 problem      the problem, every field
@@ -19,8 +18,7 @@ program      every row that is not uniform, so that the circuit can be replayed
 others       other small circuits the search ended in: their paths, loss, orders, overlap with this one
 search       the search's settings, seed, minimality, evaluations and share of the room that it could use; `bars`, where
              it was done at several: for each, the number of paths, the circuit's loss, the least loss without a row
-rules        version of what the parts of its certificates ask, see `hopscope.circuits.certificate.part.RULES`
-certificate  parts by name, each with `passed`, its numbers and its seed
+certificate  parts by name, each with `passed`, its numbers and its seed; empty where none was made
 strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
 text         for a language model, what was asked and how well it answers (`circuits.record.asked`); else null
 """
@@ -35,20 +33,7 @@ from hopscope.circuits.record.naming import named, numbered
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import RecordForm, convert, plain
 
-
-def _upgrade(fields: dict[str, Any], schema: int) -> dict[str, Any]:
-    """Bring an older record up to date: schema 1 has no strict reading; both older schemas are of rules 1, unsaid."""
-    return {**fields, "rules": 1} | ({"strict": None} if schema == 1 else {})
-
-
-FORM = RecordForm(
-    dict[str, Any],
-    "hopscope circuit",
-    "the record of a circuit (`hopscope circuit RUN` makes one)",
-    schema=3,
-    upgrade=_upgrade,
-    always_named=True,
-)
+FORM = RecordForm(dict[str, Any], "hopscope circuit", "the record of a circuit (`hopscope circuit RUN` makes one)")
 """The form of circuit.json, whose fields are those of `Circuit` with other names of paths; see `Circuit.load`."""
 
 
@@ -62,12 +47,11 @@ def with_names(fields: dict[str, Any], roles: Sequence[str]) -> dict[str, Any]:
     return fields | {"paths": [named(path, "path", roles) for path in paths], "others": others}
 
 
-def with_numbers(fields: dict[str, Any], rules: int) -> dict[str, Any]:
+def with_numbers(fields: dict[str, Any]) -> dict[str, Any]:
     """The plain fields of a circuit from those on disk: the inverse of `with_names`, and its certificates whole.
 
     Args:
         fields: the fields on disk.
-        rules: by which rules its certificates are.
 
     Raises:
         InputError: a field is not as it must be; the message names the first.
@@ -83,14 +67,14 @@ def with_numbers(fields: dict[str, Any], rules: int) -> dict[str, Any]:
     for other in given["others"]:
         paths = convert(other.get("paths"), list[dict[str, Any]], "paths of another circuit")
         other["paths"] = [numbered(path, "path", roles, "a path of another circuit")["path"] for path in paths]
-    given["certificate"] = _certificate("natural", given.get("certificate", {}), rules)
+    given["certificate"] = _certificate("natural", given.get("certificate", {}))
     if isinstance(given.get("strict"), dict):
-        given["strict"]["certificate"] = _certificate("strict", given["strict"].get("certificate", {}), rules)
+        given["strict"]["certificate"] = _certificate("strict", given["strict"].get("certificate", {}))
     return given
 
 
-def _certificate(sense: Sense, parts: Any, rules: int) -> dict[str, Any]:
+def _certificate(sense: Sense, parts: Any) -> dict[str, Any]:
     """The fields of a certificate, from its parts in a record."""
     by_name = convert(parts, dict[str, dict[str, Any]], "certificate")
-    told: dict[str, Any] = plain(Certificate.from_json(sense, by_name, rules))
+    told: dict[str, Any] = plain(Certificate.from_json(sense, by_name))
     return told
