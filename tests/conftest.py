@@ -43,9 +43,8 @@ install_import_hook(
     [
         "hopscope.problem.counter",
         "hopscope.problem.vectors",
-        "hopscope.model.edit",
+        "hopscope.model.hooks",
         "hopscope.model.fast",
-        "hopscope.model.layers",
         "hopscope.model.transformer",
         "hopscope.training.data",
         "hopscope.training.ensemble",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hopscope.model.initial import initialise
+from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem

@@ -25,7 +25,7 @@ _HOMES = {
     "EngineChoice": "hopscope.training.engine",
     "Run": "hopscope.lab",
     "Model": "hopscope.lab",
-    "Parts": "hopscope.model.foreign",
+    "Parts": "hopscope.model.torch_module",
     "Circuit": "hopscope.circuits.record.circuit",
     "find_circuit": "hopscope.circuits.find",
     "Setup": "hopscope.training.setup",
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from hopscope.lab import Run as Run
     from hopscope.lab import train as train
     from hopscope.model.architecture import Architecture as Architecture
-    from hopscope.model.foreign import Parts as Parts
+    from hopscope.model.torch_module import Parts as Parts
     from hopscope.model.transformer import Transformer as Transformer
     from hopscope.paper import recipes as recipes
     from hopscope.paper.reproduce import reproduce as reproduce

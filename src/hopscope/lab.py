@@ -30,9 +30,9 @@ from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError
-from hopscope.model.foreign import Parts
-from hopscope.model.lens import to_transformer_lens
+from hopscope.model.torch_module import Parts
 from hopscope.model.transformer import Transformer
+from hopscope.model.transformer_lens import to_transformer_lens
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import trainer
 from hopscope.training.data import held_out

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from hopscope.circuits.evaluate.foreign import ForeignEvaluator
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.model.foreign import Foreign, Parts
-from hopscope.model.initial_weights import InitialWeights
+from hopscope.model.architecture import InitialWeights
+from hopscope.model.initial_weights import with_untrained_heads
+from hopscope.model.torch_module import Parts, TorchModule
 from hopscope.model.transformer import Attention, Block, Transformer
-from hopscope.model.untrained import with_untrained_heads
 
 
 class AlteredBlock(nn.Module, ABC):
@@ -69,7 +69,7 @@ def altered(evaluator: VectorEvaluator, alter: Callable[[int, Block], AlteredBlo
     def untrain(whole: _Whole, layer: int, head: int) -> None:
         whole.untrain(layer, head, evaluator.initial)
 
-    made = Foreign.of(whole, _parts, untrain, inputs[:2], evaluator.shape.reads, problem.causal)
+    made = TorchModule.of(whole, _parts, untrain, inputs[:2], evaluator.shape.reads, problem.causal)
     return ForeignEvaluator(made, problem, evaluator.batch)
 
 

@@ -14,7 +14,7 @@ from hopscope.circuits.evaluate.form import IDENTITY, UNIFORM, ZERO, one_hot
 from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.model.edit import Edit, Queried, Recorder, Stream
+from hopscope.model.hooks import Hooks, PatternRecorder, Queried, Stream
 from hopscope.model.transformer import Attention, Block, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -133,12 +133,18 @@ class Deaf(Transformer):
         return made.requires_grad_(False)
 
     def run(
-        self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
+        self,
+        x: Stream,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        hooks: Hooks | None = None,
+        reads: int | None = None,
     ) -> Queried:
-        """As in `Transformer`, but without the edit in one layer; a recorder works in all layers."""
+        """As in `Transformer`, but without the hooks in one layer; a recorder works in all layers."""
         for layer in range(start, self.shape.layers if stop is None else stop):
-            heard = edit if layer != self.deaf or isinstance(edit, Recorder) else None
-            x = super().run(x, start=layer, stop=layer + 1, edit=heard, reads=reads)
+            heard = hooks if layer != self.deaf or isinstance(hooks, PatternRecorder) else None
+            x = super().run(x, start=layer, stop=layer + 1, hooks=heard, reads=reads)
         return x
 
 

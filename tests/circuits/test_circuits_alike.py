@@ -23,7 +23,7 @@ from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.helpers import told_alike
 from hopscope.circuits.search.orders import search
 from hopscope.circuits.search.units import Units
-from hopscope.model.edit import Edit
+from hopscope.model.hooks import Hooks
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
 from hopscope.training.data import held_out
@@ -51,7 +51,7 @@ def test_every_role_has_as_much_in_the_own_chain_as_in_others_but_for_what_is_na
     evaluator, where = host.evaluator, host.evaluator.where
     before = _pattern(evaluator)
     row = Row(1, 1, QUERY)
-    after = ChainsAlike(Edit(), {row: (NAMED,)}, where).pattern(1, before)
+    after = ChainsAlike(Hooks(), {row: (NAMED,)}, where).pattern(1, before)
     assert torch.equal(after[:, :, [0, 2]], before[:, :, [0, 2]])
     is_query = where.role == QUERY
     assert torch.equal(after[0, :, 1][~is_query], before[0, :, 1][~is_query])
@@ -145,14 +145,14 @@ def test_the_queries_may_be_the_last_positions_alone(host: Host) -> None:
     """As in the last block, which is computed where it is read."""
     evaluator, last = host.evaluator, host.evaluator.shape.reads
     before = _pattern(evaluator)
-    edit = ChainsAlike(Edit(), {Row(0, 2, QUERY): ()}, evaluator.where)
+    edit = ChainsAlike(Hooks(), {Row(0, 2, QUERY): ()}, evaluator.where)
     assert torch.equal(edit.pattern(0, before[..., -last:, :]), edit.pattern(0, before)[..., -last:, :])
 
 
 def test_rows_that_see_other_chains_alone_have_all_their_weight_there(host: Host) -> None:
     """But for what lies on the position itself; the others stay to the bit."""
     where, before, row = host.evaluator.where, _pattern(host.evaluator), Row(1, 1, QUERY)
-    after = OtherChains(Edit(), [row], where).pattern(1, before)
+    after = OtherChains(Hooks(), [row], where).pattern(1, before)
     is_query = (where.role == QUERY)[:, None, :, None] & (torch.arange(3) == row.head)[None, :, None, None]
     assert torch.equal(after[0].masked_fill(is_query, 0), before[0].masked_fill(is_query, 0))
     gone = (where.relation < where.roles) & ~torch.eye(where.relation.shape[-1], dtype=torch.bool)
@@ -171,7 +171,7 @@ def test_words_of_no_chain_keep_their_weight(host: Host) -> None:
         place[sequence, :, role][place[sequence, :, role] == 0] = -1
     before = _pattern(host.evaluator)
     without = type(where)(where.role, where.relation, where.allowed, place, where.visible)
-    after = ChainsAlike(Edit(), {Row(0, 0, QUERY): (NAMED,)}, without).pattern(0, before)
+    after = ChainsAlike(Hooks(), {Row(0, 0, QUERY): (NAMED,)}, without).pattern(0, before)
     assert torch.equal(after[..., 0], before[..., 0])
 
 

@@ -27,8 +27,8 @@ from hopscope.circuits.evaluate import apply
 from hopscope.circuits.evaluate.form import IDENTITY, UNIFORM, Form, Intervention, one_hot
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.model.edit import Recorder
 from hopscope.model.fast import FastTransformer
+from hopscope.model.hooks import PatternRecorder
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.witness import Witness
@@ -156,8 +156,9 @@ def test_harness_bears_answers_that_are_large() -> None:
 class Deaf(Transformer):
     """A seam that ignores edits."""
 
-    def run(self, x, *, start=0, stop=None, edit=None, reads=None):
-        return super().run(x, start=start, stop=stop, edit=edit if isinstance(edit, Recorder) else None, reads=reads)
+    def run(self, x, *, start=0, stop=None, hooks=None, reads=None):
+        heard = hooks if isinstance(hooks, PatternRecorder) else None
+        return super().run(x, start=start, stop=stop, hooks=heard, reads=reads)
 
 
 def test_harness_sees_a_seam_that_ignores_edits() -> None:

@@ -18,7 +18,7 @@ from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.evaluate.taken import Taken, taken_from_elsewhere
 from hopscope.circuits.language.batch import TextTask, lines_elsewhere, text_batch
 from hopscope.circuits.search.units import Units
-from hopscope.model.edit import Edit
+from hopscope.model.hooks import Hooks
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
@@ -70,13 +70,13 @@ def test_weight_on_moved_rows_stays_spread_as_it_is() -> None:
     assert torch.equal(elsewhere.chosen(brought, nowhere), brought)
 
 
-class Twice(Edit):
+class Twice(Hooks):
     """Whatever comes, doubled."""
 
     def pattern(self, layer, pattern):
         return 2 * pattern
 
-    def written(self, layer, written):
+    def attn_out(self, layer, written):
         return 2 * written
 
 
@@ -87,12 +87,12 @@ def test_what_is_taken_is_put_in_one_layer_and_where_it_shall() -> None:
     assert torch.equal(edit.pattern(0, own), 2 * own)
     assert edit.pattern(1, own)[0, :, 0, :, 0].tolist() == [[7, 2, 7], [2, 2, 7]]
     assert edit.pattern(1, own[..., 1:, :])[0, :, 0, :, 0].tolist() == [[2, 7], [2, 7]]  # the last queries alone
-    assert torch.equal(edit.written(1, stream), 2 * stream)
+    assert torch.equal(edit.attn_out(1, stream), 2 * stream)
     edit = FromElsewhere(1, where, Twice(), written=7 * stream)
     assert torch.equal(edit.pattern(1, own), 2 * own)
-    assert torch.equal(edit.written(0, stream), 2 * stream)
-    assert edit.written(1, stream)[0, :, :, 0].tolist() == [[7, 2, 7], [2, 2, 7]]
-    assert edit.written(1, stream[:, :, 1:])[0, :, :, 0].tolist() == [[2, 7], [2, 7]]
+    assert torch.equal(edit.attn_out(0, stream), 2 * stream)
+    assert edit.attn_out(1, stream)[0, :, :, 0].tolist() == [[7, 2, 7], [2, 2, 7]]
+    assert edit.attn_out(1, stream[:, :, 1:])[0, :, :, 0].tolist() == [[2, 7], [2, 7]]
 
 
 @pytest.mark.parametrize("kind", ["characters", "short", "chat"])
@@ -156,21 +156,21 @@ def test_who_goes_by_place_does_not_pass(sense, chains) -> None:
 class Rests(Transformer):
     """A model whose layer 1 also rests at the first token, and reads its place there: any other place confuses it."""
 
-    def run(self, x, *, start=0, stop=None, edit=None, reads=None):
-        class Also(Edit):
+    def run(self, x, *, start=0, stop=None, hooks=None, reads=None):
+        class Also(Hooks):
             def pattern(self, layer, pattern):
                 heads = torch.cat([pattern, torch.zeros_like(pattern[:, :, :1])], dim=2)
                 heads[:, :, -1, :, 0] = 1
-                self.rested = (edit or Edit()).pattern(layer, heads)[:, :, -1] if layer == 0 else None
-                return (edit or Edit()).pattern(layer, heads)[:, :, :-1]
+                self.rested = (hooks or Hooks()).pattern(layer, heads)[:, :, -1] if layer == 0 else None
+                return (hooks or Hooks()).pattern(layer, heads)[:, :, :-1]
 
-            def written(self, layer, written):
+            def attn_out(self, layer, written):
                 if layer == 0:
                     away = 1 - self.rested[..., 0]
                     written = written + 10 * away[..., None]
-                return (edit or Edit()).written(layer, written)
+                return (hooks or Hooks()).attn_out(layer, written)
 
-        return super().run(x, start=start, stop=stop, edit=Also(), reads=reads)
+        return super().run(x, start=start, stop=stop, hooks=Also(), reads=reads)
 
 
 def test_a_head_that_rests_at_a_place_does_no_harm() -> None:
@@ -193,7 +193,7 @@ def test_where_writing_is_not_shown_what_the_block_adds_counts(monkeypatch: pyte
     model = random_model(problem, layers=3, mlp=False).requires_grad_(False)
     evaluator = VectorEvaluator(model, problem, held_out(problem, 16))
     shown = taken_from_elsewhere(evaluator, {}, 1)
-    monkeypatch.setattr(taken._WrittenToo, "written", lambda self, layer, written: written)
+    monkeypatch.setattr(taken._WrittenToo, "attn_out", lambda self, layer, written: written)
     for one, other in zip(shown, taken_from_elsewhere(evaluator, {}, 1), strict=True):
         mine, theirs = (evaluator.squared_errors(way.by_writing) for way in (one, other))
         assert torch.allclose(mine, theirs, atol=1e-4)

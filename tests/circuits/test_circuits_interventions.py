@@ -23,8 +23,8 @@ from hopscope.circuits.evaluate.form import (
 )
 from hopscope.errors import InputError
 from hopscope.kernels import fused_attention
-from hopscope.model.edit import Recorder
 from hopscope.model.fast import FastTransformer
+from hopscope.model.hooks import PatternRecorder
 from hopscope.model.transformer import Transformer
 from hopscope.theory.path import Row
 
@@ -259,9 +259,9 @@ def test_what_is_known_beforehand_is_put_in_place_without_patterns(
     edit, plain = ProgramEdit(programs, 3, Drawer(WHERE)), random_model(PROBLEM, seed=seed, spread=1.5)
     x = plain.embed(BATCH.inputs[None]).repeat(1, len(programs), 1, 1)
     with torch.no_grad(), counted_passes() as passes:
-        found = quick(plain).run(x, edit=edit, reads=reads)
+        found = quick(plain).run(x, hooks=edit, reads=reads)
         assert passes == [1, 1]
-    torch.testing.assert_close(found, plain.run(x, edit=edit, reads=reads), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found, plain.run(x, hooks=edit, reads=reads), rtol=1e-4, atol=1e-5)
 
 
 @needs_compiler
@@ -272,13 +272,13 @@ def test_what_depends_on_a_pattern_sees_it(kind: Intervention) -> None:
     forms = {Row(1, 0, 4): make_edit(kind, 4, [0.5] * 10), Row(0, 1, 3): UNIFORM}
     edit, x = ProgramEdit([by_layer(forms, 2)], 3, Drawer(WHERE)), plain.embed(BATCH.inputs[None])
     with torch.no_grad(), counted_passes() as passes:
-        found = quick(plain).run(x, edit=edit)
+        found = quick(plain).run(x, hooks=edit)
         assert passes == [1]
-    torch.testing.assert_close(found, plain.run(x, edit=edit), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(found, plain.run(x, hooks=edit), rtol=1e-3, atol=1e-3)
     with counted_passes() as passes:
-        quick(plain).run(x, edit=edit)
+        quick(plain).run(x, hooks=edit)
         with torch.no_grad():
-            quick(plain).run(x, edit=Recorder(edit))
+            quick(plain).run(x, hooks=PatternRecorder(edit))
         assert passes == []
 
 

@@ -133,7 +133,7 @@ def test_where_nothing_is_rewired_nothing_changes() -> None:
     x = model.embed(evaluator.batch.inputs[None])
     there = GatheredThere(model, edit, ROWS, where, [There(x, edit, where, same)] * 2)
     with torch.no_grad():
-        ways = [model.run(x, edit=one, reads=PROBLEM.chains) for one in (edit, there)]
+        ways = [model.run(x, hooks=one, reads=PROBLEM.chains) for one in (edit, there)]
     torch.testing.assert_close(*ways, rtol=1e-3, atol=1e-4)
 
 

@@ -24,10 +24,10 @@ from hopscope.circuits.evaluate.form import (
     one_hot,
 )
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
-from hopscope.model.edit import Edit, Recorder
+from hopscope.model.architecture import AS_TORCH
 from hopscope.model.fast import FastTransformer
-from hopscope.model.initial_weights import AS_TORCH
-from hopscope.model.untrained import with_untrained_heads
+from hopscope.model.hooks import Hooks, PatternRecorder
+from hopscope.model.initial_weights import with_untrained_heads
 from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 
@@ -99,8 +99,8 @@ def test_who_must_see_a_pattern_sees_that_of_every_head() -> None:
     every, some = _evaluators()
     program = _programs(1)[0]
     torch.testing.assert_close(some.role_maps(program).same, every.role_maps(program).same, rtol=1e-4, atol=1e-5)
-    seen = Recorder()
-    some.transformer.run(some.transformer.embed(some.batch.inputs[None]), edit=seen)
+    seen = PatternRecorder()
+    some.transformer.run(some.transformer.embed(some.batch.inputs[None]), hooks=seen)
     assert [pattern.shape[2] for pattern in seen.patterns] == [HEADS] * LAYERS
 
 
@@ -125,13 +125,13 @@ def test_a_head_that_is_written_to_afterwards_is_computed_again() -> None:
 
 
 def test_an_edit_that_says_nothing_of_some_heads_alone_gets_them_all() -> None:
-    class Zeroed(Edit):
+    class Zeroed(Hooks):
         def pattern(self, layer, pattern):
             assert pattern.shape[2] == HEADS
             return torch.zeros_like(pattern)
 
     every, some = _evaluators()
-    ways = [one.transformer.run(one.transformer.embed(one.batch.inputs[None]), edit=Zeroed()) for one in (every, some)]
+    ways = [one.transformer.run(one.transformer.embed(one.batch.inputs[None]), hooks=Zeroed()) for one in (every, some)]
     torch.testing.assert_close(*ways)
 
 

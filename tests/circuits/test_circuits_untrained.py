@@ -11,10 +11,9 @@ from hopscope.circuits import find
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.errors import InputError
-from hopscope.model.initial import initialise
-from hopscope.model.initial_weights import AS_TORCH, InitialWeights
+from hopscope.model.architecture import AS_TORCH, InitialWeights
+from hopscope.model.initial_weights import initialise, with_untrained_heads
 from hopscope.model.transformer import Transformer
-from hopscope.model.untrained import with_untrained_heads
 from hopscope.training.data import held_out
 
 PROBLEM = hs.RetrievalProblem(hops=1, chains=2)

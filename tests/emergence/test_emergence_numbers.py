@@ -18,7 +18,7 @@ from hopscope.emergence.order import hop_of
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.emergence.track import _settled
 from hopscope.lab import train
-from hopscope.model.initial import initialise
+from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.paper.followed import all_learned_at
 from hopscope.paper.groups import Group

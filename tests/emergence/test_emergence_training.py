@@ -15,7 +15,7 @@ from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.model.held import HeldHead
-from hopscope.model.initial import initialise
+from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.paper.held_head import HeldHeadStudy, read, run
 from hopscope.problem.retrieval import RetrievalProblem

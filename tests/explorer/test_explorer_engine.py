@@ -16,7 +16,7 @@ from hopscope.explorer.arrays import pack
 from hopscope.explorer.manifest import _problem
 from hopscope.model.architecture import Architecture
 from hopscope.model.held import HeldHead
-from hopscope.model.initial import initialise
+from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain

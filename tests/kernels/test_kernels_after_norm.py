@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hopscope.kernels.after_norm import after_norm
-from hopscope.model.layers import LayerNorm, Linear
+from hopscope.model.transformer import LayerNorm, Linear
 
 
 def made(models: int, rows: int, d_in: int, d_out: int, seed: int) -> list[Tensor]:

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from hopscope.kernels import compiled, fused_attention, fused_block
 from hopscope.model.architecture import Architecture
-from hopscope.model.edit import Edit
 from hopscope.model.fast import FastTransformer
 from hopscope.model.held import HeldHead
-from hopscope.model.initial import initialise
+from hopscope.model.hooks import Hooks
+from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import Engine, EngineChoice
@@ -171,7 +171,7 @@ def test_a_pattern_that_somebody_asks_for_goes_the_plain_way(monkeypatch):
     monkeypatch.setattr(fused_attention, "attend", lambda *_: pytest.fail("not asked"))
     monkeypatch.setattr(fused_attention, "attend_last", lambda *_: pytest.fail("not asked"))
     assert quick.patterns(inputs)[0].shape == (1, 2, 1, 10, 10)
-    quick(inputs, edit=Edit())
+    quick(inputs, hooks=Hooks())
     held = FastTransformer(Architecture(20, 8, 2, 2, 1, 16, held=(HeldHead(1, 1, "previous"),)), 1)
     held.fuse()
     monkeypatch.setattr(fused_attention, "attend_last", lambda query, *_: query)

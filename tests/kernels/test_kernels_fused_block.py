@@ -16,10 +16,10 @@ from torch import Tensor
 from hopscope.kernels import fused_block
 from hopscope.kernels.precision import Precision
 from hopscope.model.architecture import Architecture
-from hopscope.model.edit import Edit
 from hopscope.model.fast import FastBlock, FastTransformer
 from hopscope.model.held import HeldHead
-from hopscope.model.initial import initialise
+from hopscope.model.hooks import Hooks
+from hopscope.model.initial_weights import initialise
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
 from hopscope.training.engine import Engine, EngineChoice
@@ -296,7 +296,7 @@ def test_what_somebody_asks_for_inside_goes_the_other_way(monkeypatch, precision
         return len(asked)
 
     assert times(lambda one: one(inputs)) == 2
-    assert times(lambda one: one(inputs, edit=Edit())) == 0
+    assert times(lambda one: one(inputs, hooks=Hooks())) == 0
     assert times(lambda one: one.patterns(inputs)) == 0
     assert times(lambda one: one(inputs), held=(HeldHead(1, 1, "previous"),)) == 1
     assert times(lambda one: one.compute_only(torch.tensor([[[True], [False]]])) or one(inputs)) == 1

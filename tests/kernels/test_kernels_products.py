@@ -8,7 +8,7 @@ import torch
 from hopscope.kernels import products
 from hopscope.model.architecture import Architecture
 from hopscope.model.fast import FastTransformer
-from hopscope.model.initial import initialise
+from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 
 there = pytest.mark.skipif(not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch has no oneDNN")

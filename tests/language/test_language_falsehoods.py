@@ -32,7 +32,7 @@ from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
-from hopscope.model.edit import Edit
+from hopscope.model.hooks import Hooks
 from hopscope.model.language import LanguageModel
 from hopscope.problem.roles import text_role_names
 from hopscope.theory.path import AttentionPath, Row
@@ -133,7 +133,7 @@ def test_a_head_that_copies_all_that_it_looks_at_alike_brings_nothing() -> None:
     program |= {path.row: KEEP for path in (AttentionPath.parse(one, NAMES) for one in PATHS)}
     off, where = [row for row, form in program.items() if form == UNIFORM], asked.where
     others = OtherChains(asked.edit(program), off, where)
-    x = asked.transformer.run(asked.transformer.embed(asked.batch.inputs[None]), edit=others)
+    x = asked.transformer.run(asked.transformer.embed(asked.batch.inputs[None]), hooks=others)
     assert float(asked.squared_errors(x).mean()) > 0.06
 
 
@@ -167,7 +167,7 @@ def test_for_a_word_the_chain_that_is_asked_about_counts_as_its_own() -> None:
     before[0, range(4), 0, word, mine] = 0.6
     before[0, range(3), 0, word, others[:3, 0]] = 0.3  # in the last question the others have nothing
     before[..., word, 8] = 1 - before[..., word, :].sum(-1)
-    after = ChainsAlike(Edit(), {Row(0, 0, WORD): ()}, where).pattern(0, before)[0, :, 0, word]
+    after = ChainsAlike(Hooks(), {Row(0, 0, WORD): ()}, where).pattern(0, before)[0, :, 0, word]
     for number in range(3):
         assert after[number, mine[number]] == pytest.approx(0.1 / 0.5)
         assert after[number, others[number, 0]] == pytest.approx(0.3 / 0.5)

@@ -10,7 +10,7 @@ from families import FAMILIES, decoder
 from torch import Tensor, nn
 
 from hopscope.errors import InputError
-from hopscope.model.edit import Edit, Pattern, Queried, Recorder
+from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried
 from hopscope.model.language import LanguageModel
 
 TOKENS = torch.randint(3, 40, (2, 11), generator=torch.Generator().manual_seed(0))
@@ -24,13 +24,13 @@ def family(request: pytest.FixtureRequest) -> tuple[Any, LanguageModel, Tensor]:
         return plain, LanguageModel(decoder(request.param)), plain(input_ids=TOKENS, use_cache=False).logits
 
 
-def logits(model: LanguageModel, edit: Edit | None = None, tokens: Tensor = TOKENS) -> Tensor:
+def logits(model: LanguageModel, edit: Hooks | None = None, tokens: Tensor = TOKENS) -> Tensor:
     """By way of the seam."""
     with torch.no_grad():
-        return model.answers(model.run(model.embed(tokens[None]), edit=edit))[0]
+        return model.answers(model.run(model.embed(tokens[None]), hooks=edit))[0]
 
 
-class Replayed(Edit):
+class Replayed(Hooks):
     """Patterns recorded elsewhere."""
 
     def __init__(self, patterns: list[Pattern]) -> None:
@@ -40,7 +40,7 @@ class Replayed(Edit):
         return self.patterns[layer]
 
 
-class Swapped(Edit):
+class Swapped(Hooks):
     """In one layer, two heads look where the other one looks."""
 
     def __init__(self, layer: int) -> None:
@@ -50,22 +50,22 @@ class Swapped(Edit):
         return pattern.roll(1, dims=2) if layer == self.layer else pattern
 
 
-class Silent(Edit):
+class Silent(Hooks):
     """In one layer, attention writes nothing."""
 
     def __init__(self, layer: int) -> None:
         self.layer = layer
 
-    def written(self, layer: int, written: Queried) -> Queried:
+    def attn_out(self, layer: int, written: Queried) -> Queried:
         return torch.zeros_like(written) if layer == self.layer else written
 
 
-class _Seen(Recorder):
+class _Seen(PatternRecorder):
     """What attention writes, too."""
 
     wrote: Queried
 
-    def written(self, layer: int, written: Queried) -> Queried:
+    def attn_out(self, layer: int, written: Queried) -> Queried:
         self.wrote = written
         return written
 
@@ -88,7 +88,7 @@ def test_replayed_patterns_change_nothing_and_those_of_other_tokens_do(
     family: tuple[Any, LanguageModel, Tensor],
 ) -> None:
     _, model, own = family
-    recorded = Recorder()
+    recorded = PatternRecorder()
     logits(model, recorded)
     torch.testing.assert_close(logits(model, Replayed(recorded.patterns)), own, rtol=1e-4, atol=1e-4)
     others = model.patterns(TOKENS.flip(0, 1)[None])
@@ -104,8 +104,8 @@ def test_an_edit_acts_in_its_layer_and_the_way_may_be_entered_there(
     for layer, one in enumerate(changed):
         assert float((one - own).abs().max()) > 0.05
         with torch.no_grad():
-            entering = model.run(model.embed(TOKENS[None]), stop=layer, edit=edit(layer))
-            later = model.answers(model.run(entering, start=layer, edit=edit(layer)))[0]
+            entering = model.run(model.embed(TOKENS[None]), stop=layer, hooks=edit(layer))
+            later = model.answers(model.run(entering, start=layer, hooks=edit(layer)))[0]
         torch.testing.assert_close(later, one, rtol=1e-4, atol=1e-4)
     assert not torch.allclose(changed[0], changed[1], atol=1e-2)
 
@@ -117,14 +117,14 @@ def test_a_layer_is_read_in_parts(family: tuple[Any, LanguageModel, Tensor], lay
     with torch.no_grad():
         seen = _Seen()
         x = model.run(model.embed(TOKENS[None]), stop=layer)
-        model.run(x, start=layer, stop=layer + 1, edit=seen)
+        model.run(x, start=layer, stop=layer + 1, hooks=seen)
         own, wrote = seen.patterns[0], seen.wrote
         torch.testing.assert_close(model.pattern_of(layer, x, x), own)
-        torch.testing.assert_close(model.written_of(layer, own, x), wrote)
+        torch.testing.assert_close(model.attn_out_of(layer, own, x), wrote)
         other = x.clone()
         other[:, :, at] = x.flip(1)[:, :, at]
         query, key = model.pattern_of(layer, other, x), model.pattern_of(layer, x, other)
-        value = model.written_of(layer, own, other)
+        value = model.attn_out_of(layer, own, other)
     torch.testing.assert_close(query.sum(dim=-1), torch.ones_like(query[..., 0]))
     elsewhere = torch.arange(own.shape[-1]) != at
     torch.testing.assert_close(query[..., elsewhere, :], own[..., elsewhere, :])  # one query alone is another
@@ -140,7 +140,7 @@ def test_a_layer_is_read_in_parts(family: tuple[Any, LanguageModel, Tensor], lay
 def test_nothing_is_left_behind_by_an_edit_that_fails(family: tuple[Any, LanguageModel, Tensor]) -> None:
     _, model, own = family
 
-    class Fails(Edit):
+    class Fails(Hooks):
         def pattern(self, layer: int, pattern: Pattern) -> Pattern:
             raise ValueError("halfway")
 

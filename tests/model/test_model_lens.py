@@ -19,9 +19,9 @@ from hopscope.cli.export import command
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.held import HeldHead
-from hopscope.model.initial import initialise
-from hopscope.model.lens import export_to_transformer_lens, to_transformer_lens
+from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
+from hopscope.model.transformer_lens import export_to_transformer_lens, to_transformer_lens
 from hopscope.training.engine import Engine
 
 SHAPES = [
@@ -59,9 +59,9 @@ def test_transformer_lens_computes_the_same(shape: Architecture) -> None:
 def test_an_edit_there_is_the_edit_here() -> None:
     """A head whose pattern a hook makes uniform loses what `ablate` says."""
     pytest.importorskip("transformer_lens", reason="an extra")
-    from hopscope.model.edit import Edit, Pattern
+    from hopscope.model.hooks import Hooks, Pattern
 
-    class Uniform(Edit):
+    class Uniform(Hooks):
         def pattern(self, layer: int, pattern: Pattern) -> Pattern:
             return torch.full_like(pattern, 1 / 9) if layer == 1 else pattern
 
@@ -73,7 +73,7 @@ def test_an_edit_there_is_the_edit_here() -> None:
         start_at_layer=0,
         fwd_hooks=[("blocks.1.attn.hook_pattern", lambda pattern, hook: torch.full_like(pattern, 1 / 9))],
     )
-    edited = ours.answers(ours.run(stream, edit=Uniform()))[0]
+    edited = ours.answers(ours.run(stream, hooks=Uniform()))[0]
     torch.testing.assert_close(hooked, edited, rtol=1e-4, atol=1e-5)
     assert not torch.allclose(edited, ours.answers(ours.run(stream))[0], atol=1e-2)
 

@@ -13,7 +13,7 @@ from hopscope.circuits.certificate import Evidence, Sense, certify
 from hopscope.circuits.evaluate.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, knock_out, one_hot
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.search.units import Units
-from hopscope.model.initial import initialise
+from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import RetrievalProblem

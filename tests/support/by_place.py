@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from hopscope.model.architecture import Architecture
-from hopscope.model.edit import Edit
+from hopscope.model.hooks import Hooks
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 
@@ -28,12 +28,18 @@ class GoesByPlace(Transformer):
         nn.init.zeros_(self.embed.weight[width:])
 
     def run(
-        self, x: Tensor, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
+        self,
+        x: Tensor,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        hooks: Hooks | None = None,
+        reads: int | None = None,
     ) -> Tensor:
-        edit = edit or Edit()
+        hooks = hooks or Hooks()
         for layer in range(start, 2 if stop is None else stop):
-            pattern = edit.pattern(layer, self._pattern(layer, x))
-            x = x + edit.written(layer, self._written(layer, pattern, x))
+            pattern = hooks.pattern(layer, self._pattern(layer, x))
+            x = x + hooks.attn_out(layer, self._written(layer, pattern, x))
         return x
 
     def _pattern(self, layer: int, x: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ from functools import cache
 import torch
 
 from hopscope.model.architecture import Architecture
-from hopscope.model.edit import Edit
-from hopscope.model.initial import initialise
+from hopscope.model.hooks import Hooks
+from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
@@ -45,7 +45,7 @@ def some_batch(problem: RetrievalProblem, size: int = 5, seed: int = 0) -> Batch
     return sample(problem, size, torch.Generator().manual_seed(seed))
 
 
-class _Changed(Edit):
+class _Changed(Hooks):
     def __init__(self, change):
         self.change = change
 
@@ -56,7 +56,7 @@ class _Changed(Edit):
 @torch.no_grad()
 def answers_with(transformer: Transformer, inputs: torch.Tensor, change: Callable[[int, torch.Tensor], torch.Tensor]):
     """Answers where `change` may replace any layer's pattern: it sees all positions as queries in every layer."""
-    x = transformer.run(transformer.embed(inputs), edit=_Changed(change))
+    x = transformer.run(transformer.embed(inputs), hooks=_Changed(change))
     return transformer.answers(x)[:, :, -transformer.shape.reads :]
 
 

@@ -26,7 +26,7 @@ from hopscope.training.setup import Setup
 
 def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
     """One model, one ordinary loop: AdamW over its parameters, torch's own clipping."""
-    from hopscope.model.initial import initialise
+    from hopscope.model.initial_weights import initialise
     from hopscope.model.transformer import Transformer
 
     transformer = Transformer(recipe.architecture(PROBLEM))

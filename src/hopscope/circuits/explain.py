@@ -11,7 +11,7 @@ from hopscope.circuits.certificate.sampling import by_sequence
 from hopscope.circuits.evaluate.feed import Feed
 from hopscope.circuits.evaluate.patching import Patcher
 from hopscope.circuits.record.elements import CircuitPath, Helper
-from hopscope.model.edit import Readable
+from hopscope.model.hooks import PatchableModel
 from hopscope.theory.path import AttentionPath, Row
 
 _LEAST_ATTENTION = 0.1
@@ -34,7 +34,7 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
     partial = {*evidence.partial}
     without_path = {path: path if path in partial else path.row for path in evidence.paths}
     uses: dict[Row, list[Feed]] = {}
-    if isinstance(model := evidence.few.transformer, Readable):
+    if isinstance(model := evidence.few.transformer, PatchableModel):
         patcher = Patcher(evidence.few, model, evidence.natural)
         uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
     paths = tuple(

@@ -28,9 +28,8 @@ from hopscope.circuits.search.units import Units
 from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
 from hopscope.errors import InputError
-from hopscope.model.architecture import Architecture
-from hopscope.model.foreign import Foreign
-from hopscope.model.initial_weights import AS_TORCH, InitialWeights
+from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
+from hopscope.model.torch_module import TorchModule
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -58,7 +57,7 @@ class Origin:
 
 
 def find_circuit(
-    transformer: Transformer | Foreign,
+    transformer: Transformer | TorchModule,
     problem: RetrievalProblem,
     *,
     effort: Effort | SearchConfig = "thorough",
@@ -100,7 +99,7 @@ def find_circuit(
     if not isinstance(problem, RetrievalProblem):
         raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
     proof = CertificateConfig.of(proof)
-    if not isinstance(transformer, Transformer | Foreign):
+    if not isinstance(transformer, Transformer | TorchModule):
         raise InputError(
             f"a circuit is found in a transformer: pass model.transformer of a model of a run, or ask the model for "
             f"model.circuit(), got {transformer!r}"
@@ -132,16 +131,16 @@ def _see_problem(shape: Architecture, problem: RetrievalProblem) -> None:
 
 
 def _on_vectors(
-    transformer: Transformer | Foreign, problem: RetrievalProblem, batch: Batch, initial: InitialWeights
+    transformer: Transformer | TorchModule, problem: RetrievalProblem, batch: Batch, initial: InitialWeights
 ) -> OnVectors:
-    if isinstance(transformer, Foreign):
+    if isinstance(transformer, TorchModule):
         return ForeignEvaluator(transformer, problem, batch)
     return VectorEvaluator(transformer, problem, batch, initial)
 
 
-def origin_of(transformer: Transformer | Foreign) -> Origin:
+def origin_of(transformer: Transformer | TorchModule) -> Origin:
     """The origin of a model that is known by its weights alone."""
-    module = transformer.module if isinstance(transformer, Foreign) else transformer
+    module = transformer.module if isinstance(transformer, TorchModule) else transformer
     weights = {name: weight for name, weight in module.state_dict().items() if isinstance(weight, torch.Tensor)}
     return Origin(content_hash({name: weight.tolist() for name, weight in weights.items()}))
 

@@ -36,8 +36,8 @@ from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.beside import reach_beside
-from hopscope.model.edit import Stream
-from hopscope.model.foreign import Foreign, Parts, resting
+from hopscope.model.hooks import Stream
+from hopscope.model.torch_module import Parts, TorchModule, resting
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.theory.path import Row
@@ -199,7 +199,7 @@ def _both(before: Form, now: Form) -> Form:
 class ForeignModel(Subject):
     """A module that somebody else wrote; `Model.from_torch` makes one."""
 
-    def __init__(self, transformer: Foreign, problem: RetrievalProblem) -> None:
+    def __init__(self, transformer: TorchModule, problem: RetrievalProblem) -> None:
         self.transformer, self.problem = transformer, problem
 
     @property
@@ -238,7 +238,7 @@ class ForeignModel(Subject):
             raise InputError(f"the module must answer with a tensor [sequence, position, {asked}], got {given}")
         if not bool(torch.isfinite(answers).all()):
             raise InputError("the module gives answers that are not finite; see that its weights are")
-        seen = Foreign.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
+        seen = TorchModule.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
 
         def stream(x: Stream) -> torch.Tensor:
             return x

@@ -56,7 +56,7 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
         export_model_folder(source, out)
     else:
         from hopscope.circuits.evaluate.on_vectors import single
-        from hopscope.model.lens import export_to_transformer_lens
+        from hopscope.model.transformer_lens import export_to_transformer_lens
         from hopscope.training.run import RunFolder
 
         run = RunFolder(source)

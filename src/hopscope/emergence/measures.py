@@ -26,8 +26,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.layers import LayerNorm
-from hopscope.model.transformer import Block, Transformer
+from hopscope.model.transformer import Block, LayerNorm, Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member
 from hopscope.problem.vectors import position_codes

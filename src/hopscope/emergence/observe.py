@@ -17,7 +17,7 @@ from hopscope.circuits.evaluate.role_maps import RoleMaps, role_maps
 from hopscope.emergence.config import Ablation
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
-from hopscope.model.edit import Pattern
+from hopscope.model.hooks import Pattern
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role

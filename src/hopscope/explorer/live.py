@@ -13,7 +13,7 @@ from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.evaluate.programs import from_json
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.explorer.arrays import Chunk, pack
-from hopscope.model.edit import Recorder
+from hopscope.model.hooks import PatternRecorder
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role, second_member
@@ -101,8 +101,8 @@ def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict
     many = held_out(circuit.problem, _AVERAGED, purpose="positional means")
     evaluator = VectorEvaluator(transformer, circuit.problem, many)
     edit = ProgramEdit([by_layer(program, circuit.layers)], circuit.heads, evaluator.drawer)
-    seen = Recorder(edit)
+    seen = PatternRecorder(edit)
     with torch.no_grad():
-        transformer.run(transformer.embed(evaluator.batch.inputs[None]), edit=seen)
+        transformer.run(transformer.embed(evaluator.batch.inputs[None]), hooks=seen)
     patterns = torch.stack([seen.patterns[layer][0, :, head].mean(dim=0) for layer, head in fixed])
     return rows, pack(patterns.numpy())

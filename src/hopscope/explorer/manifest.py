@@ -17,7 +17,7 @@ from hopscope.explorer import live
 from hopscope.explorer.arrays import Chunk, pack
 from hopscope.explorer.gather import Exhibit
 from hopscope.explorer.story import story
-from hopscope.model.some_heads import those_that_write
+from hopscope.model.fast import those_that_write
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import position_codes

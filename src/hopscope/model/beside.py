@@ -1,4 +1,5 @@
-"""Do positions reach one another through attention patterns alone? What goes beside them no edit of a pattern shows."""
+"""Do positions reach one another through attention patterns alone? Hooks on patterns show nothing of what goes beside
+them."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope.model.edit import Edit, Pattern, Queried, Seam, Stream
+from hopscope.model.hooks import HookedModel, Hooks, Pattern, Queried, Stream
 
 
-class AtItself(Edit):
-    """An edit after which every position looks at itself, in every head."""
+class AtItself(Hooks):
+    """Hooks that make every position attend to itself, in every head."""
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """All weight on the position itself."""
@@ -23,7 +24,7 @@ class AtItself(Edit):
 
 @torch.no_grad()
 def reach_beside(
-    model: Seam,
+    model: HookedModel,
     here: Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"],
     there: Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"],
     read: Callable[[Stream], Queried] = lambda x: x,
@@ -39,6 +40,6 @@ def reach_beside(
     """
     second = torch.arange(here.shape[1], device=here.device) % 2 == 1
     mixed = torch.where(second.view(-1, *[1] * (here.ndim - 2)), there, here)
-    one, other, both = (read(model.run(model.embed(x[None]), edit=AtItself())) for x in (here, there, mixed))
+    one, other, both = (read(model.run(model.embed(x[None]), hooks=AtItself())) for x in (here, there, mixed))
     wanted = torch.where(second[-both.shape[2] :, None], other, one)
     return float((both - wanted).abs().max()) / max(1.0, float(wanted.abs().max()))

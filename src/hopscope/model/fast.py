@@ -9,11 +9,12 @@ forward pass are those of `transformer.py`; tests check that values and gradient
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from hopscope.kernels import attention as attention_kernels
@@ -23,16 +24,98 @@ from hopscope.kernels.fused_attention import FixedRows
 from hopscope.kernels.gelu import gelu
 from hopscope.kernels.precision import DTYPES, Precision
 from hopscope.kernels.products import Bias, Flat, Weight, affine
-from hopscope.model.edit import Edit, Pattern, Queried, Stream
+from hopscope.model.held import HeldHead
 from hopscope.model.hold import hold
-from hopscope.model.layers import LayerNorm, Linear
-from hopscope.model.some_heads import Present, SomeColumns, SomeHeads, those_that_write
-from hopscope.model.transformer import Attention, Block, Transformer
+from hopscope.model.hooks import Hooks, Pattern, Queried, Stream
+from hopscope.model.transformer import Attention, Block, LayerNorm, Linear, Transformer
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
 
 _GELU_LINEAR = 2 * math.sqrt(2 / math.pi)
 _GELU_CUBIC = _GELU_LINEAR * 0.044715
+
+
+class SkippingHooks(Hooks):
+    """Hooks that say beforehand what they do to a layer, so that a `FastTransformer` computes less."""
+
+    def among(self, layer: int, heads: Sequence[int]) -> Hooks | None:
+        """The same hooks for a layer of which only these heads, from 0, are computed, since the others write nothing.
+
+        None, as here, where they need the patterns of all heads.
+        """
+        return None
+
+    def fixed(self, layer: int) -> FixedRows | None:
+        """All that `pattern` does to a layer, where this is known beforehand; None where it depends on the pattern."""
+        return None
+
+
+def among_heads(hooks: Hooks, layer: int, heads: Sequence[int]) -> Hooks | None:
+    """See `SkippingHooks.among`; None for other hooks."""
+    return hooks.among(layer, heads) if isinstance(hooks, SkippingHooks) else None
+
+
+def those_that_write(transformer: Transformer) -> Bool[Tensor, "model layer head"]:
+    """The heads whose output weights are not all zero, as those of pruned ones are; on the CPU."""
+    blocks = [block for block in transformer.blocks if isinstance(block, Block)]
+    outs = [block.attention.out.weight.reshape(transformer.models, transformer.shape.heads, -1) for block in blocks]
+    return torch.stack([out.any(dim=2) for out in outs], dim=1).cpu()
+
+
+class Present(NamedTuple):
+    """The heads of an attention that write something, by number."""
+
+    heads: tuple[int, ...]
+    columns: Int[Tensor, " inner"]
+    """Theirs, head after head, in queries, keys and values."""
+    version: int | None = None
+    """Of the output weights, as torch counts how often they were written to, of which this is said; None for all."""
+
+    @classmethod
+    def of(cls, attention: Attention, heads: Bool[Tensor, " head"]) -> Present:
+        """These heads, for good."""
+        columns = heads.repeat_interleave(attention.d_head).nonzero().flatten()
+        return cls(tuple(heads.nonzero().flatten().tolist()), columns.to(attention.out.weight.device))
+
+    def until_written_to(self, attention: Attention) -> Present:
+        """The same of the output weights as they are now."""
+        return self._replace(version=attention.out.weight._version)
+
+    def holds_of(self, attention: Attention) -> bool:
+        """Whether it is said of the output weights as they are now."""
+        return self.version is None or self.version == attention.out.weight._version
+
+
+class SomeColumns(NamedTuple):
+    """Some columns or rows of a linear map."""
+
+    weight: Weight
+    bias: Bias
+
+
+class SomeHeads(NamedTuple):
+    """Some heads of an attention, as if there were no others."""
+
+    heads: int
+    d_head: int
+    causal: bool
+    held: tuple[HeldHead, ...]
+    mask: Callable[[int, Float[Tensor, "model_batch_head pos d_head"]], Float[Tensor, "query key"]]
+    query: SomeColumns
+    key: SomeColumns
+    value: SomeColumns
+    out: SomeColumns
+
+    @classmethod
+    def of(cls, attention: Attention, present: Present) -> SomeHeads:
+        """These heads."""
+        numbers = present.columns.to(attention.out.weight.device)
+        query, key, value = (
+            SomeColumns(one.weight.index_select(2, numbers), one.bias.index_select(2, numbers))
+            for one in (attention.query, attention.key, attention.value)
+        )
+        out = SomeColumns(attention.out.weight.index_select(1, numbers), attention.out.bias)
+        return cls(len(present.heads), attention.d_head, attention.causal, (), attention.mask, query, key, value, out)
 
 
 class FastBlock(Block):
@@ -54,53 +137,52 @@ class FastBlock(Block):
         if self.present is not None and self.present.version is not None:
             self.present = None
 
-    def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Queried:
+    def forward(self, x: Stream, reads: int | None = None, hooks: Hooks | None = None) -> Queried:
         """See `Block.forward`."""
         batch, positions = x.shape[1:3]
         last = positions if reads is None else reads
-        attention, edit = self._computed(edit)
+        attention, hooks = self._computed(hooks)
         rows = query_rows = x.flatten(1, 2)
         if last != positions:
             x = x[:, :, -last:]
             query_rows = x.flatten(1, 2)
         small = not attention.held and attention_kernels.fits(positions, attention.d_head, rows.device)
-        fixed = self._fixed(edit, rows) if small and edit is not None else None
+        fixed = self._fixed(hooks, rows) if small and hooks is not None else None
         if not attention.heads:
             bias = attention.out.bias.to(rows.dtype)  # else the stream would become fp32 here
             written = bias.expand_as(query_rows)
-        elif small and (fixed is not None or (self.fused and edit is None)):
+        elif small and (fixed is not None or (self.fused and hooks is None)):
             written = self._fused(attention, rows, query_rows, batch, fixed)
         else:
             pattern, value = self._attend(attention, rows, query_rows, batch)
-            if edit is not None:
-                pattern = edit.pattern(self.layer, pattern)
+            if hooks is not None:
+                pattern = hooks.pattern(self.layer, pattern)
             written = _write(attention, pattern, value)
-        if edit is not None:
-            written = edit.written(self.layer, written.view(x.shape)).flatten(1, 2)
+        if hooks is not None:
+            written = hooks.attn_out(self.layer, written.view(x.shape)).flatten(1, 2)
         out = query_rows + written
         if self.mlp is not None:
             hidden = _gelu(_after(self.mlp_norm, out, self.mlp.up.weight, self.mlp.up.bias))
             out = out + _affine(hidden, self.mlp.down.weight, self.mlp.down.bias)
         return out.view(x.shape)
 
-    def _computed(self, edit: Edit | None) -> tuple[Attention | SomeHeads, Edit | None]:
-        """The heads to compute, only those that write something unless an edit must see all, and what it does to
-        them."""
+    def _computed(self, hooks: Hooks | None) -> tuple[Attention | SomeHeads, Hooks | None]:
+        """The heads to compute, only those that write something unless hooks need all, and their hooks."""
         present = self._writing
-        among = None if edit is None or present is None else edit.among(self.layer, present.heads)
-        if present is None or (edit is not None and among is None):
-            return self.attention, edit
+        among = None if hooks is None or present is None else among_heads(hooks, self.layer, present.heads)
+        if present is None or (hooks is not None and among is None):
+            return self.attention, hooks
         return SomeHeads.of(self.attention, present), among
 
     @property
     def _writing(self) -> Present | None:
-        """The heads that are to be computed unless an edit must see all; None for all."""
+        """The heads that are to be computed unless hooks need all; None for all."""
         present = self.present
         return None if self.attention.held or not (present and present.holds_of(self.attention)) else present
 
     @property
     def skipped(self) -> tuple[int, ...]:
-        """The heads that are not computed unless an edit must see them."""
+        """The heads that are not computed unless hooks need them."""
         present = self._writing
         return () if present is None else tuple({*range(self.attention.heads)}.difference(present.heads))
 
@@ -145,12 +227,12 @@ class FastBlock(Block):
         grouped: Pattern = pattern.view(rows.shape[0], batch, attention.heads, *pattern.shape[-2:])
         return (hold(grouped, attention.held, attention.causal) if attention.held else grouped), value
 
-    def _fixed(self, edit: Edit, rows: Flat) -> FixedRows | None:
-        """The rows that an edit replaces, where `fused_attention` can do it: fp32 on a CPU, one model, no gradients."""
+    def _fixed(self, hooks: Hooks, rows: Flat) -> FixedRows | None:
+        """The rows that hooks replace, where `fused_attention` can do it: fp32 on a CPU, one model, no gradients."""
         plain = rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.shape[0] == 1
         if not plain or torch.is_grad_enabled() or not fused_attention.available():
             return None
-        return edit.fixed(self.layer)
+        return hooks.fixed(self.layer) if isinstance(hooks, SkippingHooks) else None
 
     def _fused(
         self,
@@ -221,7 +303,7 @@ class FastTransformer(Transformer):
 
     @property
     def skipped(self) -> frozenset[tuple[int, int]]:
-        """Layer and head, from 0, of those that are skipped unless an edit must see them."""
+        """Layer and head, from 0, of those that are skipped unless hooks need them."""
         blocks = [block for block in self.blocks if isinstance(block, FastBlock)]
         return frozenset((block.layer, head) for block in blocks for head in block.skipped)
 
@@ -239,18 +321,24 @@ class FastTransformer(Transformer):
             block.whole = precision if fused_block.available(precision) else None
 
     def run(
-        self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
+        self,
+        x: Stream,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        hooks: Hooks | None = None,
+        reads: int | None = None,
     ) -> Queried:
         """See `Transformer.run`. Blocks that go whole and follow one another go together."""
         blocks = [block for block in [*self.blocks][start:stop] if isinstance(block, FastBlock)]
-        whole = [edit is None and block.goes_whole(x) for block in blocks]
+        whole = [hooks is None and block.goes_whole(x) for block in blocks]
         for together, numbers in groupby(range(len(blocks)), whole.__getitem__):
             some = [blocks[number] for number in numbers]
             if together:
                 asking = reads if some[-1].layer == self.shape.layers - 1 else None
                 x = fused_block.through(x, [block.parts() for block in some], asking)
             else:
-                x = super().run(x, start=some[0].layer, stop=some[-1].layer + 1, edit=edit, reads=reads)
+                x = super().run(x, start=some[0].layer, stop=some[-1].layer + 1, hooks=hooks, reads=reads)
         return x
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:

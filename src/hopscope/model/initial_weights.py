@@ -1,46 +1,74 @@
-"""How the weights of a transformer are drawn before it is trained, as a value; `initial.py` draws them."""
+"""Initial weights: each model from its own seed, the same alone as among others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+import math
+from collections.abc import Sequence
 
-from hopscope.checks import check_number
-from hopscope.errors import InputError
+import torch
 
-Scheme = Literal["torch", "gpt2"]
+from hopscope.model.architecture import AS_TORCH, InitialWeights
+from hopscope.model.transformer import Attention, Block, Linear, Transformer
 
 
-@dataclass(frozen=True)
-class InitialWeights:
-    """How weights are drawn.
+@torch.no_grad()
+def initialise(transformer: Transformer, seeds: Sequence[int], drawn: InitialWeights = AS_TORCH) -> None:
+    """Draw the weights of model m from `seeds[m]`.
 
     Args:
-        init: `torch` draws as `torch.nn.Linear` does: weights and biases uniform within 1/sqrt(fan-in). `gpt2` draws
-            normal weights with standard deviation 0.02, divided by sqrt(2 layers) where a block writes to the residual
-            stream (by sqrt(layers) without MLPs), and zero biases (Radford et al. 2019). The choice decides how long
-            training stays on its plateau.
-        qk_gain: factor on the query and key weights. Above 1, heads attend selectively from the start.
-        embedding_gain: factor on the weights and biases that take the input to the residual stream.
-        output_gain: factor on the weights and biases by which every block writes to the residual stream. Since norms
-            precede whatever reads from the stream, a model's answers depend only on the ratio of these two gains, but
-            the speed of training depends on both.
-
-    Raises:
-        InputError: a value is out of range.
+        transformer: changed in place; LayerNorms stay at gain 1, offset 0.
+        seeds: one per model.
+        drawn: how the weights are drawn.
     """
+    writes_per_block = 2 if transformer.shape.mlp else 1
+    shrink = 1 / math.sqrt(writes_per_block * transformer.shape.layers)
+    linears = [(name, module) for name, module in transformer.named_modules() if isinstance(module, Linear)]
+    for model, seed in enumerate(seeds):
+        generator = torch.Generator().manual_seed(seed)
+        for name, linear in linears:
+            weight, bias = torch.empty(linear.weight.shape[1:]), torch.zeros(linear.bias.shape[1:])
+            writes = name.endswith(("attention.out", "mlp.down"))
+            if drawn.init == "torch":
+                bound = 1 / math.sqrt(weight.shape[0])
+                weight.uniform_(-bound, bound, generator=generator)
+                bias.uniform_(-bound, bound, generator=generator)
+            else:
+                weight.normal_(0, 0.02 * (shrink if writes else 1.0), generator=generator)
+            if name.endswith(("attention.query", "attention.key")):
+                weight *= drawn.qk_gain
+            gain = drawn.embedding_gain if name == "embed" else drawn.output_gain if writes else 1.0
+            linear.weight[model], linear.bias[model] = gain * weight, gain * bias
 
-    init: Scheme = "torch"
-    qk_gain: float = 1.0
-    embedding_gain: float = 1.0
-    output_gain: float = 1.0
 
-    def __post_init__(self) -> None:
-        if self.init not in get_args(Scheme):
-            raise InputError(f"init must be {' or '.join(get_args(Scheme))}, got {self.init!r}")
-        for name in ("qk_gain", "embedding_gain", "output_gain"):
-            check_number(name, getattr(self, name), 0.0)
+@torch.no_grad()
+def with_untrained_heads(
+    model: Transformer, heads: Sequence[tuple[int, int]], seed: int, drawn: InitialWeights
+) -> Transformer:
+    """A copy of one model in which some heads have initial weights: a negative control.
+
+    Args:
+        model: a transformer that holds one model.
+        heads: the heads as (layer, head), from 0.
+        seed: the seed of the initial weights.
+        drawn: how they are drawn; as the model's own were, or they would be no control.
+    """
+    mixed, fresh = (type(model)(model.shape, 1) for _ in range(2))
+    initialise(fresh, [seed], drawn)
+    mixed.load_state_dict(model.state_dict())
+    mixed.requires_grad_(False)
+    width = model.shape.d_head
+    for layer, head in heads:
+        columns = slice(head * width, (head + 1) * width)
+        attention, untrained = _attention(mixed, layer), _attention(fresh, layer)
+        for name in ("query", "key", "value"):
+            own, drawn_anew = getattr(attention, name), getattr(untrained, name)
+            own.weight[..., columns] = drawn_anew.weight[..., columns]
+            own.bias[..., columns] = drawn_anew.bias[..., columns]
+        attention.out.weight[:, columns] = untrained.out.weight[:, columns]
+    return mixed
 
 
-AS_TORCH = InitialWeights()
-"""Weights as PyTorch draws them."""
+def _attention(model: Transformer, layer: int) -> Attention:
+    block = model.blocks[layer]
+    assert isinstance(block, Block)
+    return block.attention

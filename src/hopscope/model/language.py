@@ -1,9 +1,9 @@
-"""A Hugging Face language model with the seam of our own transformer: entered at any layer, inspected, edited.
+"""A Hugging Face language model with the hooks of our own transformer: entered at any layer, read, patterns replaced.
 
 None of a model's code is copied. Its attention goes through the library's `AttentionInterface`, where our function
-computes the pattern explicitly (with the model's grouped keys, masks, windows and soft caps) and passes it to an
-`Edit`. Hooks skip layers and insert streams. Opening a model checks that all this changes nothing: its answers must be
-those of its own attention, from the first layer and from the middle, and no position may look ahead.
+computes the pattern explicitly (with the model's grouped keys, masks, windows and soft caps) and passes it to the
+`Hooks`. Torch's module hooks skip layers and insert streams. Opening a model checks that all this changes nothing: its
+answers must be those of its own attention, from the first layer and from the middle, and no position may look ahead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hopscope.kernels.modules import quicken
 from hopscope.model.architecture import Architecture
 from hopscope.model.beside import reach_beside
 from hopscope.model.decoder_layers import attention_of, decoder_layers, first_output, receiving, removed, skipped
-from hopscope.model.edit import Edit, Given, Keys, Pattern, Queried, Recorder, Stream
+from hopscope.model.hooks import GivenPattern, Hooks, Keys, Pattern, PatternRecorder, Queried, Stream
 from hopscope.model.projections import copy_head
 from hopscope.model.room import check_tokens, places, window
 from hopscope.model.shown_attention import SHOWN, show_attention
@@ -45,7 +45,7 @@ class LanguageModel:
 
     def __init__(self, model: Any) -> None:
         self._model = model.eval().requires_grad_(False)
-        self._edit = Edit()
+        self._hooks = Hooks()
         try:
             self._open(model)
         except InputError:
@@ -113,7 +113,13 @@ class LanguageModel:
         return self._through(inputs[0], None, 0, 0, None)[None]
 
     def run(
-        self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
+        self,
+        x: Stream,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        hooks: Hooks | None = None,
+        reads: int | None = None,
     ) -> Queried:
         """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out.
 
@@ -122,11 +128,11 @@ class LanguageModel:
         stop = self.shape.layers if stop is None else stop
         if start >= stop:
             return x
-        return self._through(_any_tokens(x[0]), x[0], start, stop, edit)[None]
+        return self._through(_any_tokens(x[0]), x[0], start, stop, hooks)[None]
 
-    def patterns(self, inputs: Int[Tensor, "1 batch pos"], edit: Edit | None = None) -> list[Pattern]:
+    def patterns(self, inputs: Int[Tensor, "1 batch pos"], hooks: Hooks | None = None) -> list[Pattern]:
         """Every layer's pattern, all positions as queries."""
-        seen = Recorder(edit)
+        seen = PatternRecorder(hooks)
         self._through(inputs[0], None, 0, self.shape.layers, seen)
         return seen.patterns
 
@@ -134,13 +140,13 @@ class LanguageModel:
         """A layer's own pattern where its queries are read off one stream and its keys off another."""
         compared = _Compared()
         for x in (key, query):
-            self.run(x, start=layer, stop=layer + 1, edit=compared)
+            self.run(x, start=layer, stop=layer + 1, hooks=compared)
         return compared.patterns[-1]
 
-    def written_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
+    def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
         """What a layer's attention adds to the stream under a pattern, its values read off a stream."""
-        given = Given(pattern)
-        self.run(value, start=layer, stop=layer + 1, edit=given)
+        given = GivenPattern(pattern)
+        self.run(value, start=layer, stop=layer + 1, hooks=given)
         return given.wrote
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos vocabulary"]:
@@ -192,7 +198,7 @@ class LanguageModel:
         """
         entering = self.run(self.embed(self._probe[None]), stop=layer)
         mine, theirs = (
-            model.run(entering, start=layer, stop=layer + 1, edit=_Without(heads)) for model in (self, other)
+            model.run(entering, start=layer, stop=layer + 1, hooks=_Without(heads)) for model in (self, other)
         )
         if not torch.allclose(mine, theirs, rtol=1e-4, atol=1e-5):
             raise InputError(
@@ -200,7 +206,7 @@ class LanguageModel:
             )
 
     def _through(
-        self, ids: Int[Tensor, "batch pos"], x: Stream | None, start: int, stop: int, edit: Edit | None
+        self, ids: Int[Tensor, "batch pos"], x: Stream | None, start: int, stop: int, hooks: Hooks | None
     ) -> Float[Tensor, "batch pos d_model"]:
         """The stream that enters layer `stop` when `x` enters layer `start`; with `x` None, the embedding enters."""
         found: list[Tensor] = []
@@ -209,51 +215,51 @@ class LanguageModel:
             found.append(hidden)
             raise _Caught
 
-        self._edit = edit or Edit()
-        with ExitStack() as hooks:
-            hooks.enter_context(self._writing(start, stop))
+        self._hooks = hooks or Hooks()
+        with ExitStack() as stack:
+            stack.enter_context(self._writing(start, stop))
             if x is not None:
-                hooks.enter_context(self._entering(x, start))
+                stack.enter_context(self._entering(x, start))
             if stop == len(self._layers):
                 last = self._layers[-1]
-                hooks.enter_context(removed(last.register_forward_hook(lambda *given: caught(first_output(given[-1])))))
+                stack.enter_context(removed(last.register_forward_hook(lambda *given: caught(first_output(given[-1])))))
             else:
-                hooks.enter_context(receiving(self._layers[stop], caught))
+                stack.enter_context(receiving(self._layers[stop], caught))
             try:
                 self._model(input_ids=ids, use_cache=False)
             except _Caught:
                 return found[0]
             finally:
-                self._edit = Edit()
+                self._hooks = Hooks()
         raise AssertionError("a decoder runs its layers in order")
 
     @contextmanager
     def _entering(self, x: Float[Tensor, "batch pos d_model"], start: int) -> Iterator[None]:
         """A context in which layers before `start` do nothing and `x` enters layer `start`."""
-        with ExitStack() as hooks:
+        with ExitStack() as stack:
             for layer in self._layers[:start]:
-                hooks.enter_context(skipped(layer))
+                stack.enter_context(skipped(layer))
             entered = start if start < len(self._layers) else 0  # if none is left, `x` passes through the skipped ones
-            hooks.enter_context(receiving(self._layers[entered], lambda hidden: x))
+            stack.enter_context(receiving(self._layers[entered], lambda hidden: x))
             yield
 
     @contextmanager
     def _writing(self, start: int, stop: int) -> Iterator[None]:
-        """A context in which what attention adds to the stream goes through the edit."""
-        with ExitStack() as hooks:
+        """A context in which what attention adds to the stream goes through the hooks."""
+        with ExitStack() as stack:
             for number, layer in enumerate(self._layers[start:stop], start):
 
                 def shown(module: nn.Module, given: Any, out: Any, number: int = number) -> Any:
-                    written = self._edit.written(number, first_output(out)[None])[0]
+                    written = self._hooks.attn_out(number, first_output(out)[None])[0]
                     return (written, *out[1:]) if isinstance(out, tuple) else written
 
-                hooks.enter_context(removed(attention_of(layer).register_forward_hook(shown)))
+                stack.enter_context(removed(attention_of(layer).register_forward_hook(shown)))
             yield
 
     @property
-    def edit(self) -> Edit:
+    def hooks(self) -> Hooks:
         """What is changed on the way through, at the moment."""
-        return self._edit
+        return self._hooks
 
     @torch.no_grad()
     def _check(self, own: Float[Tensor, "batch pos vocabulary"]) -> None:
@@ -285,14 +291,14 @@ class LanguageModel:
             odd = torch.arange(pattern.shape[-1], device=pattern.device) % 2 == 1
             shares = [pattern.masked_fill(one, 0.0) for one in (odd, ~odd)]
             none, whole, *parts = (
-                self.written_of(layer, one, x) for one in (torch.zeros_like(pattern), pattern, *shares)
+                self.attn_out_of(layer, one, x) for one in (torch.zeros_like(pattern), pattern, *shares)
             )
             shares_off.append((sum(parts) - none - whole).abs().max() / whole.abs().max().clamp(min=1.0))
             x = self.run(x, start=layer, stop=layer + 1)
         return float(torch.stack(shares_off).max())
 
 
-class _Compared(Recorder):
+class _Compared(PatternRecorder):
     """In a layer that is run twice, compares the queries of the second time with the keys of the first."""
 
     _first: Keys | None = None
@@ -303,7 +309,7 @@ class _Compared(Recorder):
         return self._first
 
 
-class _Without(Edit):
+class _Without(Hooks):
     """Some heads of every layer look nowhere."""
 
     def __init__(self, heads: Sequence[int]) -> None:

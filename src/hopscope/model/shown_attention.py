@@ -26,16 +26,16 @@ def attend(
     softcap: float | None = None,
     **others: Any,
 ) -> tuple[Float[Tensor, "batch pos head d_value"], Float[Tensor, "batch head pos pos"]]:
-    """softmax(q k) v, computed explicitly, with keys and pattern as the edit of the module's seam leaves them."""
-    edit, shared = module.hopscope_seam.edit, query.shape[1] // key.shape[1]
-    key = edit.keys(module.layer_idx, key)
+    """softmax(q k) v, computed explicitly, with keys and pattern as the hooks of the language model leave them."""
+    hooks, shared = module.hopscope_seam.hooks, query.shape[1] // key.shape[1]
+    key = hooks.keys(module.layer_idx, key)
     key, value = (one.repeat_interleave(shared, dim=1) for one in (key, value))
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     if attention_mask is not None:
         scores = scores + attention_mask[..., : key.shape[-2]]
-    pattern = edit.pattern(module.layer_idx, scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)[None])[0]
+    pattern = hooks.pattern(module.layer_idx, scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)[None])[0]
     return (pattern @ value).transpose(1, 2).contiguous(), pattern
 
 

@@ -4,8 +4,8 @@ A block is x = x + attention(norm(x)), then x = x + mlp(norm(x)). After the last
 the last `reads` positions. Inputs are vectors, not tokens; what tells positions apart is part of them.
 
 Every weight and every activation has a leading `model` axis: model m computes what a single transformer with its
-weights would. Training, evaluation, interventions and patching share one forward pass, `run`; an `Edit` changes what
-passes on the way. `fast.py` computes the same numbers in fewer passes over memory.
+weights would. Training, evaluation, ablation and patching share one forward pass, `run`; hooks (`hooks.py`) read or
+replace patterns and outputs during it. `fast.py` computes the same numbers in fewer passes over memory.
 """
 
 from __future__ import annotations
@@ -13,14 +13,40 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.model.architecture import Architecture
-from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
 from hopscope.model.hold import hold
-from hopscope.model.layers import Linear, norm
+from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried, Stream
+
+
+class Linear(nn.Module):
+    """x @ weight + bias, for M models."""
+
+    def __init__(self, models: int, d_in: int, d_out: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(models, d_in, d_out))
+        self.bias = nn.Parameter(torch.zeros(models, 1, d_out))
+
+    def forward(self, x: Float[Tensor, "model batch pos d_in"]) -> Float[Tensor, "model batch pos d_out"]:
+        """Apply the map, position by position."""
+        return torch.baddbmm(self.bias, x.flatten(1, 2), self.weight).view(*x.shape[:3], -1)
+
+
+class LayerNorm(nn.Module):
+    """LayerNorm: every position to mean 0 and standard deviation 1, then a gain and an offset, for M models."""
+
+    def __init__(self, models: int, d: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(models, 1, d))
+        self.bias = nn.Parameter(torch.zeros(models, 1, d))
+
+    def forward(self, x: Stream) -> Stream:
+        """The normalised stream."""
+        return F.layer_norm(x, x.shape[-1:]) * self.weight[:, None] + self.bias[:, None]
 
 
 class Attention(nn.Module):
@@ -44,8 +70,8 @@ class Attention(nn.Module):
 
     def write(self, pattern: Pattern, x: Stream) -> Queried:
         """What attention writes to the stream: the values weighted by the pattern, through the output map."""
-        brought = pattern @ self._split(self.value(x))
-        written: Queried = self.out(brought.transpose(2, 3).flatten(3))
+        weighted = pattern @ self._split(self.value(x))
+        written: Queried = self.out(weighted.transpose(2, 3).flatten(3))
         return written
 
     def mask(self, queries: int, key: Float[Tensor, "*any pos d_head"]) -> Float[Tensor, "query key"]:
@@ -71,22 +97,28 @@ class MLP(nn.Module):
         return out
 
 
+def _norm(models: int, shape: Architecture) -> nn.Module:
+    """A LayerNorm, or the identity where the architecture has none."""
+    return LayerNorm(models, shape.d_model) if shape.layer_norm else nn.Identity()
+
+
 class Block(nn.Module):
     """Attention, then MLP, each on a normalised copy of the residual stream and added to it."""
 
     def __init__(self, models: int, shape: Architecture, layer: int) -> None:
         super().__init__()
         self.layer = layer
-        self.attention_norm = norm(models, shape)
+        self.attention_norm = _norm(models, shape)
         self.attention = Attention(models, shape, layer)
-        self.mlp_norm = norm(models, shape) if shape.mlp else nn.Identity()
+        self.mlp_norm = _norm(models, shape) if shape.mlp else nn.Identity()
         self.mlp = MLP(models, shape.d_model) if shape.mlp else None
 
-    def forward(self, x: Stream, reads: int | None = None, edit: Edit | None = None) -> Queried:
+    def forward(self, x: Stream, reads: int | None = None, hooks: Hooks | None = None) -> Queried:
         """The stream after this block: at all positions, or at the last `reads` of every sequence."""
-        edit, last, normed = edit or Edit(), -(reads or x.shape[2]), self.attention_norm(x)
-        pattern = edit.pattern(self.layer, self.attention.pattern(normed[:, :, last:], normed))
-        x = x[:, :, last:] + edit.written(self.layer, self.attention.write(pattern, normed))
+        hooks = hooks or Hooks()
+        last, normed = -(reads or x.shape[2]), self.attention_norm(x)
+        pattern = hooks.pattern(self.layer, self.attention.pattern(normed[:, :, last:], normed))
+        x = x[:, :, last:] + hooks.attn_out(self.layer, self.attention.write(pattern, normed))
         return x if self.mlp is None else x + self.mlp(self.mlp_norm(x))
 
 
@@ -105,40 +137,46 @@ class Transformer(nn.Module):
         self.shape, self.models = shape, models
         self.embed = Linear(models, shape.d_input, shape.d_model)
         self.blocks = nn.ModuleList(self.block(models, shape, layer) for layer in range(shape.layers))
-        self.norm = norm(models, shape)
+        self.norm = _norm(models, shape)
         self.read = Linear(models, shape.d_model, shape.d_output)
 
     def forward(
-        self, inputs: Float[Tensor, "model batch pos d_input"], edit: Edit | None = None
+        self, inputs: Float[Tensor, "model batch pos d_input"], hooks: Hooks | None = None
     ) -> Float[Tensor, "model batch read d_output"]:
         """Answer a batch for every model. The last block is computed only where it is read out; no more is needed."""
-        return self.answers(self.run(self.embed(inputs), edit=edit, reads=self.shape.reads))
+        return self.answers(self.run(self.embed(inputs), hooks=hooks, reads=self.shape.reads))
 
     def run(
-        self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
+        self,
+        x: Stream,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        hooks: Hooks | None = None,
+        reads: int | None = None,
     ) -> Queried:
         """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out.
 
         `reads` is the number of last positions at which the very last block is computed; None for all.
         """
         for layer in range(start, self.shape.layers if stop is None else stop):
-            x = self.blocks[layer](x, reads if layer == self.shape.layers - 1 else None, edit)
+            x = self.blocks[layer](x, reads if layer == self.shape.layers - 1 else None, hooks)
         return x
 
-    def patterns(self, inputs: Float[Tensor, "model batch pos d_input"], edit: Edit | None = None) -> list[Pattern]:
+    def patterns(self, inputs: Float[Tensor, "model batch pos d_input"], hooks: Hooks | None = None) -> list[Pattern]:
         """Every layer's pattern, all positions as queries."""
-        seen = Recorder(edit)
-        self.run(self.embed(inputs), edit=seen)
+        seen = PatternRecorder(hooks)
+        self.run(self.embed(inputs), hooks=seen)
         return seen.patterns
 
     def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
-        """A layer's own pattern where its queries are read off one stream and its keys off another."""
+        """A layer's own pattern with its queries computed from one stream and its keys from another."""
         block: Any = self.blocks[layer]
         pattern: Pattern = block.attention.pattern(block.attention_norm(query), block.attention_norm(key))
         return pattern
 
-    def written_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
-        """What a layer's attention adds to the stream under a pattern, its values read off a stream."""
+    def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
+        """What a layer's attention adds to the stream under a pattern, with its values computed from a stream."""
         block: Any = self.blocks[layer]
         written: Stream = block.attention.write(pattern, block.attention_norm(value))
         return written

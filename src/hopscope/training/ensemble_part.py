@@ -9,10 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.fast import FastTransformer
-from hopscope.model.initial import initialise
+from hopscope.model.fast import FastTransformer, those_that_write
+from hopscope.model.initial_weights import initialise
 from hopscope.model.pruning import Left
-from hopscope.model.some_heads import those_that_write
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch

@@ -7,9 +7,8 @@ from typing import Literal, get_args
 
 from hopscope.checks import check_count, check_items, check_number, make_plain
 from hopscope.errors import InputError
-from hopscope.model.architecture import Architecture
+from hopscope.model.architecture import Architecture, InitialWeights, Scheme
 from hopscope.model.held import HeldHead, check_held
-from hopscope.model.initial_weights import InitialWeights, Scheme
 from hopscope.problem.retrieval import RetrievalProblem
 
 Schedule = Literal["constant", "cosine", "trapezoid", "when-learned"]

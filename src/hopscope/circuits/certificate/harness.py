@@ -11,7 +11,7 @@ from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.evaluate.coordinates import Sequences
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import ALIKE, RESAMPLE, Form, Intervention, Program, one_hot
-from hopscope.model.edit import Edit, Pattern
+from hopscope.model.hooks import Hooks, Pattern
 from hopscope.theory.path import Row
 
 _SAME = 1e-4
@@ -78,7 +78,7 @@ def _by_hand(evaluator: Evaluator, program: Program) -> Float[Tensor, "sequence 
     return evaluator.plain_errors(_Placed(captured, program, evaluator.batch, evaluator.shape.causal))
 
 
-class _Placed(Edit):
+class _Placed(Hooks):
     """Puts patterns in place by writing them where the roles stand, one row after another.
 
     Args:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.model.edit import Edit, Pattern
+from hopscope.model.hooks import Hooks, Pattern
 
 
-class _Without(Edit):
+class _Without(Hooks):
     """An edit by which one head looks nowhere."""
 
     def __init__(self, layer: int, head: int) -> None:
@@ -39,9 +39,9 @@ def silent_heads(evaluator: Evaluator) -> frozenset[tuple[int, int]]:
     model, silent = evaluator.transformer, set()
     stream = model.embed(evaluator.batch.inputs[None])
     for layer in range(model.shape.layers):
-        after = model.run(stream, start=layer, stop=layer + 1, edit=Edit())
+        after = model.run(stream, start=layer, stop=layer + 1, hooks=Hooks())
         for head in range(model.shape.heads):
-            without = model.run(stream, start=layer, stop=layer + 1, edit=_Without(layer, head))
+            without = model.run(stream, start=layer, stop=layer + 1, hooks=_Without(layer, head))
             if torch.equal(without, after):
                 silent.add((layer, head))
         stream = after

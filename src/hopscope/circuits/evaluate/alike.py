@@ -15,7 +15,8 @@ from hopscope.circuits.evaluate.coordinates import Coordinates
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.circuits.evaluate.rewired import GatheredThere, There
-from hopscope.model.edit import Edit, Pattern, Queried, Readable
+from hopscope.model.fast import SkippingHooks, among_heads
+from hopscope.model.hooks import Hooks, PatchableModel, Pattern, Queried
 from hopscope.theory.path import Row
 
 NamedKeys = Mapping[Row, Collection[int]]
@@ -37,9 +38,9 @@ def errors_rewired(
     Of a module that does not show what its attention writes, they look at other chains alone, which asks for more.
     """
 
-    def edit(share: Evaluator) -> Edit:
+    def edit(share: Evaluator) -> Hooks:
         inner = ChainsAlike(share.edit(program), named, share.where)
-        if not isinstance(model := share.transformer, Readable):
+        if not isinstance(model := share.transformer, PatchableModel):
             return OtherChains(inner, off, share.where)
 
         def there(by: int) -> There:
@@ -55,19 +56,19 @@ def errors_rewired(
 
 def rewirings(evaluator: Evaluator) -> range:
     """The pairs for which `errors_rewired` is to be asked: all, or one where it is the same whatever the pair."""
-    return range(1, 1 + (evaluator.problem.hops if isinstance(evaluator.transformer, Readable) else 1))
+    return range(1, 1 + (evaluator.problem.hops if isinstance(evaluator.transformer, PatchableModel) else 1))
 
 
-def _errors(evaluator: Evaluator, program: Draft, edit: Callable[[Evaluator], Edit]) -> Float[Tensor, " sequence"]:
+def _errors(evaluator: Evaluator, program: Draft, edit: Callable[[Evaluator], Hooks]) -> Float[Tensor, " sequence"]:
     """The losses by sequence under an edit of a program, which is made for each share of the sequences."""
     model, found = evaluator.transformer, []
     for share in evaluator.shares_for([program]):
-        x = model.run(model.embed(share.batch.inputs[None]), edit=edit(share), reads=share.shape.reads)
+        x = model.run(model.embed(share.batch.inputs[None]), hooks=edit(share), reads=share.shape.reads)
         found.append(share.squared_errors(x))
     return torch.cat(found).double().mean(dim=1)
 
 
-class ChainsAlike(Edit):
+class ChainsAlike(SkippingHooks):
     """An edit after which some rows look at all chains alike (`ChainsSeen.alike`), but for the keys that are named.
 
     Args:
@@ -76,15 +77,15 @@ class ChainsAlike(Edit):
         where: where everything stands in the batch.
     """
 
-    def __init__(self, inner: Edit, named: NamedKeys, where: Coordinates) -> None:
+    def __init__(self, inner: Hooks, named: NamedKeys, where: Coordinates) -> None:
         self._inner, self._chains = inner, ChainsSeen(where)
         self._named: dict[tuple[int, int], dict[int, Collection[int]]] = {}
         for row, keys in named.items():
             self._named.setdefault((row.layer, row.head), {})[row.query] = keys
 
-    def among(self, layer: int, heads: Sequence[int]) -> Edit | None:
+    def among(self, layer: int, heads: Sequence[int]) -> Hooks | None:
         """The same of some heads of a layer, where the edit before can be had so."""
-        inner, some = self._inner.among(layer, heads), copy(self)
+        inner, some = among_heads(self._inner, layer, heads), copy(self)
         if inner is None:
             return None
         some._inner = inner
@@ -100,12 +101,12 @@ class ChainsAlike(Edit):
                 pattern[:, :, head] = self._chains.alike(pattern[:, :, head], self._chains.shared(named))
         return pattern
 
-    def written(self, layer: int, written: Queried) -> Queried:
+    def attn_out(self, layer: int, written: Queried) -> Queried:
         """What the edit before makes of it."""
-        return self._inner.written(layer, written)
+        return self._inner.attn_out(layer, written)
 
 
-class OtherChains(Edit):
+class OtherChains(Hooks):
     """An edit after which some rows look at nothing of their own chain but their own position; the rest is scaled up.
 
     Args:
@@ -114,7 +115,7 @@ class OtherChains(Edit):
         where: where everything stands in the batch.
     """
 
-    def __init__(self, inner: Edit, rows: Iterable[Row], where: Coordinates) -> None:
+    def __init__(self, inner: Hooks, rows: Iterable[Row], where: Coordinates) -> None:
         self._inner, self._where = inner, where
         self._rows: dict[int, list[Row]] = {}
         for row in rows:
@@ -135,6 +136,6 @@ class OtherChains(Edit):
         total = rest.sum(dim=-1, keepdim=True)
         return torch.where(of_row[..., None] & (total > 0), rest / torch.where(total > 0, total, 1.0), pattern)
 
-    def written(self, layer: int, written: Queried) -> Queried:
+    def attn_out(self, layer: int, written: Queried) -> Queried:
         """What the edit before makes of it."""
-        return self._inner.written(layer, written)
+        return self._inner.attn_out(layer, written)

@@ -22,7 +22,8 @@ from hopscope.circuits.evaluate.form import Form, Intervention, Program
 from hopscope.errors import InputError
 from hopscope.kernels.fused_attention import FixedRows
 from hopscope.model.architecture import Architecture
-from hopscope.model.edit import Edit, Pattern
+from hopscope.model.fast import SkippingHooks
+from hopscope.model.hooks import Hooks, Pattern
 from hopscope.theory.path import Row
 
 _OWN, _FIXED, _OTHER, _AVERAGE, _ALIKE, _MOVED = 1, 2, 3, 4, 5, 6
@@ -245,7 +246,7 @@ def by_layer(program: Program, layers: int, skipped: Collection[tuple[int, int]]
     return [{head: tuple(sorted(rows)) for head, rows in heads.items()} for heads in split]
 
 
-class ProgramEdit(Edit):
+class ProgramEdit(SkippingHooks):
     """Programs as an edit of a transformer's forward pass.
 
     Args:
@@ -259,7 +260,7 @@ class ProgramEdit(Edit):
         self._layers = dict(enumerate(_Layer(forms, heads, drawer) for forms in zip(*programs, strict=True)))
         self._candidates = len(programs)
 
-    def among(self, layer: int, heads: Sequence[int]) -> Edit:
+    def among(self, layer: int, heads: Sequence[int]) -> Hooks:
         """What the programs do to some heads of a layer."""
         some = copy(self)
         some._layers = {layer: self._layers[layer].among(heads)}

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from hopscope.model.edit import Edit, Pattern, Queried, Stream
+from hopscope.model.hooks import Hooks, Pattern, Queried, Stream
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 
@@ -87,7 +87,7 @@ def pair_elsewhere(problem: RetrievalProblem, batch: Batch, pair: int) -> Elsewh
     return Elsewhere(Batch(inputs, batch.targets, place), at, of_pair[batch.role])
 
 
-class FromElsewhere(Edit):
+class FromElsewhere(Hooks):
     """Replaces one layer's pattern, or what its attention writes, by a given one.
 
     Args:
@@ -102,7 +102,7 @@ class FromElsewhere(Edit):
         self,
         layer: int,
         where: Bool[Tensor, "batch pos"],
-        inner: Edit,
+        inner: Hooks,
         *,
         pattern: Pattern | None = None,
         written: Stream | None = None,
@@ -118,9 +118,9 @@ class FromElsewhere(Edit):
         where = self._where[None, :, None, -queries:, None]
         return torch.where(where, self._pattern[..., -queries:, :], own)
 
-    def written(self, layer: int, written: Queried) -> Queried:
+    def attn_out(self, layer: int, written: Queried) -> Queried:
         """What attention writes under the inner edit, replaced if it is that layer's."""
-        own, queries = self._inner.written(layer, written), written.shape[2]
+        own, queries = self._inner.attn_out(layer, written), written.shape[2]
         if layer != self._layer or self._written is None:
             return own
         return torch.where(self._where[None, :, -queries:, None], self._written[:, :, -queries:], own)

@@ -24,7 +24,7 @@ from hopscope.circuits.evaluate.form import Form, Program
 from hopscope.circuits.evaluate.rewired import Rewired
 from hopscope.circuits.evaluate.role_maps import RoleMaps, joined, role_maps
 from hopscope.errors import InputError
-from hopscope.model.edit import Edit, Recorder, Seam, Stream
+from hopscope.model.hooks import HookedModel, Hooks, PatternRecorder, Stream
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import Row
 from hopscope.theory.scene import Scene
@@ -54,7 +54,7 @@ class Evaluator(ABC):
         InputError: the transformer holds more than one model; take one with `single`.
     """
 
-    def __init__(self, transformer: Seam, problem: RetrievalProblem, batch: Sequences) -> None:
+    def __init__(self, transformer: HookedModel, problem: RetrievalProblem, batch: Sequences) -> None:
         if transformer.models != 1:
             raise InputError(f"an evaluator holds one model, got {transformer.models}; take one with `single`")
         self.problem = problem
@@ -70,7 +70,7 @@ class Evaluator(ABC):
 
     @property
     @abstractmethod
-    def transformer(self) -> Seam:
+    def transformer(self) -> HookedModel:
         """The model."""
 
     @property
@@ -114,7 +114,7 @@ class Evaluator(ABC):
         """Squared errors of the answers read out of the stream after the last block."""
 
     @abstractmethod
-    def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:
+    def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
         """The errors computed independently of this class's programs and, without an edit, of the seam too."""
 
     @abstractmethod
@@ -253,9 +253,9 @@ class Evaluator(ABC):
         edits = [share.edit(program or {}) for share in shares]
         streams = [self.transformer.embed(share.batch.inputs[None]) for share in shares]
         for layer in range(self.shape.layers):  # one at a time: patterns of all would fill the memory
-            seen = [Recorder(edit) for edit in edits]
+            seen = [PatternRecorder(edit) for edit in edits]
             for number, recorder in enumerate(seen):
-                streams[number] = self.transformer.run(streams[number], start=layer, stop=layer + 1, edit=recorder)
+                streams[number] = self.transformer.run(streams[number], start=layer, stop=layer + 1, hooks=recorder)
             maps.append(role_maps([torch.cat([one.patterns[0] for one in seen], dim=1)], self.where))
         return joined(maps)
 
@@ -286,7 +286,7 @@ class Evaluator(ABC):
         edit = ProgramEdit([self._trunk], self.shape.heads, self.drawer)
         while (last := max(self._streams)) < layer:
             stop = last + self._stride
-            self._streams[stop] = self.transformer.run(self._streams[last], start=last, stop=stop, edit=edit)
+            self._streams[stop] = self.transformer.run(self._streams[last], start=last, stop=stop, hooks=edit)
         return self._streams[layer]
 
     @cached_property
@@ -300,5 +300,5 @@ class Evaluator(ABC):
         start -= start % self._stride
         x = self._stream(start).repeat(1, len(forms), 1, 1)
         edit = ProgramEdit(forms, self.shape.heads, self.drawer)
-        x = self.transformer.run(x, start=start, edit=edit, reads=self.shape.reads)
+        x = self.transformer.run(x, start=start, hooks=edit, reads=self.shape.reads)
         return self.squared_errors(x).view(len(forms), self.sequences, -1)

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.evaluate.on_vectors import OnVectors
-from hopscope.model.edit import Edit
-from hopscope.model.foreign import Foreign
+from hopscope.model.hooks import Hooks
+from hopscope.model.torch_module import TorchModule
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.losses import squared_errors
@@ -25,12 +25,12 @@ class ForeignEvaluator(OnVectors):
         batch: the sequences, with one leading axis.
     """
 
-    def __init__(self, transformer: Foreign, problem: RetrievalProblem, batch: Batch) -> None:
+    def __init__(self, transformer: TorchModule, problem: RetrievalProblem, batch: Batch) -> None:
         super().__init__(transformer, problem, batch)
         self._transformer = transformer
 
     @property
-    def transformer(self) -> Foreign:
+    def transformer(self) -> TorchModule:
         """The model."""
         return self._transformer
 
@@ -39,13 +39,13 @@ class ForeignEvaluator(OnVectors):
         return ForeignEvaluator(self.transformer, self.problem, batch)
 
     @torch.no_grad()
-    def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:
+    def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
         """Errors of the module itself; under an edit, those of its parts run from the first to the last."""
         inputs = self.batch.inputs
         if edit is None:
             answers = self.transformer.plain(inputs)
         else:
-            stream = self.transformer.run(self.transformer.embed(inputs[None]), edit=edit)
+            stream = self.transformer.run(self.transformer.embed(inputs[None]), hooks=edit)
             answers = self.transformer.answers(stream[:, :, -self.shape.reads :])[0]
         return squared_errors(answers, self.batch.targets, self.problem.symbol_dim)
 

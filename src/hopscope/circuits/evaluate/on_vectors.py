@@ -12,11 +12,11 @@ from hopscope.circuits.evaluate.elsewhere import Elsewhere, pair_elsewhere
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.rewired import Rewired, values_rewired
 from hopscope.errors import InputError
-from hopscope.model.edit import Edit, Seam, Stream
+from hopscope.model.architecture import AS_TORCH, InitialWeights
 from hopscope.model.fast import FastTransformer
-from hopscope.model.initial_weights import AS_TORCH, InitialWeights
+from hopscope.model.hooks import HookedModel, Hooks, Stream
+from hopscope.model.initial_weights import with_untrained_heads
 from hopscope.model.transformer import Transformer
-from hopscope.model.untrained import with_untrained_heads
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.theory.depth import minimum_in_order
@@ -29,7 +29,7 @@ from hopscope.training.losses import squared_errors
 class OnVectors(Evaluator):
     """One model that solves the retrieval problem on vectors, whoever wrote it, and one batch."""
 
-    def __init__(self, transformer: Seam, problem: RetrievalProblem, batch: Batch) -> None:
+    def __init__(self, transformer: HookedModel, problem: RetrievalProblem, batch: Batch) -> None:
         super().__init__(transformer, problem, batch)
         self._batch = batch
 
@@ -108,7 +108,7 @@ class VectorEvaluator(OnVectors):
         return VectorEvaluator(self.transformer, self.problem, batch, self.initial)
 
     @torch.no_grad()
-    def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:
+    def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
         """Errors of the plain transformer with the same weights."""
         plain = Transformer(self.shape)
         plain.load_state_dict(self.transformer.state_dict())

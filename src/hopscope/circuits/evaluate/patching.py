@@ -15,11 +15,11 @@ import torch
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.feed import Feed, Into
 from hopscope.circuits.evaluate.form import UNIFORM, Program
-from hopscope.model.edit import Edit, Pattern, Readable, Stream
+from hopscope.model.hooks import Hooks, PatchableModel, Pattern, Stream
 from hopscope.theory.path import AttentionPath, Row
 
 
-class _Watched(Edit):
+class _Watched(Hooks):
     """An edit that records what passes, and may replace what attention writes.
 
     Attributes:
@@ -28,7 +28,7 @@ class _Watched(Edit):
         instead: what attention writes instead, by layer.
     """
 
-    def __init__(self, inner: Edit, instead: dict[int, Stream] | None = None) -> None:
+    def __init__(self, inner: Hooks, instead: dict[int, Stream] | None = None) -> None:
         self._inner, self.instead = inner, instead or {}
         self.patterns: dict[int, Pattern] = {}
         self.written_by: dict[int, Stream] = {}
@@ -37,8 +37,8 @@ class _Watched(Edit):
         self.patterns[layer] = self._inner.pattern(layer, pattern)
         return self.patterns[layer]
 
-    def written(self, layer: int, written: Stream) -> Stream:
-        self.written_by[layer] = self._inner.written(layer, written)
+    def attn_out(self, layer: int, written: Stream) -> Stream:
+        self.written_by[layer] = self._inner.attn_out(layer, written)
         return self.instead.get(layer, self.written_by[layer])
 
 
@@ -51,7 +51,7 @@ class Patcher:
         natural: the program with the model's own patterns in the rows in use.
     """
 
-    def __init__(self, evaluator: Evaluator, transformer: Readable, natural: Program) -> None:
+    def __init__(self, evaluator: Evaluator, transformer: PatchableModel, natural: Program) -> None:
         self._evaluator, self._transformer = evaluator, transformer
         self._edit = evaluator.edit(natural)
         self._clean = _Watched(self._edit)
@@ -84,25 +84,25 @@ class Patcher:
             query, key = (spoiled, clean) if into == "query" else (clean, spoiled)
             changed = model.pattern_of(layer, query, key)
         value = spoiled if into == "value" else clean
-        before = model.written_of(layer, self._alone(own, reader.row), clean)
-        after = model.written_of(layer, self._alone(changed, reader.row), value)
+        before = model.attn_out_of(layer, self._alone(own, reader.row), clean)
+        after = model.attn_out_of(layer, self._alone(changed, reader.row), value)
         patched = _Watched(self._edit, {layer: self._clean.written_by[layer] + after - before})
-        x = self._transformer.run(self._streams[layer], start=layer, edit=patched)
+        x = self._transformer.run(self._streams[layer], start=layer, hooks=patched)
         lost = self._attention(own, reader) - self._attention(changed, reader)
         return Feed(into, reader, self._loss(x) - self.loss, lost)
 
     def _cut(self, row: Row) -> list[Stream]:
         """The streams into every layer and the read-out if this row is uniform and other heads write what they did."""
         uniform = self._evaluator.edit({row: UNIFORM}).pattern(row.layer, self._clean.patterns[row.layer])
-        written = self._transformer.written_of(row.layer, uniform, self._streams[row.layer])
+        written = self._transformer.attn_out_of(row.layer, uniform, self._streams[row.layer])
         streams = list(self._streams[: row.layer + 1])
         self._continue(streams, _Watched(self._edit, {**self._clean.written_by, row.layer: written}))
         return streams
 
-    def _continue(self, streams: list[Stream], edit: Edit) -> None:
+    def _continue(self, streams: list[Stream], edit: Hooks) -> None:
         """Add to the streams that enter the first layers those that enter all later ones and the read-out."""
         for layer in range(len(streams) - 1, self._evaluator.shape.layers):
-            streams.append(self._transformer.run(streams[-1], start=layer, stop=layer + 1, edit=edit))
+            streams.append(self._transformer.run(streams[-1], start=layer, stop=layer + 1, hooks=edit))
 
     def _alone(self, pattern: Pattern, row: Row) -> Pattern:
         """The pattern in this row and 0 everywhere else, so that what is written is this row's part."""

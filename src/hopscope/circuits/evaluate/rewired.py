@@ -21,7 +21,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from hopscope.circuits.evaluate.coordinates import Coordinates
-from hopscope.model.edit import Edit, Pattern, Queried, Readable, Recorder, Stream
+from hopscope.model.fast import SkippingHooks, among_heads
+from hopscope.model.hooks import Hooks, PatchableModel, Pattern, PatternRecorder, Queried, Stream
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.theory.path import Row
@@ -79,12 +80,12 @@ class There:
     """
 
     inputs: Stream
-    edit: Edit
+    edit: Hooks
     where: Coordinates
     at: Int[Tensor, "batch pos"]
 
 
-class GatheredThere(Edit):
+class GatheredThere(SkippingHooks):
     """Lets some rows write what they gather elsewhere; what they see of their own position stays as it is.
 
     Args:
@@ -96,7 +97,7 @@ class GatheredThere(Edit):
     """
 
     def __init__(
-        self, model: Readable, inner: Edit, rows: Iterable[Row], where: Coordinates, theres: Iterable[There]
+        self, model: PatchableModel, inner: Hooks, rows: Iterable[Row], where: Coordinates, theres: Iterable[There]
     ) -> None:
         self._inner, self._rows, self._where = inner, [*rows], where
         self._gathered: dict[int, Stream] = {}
@@ -106,23 +107,23 @@ class GatheredThere(Edit):
             count += 1
         self._gathered = {layer: wrote / count for layer, wrote in self._gathered.items()}
 
-    def _gather(self, model: Readable, there: There) -> None:
+    def _gather(self, model: PatchableModel, there: There) -> None:
         """Add what the rows write there."""
         x = there.inputs
         for layer in range(1 + max((row.layer for row in self._rows), default=-1)):
-            seen = Recorder(there.edit)
-            after = model.run(x, start=layer, stop=layer + 1, edit=seen)
+            seen = PatternRecorder(there.edit)
+            after = model.run(x, start=layer, stop=layer + 1, hooks=seen)
             if any(row.layer == layer for row in self._rows):
                 alone = seen.patterns[0].masked_fill(~self._elsewhere(layer, there.where, seen.patterns[0]), 0.0)
-                bias = model.written_of(layer, torch.zeros_like(alone[:, :1]), x[:, :1])  # the same for all sequences
-                wrote = model.written_of(layer, alone, x) - bias
+                bias = model.attn_out_of(layer, torch.zeros_like(alone[:, :1]), x[:, :1])  # the same for all sequences
+                wrote = model.attn_out_of(layer, alone, x) - bias
                 wrote = wrote.gather(2, there.at[None, :, :, None].expand_as(wrote))
                 self._gathered[layer] = self._gathered[layer] + wrote if layer in self._gathered else wrote
             x = after
 
-    def among(self, layer: int, heads: Sequence[int]) -> Edit | None:
+    def among(self, layer: int, heads: Sequence[int]) -> Hooks | None:
         """The same of some heads of a layer, where the inner edit can be had so."""
-        inner, some = self._inner.among(layer, heads), copy(self)
+        inner, some = among_heads(self._inner, layer, heads), copy(self)
         if inner is None:
             return None
         some._inner = inner
@@ -137,9 +138,9 @@ class GatheredThere(Edit):
             return pattern
         return pattern.masked_fill(self._elsewhere(layer, self._where, pattern), 0.0)
 
-    def written(self, layer: int, written: Queried) -> Queried:
+    def attn_out(self, layer: int, written: Queried) -> Queried:
         """What is written under the inner edit, and what these rows gather there."""
-        written = self._inner.written(layer, written)
+        written = self._inner.attn_out(layer, written)
         if layer not in self._gathered:
             return written
         return written + self._gathered[layer][:, :, -written.shape[2] :]

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.circuits.evaluate.coordinates import Coordinates
-from hopscope.model.edit import Pattern
+from hopscope.model.hooks import Pattern
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from hopscope.circuits.evaluate.elsewhere import FromElsewhere
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.form import Program
-from hopscope.model.edit import Edit, Queried, Recorder
+from hopscope.model.hooks import Hooks, PatternRecorder, Queried
 
 
 class Taken(NamedTuple):
@@ -29,13 +29,13 @@ class Taken(NamedTuple):
     by_choice: Queried
 
 
-class _WrittenToo(Recorder):
+class _WrittenToo(PatternRecorder):
     """Keeps what a layer's attention writes too; None where a module that somebody else wrote does not show it."""
 
     writes: Queried | None = None
 
-    def written(self, layer: int, written: Queried) -> Queried:
-        self.writes = super().written(layer, written)
+    def attn_out(self, layer: int, written: Queried) -> Queried:
+        self.writes = super().attn_out(layer, written)
         return self.writes
 
 
@@ -54,24 +54,24 @@ def taken_from_elsewhere(
         layers: the layers whose attention is taken, from 0; None for all.
     """
     model, elsewhere, reads = evaluator.transformer, evaluator.elsewhere(pair), evaluator.shape.reads
-    here, there = (one.edit(program) if program else Edit() for one in (evaluator, elsewhere.sequences))
+    here, there = (one.edit(program) if program else Hooks() for one in (evaluator, elsewhere.sequences))
     x, y = (model.embed(one.batch.inputs[None]) for one in (evaluator, elsewhere.sequences))
     wanted, found = {*range(evaluator.shape.layers)} if layers is None else {*layers}, []
     for layer in range(max(wanted, default=-1) + 1):
-        seen, own = _WrittenToo(there), Recorder(here)
-        y_after, x_after = (model.run(one, start=layer, stop=layer + 1, edit=e) for one, e in ((y, seen), (x, own)))
+        seen, own = _WrittenToo(there), PatternRecorder(here)
+        y_after, x_after = (model.run(one, start=layer, stop=layer + 1, hooks=e) for one, e in ((y, seen), (x, own)))
         if layer in wanted:
             pattern = elsewhere.brought(seen.patterns[0])
             by_pattern, by_choice = (
-                model.run(x, start=layer, edit=FromElsewhere(layer, ~elsewhere.block, here, pattern=one), reads=reads)
+                model.run(x, start=layer, hooks=FromElsewhere(layer, ~elsewhere.block, here, pattern=one), reads=reads)
                 for one in (pattern, elsewhere.chosen(pattern, own.patterns[0]))
             )
             if seen.writes is None:  # take what the whole block adds, since only that is seen
                 added = torch.where(elsewhere.block[None, :, :, None], x_after, x + (y_after - y))
-                by_writing = model.run(added, start=layer + 1, edit=here, reads=reads)
+                by_writing = model.run(added, start=layer + 1, hooks=here, reads=reads)
             else:
                 put = FromElsewhere(layer, ~elsewhere.block, here, written=seen.writes)
-                by_writing = model.run(x, start=layer, edit=put, reads=reads)
+                by_writing = model.run(x, start=layer, hooks=put, reads=reads)
             found.append(Taken(layer, by_pattern, by_writing, by_choice))
         x, y = x_after, y_after
     return found

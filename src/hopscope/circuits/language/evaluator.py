@@ -19,7 +19,7 @@ from hopscope.circuits.evaluate.form import Program
 from hopscope.circuits.evaluate.rewired import Rewired
 from hopscope.circuits.language.batch import TextBatch, TextTask, lines_elsewhere, text_batch, words_rewired
 from hopscope.circuits.record.asked import Scores
-from hopscope.model.edit import Edit, Stream
+from hopscope.model.hooks import Hooks, Stream
 from hopscope.model.language import LanguageModel
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.roles import text_role_names
@@ -96,10 +96,10 @@ class TextEvaluator(Evaluator):
         return self._brier(self._among(x))
 
     @torch.no_grad()
-    def plain_errors(self, edit: Edit | None = None) -> Float[Tensor, "sequence hop"]:
+    def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
         """Brier scores of the whole model at once: without an edit, with the library's own attention."""
         if edit is not None:
-            return self.squared_errors(self._model.run(self._model.embed(self.batch.inputs[None]), edit=edit))
+            return self.squared_errors(self._model.run(self._model.embed(self.batch.inputs[None]), hooks=edit))
         logits = self._model.plain_logits(self.batch.inputs)
         return self._brier(logits[torch.arange(self.sequences), self.batch.answer].gather(-1, self.batch.candidates))
 
@@ -125,7 +125,7 @@ class TextEvaluator(Evaluator):
 
     def _logits(self, program: Program) -> Float[Tensor, "question vocabulary"]:
         """Logits of the token that follows every question, under a program."""
-        return self._asked(self._model.run(self._model.embed(self.batch.inputs[None]), edit=self.edit(program)))
+        return self._asked(self._model.run(self._model.embed(self.batch.inputs[None]), hooks=self.edit(program)))
 
     def _among(self, x: Stream) -> Float[Tensor, "row candidate"]:
         """Logits of the acceptable answers."""

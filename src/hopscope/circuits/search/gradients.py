@@ -18,7 +18,7 @@ from torch import Tensor
 from hopscope.circuits.evaluate.evaluator import BYTES_A_POSITION, Evaluator
 from hopscope.circuits.evaluate.form import UNIFORM, Program
 from hopscope.circuits.search.config import FEW
-from hopscope.model.edit import Edit, Pattern
+from hopscope.model.hooks import Hooks, Pattern
 from hopscope.statistics import rank_correlation
 from hopscope.theory.path import Row
 
@@ -106,7 +106,7 @@ def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
             # One block at a time is moved to the point; the others keep their own patterns, with their own gradients.
             edit = _TowardsUniform(block, point, evaluator)
             with torch.enable_grad():
-                x = seam.run(entering, start=first, edit=edit, reads=shape.reads)
+                x = seam.run(entering, start=first, hooks=edit, reads=shape.reads)
                 changes = torch.autograd.grad(evaluator.squared_errors(x).mean(dim=-1).sum(), edit.shares)
             for layer, change in zip(block, changes, strict=True):
                 index = where.role[:, None].expand_as(change[0])
@@ -116,7 +116,7 @@ def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
     return total
 
 
-class _TowardsUniform(Edit):
+class _TowardsUniform(Hooks):
     """Moves the patterns of some layers part of the way, `point`, to the uniform one, each row by a share of its own.
 
     Attributes:

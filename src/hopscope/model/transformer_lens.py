@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from hopscope.errors import InputError, needs_extra
 from hopscope.files import write_bytes, write_text
-from hopscope.model.layers import LayerNorm, Linear
-from hopscope.model.transformer import Block, Transformer
+from hopscope.model.transformer import Block, LayerNorm, Linear, Transformer
 
 if TYPE_CHECKING:
     from transformer_lens.model_bridge import TransformerBridge

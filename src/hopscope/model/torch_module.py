@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
-from hopscope.model.edit import Edit, Pattern, Queried, Recorder, Stream
+from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried, Stream
 
 _SAME = 1e-4
 """Largest difference allowed between a module and its parts run one by one, as a share of the largest answer, or of 1.
@@ -74,7 +74,7 @@ def _numbered(name: str, parts: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Foreign:
+class TorchModule:
     """A module and how it divides into parts.
 
     Attributes:
@@ -101,7 +101,7 @@ class Foreign:
         inputs: Float[Tensor, "sequence pos d_input"],
         reads: int,
         causal: bool,
-    ) -> Foreign:
+    ) -> TorchModule:
         """Divide a module into parts, and check this on some inputs.
 
         Args:
@@ -153,7 +153,7 @@ class Foreign:
                     "initial weights in head 1 of a copy do not change what its first block does; see that parts finds "
                     "those of the module that it is given, and that untrain changes a head in place"
                 )
-        again = some.run(stream[None], edit=_Uniform(), reads=reads)
+        again = some.run(stream[None], hooks=_Uniform(), reads=reads)
         if _close(some.answers(again)[0], own):
             raise InputError("patterns changed where they are said to pass change no answer")
         return replace(some, shape=replace(shape, heads=heads.pop(), d_output=answers.shape[-1]))
@@ -164,7 +164,13 @@ class Foreign:
             return self.parts(self.module).embed(inputs[0])[None]
 
     def run(
-        self, x: Stream, *, start: int = 0, stop: int | None = None, edit: Edit | None = None, reads: int | None = None
+        self,
+        x: Stream,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        hooks: Hooks | None = None,
+        reads: int | None = None,
     ) -> Queried:
         """Take the stream through the blocks from `start` to before `stop`, None for all that follow. After the last
         block, `reads` keeps only so many last positions."""
@@ -172,7 +178,7 @@ class Foreign:
         stream = x[0]
         with resting(self.module):
             for layer in range(start, last):
-                with _shown(parts.patterns[layer], layer, edit or Edit()) as passed:
+                with _shown(parts.patterns[layer], layer, hooks or Hooks()) as passed:
                     stream = _stream(parts.blocks[layer](stream), f"block {layer + 1}")
                 if len(passed) != 1:
                     how = "did not pass" if not passed else f"passed {len(passed)} times"
@@ -182,10 +188,10 @@ class Foreign:
                     )
         return stream[None, :, -(reads or stream.shape[1]) :] if last == self.shape.layers else stream[None]
 
-    def patterns(self, inputs: Float[Tensor, "model batch pos d_input"], edit: Edit | None = None) -> list[Pattern]:
+    def patterns(self, inputs: Float[Tensor, "model batch pos d_input"], hooks: Hooks | None = None) -> list[Pattern]:
         """Every layer's pattern, all positions as queries."""
-        seen = Recorder(edit)
-        self.run(self.embed(inputs), edit=seen)
+        seen = PatternRecorder(hooks)
+        self.run(self.embed(inputs), hooks=seen)
         return seen.patterns
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
@@ -200,7 +206,7 @@ class Foreign:
         return answers[:, -self.shape.reads :]
 
     @torch.no_grad()
-    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> Foreign:
+    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> TorchModule:
         """A copy in which some heads, (layer, head) from 0, have initial weights.
 
         Raises:
@@ -218,7 +224,7 @@ class Foreign:
         return replace(self, module=mixed)
 
 
-class _Uniform(Edit):
+class _Uniform(Hooks):
     """Every query attends equally to all keys that it sees."""
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
@@ -240,8 +246,8 @@ def resting(module: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _shown(module: nn.Module, layer: int, edit: Edit) -> Iterator[list[int]]:
-    """A context in which what passes through a module goes through an edit; gives a list with an entry per pass."""
+def _shown(module: nn.Module, layer: int, hooks: Hooks) -> Iterator[list[int]]:
+    """A context in which what passes through a module goes through a hook; gives a list with an entry per pass."""
     passed: list[int] = []
 
     def show(module: nn.Module, given: Any, out: Tensor) -> Tensor:
@@ -251,7 +257,7 @@ def _shown(module: nn.Module, layer: int, edit: Edit) -> Iterator[list[int]]:
                 f"the pattern of block {layer + 1} must be a tensor [sequence, head, query, key] where it passes, "
                 f"got {_given(out)}"
             )
-        return edit.pattern(layer, out[None])[0]
+        return hooks.pattern(layer, out[None])[0]
 
     handle = module.register_forward_hook(show)
     try:

@@ -1,0 +1,129 @@
+"""Hooks: read or replace attention patterns and outputs during a forward pass.
+
+One pass runs with one `Hooks` object, whose methods are called in every layer. Whatever has such passes is a
+`HookedModel`: our transformer, a torch module of yours, a language model.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.model.architecture import Architecture
+
+Stream = Float[Tensor, "model batch pos d_model"]
+"""The residual stream at all positions."""
+
+Queried = Float[Tensor, "model batch query d_model"]
+"""The stream at the positions that are computed: all, or the last few."""
+
+Pattern = Float[Tensor, "model batch head query key"]
+
+Keys = Float[Tensor, "batch group pos d_head"]
+"""The keys of a language model's layer; heads of one group share theirs."""
+
+
+class Hooks:
+    """What is read or replaced in a forward pass: nothing here; subclasses override what they need. Layers count from
+    0."""
+
+    def keys(self, layer: int, keys: Keys) -> Keys:
+        """The keys that a layer's queries are compared with; only language models call this."""
+        return keys
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The attention pattern that multiplies the values. Queries are the last positions of every sequence."""
+        return pattern
+
+    def attn_out(self, layer: int, written: Queried) -> Queried:
+        """What a layer's attention adds to the stream."""
+        return written
+
+
+class PatternRecorder(Hooks):
+    """Records every layer's pattern, as other hooks leave it.
+
+    Attributes:
+        patterns: one per layer, in the order in which the layers ran.
+    """
+
+    def __init__(self, inner: Hooks | None = None) -> None:
+        self._inner = inner or Hooks()
+        self.patterns: list[Pattern] = []
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The pattern as the inner hooks leave it, recorded."""
+        self.patterns.append(self._inner.pattern(layer, pattern))
+        return self.patterns[-1]
+
+    def attn_out(self, layer: int, written: Queried) -> Queried:
+        """The output as the inner hooks leave it."""
+        return self._inner.attn_out(layer, written)
+
+
+class GivenPattern(Hooks):
+    """Puts a pattern in the place of a layer's own.
+
+    Attributes:
+        wrote: what the layer's attention adds to the stream under that pattern.
+    """
+
+    wrote: Queried
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The given pattern."""
+        return self._pattern
+
+    def attn_out(self, layer: int, written: Queried) -> Queried:
+        """The output as it is, recorded."""
+        self.wrote = written
+        return written
+
+
+@runtime_checkable
+class HookedModel(Protocol):
+    """A transformer whose forward pass takes hooks and can start or stop at any layer."""
+
+    @property
+    def shape(self) -> Architecture:
+        """Its architecture: layers, heads and widths."""
+
+    @property
+    def models(self) -> int:
+        """How many models it holds."""
+
+    def embed(self, inputs: Any) -> Stream:
+        """The stream that enters the first layer."""
+
+    def run(
+        self,
+        x: Stream,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        hooks: Hooks | None = None,
+        reads: int | None = None,
+    ) -> Queried:
+        """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out."""
+
+    def patterns(self, inputs: Any, hooks: Hooks | None = None) -> list[Pattern]:
+        """Every layer's pattern, all positions as queries."""
+
+    def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
+        """The read-out of the stream after the last block."""
+
+
+@runtime_checkable
+class PatchableModel(HookedModel, Protocol):
+    """A hooked model whose queries, keys and values can be computed from different streams, as path patching needs."""
+
+    def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
+        """A layer's own pattern with its queries computed from one stream and its keys from another."""
+
+    def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
+        """What a layer's attention adds to the stream under a pattern, with its values computed from a stream."""
