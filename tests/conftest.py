@@ -88,7 +88,7 @@ settings.load_profile("hopscope")
 
 @pytest.fixture(scope="session")
 def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The tiny reproduction, with a head handed over, and what was said.
+    """The tiny reproduction, and what was said.
 
     Who asks for it is in the xdist group `reproduce`, or each worker would make it; who changes it takes a copy.
     """
@@ -97,7 +97,7 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     from hopscope.cli.reproduce import command
 
     folder = tmp_path_factory.mktemp("reproduced") / "tiny"
-    asked = ["--preset", "tiny", "--out", str(folder), "--workers", "2", "--precision", "fp32", "--held-head"]
+    asked = ["--preset", "tiny", "--out", str(folder), "--workers", "2", "--precision", "fp32"]
     result = CliRunner().invoke(command, asked)
     assert result.exit_code == 0, result.output
     return folder, result.stdout

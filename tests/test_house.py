@@ -22,10 +22,9 @@ ROOMS = [
     "circuits",
     "emergence",
     "benchmark",
-    "paper",
     "plot",
     "explorer",
-    "report",
+    "paper",
     "cli",
 ]
 EXCEPTIONS = {

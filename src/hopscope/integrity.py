@@ -25,7 +25,7 @@ from hopscope.training.together import is_being_laid_apart
 if TYPE_CHECKING:
     from hopscope.benchmark.results import Results
 
-_NAMES = {"summary.json", "claims.json", "held-head.json"}
+_NAMES = {"summary.json", "claims.json"}
 """Names of records that did not state their kind before they had checksums."""
 
 _OF_RUNS = ("metrics.jsonl", "state.safetensors")

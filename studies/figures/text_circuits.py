@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.errors import InputError
-from hopscope.plot.figure_5 import Arrow, arrows, colours, draw_circuit
+from hopscope.plot.circuit import Arrow, arrows, colours, draw_circuit
 from hopscope.plot.style import house, new_figure
 from hopscope.words import counted
 

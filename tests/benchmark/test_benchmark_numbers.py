@@ -18,8 +18,8 @@ from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.benchmark.trial import Record, weighed
 from hopscope.errors import InputError
-from hopscope.plot import figure_2, save
-from hopscope.plot.figure_2 import label
+from hopscope.paper.section_4_figures import figure_2, label
+from hopscope.plot import save
 from hopscope.problem.text.questions import Question
 from hopscope.statistics import wilson
 

@@ -20,8 +20,8 @@ from hopscope.circuits.record.elements import CircuitPath
 from hopscope.circuits.search.units import Units
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError
-from hopscope.explorer.gather import exhibits
-from hopscope.plot.figure_5 import figure_5
+from hopscope.explorer.exhibit import exhibits
+from hopscope.plot.circuit import figure_5
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.engine import Engine

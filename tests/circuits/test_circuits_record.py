@@ -214,8 +214,8 @@ def test_text_says_what_is_there() -> None:
 def test_drawing(tmp_path: Path) -> None:
     from hopscope.circuits.certificate.silent import silent_heads
     from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-    from hopscope.plot.appendix_c import appendix_c, one_prompt
-    from hopscope.plot.figure_5 import arrows, figure_5
+    from hopscope.plot.attention_maps import appendix_c, one_prompt
+    from hopscope.plot.circuit import arrows, figure_5
     from hopscope.plot.style import INK, save
 
     shared = made(*SERIAL, (3, 2, ">x1", "x0>"))

@@ -15,7 +15,8 @@ from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.emergence.plateau import Plateau
 from hopscope.errors import InputError
-from hopscope.plot import appendix_d, figure_6, figure_7
+from hopscope.paper.section_9_figures import appendix_d, figure_7
+from hopscope.plot import figure_6
 from hopscope.training.recipe import Recipe
 
 

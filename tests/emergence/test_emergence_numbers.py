@@ -1,4 +1,4 @@
-"""Crossings, spreads, plateaus, progress measures and the judgement of the handed head."""
+"""Crossings, spreads, plateaus and progress measures."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from known_run import WITNESS, scaled
 from hopscope.emergence.crossing import crossings, first_crossings, spread
 from hopscope.emergence.measures import defined, measure
 from hopscope.emergence.order import hop_of
-from hopscope.emergence.plateau import Plateau, plateau
+from hopscope.emergence.plateau import plateau
 from hopscope.emergence.track import _settled
 from hopscope.lab import train
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.paper.followed import all_learned_at
 from hopscope.paper.groups import Group
-from hopscope.paper.held_head import judge
 from hopscope.plot.training import Panel
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names
@@ -171,34 +170,6 @@ def test_a_path_is_drawn_with_the_furthest_symbol_it_touches():
     right = {("x0?", "x0>"): 1, ("x0?", ">x1"): 1, (">x1", "x0>"): 1, (">x1", ">x3"): 3, ("x2>", ">x2"): 2}
     for (query, key), hop in right.items():
         assert hop_of(AttentionPath.named(1, 1, query, key, role_names(3)), 3) == hop
-
-
-def lasting(left):
-    return Plateau(0.75, 10, left, (left,))
-
-
-@pytest.mark.parametrize(
-    ("free", "control", "handed", "verdict"),
-    [
-        ([1000, 800, 900], [1000, 800, 900], [90, 80, 90], "removed"),
-        ([1000, 800, 900], [1000, 800, 900], [90, 400, 90], "shortened"),
-        ([1000, 800, 900], [1000, 800, 900], [90, 900, 90], "not shortened"),
-        ([None, 800, 900], [None, 800, 900], [90, 80, 90], "removed"),
-        ([1000, 800, 900], [1000, 800, 900], [None, 80, 90], "not shortened"),
-        ([None, None, None], [None, None, None], [None, None, None], "undecided"),
-        ([1000, 1000, None], [1000, 1000, None], [10, 10, None], "undecided"),  # who knows of the third
-        ([1000, 10, None], [1000, 1000, None], [10, 20, None], "not shortened"),
-        ([1000, 1000], [1000, 1000], [10, 10], "undecided"),  # too few
-        ([1000, 1000, 1000], [50, 50, 50], [50, 50, 50], "not shortened"),  # whatever is held does it
-        ([1000, 1000, 1000], [200, 200, 200], [50, 50, 50], "shortened"),
-        ([1000, 1000, 1000], [None, None, None], [50, 50, 50], "removed"),
-    ],
-)
-def test_the_handed_head_by_rule(free, control, handed, verdict):
-    arms = {"free": free, "handed": handed, "control": control}
-    found = judge({name: [lasting(left) for left in ones] for name, ones in arms.items()}, steps=2000)
-    assert found.verdict == verdict
-    assert verdict in found.sentence
 
 
 def test_a_single_low_loss_among_the_last_steps_is_nothing_learned(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -12,22 +11,17 @@ from small_models import answers_with
 from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.cli.options import field_options, given
 from hopscope.errors import InputError
-from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.model.held import HeldHead
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
-from hopscope.paper.held_head import HeldHeadStudy, read, run
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.report.held_head import section
 from hopscope.training.data import held_out
 from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
 
 PROBLEM = RetrievalProblem(hops=2)
 TINY = Recipe(
@@ -175,34 +169,3 @@ def test_held_heads_as_text():
     shown = CliRunner().invoke(verb, ["--held", "1.1=previous,2.1=nothing"]).output
     assert eval(shown) == (HeldHead(1, 1, "previous"), HeldHead(2, 1, "nothing"))
     assert CliRunner().invoke(verb, []).output == "None\n"
-
-
-def test_the_study_of_the_handed_head_runs(tmp_path):
-    recipe = replace(TINY, steps=10, checkpoint_every=5)
-    free = tuple(Setup(name, PROBLEM, recipe, (seed,)) for seed, name in enumerate(("free", "free-too")))
-    study, work = HeldHeadStudy(free, "sweep"), Work(workers=1, precision="fp32")
-    assert [(setup.name, setup.seeds) for setup in study.others()] == [("handed", (0, 1)), ("control", (0, 1))]
-    assert read(study, tmp_path) is None
-    work.train(free[:1], tmp_path / "sweep")
-    assert read(study, tmp_path) is None
-    work.train(free, tmp_path / "sweep")
-    assert read(study, tmp_path) is None
-    found = run(study, tmp_path, work)
-    assert [(arm.name, arm.seeds, arm.metrics.seeds) for arm in found.arms] == [
-        (name, (0, 1), (0, 1)) for name in ("free", "handed", "control")
-    ]
-    handed = RunFolder(tmp_path / "held-head" / "handed")
-    assert handed.recipe.held == (HeldHead(1, 1, "previous"),)
-    assert not handed.recipe.checkpoint_every
-    assert not torch.equal(
-        RunFolder(tmp_path / "sweep" / "free").transformer().embed.weight, handed.transformer().embed.weight
-    )
-    told = json.loads((tmp_path / "held-head.json").read_text())
-    assert list(told) == ["kind", "schema", "seal", "verdict", "arms", "sentence"]
-    assert [one.sealed for one in check(tmp_path) if "held-head.json" in one.file] == [True]
-    assert list(told["arms"]["handed"]) == ["left", "length", "median", "learned"]
-    assert told["sentence"] == found.answer.sentence
-    page = section(found, tmp_path / "figures")
-    assert found.answer.sentence in page.paragraphs[0]
-    assert len(page.tables[0].rows) == 6
-    assert (tmp_path / "figures" / "held-head.png").stat().st_size > 1000

@@ -17,7 +17,7 @@ from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.explorer import live
-from hopscope.explorer.drawing import births
+from hopscope.explorer.static import births
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 

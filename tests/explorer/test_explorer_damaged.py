@@ -12,7 +12,7 @@ from known_run import circuit_json
 from page_reader import Reader, told
 
 from hopscope.cli.explore import command
-from hopscope.explorer.gather import exhibit
+from hopscope.explorer.exhibit import exhibit
 from hopscope.explorer.page import build
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import ModelResult, Result

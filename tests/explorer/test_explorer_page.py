@@ -27,7 +27,7 @@ from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.errors import InputError
 from hopscope.explorer import page as pages
-from hopscope.explorer.gather import exhibit, exhibits
+from hopscope.explorer.exhibit import exhibit, exhibits
 from hopscope.explorer.page import build, explore
 from hopscope.explorer.story import story
 from hopscope.training.run import RunFolder
@@ -157,7 +157,7 @@ def test_a_page_takes_the_place_of_nothing_else(run, tmp_path):
     for path in (record, notes):
         with pytest.raises(InputError, match=rf"a page's name must end in \.html, got '{path.name}'"):
             explore([run], path)
-        told = CliRunner().invoke(command, [str(run.path), "--out", str(path), "--keepsake", str(tmp_path / "small")])
+        told = CliRunner().invoke(command, [str(run.path), "--out", str(path), "--compact", str(tmp_path / "small")])
         assert isinstance(told.exception, InputError)
     (tmp_path / "a.html").mkdir()
     with pytest.raises(InputError, match="is a folder"):

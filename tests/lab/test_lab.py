@@ -240,7 +240,7 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: run[0].emergence(watch=3), "watch must be a function, got 3"),
         (lambda run: run[0].circuit(anew=True, watch=3), "watch must be a function, got 3"),
         (lambda run: run[0].circuit(effort="quick").save(None), "the record of a circuit is given by its path"),
-        (lambda run: hs.reproduce("tiny", worker=1), "worker is no option of a reproduction, beside held_head; there"),
+        (lambda run: hs.reproduce("tiny", worker=1), "worker is no option of a reproduction; there"),
         (lambda run: hs.reproduce("tiny", work=hs.Work(), workers=1), "work is given, and so is workers; put it into"),
         (lambda run: hs.Work(idle=1), "idle must be true or false, got 1"),
         (lambda run: replace(TINY, held=3), "held must be a list or tuple of held heads, got 3"),

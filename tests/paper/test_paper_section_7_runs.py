@@ -40,12 +40,11 @@ def test_figure_4_has_the_papers_depths_and_hops_and_a_twin_for_every_run_withou
     assert {setup.recipe.prune_every for setup in study.setups()} == {None}
     assert len({setup.recipe.steps for setup in study.setups()}) == 1
     assert len(study.setups()) == 2 * len(study.layers) * len(study.seeds)
-    assert FIGURE_4.alone == () == FIGURE_4.held_heads()
+    assert FIGURE_4.alone == ()
 
 
 def test_the_short_preset_is_of_as_shape_and_lets_every_claim_on_circuits_be_judged():
     assert PAPER_SHORT.depth.setups() == []
-    assert PAPER_SHORT.held_heads() == ()
     setups = PAPER_SHORT.alone
     assert sorted(setup.seeds for setup in setups) == [(seed,) for seed in range(10)]
     for setup in setups:
@@ -77,7 +76,6 @@ def test_each_seed_is_a_run():
     constant = replace(study, recipe=replace(study.recipe, schedule="constant"))
     assert [(one.name, one.seeds) for one in constant.runs(True, 4)] == [(one.name, one.seeds) for one in runs]
     assert LAPTOP.circuits.setups == LAPTOP.emergence.setups == tuple(runs)
-    assert [len(one.free) for one in LAPTOP.held_heads()] == [4]
     assert len({one.name for one in study.setups()}) == len(study.setups())
 
 

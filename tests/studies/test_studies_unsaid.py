@@ -7,9 +7,9 @@ from dataclasses import fields
 import pytest
 from planted_arms import arm
 
+from hopscope.emergence.plateau import LEAST_PLATEAU
 from hopscope.errors import InputError
 from hopscope.paper.recipes import D
-from hopscope.paper.rules import LEAST_PLATEAU
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe
 from studies import unsaid

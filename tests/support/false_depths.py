@@ -11,8 +11,8 @@ from report_data import group
 
 from hopscope.paper.claims import Verdict
 from hopscope.paper.groups import Group
-from hopscope.paper.hops_by_depth import judge_groups
 from hopscope.paper.section_5 import TheoryStudy, judge, run
+from hopscope.paper.section_7_claims import judge_groups
 
 Rng = np.random.Generator
 Law = Callable[[Rng, int], int]

@@ -114,7 +114,8 @@ def command(
     opening["display"] = "rich" if for_people() and not as_json else "none"
 
     from hopscope.benchmark.run import benchmark, open_model
-    from hopscope.plot import figure_2, save
+    from hopscope.paper.section_4_figures import figure_2
+    from hopscope.plot import save
 
     asked = [open_model(name, out / "inspect", **opening) for name in models]
     in_process = [model.name for model in asked if model.name.startswith("local/")]

@@ -51,7 +51,7 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
     if figures:
         from hopscope.circuits.kept import circuit_path
         from hopscope.circuits.record.circuit import Circuit
-        from hopscope.report.section_9 import save_figures
+        from hopscope.paper.section_9 import save_figures
 
         circuit = Circuit.load(circuit_path(run.path, model))
         drawn = [*save_figures(run.metrics, emergence, circuit, run.path / "figures").values()]

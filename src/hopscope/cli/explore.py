@@ -20,7 +20,7 @@ from hopscope.cli.options import GivenPath
 )
 @click.option("--model", type=int, default=None, help="Which model of each run, from 0 [default: all with a circuit]")
 @click.option(
-    "--keepsake",
+    "--compact",
     type=GivenPath(file_okay=False, path_type=Path),
     default=None,
     help="Also copy RUN into this new folder, small enough to commit: what the page is made of, the last weights in "
@@ -31,7 +31,12 @@ from hopscope.cli.options import GivenPath
     "--json", "as_json", is_flag=True, help="Print the path, its size in bytes and what they are made of, as JSON."
 )
 def command(
-    folders: tuple[Path, ...], out: Path | None, model: int | None, keepsake: Path | None, large: bool, as_json: bool
+    folders: tuple[Path, ...],
+    out: Path | None,
+    model: int | None,
+    compact: Path | None,
+    large: bool,
+    as_json: bool,
 ) -> None:
     """One HTML file that shows trained runs, their circuits and how they came to be.
 
@@ -43,7 +48,7 @@ def command(
       hopscope explore runs/first
       hopscope explore runs/a runs/b --out a-and-b.html
       hopscope explore runs/first --model 1
-      hopscope explore runs/first --keepsake first-small    and later: hopscope explore first-small
+      hopscope explore runs/first --compact first-small    and later: hopscope explore first-small
     """
     import json
 
@@ -56,14 +61,14 @@ def command(
         check_folder(out.parent)
         check_page(out, folders[0] / PAGE)
     runs = [RunFolder(folder) for folder in folders]
-    if keepsake is not None:
+    if compact is not None:
         if len(runs) != 1:
-            raise InputError(f"--keepsake copies one run, got {len(runs)}; give one RUN")
-        from hopscope.explorer.keepsake import keepsake as kept
+            raise InputError(f"--compact copies one run, got {len(runs)}; give one RUN")
+        from hopscope.explorer.compact_export import compact_export as export
         from hopscope.outside_runs import check_in_no_run
 
-        check_in_no_run(keepsake)
-        kept(runs[0], keepsake)
+        check_in_no_run(compact)
+        export(runs[0], compact)
     path, page = explore(runs, out, model=model, large=large)
     for sentence in page.damaged:
         click.echo(f"left out: {sentence}", err=True)

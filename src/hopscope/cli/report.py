@@ -47,8 +47,7 @@ def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) 
     name = preset or _preset(folder)
 
     from hopscope.paper.presets import named
-    from hopscope.paper.reproduce import read
-    from hopscope.report.reproduction import write_report
+    from hopscope.paper.reproduce import read, write_report
 
     found = read(named(name), folder)
     page = folder / "claims.json" if claims_only else write_report(found)

@@ -25,7 +25,6 @@ PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 )
 @click.option("--workers", type=int, default=None, help="Processes that train [default: one per core]")
 @engine_options
-@click.option("--held-head", is_flag=True, help="Also train models whose first head is given: is the plateau gone?")
 @click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
 def command(
     preset: str,
@@ -34,7 +33,6 @@ def command(
     device: str | None,
     precision: Any,
     compiled: bool | None,
-    held_head: bool,
     as_json: bool,
 ) -> None:
     """Train, analyse and report: every figure and claim that the preset covers.
@@ -44,7 +42,6 @@ def command(
     \b
     Examples:
       hopscope reproduce                     minutes on two cores
-      hopscope reproduce --held-head         some minutes more
       hopscope reproduce --preset figure-4   five hops with the curriculum, three without, 1 to 8 layers: hours
       hopscope reproduce --preset paper      the exact recipes: for a GPU
       hopscope reproduce --preset paper-short    ten transformers of A's shape, over a sixth of its steps: hours
@@ -52,13 +49,12 @@ def command(
       hopscope reproduce --out elsewhere --workers 1
     """
     from hopscope.cli.display import jobs_display, runs_display
-    from hopscope.paper.reproduce import reproduce
-    from hopscope.report.reproduction import write_report
+    from hopscope.paper.reproduce import reproduce, write_report
     from hopscope.training.work import Work
 
     say_precision(device, precision)
     work = Work(workers, device, precision, compiled, runs_display, jobs_display)
-    found = reproduce(preset, out, work, held_head=held_head)
+    found = reproduce(preset, out, work)
     if preset == "tiny" and not as_json:
         click.echo("tiny models learn next to nothing: no verdict below means anything, only that all of it runs")
     show(found.claims, write_report(found), as_json)

@@ -76,9 +76,8 @@ def command(
       hopscope sweep /shared/figure-4 --recipe sweep --engine ray --gpus-each 0.25
     """
     from hopscope.cli.display import runs_display
-    from hopscope.paper.section_7 import DepthStudy, judge, read
+    from hopscope.paper.section_7 import DepthStudy, judge, read, section
     from hopscope.records import plain
-    from hopscope.report.section_7 import section
     from hopscope.training.engine import EngineChoice
     from hopscope.training.many import train_all
     from hopscope.training.on_ray import train_all_on_ray

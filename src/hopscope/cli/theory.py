@@ -180,7 +180,7 @@ def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_h
     if figure is not None:
         from hopscope.files import check_folder
         from hopscope.outside_runs import check_in_no_run
-        from hopscope.plot.figure_3 import save_flow
+        from hopscope.paper.section_5_figures import save_flow
 
         check_folder(figure.parent)
         check_in_no_run(figure)

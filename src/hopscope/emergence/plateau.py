@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from hopscope.training.metrics import ON_PLATEAU, Metrics, first_step
 
+LEAST_PLATEAU = 0.28
+"""The share of the run, from step 0, from which on a plateau counts as long: half of the paper's 450 of 800 epochs."""
+
 
 @dataclass(frozen=True)
 class Plateau:

@@ -1,4 +1,8 @@
-"""Arrays as text inside the page: bytes by plane, deltas where time runs, zlib, base64; decoded by `web/bytes.js`."""
+"""The page's arrays: how they are packed, and those that its own network computes with.
+
+An array is text: bytes by plane, deltas where time runs, zlib, base64; `web/bytes.js` decodes it. The network needs
+weights in half precision, the circuit as rows, and prompts that no training saw.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+
+from hopscope.circuits.evaluate.apply import ProgramEdit, by_layer
+from hopscope.circuits.evaluate.form import KEEP, UNIFORM, Intervention, own_pattern
+from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.programs import from_json
+from hopscope.circuits.record.circuit import Circuit
+from hopscope.model.hooks import PatternRecorder
+from hopscope.model.transformer import Transformer
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import query_role, second_member
+from hopscope.problem.vectors import Batch
+from hopscope.theory.path import Row
+from hopscope.training.data import held_out
+
+PROMPTS = 32
+"""The number of sequences in the page: those that `hopscope emergence` measures on."""
+
+_AVERAGED = 256
+"""Sequences behind a pattern by position; averaged over few, it would still show how they were shuffled."""
 
 _TYPES = {"uint8": np.uint8, "uint16": np.uint16, "float16": np.float16, "float32": np.float32}
 
@@ -48,3 +72,83 @@ def pack(array: np.ndarray[Any, Any], *, delta: bool = False) -> Chunk:
     planes = values.reshape(-1).view(np.uint8).reshape(-1, values.dtype.itemsize).T
     packed = zlib.compress(np.ascontiguousarray(planes).tobytes(), 9)
     return Chunk(array.dtype.name, array.shape, delta, base64.b64encode(packed).decode())
+
+
+def half(transformer: Transformer) -> Transformer:
+    """The model with its weights as the page holds them: in half precision, or as they are where one is too large."""
+    rounded = type(transformer)(transformer.shape, transformer.models)
+    kind = _precision(transformer)
+    rounded.load_state_dict({name: weight.to(kind).float() for name, weight in transformer.state_dict().items()})
+    return rounded.requires_grad_(False)
+
+
+def weights(transformer: Transformer) -> tuple[list[tuple[str, int]], Chunk]:
+    """Names and sizes of the weights, and all of them one after the other."""
+    state, kind = transformer.state_dict(), _precision(transformer)
+    flat = np.concatenate([weight.to(kind).numpy().reshape(-1) for weight in state.values()])
+    return [(name, weight.numel()) for name, weight in state.items()], pack(flat)
+
+
+def _precision(transformer: Transformer) -> torch.dtype:
+    largest = max(float(weight.abs().max()) for weight in transformer.state_dict().values())
+    return torch.float16 if largest < torch.finfo(torch.float16).max else torch.float32
+
+
+def batch_of(problem: RetrievalProblem) -> Batch:
+    """The prompts of the page."""
+    return held_out(problem, PROMPTS, purpose="emergence")
+
+
+def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
+    """Symbols [prompt, chain, symbol, d_symbol] and places [prompt, chain, role]: what makes a prompt."""
+    batch = batch_of(problem)
+    tokens = batch.inputs[..., : problem.symbol_dim]
+    holders = [query_role(problem.hops), *(second_member(hop) for hop in range(1, problem.hops + 1))]
+    at = batch.place[..., holders].flatten(1)  # prompt chain*symbol
+    symbols = tokens.gather(1, at[..., None].expand(-1, -1, problem.symbol_dim))
+    shape = (PROMPTS, problem.chains, problem.hops + 1, problem.symbol_dim)
+    return {
+        "symbols": pack(symbols.reshape(shape).numpy()),
+        "places": pack(batch.place.numpy().astype(np.uint16)),
+    }
+
+
+def alone(circuit: Circuit) -> dict[Row, Any]:
+    """The natural circuit: rows in use keep the model's own patterns, everything else is off as the search left it."""
+    program = from_json(circuit.program, circuit.problem)
+    helpers = {Row(row.layer - 1, row.head - 1, circuit.problem.roles.index(row.query)) for row in circuit.helpers}
+    used = {one.path.row for one in circuit.paths} | helpers
+    rows = (
+        Row(layer, head, query)
+        for layer in range(circuit.layers)
+        for head in range(circuit.heads)
+        for query in range(len(circuit.problem.roles))
+    )
+    return {row: own_pattern(program.get(row, KEEP)) if row in used else program.get(row, UNIFORM) for row in rows}
+
+
+def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict[str, Any]], Chunk | None]:
+    """The natural circuit as rows (those not named are uniform), and the patterns by position that some refer to.
+
+    A row at its positional mean is given the mean over many sequences, as when the circuit runs alone.
+    """
+    program = alone(circuit)
+    fixed = sorted({(row.layer, row.head) for row, form in program.items() if form.kind is Intervention.POSITIONAL})
+    rows = [
+        {"layer": row.layer, "head": row.head, "query": row.query, "kind": form.kind.value}
+        | ({"keys": list(form.keys)} if form.keys else {})
+        | ({"weights": list(form.weights)} if form.weights else {})
+        | ({"kind": "fixed", "fixed": fixed.index(row[:2])} if form.kind is Intervention.POSITIONAL else {})
+        for row, form in program.items()
+        if form != UNIFORM
+    ]
+    if not fixed:
+        return rows, None
+    many = held_out(circuit.problem, _AVERAGED, purpose="positional means")
+    evaluator = VectorEvaluator(transformer, circuit.problem, many)
+    edit = ProgramEdit([by_layer(program, circuit.layers)], circuit.heads, evaluator.drawer)
+    seen = PatternRecorder(edit)
+    with torch.no_grad():
+        transformer.run(transformer.embed(evaluator.batch.inputs[None]), hooks=seen)
+    patterns = torch.stack([seen.patterns[layer][0, :, head].mean(dim=0) for layer, head in fixed])
+    return rows, pack(patterns.numpy())

@@ -1,4 +1,4 @@
-"""A small copy of a run: all that its pages are made of, and weights in the precision that a page has."""
+"""A compact copy of a run: all that its pages are made of, and weights in the precision that a page has."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor
 from hopscope.circuits.kept import circuit_path
 from hopscope.emergence.of_run import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
-from hopscope.explorer.live import half
+from hopscope.explorer.arrays import half
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 
 
-def keepsake(run: RunFolder, folder: Path) -> RunFolder:
-    """Copy a finished run in small: its record, metrics, result, circuits with their emergence, and its last weights.
+def compact_export(run: RunFolder, folder: Path) -> RunFolder:
+    """Copy a finished run compactly: its record, metrics, result, circuits with their emergence, and its last weights.
 
     Weights are in half precision, a tenth of what a run takes on the disk; the page of the copy is the page of the run.
     Nothing can be resumed from it, and other checkpoints are not there.

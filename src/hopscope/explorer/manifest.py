@@ -13,9 +13,8 @@ from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.emergence.order import hop_of
-from hopscope.explorer import live
-from hopscope.explorer.arrays import Chunk, pack
-from hopscope.explorer.gather import Exhibit
+from hopscope.explorer.arrays import PROMPTS, Chunk, circuit_alone, half, pack, prompts, weights
+from hopscope.explorer.exhibit import Exhibit
 from hopscope.explorer.story import story
 from hopscope.model.fast import those_that_write
 from hopscope.model.transformer import Transformer
@@ -178,17 +177,17 @@ def _live(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any] | None:
     """What the page computes with; None without weights."""
     if one.transformer is None:
         return None
-    names, packed = live.weights(one.transformer)
+    names, packed = weights(one.transformer)
     told: dict[str, Any] = {
         "step": max(one.run.checkpoints),
         "names": [list(name) for name in names],
         "weights": arrays.add(f"{prefix}-weights", packed),
-        "count": live.PROMPTS,
+        "count": PROMPTS,
     }
-    for name, chunk in live.prompts(one.run.problem).items():
+    for name, chunk in prompts(one.run.problem).items():
         told[name] = arrays.add(f"{prefix}-{name}", chunk)
     if one.circuit is not None and one.circuit.found:
-        rows, fixed = live.circuit_alone(one.circuit, live.half(one.transformer))
+        rows, fixed = circuit_alone(one.circuit, half(one.transformer))
         told["alone"] = rows
         told["fixed"] = arrays.add(f"{prefix}-fixed", fixed) if fixed is not None else None
     return told

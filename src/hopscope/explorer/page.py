@@ -15,7 +15,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from hopscope.errors import InputError
-from hopscope.explorer.gather import Exhibit, exhibits
+from hopscope.explorer.exhibit import Exhibit, exhibits
 from hopscope.explorer.manifest import Arrays, manifest
 from hopscope.explorer.static import static
 from hopscope.files import read_bytes, write_text

@@ -10,8 +10,8 @@ from typing import Any
 
 from hopscope.emergence.crossing import LEVEL
 from hopscope.emergence.history import Emergence
-from hopscope.explorer.gather import Exhibit
-from hopscope.paper.rules import LEAST_PLATEAU
+from hopscope.emergence.plateau import LEAST_PLATEAU
+from hopscope.explorer.exhibit import Exhibit
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.words import counted
 

@@ -10,13 +10,11 @@ from hopscope.circuits.search.config import Effort
 from hopscope.errors import InputError
 from hopscope.model.held import HeldHead
 from hopscope.paper import recipes
-from hopscope.paper.held_head import HeldHeadStudy
 from hopscope.paper.section_4 import BenchmarkStudy
 from hopscope.paper.section_5 import TheoryStudy
 from hopscope.paper.section_7 import DepthStudy
 from hopscope.paper.section_8 import CircuitStudy
 from hopscope.paper.section_9 import EmergenceStudy
-from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -48,13 +46,6 @@ class Preset:
         """The setups that are trained beside the depth study, in `transformers/`."""
         studies = (self.circuits, self.emergence)
         return tuple(setup for study in studies if study.at == "transformers" for setup in study.setups)
-
-    def held_heads(self) -> tuple[HeldHeadStudy, ...]:
-        """The studies of the handed head, of all models that are followed: one for each recipe and problem."""
-        alike: dict[tuple[Recipe, RetrievalProblem], list[Setup]] = {}
-        for setup in self.emergence.setups:
-            alike.setdefault((setup.recipe, setup.problem), []).append(setup)
-        return tuple(HeldHeadStudy(tuple(setups), self.emergence.at) for setups in alike.values())
 
 
 def _on_one_ladder(depth: DepthStudy, summary: str, effort: Effort, **others: object) -> Preset:

@@ -22,11 +22,11 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-import hopscope
 from hopscope.errors import InputError
 from hopscope.files import write_text
 from hopscope.paper.claims import VERDICTS, Claim, ToldInterval
 from hopscope.plot.style import FORMATS
+from hopscope.version import VERSION
 
 LARGEST_SVG = 2_000_000
 """A drawing larger than this, in bytes, goes into the page as its PNG."""
@@ -147,7 +147,7 @@ def _formulas(text: str) -> str:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("hopscope.report"),
+        loader=PackageLoader("hopscope.paper"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -222,7 +222,7 @@ def _inline_png(png: bytes, alt: str) -> tuple[Markup, int]:
 
 
 def _versions() -> list[tuple[str, str]]:
-    found = [("hopscope", hopscope.__version__), ("Python", platform.python_version())]
+    found = [("hopscope", VERSION), ("Python", platform.python_version())]
     for name in _PACKAGES:
         try:
             found.append((name, version(name)))

@@ -5,26 +5,37 @@ In the reproduction's folder:
 sweep/          run folders of the depth study
 transformers/   run folders of transformers trained by themselves; circuits and emergences stand beside the runs
 benchmark/      what `hopscope benchmark` found, where it was asked
-held-head/      arms of the study of the handed head, where it was asked
 summary.json    results of every run of the depth study
-held-head.json  the answer of that study
 claims.json     the fifteen claims
+report.html     the report: the table of claims, figures/ (PNG, SVG, PDF), explorer.html
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from hopscope.checks import check_path
 from hopscope.errors import InputError
+from hopscope.explorer.exhibit import exhibit
+from hopscope.explorer.page import build
+from hopscope.files import write_text
 from hopscope.outside_runs import check_no_run
-from hopscope.paper import held_head, presets, section_4, section_5, section_7, section_8, section_9
+from hopscope.paper import presets, section_4, section_5, section_7, section_8, section_9
 from hopscope.paper.claims import Claim, check_replaces_claims, complete, write_claims
 from hopscope.paper.groups import read_groups
 from hopscope.paper.presets import Preset
+from hopscope.paper.report import Section, write_page
+from hopscope.training.run import RunFolder
 from hopscope.training.work import Work
+
+LEAD = (
+    "A reproduction of “Mechanism and Emergence of Stacked Attention Heads in Multi-Layer Transformers” "
+    "(Mușat, ICLR 2025). A chain of D hops, x0 to xD, is scattered over a sequence with three others; a transformer "
+    "is asked where each chain ends. Every number below was computed by the commands at the end of this page."
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,6 @@ class Reproduction:
         depth: the results of Section 7.
         circuits: the results of Section 8.
         emergence: the results of Section 9.
-        held_head: the answers to our own question about the models of Section 9, for each run that it was put to.
         claims: the fifteen claims, judged.
     """
 
@@ -50,7 +60,6 @@ class Reproduction:
     depth: section_7.DepthResult
     circuits: section_8.CircuitResult
     emergence: section_9.EmergenceResult
-    held_head: tuple[held_head.HeldHeadResult, ...]
     claims: tuple[Claim, ...]
 
 
@@ -63,8 +72,7 @@ def reproduce(
         preset: one of `presets.BY_NAME`, or your own.
         folder: the folder for everything; `runs/` and the preset's name by default.
         work: how the work is done.
-        options: fields of `Work`, in its place: `workers=1, precision="fp32"`; and `held_head=True` to train also with
-            the first head handed over.
+        options: fields of `Work`, in its place: `workers=1, precision="fp32"`.
 
     Raises:
         InputError: there is no such preset, or something else is in the folder.
@@ -76,8 +84,7 @@ def reproduce(
         >>> claim.id, claim.verdict, claim.reason
         ('C5', 'inconclusive', 'no informative run: none learned two hops')
     """
-    ask_held_head = options.pop("held_head", False)
-    work = Work.of(work, options, "a reproduction, beside held_head")
+    work = Work.of(work, options, "a reproduction")
     chosen = presets.named(preset) if isinstance(preset, str) else preset
     if not isinstance(chosen, Preset):
         raise InputError(f"a preset is one of {', '.join(presets.BY_NAME)}, or a Preset of your own, got {preset!r}")
@@ -90,9 +97,6 @@ def reproduce(
     section_7.run(chosen.depth, folder, work, then=chosen.emergence.of_runs("sweep"))
     section_9.run(chosen.emergence, folder, work)
     section_8.run(chosen.circuits, folder, work)
-    if ask_held_head:
-        for study in chosen.held_heads():
-            held_head.run(study, folder, work)
     return read(chosen, folder)
 
 
@@ -111,7 +115,6 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     alone = read_groups(preset.alone, folder, "transformers")
     theory = section_5.run(preset.theory, (*depth.groups, *alone))
     benchmark = section_4.run(preset.benchmark, folder)
-    arms = [held_head.read(study, folder) for study in preset.held_heads()]
     findings = [
         *section_4.judge(benchmark),
         *section_5.judge(theory),
@@ -121,6 +124,48 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     ]
     claims = tuple(complete(findings))
     write_claims(folder / "claims.json", claims)
-    return Reproduction(
-        preset, folder, benchmark, theory, depth, circuits, emergence, tuple(one for one in arms if one), claims
+    return Reproduction(preset, folder, benchmark, theory, depth, circuits, emergence, claims)
+
+
+def write_report(found: Reproduction) -> Path:
+    """Draw what was found into its folder, and write the page; return the page's path."""
+    figures = found.folder / "figures"
+    sections: list[Section | None] = [
+        section_4.section(found.benchmark, figures),
+        section_5.section(found.preset.depth.hops, figures),
+        section_7.section(found.depth, figures),
+        section_8.section(found.circuits, figures),
+        section_9.section(found.emergence, figures),
+    ]
+    name = found.preset.name
+    explorer = _write_explorer(found)
+    page = found.folder / "report.html"
+    write_page(
+        page,
+        title="The retrieval problem, reproduced",
+        lead=f"{LEAD} Scale: `{name}`, {found.preset.summary}.",
+        claims=found.claims,
+        explorer=explorer,
+        sections=[section for section in sections if section],
+        rerun=_rerun(found),
     )
+    return page
+
+
+def _rerun(found: Reproduction) -> list[str]:
+    """The commands that make all of it, and that draw it anew, in its folder."""
+    name, folder = found.preset.name, found.folder.as_posix()
+    out = "" if folder == f"runs/{name}" else f" --out {quote(folder)}"
+    told = "" if found.folder.name == name else f" --preset {name}"
+    return [f"hopscope reproduce --preset {name}{out}", f"hopscope report {quote(folder)}{told}"]
+
+
+def _write_explorer(found: Reproduction) -> str | None:
+    """Write the explorer of the first model that was followed, beside the report; None where no such run is there."""
+    for one in found.emergence.followed:
+        path = found.folder / found.emergence.study.at / one.model.setup.name
+        if one.final is None or not (path / "run.json").exists():
+            continue
+        write_text(found.folder / "explorer.html", build([exhibit(RunFolder(path), one.model.number)]).html)
+        return "explorer.html"
+    return None

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-LEAST_PLATEAU = 0.28
-"""The least share of the run, from step 0, that a plateau must take: half of the paper's 450 of 800 epochs."""
-
 
 @dataclass(frozen=True)
 class Rule:

@@ -1,17 +1,15 @@
-"""Section 8 and Appendix E: the circuits of trained transformers, found and compared; claims C6 to C11."""
+"""Claims C6 to C11, judged by the models of Section 8: what training came to, and the circuits that were found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from typing import get_args
 
 from hopscope.circuits.compare import overlap
 from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.circuits.record.strict_reading import Fill, Loss, StrictReading
-from hopscope.circuits.search.config import Effort
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.judging import (
     BAR,
@@ -24,12 +22,10 @@ from hopscope.paper.judging import (
     ranged,
     spans,
 )
-from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
+from hopscope.paper.models import Studied
 from hopscope.paper.readings import Readings
 from hopscope.statistics import clopper_pearson
 from hopscope.theory.depth import depths
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
 from hopscope.words import counted
 
 LOW = 0.01
@@ -60,71 +56,7 @@ HEADS_TAKEN = "heads were taken away while the models trained"
 FILLS: tuple[Fill, ...] = get_args(Fill)
 
 
-@dataclass(frozen=True)
-class CircuitStudy:
-    """Which models are examined.
-
-    Attributes:
-        scale: the preset's name.
-        setups: the setups that they are trained by.
-        at: the folder of their run folders, in the reproduction's folder.
-        effort: the effort of the search for circuits.
-    """
-
-    scale: str
-    setups: tuple[Setup, ...]
-    at: str
-    effort: Effort
-
-
-@dataclass(frozen=True)
-class CircuitResult:
-    """What was found.
-
-    Attributes:
-        study: which models were examined.
-        models: those of the models that are there.
-    """
-
-    study: CircuitStudy
-    models: tuple[Studied, ...]
-
-
-def run(study: CircuitStudy, folder: Path, work: Work | None = None) -> CircuitResult:
-    """Train what is not trained yet, find and certify the circuit of every model, and read what was found."""
-    do_for_every_model("circuits", find, study, folder, work or Work())
-    return read(study, folder)
-
-
-def find(path: Path, number: int, effort: Effort) -> None:
-    """Find the circuit of one model of the run in `path`, unless it diverged; that of the same search is kept."""
-    from hopscope.circuits.find import circuit_of_run
-    from hopscope.training.run import RunFolder
-
-    run = RunFolder(path)
-    if not run.result.models[number].diverged:
-        circuit_of_run(run, number, effort=effort)
-
-
-def read(study: CircuitStudy, folder: Path) -> CircuitResult:
-    """Read what is in `folder`: finished runs, and records of circuits.
-
-    Raises:
-        InputError: a run or a record is damaged.
-    """
-    return CircuitResult(study, read_models(study.setups, folder / study.at))
-
-
-def judge(result: CircuitResult) -> list[Finding]:
-    """Findings on C6 to C11."""
-    if not result.models:
-        return [Finding(f"C{number}", "not run") for number in range(6, 12)]
-    scale = f"{result.study.scale}: {shape_in_words(result.models)}"
-    found = [_learn(result.models, scale), *_judge_circuits(result.models, scale)]
-    return [replace(finding, run=result.study.at) if finding.verdict != "not run" else finding for finding in found]
-
-
-def _learn(models: Sequence[Studied], scale: str) -> Finding:
+def judge_training(models: Sequence[Studied], scale: str) -> Finding:
     """Judge C6."""
     once = {(model.setup.recipe, model.setup.problem, model.seed): model for model in models}
     alike = [model for model in once.values() if model.shape == (12, 1, 3)]
@@ -150,7 +82,7 @@ def _learn(models: Sequence[Studied], scale: str) -> Finding:
     return Finding("C6", verdict, ours, len(alike), interval, scale, reason=reason)
 
 
-def _judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
+def judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
     """Judge C7 to C11, on the models that solve the task."""
     looked = list({model.circuit.model: model for model in models if model.circuit}.values())
     solved = [model for model in looked if model.solves]

@@ -13,15 +13,21 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.config import Effort
 from hopscope.emergence.history import Emergence
-from hopscope.paper import section_8
+from hopscope.emergence.plateau import LEAST_PLATEAU
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.followed import FollowedModel, all_learned_at, read_followed
 from hopscope.paper.judging import BAR, RUN_GONE, ModelVerdict, below, every_model, losses, spans
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
 from hopscope.paper.readings import Readings
-from hopscope.paper.rules import LEAST_PLATEAU
+from hopscope.paper.report import PageFigure, Section, Table
+from hopscope.paper.section_8_claims import HEADS_TAKEN, alone
+from hopscope.paper.section_9_figures import appendix_d, figure_7
+from hopscope.plot.style import save
+from hopscope.plot.training import figure_6
+from hopscope.training.metrics import Metrics
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 from hopscope.training.work import Work
@@ -29,6 +35,13 @@ from hopscope.words import counted
 
 if TYPE_CHECKING:
     from hopscope.training.many import Then
+
+_CAPTIONS = {
+    "figure-6": "Figure 6. Losses over training; a mark shows where a hop falls below 0.5.",
+    "figure-7": "Figure 7. The circuit, and the epoch at which the mean attention along each of its paths crosses 0.5 "
+    "(bars: 95%, sequences resampled). Dotted: when the loss of a hop falls below 0.5.",
+    "appendix-d": "Appendix D. Every path at every checkpoint: what it attends to, and what its absence costs.",
+}
 
 CERTAIN = 0.95
 """An order counts as settled from this certainty up, or, against it, from its complement down."""
@@ -131,7 +144,7 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
     large = [model for model in models if model.shape == (24, 1, 4)]
     alike = [model for model in large if not model.pruned]
     if not alike:
-        why = section_8.HEADS_TAKEN if large else "no model of 24 layers, one head and D = 4"
+        why = HEADS_TAKEN if large else "no model of 24 layers, one head and D = 4"
         return Finding("C12", "not run", reason=why)
     trained = [model.learned for model in alike if model.learned]
     outcomes = [below(one.held_out, BAR) if one.held_out else "fails" for one in trained]
@@ -144,7 +157,7 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
         failed: Verdict = "not reproduced" if learned == "not reproduced" else "not run"
         why = "" if failed == learned else readings.nothing
         return Finding("C12", failed, ours, len(trained), held_out, scale, reason=why)
-    circuit = section_8.alone("C12", readings, scale, least=1)
+    circuit = alone("C12", readings, scale, least=1)
     verdict, reason = circuit.verdict, circuit.reason
     if learned != "reproduced" and verdict != "not reproduced":
         verdict, reason = learned, open_why
@@ -247,3 +260,55 @@ def _told(one: FollowedModel) -> str:
 
 def _epoch(step: float | None, of: int) -> str:
     return "never" if step is None else f"{step / of:.0f}"
+
+
+def section(result: EmergenceResult, figures: Path) -> Section | None:
+    """The section with the first model's figures and a table of all paths; None where no model has a circuit."""
+    there = [(one, one.final) for one in result.followed if one.final and one.model.circuit]
+    if not there:
+        return None
+    first, emergence = there[0]
+    assert first.model.circuit is not None
+    stems = save_figures(first.metrics, emergence, first.model.circuit, figures)
+    return Section(
+        "How heads emerge (Section 9)",
+        paragraphs=[
+            "The circuit found at the end of training is followed back through the checkpoints: how much its paths "
+            "attend to what they will, and what their absence would cost there and then.",
+        ],
+        figures=[PageFigure(stem, _CAPTIONS[name]) for name, stem in stems.items()],
+        tables=[_table([final for _, final in there])],
+    )
+
+
+def save_figures(metrics: Metrics | None, emergence: Emergence, circuit: Circuit, folder: Path) -> dict[str, Path]:
+    """Draw Figure 6 (if there are metrics), Figure 7 and Appendix D; return the stems of their files by name."""
+    figures = {"figure-6": figure_6(metrics, emergence.number)} if metrics is not None and len(metrics) else {}
+    figures |= {"figure-7": figure_7(emergence, circuit), "appendix-d": appendix_d(emergence)}
+    suffix = f"-model-{emergence.number}" if emergence.number else ""
+    stems = {}
+    for name, figure in figures.items():
+        stems[name] = folder / f"{name}{suffix}"
+        save(figure, stems[name])
+    return stems
+
+
+def _table(emergences: list[Emergence]) -> Table:
+    rows = [
+        [
+            emergence.seed,
+            f"{path.layer}.{path.head}",
+            f"{path.query} → {path.key}",
+            "never" if path.crossing.step is None else f"{emergence.epoch(path.crossing.step):.1f}",
+            f"{path.attention[-1]:.2f}",
+            f"{path.change[-1]:+.2f}",
+        ]
+        for emergence in emergences
+        for path in emergence.paths
+    ]
+    return Table(
+        header=["seed", "head", "path", "emerges at epoch", "attention in the end", "rise without it"],
+        rows=rows,
+        caption="Every path of every circuit followed: when its attention crosses 0.5, what it came to, and by how "
+        "much the loss of the whole model rises without it.",
+    )

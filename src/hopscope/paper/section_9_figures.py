@@ -1,4 +1,4 @@
-"""Figure 7: a circuit, and when each of its paths emerges."""
+"""Figure 7: a circuit, and when each of its paths emerges. Appendix D: every path over time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.history import Emergence, PathHistory
-from hopscope.plot.figure_5 import arrows, draw_circuit, explain
-from hopscope.plot.style import PAGE, hop_label, hop_look, house, new_figure
+from hopscope.plot.circuit import arrows, draw_circuit, explain
+from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
 from hopscope.training.metrics import learned_below
 
 if TYPE_CHECKING:
@@ -80,3 +80,49 @@ def path_name(path: PathHistory, emergence: Emergence) -> str:
     """The path's name: layer, head where there are several, query and key."""
     head = f".{path.head}" if emergence.heads > 1 else ""
     return f"{path.layer}{head}   {path.query} → {path.key}"
+
+
+def appendix_d(emergence: Emergence) -> Figure:
+    """A panel for each path: its mean attention, how often its key comes first, and what its absence costs."""
+    columns = min(4, len(emergence.paths))
+    rows = math.ceil(len(emergence.paths) / columns)
+    costliest = max(1.0, *(max(path.change) for path in emergence.paths))
+    with house():
+        figure = new_figure(COLUMN if columns == 1 else PAGE, 1.45 * rows + 0.6)
+        panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for axes, path in zip(panels.flat, emergence.paths, strict=False):
+            color = hop_look(path.hop).color
+            axes.axhline(0.5, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+            axes.plot(emergence.steps, path.attention, color=color, linewidth=1.5, zorder=3)
+            axes.plot(emergence.steps, path.foremost, color=color, linewidth=0.9, linestyle=":", zorder=2)
+            axes.plot(emergence.steps, path.change, color=INK, linewidth=0.8, zorder=2)
+            if path.crossing.step is not None:
+                axes.plot(
+                    [path.crossing.step], [0.5], color=color, marker="o", markersize=4.5, markeredgecolor="white",
+                    markeredgewidth=0.6, zorder=4,
+                )  # fmt: skip
+            axes.set_title(path_name(path, emergence), fontsize=7.5)
+            axes.set_ylim(min(0.0, *path.change) - 0.03, 1.05 * costliest)
+            thousands(axes)
+        for axes in panels.flat[len(emergence.paths) :]:
+            axes.set_visible(False)
+        for column in range(columns):
+            lowest = panels[(len(emergence.paths) - 1 - column) // columns][column]
+            lowest.set_xlabel("step")
+            lowest.tick_params(labelbottom=True)
+        _legend(figure)
+    return figure
+
+
+def _legend(figure: Figure) -> None:
+    from matplotlib.lines import Line2D
+
+    figure.legend(
+        handles=[
+            Line2D([], [], color=BLUE, linewidth=1.5, label="mean attention (colour: hop)"),
+            Line2D([], [], color=BLUE, linewidth=0.9, linestyle=":", label="share of queries where it is the largest"),
+            Line2D([], [], color=INK, linewidth=0.8, label="rise of the loss without it"),
+        ],
+        loc="outside upper left",
+        ncols=3,
+    )

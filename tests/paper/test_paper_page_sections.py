@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from hopscope.paper.presets import PAPER_SHORT
+from hopscope.paper.section_5 import section as layers_needed
 from hopscope.paper.section_8 import read
-from hopscope.report.section_5 import section as layers_needed
-from hopscope.report.section_8 import section as circuits
+from hopscope.paper.section_8 import section as circuits
 
 RECORDED = Path(__file__).parents[2] / "results" / "paper-short"
 

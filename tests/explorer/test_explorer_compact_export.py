@@ -13,9 +13,9 @@ from known_run import STEPS
 
 from hopscope.cli.explore import command
 from hopscope.errors import InputError
-from hopscope.explorer.gather import exhibits
-from hopscope.explorer.keepsake import keepsake
-from hopscope.explorer.live import half
+from hopscope.explorer.arrays import half
+from hopscope.explorer.compact_export import compact_export
+from hopscope.explorer.exhibit import exhibits
 from hopscope.explorer.page import build
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import ModelResult, Result
@@ -42,46 +42,46 @@ def size(folder: Path) -> int:
 
 
 def test_the_page_of_the_copy_is_that_of_the_run(run: RunFolder, tmp_path: Path) -> None:
-    copy = keepsake(run, tmp_path / "run")
+    copy = compact_export(run, tmp_path / "run")
     assert page(RunFolder(copy.path)) == page(run)
     assert list(copy.checkpoints) == [max(run.checkpoints)]
     assert size(copy.path / "checkpoints") < 0.6 * run.checkpoints[max(run.checkpoints)].stat().st_size
 
 
 def test_weights_are_those_of_the_page(run: RunFolder, tmp_path: Path) -> None:
-    kept, shown = keepsake(run, tmp_path / "run").transformer(), half(run.transformer())
+    kept, shown = compact_export(run, tmp_path / "run").transformer(), half(run.transformer())
     for name, weight in shown.state_dict().items():
         torch.testing.assert_close(kept.state_dict()[name], weight, rtol=0, atol=0)
 
 
 def test_what_is_there_stays(run: RunFolder, tmp_path: Path) -> None:
-    copy = keepsake(run, tmp_path / "run")
+    copy = compact_export(run, tmp_path / "run")
     before = {path: path.read_bytes() for path in copy.path.rglob("*") if path.is_file()}
     (copy.path / "result.json").unlink()  # as one that is still being trained
     del before[copy.path / "result.json"]
     for folder in (copy.path, run.path):
         with pytest.raises(InputError, match="is in use; choose a new or empty folder"):
-            keepsake(run, folder)
+            compact_export(run, folder)
     with pytest.raises(InputError, match=f"lies in the run {run.path}"):
-        keepsake(run, run.path / "small")
+        compact_export(run, run.path / "small")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="in use"):
-        keepsake(run, tmp_path / "other")
+        compact_export(run, tmp_path / "other")
     assert {path: path.read_bytes() for path in copy.path.rglob("*") if path.is_file()} == before
 
 
 def test_a_run_that_is_not_finished_is_not_copied(run: RunFolder, tmp_path: Path) -> None:
-    copy = keepsake(run, tmp_path / "run")
+    copy = compact_export(run, tmp_path / "run")
     (copy.path / "result.json").unlink()
     with pytest.raises(InputError, match="not finished"):
-        keepsake(RunFolder(copy.path), tmp_path / "again")
+        compact_export(RunFolder(copy.path), tmp_path / "again")
 
 
 def test_the_option(run: RunFolder, tmp_path: Path) -> None:
     small = tmp_path / "small"
-    told = CliRunner().invoke(command, [str(run.path), "--out", str(tmp_path / "a.html"), "--keepsake", str(small)])
+    told = CliRunner().invoke(command, [str(run.path), "--out", str(tmp_path / "a.html"), "--compact", str(small)])
     assert told.exit_code == 0, told.output
     assert RunFolder(small).finished
-    two = CliRunner().invoke(command, [str(run.path), str(small), "--keepsake", str(tmp_path / "more")])
-    assert "--keepsake copies one run, got 2" in str(two.exception or two.output)
+    two = CliRunner().invoke(command, [str(run.path), str(small), "--compact", str(tmp_path / "more")])
+    assert "--compact copies one run, got 2" in str(two.exception or two.output)

@@ -16,12 +16,12 @@ from markupsafe import Markup
 from report_data import group, metrics
 
 from hopscope.errors import InputError
+from hopscope.paper import report as page_module
 from hopscope.paper.claims import Finding, complete
-from hopscope.plot.figure_4 import final_losses, partial_losses
+from hopscope.paper.report import PageFigure, Section, Table, inline, write_page
+from hopscope.paper.section_7_figures import final_losses, partial_losses
 from hopscope.plot.style import save
 from hopscope.plot.training import Panel, training
-from hopscope.report import page as page_module
-from hopscope.report.page import PageFigure, Section, Table, inline, write_page
 
 MADE = datetime(2026, 5, 4, 3, 2, tzinfo=UTC)
 HOSTILE = "<script>alert('x')</script>\"'><img src=http://evil.example/x onerror=a()>&amp;"
@@ -204,7 +204,7 @@ def luminance(color: str) -> float:
 
 
 def test_text_has_contrast_aa_in_both_themes() -> None:
-    css = (files("hopscope.report") / "templates" / "page.css").read_text(encoding="utf-8")
+    css = (files("hopscope.paper") / "templates" / "page.css").read_text(encoding="utf-8")
     themes = [
         dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in re.findall(r":root \{(.*?)\}", css, re.DOTALL)[:2]
     ]
@@ -265,5 +265,5 @@ def test_the_wheel_carries_the_templates_and_the_licence(tmp_path: Path) -> None
     builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(Path(__file__).parents[2]))
     (wheel,) = builder.build(directory=str(tmp_path), versions=["standard"])
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"hopscope/report/templates/page.html", "hopscope/report/templates/page.css"} <= set(names)
+    assert {"hopscope/paper/templates/page.html", "hopscope/paper/templates/page.css"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)

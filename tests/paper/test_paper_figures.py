@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from report_data import group, metrics
 
 from hopscope.errors import InputError
-from hopscope.plot.figure_4 import figure_4, final_losses, partial_losses
+from hopscope.paper.section_7_figures import figure_4, final_losses, partial_losses
 from hopscope.plot.style import Look, curriculum_look, hop_look, save
 from hopscope.plot.training import POINTS, Panel, training
 
@@ -222,7 +222,7 @@ def test_another_process_gives_the_same_drawing(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path\nfrom report_data import group\n"
-        "from hopscope.plot.figure_4 import final_losses\nfrom hopscope.plot.style import save\n"
+        "from hopscope.paper.section_7_figures import final_losses\nfrom hopscope.plot.style import save\n"
         "save(final_losses([group(1)]), Path(sys.argv[2]))\n"
     )
     for name, seed in (("a", "1"), ("b", "2")):
@@ -246,7 +246,7 @@ def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:
 def test_drawing_does_not_load_pyplot() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from report_data import group\nfrom hopscope.plot.figure_4 import final_losses\n"
+        "from report_data import group\nfrom hopscope.paper.section_7_figures import final_losses\n"
         "final_losses([group(1)])\nassert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(Path(__file__).parents[1] / "support")], check=True)

@@ -1,1 +1,0 @@
-"""Figures, the claims table and the report: how numbers are shown, never how they are made."""
