@@ -201,9 +201,6 @@ class TestC12:
         bad = loss(0.154)
         assert self.one(model(zero=bad, uniform=bad, identity=bad)).verdict == "not reproduced"
         assert self.one(studied(None, "d", D_LIKE)).verdict == "not reproduced", "no circuit at all"
-        unread = studied(None, "d", D_LIKE, Learned(0.01, 0.01, (0.009, 0.011)), found=True)
-        found = self.one(unread)
-        assert (found.verdict, found.reason) == ("not run", "no record of a circuit has a strict reading")
 
     def test_of_a_search_that_was_given_up_nobody_knows(self) -> None:
         found = self.one(searched(studied(None, "d", D_LIKE, Learned(0.031, 0.03, (0.029, 0.033))), **GIVEN_UP))
