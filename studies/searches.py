@@ -17,15 +17,14 @@ from pathlib import Path
 
 import torch
 
-from hopscope.circuits.evaluate.form import UNIFORM
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.circuits.kept import model_hash
 from hopscope.circuits.search import orders
 from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution
 from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -39,7 +38,7 @@ from studies.tools.circuits import diverged
 _FRESH = 1024
 """Sequences on which the circuits that were found are measured."""
 
-SEARCHES: dict[str, tuple[Callable[..., Draft], SearchConfig]] = {
+SEARCHES: dict[str, tuple[Callable[..., Interventions], SearchConfig]] = {
     "ours, quick": (orders.search, SearchConfig.of("quick")),
     "ours, thorough": (orders.search, SearchConfig.of("thorough")),
     "ACDC's rule": (acdc, SearchConfig.of("quick")),

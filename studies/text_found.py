@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from hopscope.circuits.mechanism import kinds_looked_up
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.theory.path import NamedPath
+from hopscope.problem.paths import NamedPath
 from studies.text_otherwise import HALF_WAY, Otherwise
 from studies.tools.circuits import RULES
 

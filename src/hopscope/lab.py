@@ -19,7 +19,7 @@ from torch import nn
 from hopscope.checks import check_count, check_new_folder, check_path, check_watch, plain_value
 from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.circuits.find import Origin, circuit_of_run, origin_in
 from hopscope.circuits.journal import SILENT, Watch
 from hopscope.circuits.kept import if_certified

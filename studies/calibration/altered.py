@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.circuits.evaluate.foreign import ForeignEvaluator
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, VectorEvaluator
 from hopscope.model.architecture import InitialWeights
 from hopscope.model.initial_weights import with_untrained_heads
 from hopscope.model.torch_module import Parts, TorchModule

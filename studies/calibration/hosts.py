@@ -10,15 +10,14 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from hopscope.circuits.evaluate.form import IDENTITY, UNIFORM, ZERO, one_hot
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, ZERO, Interventions, one_hot
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.hooks import Hooks, PatternRecorder, Queried, Stream
 from hopscope.model.transformer import Attention, Block, Transformer
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.witness import build_witness
 from hopscope.training.data import held_out
 
@@ -48,7 +47,7 @@ class Host:
     name: str
     family: str
     evaluator: VectorEvaluator
-    circuit: Draft
+    circuit: Interventions
     bar: float
     clear: bool
 
@@ -62,7 +61,7 @@ class Host:
         """A path for every role that a row attends to."""
         return [AttentionPath(*row, key) for row in self.units.rows for key in self.units.hypotheses.heavy(row)]
 
-    def losses(self, program: Draft) -> tuple[float, float]:
+    def losses(self, program: Interventions) -> tuple[float, float]:
         """The losses of a program in the natural and in the imposed reading."""
         natural, imposed = self.evaluator.mse([self.units.natural(program), program])
         return natural, imposed
@@ -86,12 +85,12 @@ def hand_built(hops: int, seed: int, sequences: int, bar: float) -> Host:
             _put(sources[layer], stray, originals[layer - 1], 0.0)
     paths = [path._replace(head=places[path.layer][path.head]) for path in witness.circuit]
     evaluator = VectorEvaluator(model.requires_grad_(False), witness.problem, _sequences(witness.problem, sequences))
-    circuit: Draft = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in paths}
+    circuit: Interventions = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in paths}
     return Host(f"hand-built-{hops}-hops-{seed}", f"hand-built, D = {hops}", evaluator, circuit, bar, True)
 
 
 def cut_down(
-    name: str, family: str, transformer: Transformer, problem: RetrievalProblem, found: Draft, sequences: int
+    name: str, family: str, transformer: Transformer, problem: RetrievalProblem, found: Interventions, sequences: int
 ) -> Host:
     """A trained model with that part of a circuit found in it whose truth is clearest.
 
@@ -102,7 +101,7 @@ def cut_down(
     """
     evaluator = VectorEvaluator(transformer, problem, _sequences(problem, sequences))
     units, some = Units.of(evaluator), evaluator.part(128)
-    chain: list[tuple[float, Draft]] = [(max(some.mse([units.natural(found), found])), found)]
+    chain: list[tuple[float, Interventions]] = [(max(some.mse([units.natural(found), found])), found)]
     while chain[-1][0] < 0.3 and units.on(chain[-1][1]):
         program = chain[-1][1]
         smaller = [{**program, row: off} for row in units.on(program) for off in (UNIFORM, IDENTITY, ZERO)]

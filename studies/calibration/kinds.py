@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
 from hopscope.circuits.certificate import Sense
+from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.theory.path import Row
+from hopscope.problem.paths import HeadRow
 
 Kind = Literal[
     "true", "at rest", "aside", "wrong key", "missing", "superfluous", "second key", "twin", "other model",
@@ -60,8 +60,8 @@ class Planted(NamedTuple):
         beside: the row that the one that was changed stands in for.
     """
 
-    program: Draft
+    program: Interventions
     what: str
-    row: Row | None = None
+    row: HeadRow | None = None
     evaluator: Evaluator | None = None
-    beside: Row | None = None
+    beside: HeadRow | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hopscope.circuits.certificate.silent import silent_heads
-from hopscope.circuits.evaluate.form import IDENTITY, KEEP, UNIFORM, knock_out
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, knock_out
+from hopscope.circuits.evaluate.hypotheses import Units
 from studies.calibration.backup import backup_of
 from studies.calibration.hosts import MARGIN, Deaf, Host
 from studies.calibration.kinds import TRUE, Kind, Label, Planted

@@ -14,10 +14,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.foreign import ForeignEvaluator
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, VectorEvaluator
 from hopscope.model.transformer import Block
-from hopscope.theory.path import AttentionPath, Row
+from hopscope.problem.paths import AttentionPath, HeadRow
 from studies.calibration.altered import AlteredBlock, altered
 from studies.calibration.backup import places
 from studies.calibration.beside import everywhere_alike
@@ -44,7 +43,7 @@ class Loud:
     seed: int | None = None
     first: bool = False
 
-    def row(self, heads: int) -> Row:
+    def row(self, heads: int) -> HeadRow:
         """Its row, by the number of heads of the known model."""
         return self.path.row._replace(head=heads)
 

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import torch
 
 from hopscope.circuits.certificate.rivals import random_deliverable
-from hopscope.circuits.evaluate.form import ALIKE, KEEP, POSITIONAL, UNIFORM, Form, Intervention, one_hot
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.search.units import Units
-from hopscope.theory.path import AttentionPath
+from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, POSITIONAL, UNIFORM, Ablation, AblationKind, one_hot
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.problem.paths import AttentionPath
 from studies.calibration.backup import Backup, backup_of, may_have_backup, with_backup
 from studies.calibration.hosts import Deaf, Host
 from studies.calibration.kinds import Kind, Planted
@@ -84,7 +84,7 @@ def _second(host: Host, others: Sequence[Host], generator: torch.Generator) -> P
     if choice is None:
         return None
     path, key = choice
-    both = Form(Intervention.MIXTURE, (path.key, key), (0.9, 0.1))
+    both = Ablation(AblationKind.MIXTURE, (path.key, key), (0.9, 0.1))
     said = f"{_said(host, path)} and {host.evaluator.names[key]}"
     return Planted({**host.circuit, path.row: both}, said, path.row)
 
@@ -158,7 +158,7 @@ def _spare(host: Host, others: Sequence[Host], generator: torch.Generator) -> Pl
 
 
 def _resting(
-    host: Host, generator: torch.Generator, weights: tuple[float, float], forms: Sequence[Form], **rests: Any
+    host: Host, generator: torch.Generator, weights: tuple[float, float], forms: Sequence[Ablation], **rests: Any
 ) -> Planted | None:
     """Plant one more head, in any layer but the last, whose row has one of some forms; None for a single hop.
 

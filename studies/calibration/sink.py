@@ -13,12 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.foreign import ForeignEvaluator
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.problem.layout import layout
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import AttentionPath
 from studies.calibration.altered import altered
 from studies.calibration.beside import BlockWithMore
 

@@ -22,14 +22,12 @@ from typing import Any, get_args
 import torch
 
 from hopscope.circuits.certificate import CertificateConfig, Evidence, Sense, certify
-from hopscope.circuits.evaluate.form import UNIFORM
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
-from hopscope.circuits.evaluate.programs import from_json, to_json
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, from_json, to_json
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
+from hopscope.circuits.search.appendix_e import StrictOrders
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.orders import search
-from hopscope.circuits.search.strict_orders import StrictOrders
-from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.files import read_json
 from hopscope.problem.counter import derive_seed
@@ -234,7 +232,7 @@ class _Kept:
     """What is kept of a trained model: the circuit that was found, cut down to what is clear.
 
     Attributes:
-        program: the circuit, as in `hopscope.circuits.evaluate.programs`; None where none was found.
+        program: the circuit, as in `hopscope.circuits.evaluate.ablations`; None where none was found.
         bar: the bar that it is held to.
         clear: as in `Host`.
     """
@@ -261,7 +259,7 @@ def _keep_hosts(study: CalibrationStudy, folder: Path, path: Path) -> None:
             _HOST.write(kept, held, run.record.content_hash)
 
 
-def _search(evaluator: VectorEvaluator, sense: Sense) -> Draft | None:
+def _search(evaluator: VectorEvaluator, sense: Sense) -> Interventions | None:
     units, budget = Units.of(evaluator), SearchConfig.of("quick")
     if sense == "strict":
         ends = StrictOrders(evaluator, units, budget, 0).run()

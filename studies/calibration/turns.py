@@ -14,10 +14,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.foreign import ForeignEvaluator
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, VectorEvaluator
 from hopscope.model.transformer import Block
-from hopscope.theory.path import AttentionPath
+from hopscope.problem.paths import AttentionPath
 from studies.calibration.altered import altered
 from studies.calibration.backup import Backup, Merging, Shared, merging
 

@@ -17,7 +17,7 @@ from hopscope.circuits.kept import circuit_path, require_of
 from hopscope.circuits.mechanism import steps_beyond_first
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.config import SearchConfig
-from hopscope.theory.path import NamedPath
+from hopscope.problem.paths import NamedPath
 from hopscope.training.setup import Setup
 from hopscope.training.work import Work
 from hopscope.words import markdown_table

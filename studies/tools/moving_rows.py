@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
-from hopscope.circuits.evaluate.taken import taken_from_elsewhere
+from hopscope.circuits.evaluate.elsewhere import taken_from_elsewhere
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample

@@ -11,21 +11,20 @@ from hopscope.circuits.certificate import Evidence, certify
 from hopscope.circuits.certificate.harness import harness
 from hopscope.circuits.certificate.places import _moved
 from hopscope.circuits.evaluate import evaluator
-from hopscope.circuits.evaluate.alike import ChainsAlike, OtherChains, errors_alike, errors_rewired
+from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, POSITIONAL, UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.apply import Drawer
 from hopscope.circuits.evaluate.chains import ChainsSeen
-from hopscope.circuits.evaluate.coordinates import coordinates
-from hopscope.circuits.evaluate.form import ALIKE, KEEP, POSITIONAL, UNIFORM, one_hot
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.rewired import ChainsAlike, OtherChains, errors_alike, errors_rewired
+from hopscope.circuits.evaluate.role_maps import coordinates
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.helpers import told_alike
 from hopscope.circuits.search.orders import search
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.search.simplify import told_alike
 from hopscope.model.hooks import Hooks
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 from studies.calibration import study as calibration
 from studies.calibration.hosts import Host, hand_built
@@ -50,7 +49,7 @@ def test_every_role_has_as_much_in_the_own_chain_as_in_others_but_for_what_is_na
     """Head 2 of layer 2; an oracle in plain loops."""
     evaluator, where = host.evaluator, host.evaluator.where
     before = _pattern(evaluator)
-    row = Row(1, 1, QUERY)
+    row = HeadRow(1, 1, QUERY)
     after = ChainsAlike(Hooks(), {row: (NAMED,)}, where).pattern(1, before)
     assert torch.equal(after[:, :, [0, 2]], before[:, :, [0, 2]])
     is_query = where.role == QUERY
@@ -95,8 +94,8 @@ def test_nothing_tells_what_a_row_would_see_in_its_own_chain(seed: int) -> None:
 
 def test_the_form_is_the_edit_without_named_keys(host: Host) -> None:
     """In a program, beside other forms of the same head and layer, and as the plain transformer has it."""
-    evaluator, rows = host.evaluator, [Row(0, 0, 1), Row(0, 0, 3), Row(2, 1, QUERY)]
-    program = dict.fromkeys(rows, ALIKE) | {Row(0, 0, 2): UNIFORM, Row(0, 1, 1): one_hot(0)}
+    evaluator, rows = host.evaluator, [HeadRow(0, 0, 1), HeadRow(0, 0, 3), HeadRow(2, 1, QUERY)]
+    program = dict.fromkeys(rows, ALIKE) | {HeadRow(0, 0, 2): UNIFORM, HeadRow(0, 1, 1): one_hot(0)}
     rest = {row: form for row, form in program.items() if form != ALIKE}
     (found,) = evaluator.errors([program])
     torch.testing.assert_close(found.double().mean(dim=1), errors_alike(evaluator, rest, dict.fromkeys(rows, ())))
@@ -145,13 +144,13 @@ def test_the_queries_may_be_the_last_positions_alone(host: Host) -> None:
     """As in the last block, which is computed where it is read."""
     evaluator, last = host.evaluator, host.evaluator.shape.reads
     before = _pattern(evaluator)
-    edit = ChainsAlike(Hooks(), {Row(0, 2, QUERY): ()}, evaluator.where)
+    edit = ChainsAlike(Hooks(), {HeadRow(0, 2, QUERY): ()}, evaluator.where)
     assert torch.equal(edit.pattern(0, before[..., -last:, :]), edit.pattern(0, before)[..., -last:, :])
 
 
 def test_rows_that_see_other_chains_alone_have_all_their_weight_there(host: Host) -> None:
     """But for what lies on the position itself; the others stay to the bit."""
-    where, before, row = host.evaluator.where, _pattern(host.evaluator), Row(1, 1, QUERY)
+    where, before, row = host.evaluator.where, _pattern(host.evaluator), HeadRow(1, 1, QUERY)
     after = OtherChains(Hooks(), [row], where).pattern(1, before)
     is_query = (where.role == QUERY)[:, None, :, None] & (torch.arange(3) == row.head)[None, :, None, None]
     assert torch.equal(after[0].masked_fill(is_query, 0), before[0].masked_fill(is_query, 0))
@@ -171,7 +170,7 @@ def test_words_of_no_chain_keep_their_weight(host: Host) -> None:
         place[sequence, :, role][place[sequence, :, role] == 0] = -1
     before = _pattern(host.evaluator)
     without = type(where)(where.role, where.relation, where.allowed, place, where.visible)
-    after = ChainsAlike(Hooks(), {Row(0, 0, QUERY): (NAMED,)}, without).pattern(0, before)
+    after = ChainsAlike(Hooks(), {HeadRow(0, 0, QUERY): (NAMED,)}, without).pattern(0, before)
     assert torch.equal(after[..., 0], before[..., 0])
 
 
@@ -246,7 +245,7 @@ def test_a_row_at_its_positional_mean_is_averaged_over_all_sequences_where_few_g
     assert moved[0] == pytest.approx(moved[1], abs=1e-5)
 
 
-def _judged(host: Host, program: Draft) -> Evidence:
+def _judged(host: Host, program: Interventions) -> Evidence:
     return Evidence(host.evaluator, host.units.hypotheses, program, host.bar, 1, calibration.QUICK)
 
 

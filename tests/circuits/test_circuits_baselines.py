@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from small_models import disguised_witness
 
+from hopscope.circuits.evaluate.ablations import UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import UNIFORM
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution
 from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.search.units import Units
 from hopscope.training.data import held_out
 
 BUDGET = SearchConfig(sequences=16, confirming=32, deciding=32)

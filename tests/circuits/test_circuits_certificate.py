@@ -24,9 +24,9 @@ from small_models import random_model
 
 from hopscope.circuits.certificate import PARTS, Evidence, certify
 from hopscope.circuits.evaluate import apply
-from hopscope.circuits.evaluate.form import IDENTITY, UNIFORM, Form, Intervention, one_hot
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, Ablation, AblationKind, one_hot
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.fast import FastTransformer
 from hopscope.model.hooks import PatternRecorder
 from hopscope.model.transformer import Transformer
@@ -88,7 +88,7 @@ def test_exactly_this_part_fails(part: str, spare_heads: int, plant: Callable[[W
 def test_a_second_key_that_does_nothing_fails_necessity_alone(false: int) -> None:
     """Planted: a row is said to look at another role too, at which it never looks. Its row is needed all the same."""
     evidence = evidence_of(
-        witness(2), {LAST_OF_TWO.row: Form(Intervention.MIXTURE, (LAST_OF_TWO.key, false), (0.9, 0.1))}
+        witness(2), {LAST_OF_TWO.row: Ablation(AblationKind.MIXTURE, (LAST_OF_TWO.key, false), (0.9, 0.1))}
     )
     found = certify(evidence)
     assert found.failed == ("necessity",)
@@ -126,9 +126,9 @@ def test_harness_sees_a_wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """One-hot rows that are not quite: no other part could tell."""
     drawn = apply.factors
 
-    def askew(form: Form, query: int, roles: int) -> torch.Tensor:
+    def askew(form: Ablation, query: int, roles: int) -> torch.Tensor:
         factor = drawn(form, query, roles)
-        if form.kind is Intervention.ONE_HOT:
+        if form.kind is AblationKind.ONE_HOT:
             factor[query] += 0.05
         return factor
 
@@ -222,7 +222,7 @@ def test_a_blurred_key_fails_random_keys_alone() -> None:
     """A row of the first layer that is said to look elsewhere half of the time: under imposition that costs nothing."""
     made = witness(2)
     path = made.circuit[1]
-    blurred = Form(Intervention.MIXTURE, (path.key, path.query), (0.5, 0.5))
+    blurred = Ablation(AblationKind.MIXTURE, (path.key, path.query), (0.5, 0.5))
     found = certify(evidence_of(made, {path.row: blurred}))
     assert found.failed == ("random_keys",)
     assert found.parts["random_keys"].says.endswith("layer 1 head 1 >x2")

@@ -29,10 +29,10 @@ from hopscope.circuits.certificate import (
     no_circuit,
 )
 from hopscope.circuits.certificate.losses import Measured
+from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import IDENTITY, KEEP, UNIFORM
 from hopscope.errors import InputError
-from hopscope.theory.path import Row
+from hopscope.problem.paths import HeadRow
 
 
 def test_a_part_that_few_sequences_leave_open_is_measured_on_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,9 +93,9 @@ def test_the_bars_at_which_a_circuit_would_pass() -> None:
 def test_rows_are_switched_off_in_the_way_that_costs_least() -> None:
     """A row that identity serves as well as its path is not needed, however much uniform hurts."""
     made = witness(2)
-    evidence = evidence_of(made, {Row(LAST_OF_TWO.layer, 1, 4): IDENTITY})
+    evidence = evidence_of(made, {HeadRow(LAST_OF_TWO.layer, 1, 4): IDENTITY})
     assert set(evidence.off.values()) <= {UNIFORM, IDENTITY}
-    assert Row(LAST_OF_TWO.layer, 1, 4) not in evidence.rows
+    assert HeadRow(LAST_OF_TWO.layer, 1, 4) not in evidence.rows
 
 
 def test_a_certificate_in_json_and_none() -> None:
@@ -160,7 +160,7 @@ def test_what_is_in_doubt_is_decided_on_more_sequences() -> None:
         assert len(lost.without) == len(lost.own) == len(lost.rise) == sequences
 
 
-def in_the_midst(proof: CertificateConfig) -> tuple[Evidence, Row, Row]:
+def in_the_midst(proof: CertificateConfig) -> tuple[Evidence, HeadRow, HeadRow]:
     """A bar in the midst of the losses without one row, and evidence with a second row that is spare for sure."""
     made, doubtful = shared_answer(spare_heads=2), LAST_OF_TWO._replace(head=1).row
     copy_head(made.transformer, LAST_OF_TWO.layer, 0, 2, 0.0)

@@ -7,15 +7,15 @@ import torch
 from planted_models import LAST_OF_TWO, attention, cancelling_heads, columns, copy_head, evidence_of, louder, witness
 
 from hopscope.circuits.certificate import PARTS, Evidence
-from hopscope.circuits.evaluate.form import IDENTITY, POSITIONAL, UNIFORM, ZERO, one_hot
-from hopscope.theory.path import Row
+from hopscope.circuits.evaluate.ablations import IDENTITY, POSITIONAL, UNIFORM, ZERO, one_hot
+from hopscope.problem.paths import HeadRow
 from hopscope.theory.witness import Witness
 
 
 def test_rows_at_their_mean_are_no_part_of_a_strict_circuit() -> None:
     made = witness(2)
     first = made.circuit[0].row
-    idle = Row(0, 1, 4)
+    idle = HeadRow(0, 1, 4)
     natural, strict = (evidence_of(made, {idle: POSITIONAL}, sense=sense) for sense in ("natural", "strict"))
     assert natural.background == strict.background == [idle]
     assert PARTS["sufficiency"](natural).passed
@@ -79,7 +79,7 @@ def test_heads_that_cancel_outside_are_seen_in_the_strict_sense_too() -> None:
 def test_the_only_row_of_a_head_is_switched_off_as_the_idle_head_that_costs_least() -> None:
     """Planted: a head whose other rows are nothing (`zero`). As a whole it may be uniform or at itself too."""
     made = witness(2)
-    rows = [Row(LAST_OF_TWO.layer, LAST_OF_TWO.head, query) for query in range(LAST_OF_TWO.query)]
+    rows = [HeadRow(LAST_OF_TWO.layer, LAST_OF_TWO.head, query) for query in range(LAST_OF_TWO.query)]
     evidence = evidence_of(made, dict.fromkeys(rows, ZERO), sense="strict")
     assert evidence._ways_off(LAST_OF_TWO.row) == [ZERO, UNIFORM, IDENTITY]
     losses = evidence.few.mse([{**evidence.program, LAST_OF_TWO.row: off} for off in (ZERO, UNIFORM, IDENTITY)])
@@ -92,7 +92,7 @@ def test_a_row_beside_others_in_its_head_is_filled_like_the_rest() -> None:
     made = witness(2)
     tie = min(path for path in made.circuit if path.layer == 0)
     used = {path.query for path in made.circuit if path[:2] == tie[:2]}
-    rest = [Row(*tie[:2], query) for query in range(5) if query not in used]
+    rest = [HeadRow(*tie[:2], query) for query in range(5) if query not in used]
     evidence = evidence_of(made, dict.fromkeys(rest, ZERO), sense="strict")
     assert len(used) > 1
     assert evidence._ways_off(tie.row) == [ZERO]

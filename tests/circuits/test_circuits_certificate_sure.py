@@ -21,21 +21,20 @@ from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.places import _Moved
 from hopscope.circuits.evaluate import apply
-from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import (
+from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     IDENTITY,
     KEEP,
     POSITIONAL,
     UNIFORM,
-    Form,
-    Intervention,
-    Program,
+    Ablation,
+    AblationKind,
+    Interventions,
     knock_out,
 )
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.theory.path import Row
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.problem.paths import HeadRow
 
 _LOOKS = (">x1", "x0>"), ("x0?", ">x1"), (">x2", "x1>"), (">x2", "x0>")
 """Rows, each with a role that it might look at: of its own pair, of any pair, and of one that stands behind it."""
@@ -57,7 +56,7 @@ def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:
 
 
 @pytest.mark.parametrize("form", [KEEP, POSITIONAL])
-def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Form) -> None:
+def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Ablation) -> None:
     evidence = evidence_of(witness(2), {LAST_OF_TWO.row: form})
     assert evidence.partial == [LAST_OF_TWO]
     part = PARTS["necessity"](evidence)
@@ -97,7 +96,7 @@ def test_a_key_is_asked_about_in_other_chains_where_half_of_the_queries_see_it_t
 
 
 @pytest.mark.parametrize("form", [KEEP, POSITIONAL, None])
-def test_nor_is_it_in_other_forms_and_the_other_keys_are_needed(form: Form | None) -> None:
+def test_nor_is_it_in_other_forms_and_the_other_keys_are_needed(form: Ablation | None) -> None:
     evidence, path = sink("natural", form, brings=20.0)
     assert {one for one, lost in evidence.lost_keys.items() if evidence.spare(lost)} == {path}
 
@@ -105,7 +104,7 @@ def test_nor_is_it_in_other_forms_and_the_other_keys_are_needed(form: Form | Non
 @pytest.mark.parametrize("weight", [0.97, 0.9])
 def test_a_strict_circuit_looks_nowhere_but_at_its_keys(weight: float) -> None:
     """Planted: a row that looks at itself, too, a little. In the natural sense it is what the row does."""
-    mixed = Form(Intervention.MIXTURE, (LAST_OF_TWO.key, LAST_OF_TWO.query), (weight, 1 - weight))
+    mixed = Ablation(AblationKind.MIXTURE, (LAST_OF_TWO.key, LAST_OF_TWO.query), (weight, 1 - weight))
     made = witness(2)
     assert certify(evidence_of(made, {LAST_OF_TWO.row: mixed})).passed
     found = certify(evidence_of(made, {LAST_OF_TWO.row: mixed}, sense="strict"))
@@ -138,7 +137,7 @@ def test_places_does_not_decide_on_a_few_sequences(monkeypatch: pytest.MonkeyPat
     """Planted: what is lost shows in one sequence of eight, and in none of the first."""
     evidence = evidence_of(witness(1))
 
-    def moved(evidence: Evidence, evaluator: Evaluator, program: Draft) -> list[_Moved]:
+    def moved(evidence: Evidence, evaluator: Evaluator, program: Interventions) -> list[_Moved]:
         rise = torch.zeros(evaluator.sequences).double()
         rise[evidence.proof.rough :: 8] = 0.6
         return [_Moved(1, 0, 1, evidence.measured([rise])[0])]
@@ -173,11 +172,11 @@ def test_a_key_has_no_backup_in_its_own_row(share: float, sense: Sense) -> None:
 @pytest.mark.parametrize("sense", ["natural", "strict"])
 def test_what_two_parts_ask_of_the_circuit_is_measured_once(sense: Sense, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without each row, and without each key of a row with several: `necessity` and `completeness` ask for both."""
-    both = Form(Intervention.MIXTURE, (LAST_OF_TWO.key, 1), (0.7, 0.3))
+    both = Ablation(AblationKind.MIXTURE, (LAST_OF_TWO.key, 1), (0.7, 0.3))
     evidence, asked = evidence_of(witness(2), {LAST_OF_TWO.row: both}, sense=sense), []
     measure = VectorEvaluator.errors
 
-    def seen(evaluator: VectorEvaluator, programs: Sequence[Program]) -> Tensor:
+    def seen(evaluator: VectorEvaluator, programs: Sequence[Interventions]) -> Tensor:
         asked.extend((evaluator.sequences, frozenset(program.items())) for program in programs)
         return measure(evaluator, programs)
 
@@ -195,10 +194,10 @@ def test_what_two_parts_ask_of_the_circuit_is_measured_once(sense: Sense, monkey
 
 
 def test_a_mixture_of_three_keys_loses_one_and_keeps_its_other_two() -> None:
-    three = Form(Intervention.MIXTURE, (LAST_OF_TWO.key, 1, LAST_OF_TWO.query), (0.6, 0.3, 0.1))
+    three = Ablation(AblationKind.MIXTURE, (LAST_OF_TWO.key, 1, LAST_OF_TWO.query), (0.6, 0.3, 0.1))
     evidence = evidence_of(witness(2), {LAST_OF_TWO.row: three}, sense="strict")
     first, second = evidence.partial
-    assert evidence.unclaimed(first) == Form(Intervention.MIXTURE, (second.key, LAST_OF_TWO.query), (0.3, 0.1))
+    assert evidence.unclaimed(first) == Ablation(AblationKind.MIXTURE, (second.key, LAST_OF_TWO.query), (0.3, 0.1))
     assert not PARTS["necessity"](evidence).passed  # the second does nothing
 
 
@@ -276,8 +275,8 @@ def test_a_row_at_its_mean_is_put_in_place_by_hand_too(monkeypatch: pytest.Monke
     mean, factors = evidence_of(made).hypotheses.mean(LOUD), apply.factors
     assert PARTS["harness"](evidence_of(made, {LOUD: mean})).passed
 
-    def flat(form: Form, query: int, roles: int) -> Tensor:
-        return torch.ones(2 * roles) if form.kind is Intervention.MEAN else factors(form, query, roles)
+    def flat(form: Ablation, query: int, roles: int) -> Tensor:
+        return torch.ones(2 * roles) if form.kind is AblationKind.MEAN else factors(form, query, roles)
 
     monkeypatch.setattr(apply, "factors", flat)
     part = PARTS["harness"](evidence_of(made, {LOUD: mean}))
@@ -285,7 +284,7 @@ def test_a_row_at_its_mean_is_put_in_place_by_hand_too(monkeypatch: pytest.Monke
     assert part.numbers["natural_difference"] > 0.01
 
 
-def uniform_alone(evidence: Evidence) -> Draft:
+def uniform_alone(evidence: Evidence) -> Interventions:
     """One of the two heads that cancel: all of its rows uniform."""
     last = evidence.evaluator.shape.heads - 1
     return {row: UNIFORM for row in evidence.free if (row.layer, row.head) == (LAYER, last)}
@@ -314,9 +313,9 @@ def test_outside_sees_a_look_that_one_can_hardly_see(sense: Sense) -> None:
 
 
 def test_rows_that_tell_their_chain_are_taken_away_uniform() -> None:
-    evidence = evidence_of(shared_answer(), {Row(0, 1, 0): IDENTITY})
+    evidence = evidence_of(shared_answer(), {HeadRow(0, 1, 0): IDENTITY})
     told = LAST_OF_TWO._replace(head=1).row
     assert evidence.idle[told] == UNIFORM
-    assert evidence.idle[Row(0, 1, 0)] == IDENTITY
+    assert evidence.idle[HeadRow(0, 1, 0)] == IDENTITY
     assert {*evidence.idle.values()} == {ALIKE, UNIFORM, IDENTITY}
     assert all((evidence.idle[row] == ALIKE) == evidence.hypotheses.chainless(row) for row in evidence.free)

@@ -12,18 +12,18 @@ from small_models import random_model, some_batch
 from hopscope.circuits.certificate import Certificate, CertificateConfig, Evidence, Part
 from hopscope.circuits.certificate.flow import deliverability
 from hopscope.circuits.certificate.harness import harness
-from hopscope.circuits.evaluate.form import UNIFORM, one_hot
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.mechanism import first_head_ties_pairs
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.record.elements import CircuitPath
-from hopscope.circuits.search.units import Units
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError
 from hopscope.explorer.exhibit import exhibits
 from hopscope.plot.circuit import figure_5
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -58,7 +58,7 @@ def test_the_tools_do_what_they_say_where_there_are_distractors() -> None:
 def test_a_row_is_the_same_in_a_fact_and_in_its_distractors() -> None:
     evaluator = evidence().evaluator
     value, key = (PROBLEM.roles.index(name) for name in (">3", "a>"))
-    pattern = evaluator.edit({Row(0, 0, value): one_hot(key)}).pattern(
+    pattern = evaluator.edit({HeadRow(0, 0, value): one_hot(key)}).pattern(
         0, evaluator.transformer.patterns(evaluator.batch.inputs[None])[0]
     )[0, :, 0]
     place = evaluator.where.place

@@ -12,12 +12,12 @@ from tokenizers_made import tokenizer
 from hopscope.circuits.certificate import PARTS, Evidence
 from hopscope.circuits.certificate import places as module
 from hopscope.circuits.evaluate import taken
-from hopscope.circuits.evaluate.elsewhere import Elsewhere, FromElsewhere, pair_elsewhere
-from hopscope.circuits.evaluate.form import KEEP
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.evaluate.taken import Taken, taken_from_elsewhere
+from hopscope.circuits.evaluate.ablations import KEEP
+from hopscope.circuits.evaluate.counterfactual import Elsewhere, pair_elsewhere
+from hopscope.circuits.evaluate.elsewhere import FromElsewhere, Taken, taken_from_elsewhere
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.language.batch import TextTask, lines_elsewhere, text_batch
-from hopscope.circuits.search.units import Units
 from hopscope.model.hooks import Hooks
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem

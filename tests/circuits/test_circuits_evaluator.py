@@ -8,23 +8,23 @@ import pytest
 import torch
 from small_models import PROBLEM, random_model, some_batch
 
-from hopscope.circuits.evaluate.apply import Drawer, ProgramEdit, by_layer
-from hopscope.circuits.evaluate.coordinates import coordinates
-from hopscope.circuits.evaluate.form import (
+from hopscope.circuits.evaluate.ablations import (
     IDENTITY,
     KEEP,
     POSITIONAL,
     RESAMPLE,
     UNIFORM,
-    Form,
-    Intervention,
+    Ablation,
+    AblationKind,
     one_hot,
 )
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.apply import Drawer, ProgramEdit, by_layer
+from hopscope.circuits.evaluate.role_maps import coordinates
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import Row
 
 BATCH = some_batch(PROBLEM, 4)
 
@@ -42,7 +42,9 @@ def test_the_answer_follows_a_one_hot() -> None:
         bare.read.weight[0, 6:9] = torch.eye(3)
     batch = some_batch(problem, 6)
     evaluator = VectorEvaluator(bare, problem, batch)
-    right, wrong, off = evaluator.mse([{Row(0, 0, 2): one_hot(1)}, {Row(0, 0, 2): one_hot(0)}, {Row(0, 0, 2): UNIFORM}])
+    right, wrong, off = evaluator.mse(
+        [{HeadRow(0, 0, 2): one_hot(1)}, {HeadRow(0, 0, 2): one_hot(0)}, {HeadRow(0, 0, 2): UNIFORM}]
+    )
     assert right < 1e-10 < 0.1 < min(wrong, off)
 
 
@@ -51,7 +53,7 @@ def test_replaying_is_exact_and_a_random_pattern_is_not() -> None:
     inputs = BATCH.inputs[None]
     clean, patterns = model(inputs), model.patterns(inputs)
     evaluator = VectorEvaluator(model, PROBLEM, BATCH)
-    rows = {Row(layer, head, query): KEEP for layer in range(2) for head in range(3) for query in range(5)}
+    rows = {HeadRow(layer, head, query): KEEP for layer in range(2) for head in range(3) for query in range(5)}
     assert torch.equal(model(inputs, evaluator.edit(rows)), clean)
     replayed = model.patterns(inputs, evaluator.edit(rows))
     assert all(torch.equal(mine, theirs) for mine, theirs in zip(replayed, patterns, strict=True))
@@ -67,12 +69,12 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
     model = random_model(problem, layers=3, mlp=mlp)
     batch = some_batch(problem, 4)
     evaluator = VectorEvaluator(model, problem, batch)
-    programs: list[dict[Row, Form]] = [
+    programs: list[dict[HeadRow, Ablation]] = [
         {},
-        {Row(0, 1, 1): one_hot(0)},
-        {Row(1, 2, 4): UNIFORM, Row(2, 0, 4): RESAMPLE},
-        {Row(2, 1, 4): one_hot(3)},
-        {Row(0, 0, 2): IDENTITY, Row(1, 0, 3): POSITIONAL},
+        {HeadRow(0, 1, 1): one_hot(0)},
+        {HeadRow(1, 2, 4): UNIFORM, HeadRow(2, 0, 4): RESAMPLE},
+        {HeadRow(2, 1, 4): one_hot(3)},
+        {HeadRow(0, 0, 2): IDENTITY, HeadRow(1, 0, 3): POSITIONAL},
     ]
     where = coordinates(batch, causal)
     expected = []
@@ -84,7 +86,7 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
     torch.testing.assert_close(evaluator.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
     evaluator.depart_from(programs[4])
     torch.testing.assert_close(evaluator.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
-    further = {**programs[4], Row(2, 2, 4): UNIFORM}
+    further = {**programs[4], HeadRow(2, 2, 4): UNIFORM}
     evaluator.depart_from(programs[1])
     first = evaluator.errors([further])
     evaluator.depart_from(programs[4])
@@ -94,15 +96,15 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
 @pytest.mark.parametrize(
     ("program", "says"),
     [
-        ({Row(2, 0, 0): UNIFORM}, "layer must be from 0 to 1, got 2"),
-        ({Row(0, 3, 0): UNIFORM}, "head must be from 0 to 2, got 3"),
-        ({Row(0, 0, 5): UNIFORM}, "query role must be from 0 to 4, got 5"),
-        ({Row(0, 0, 1): one_hot(7)}, "needs roles from 0 to 4"),
-        ({Row(0, 0, 2): one_hot(1)}, "the mask hides it"),
-        ({Row(0, 0, 2): Form(Intervention.MEAN, (), (1.0,) * 4)}, "mean needs 10 weights"),
+        ({HeadRow(2, 0, 0): UNIFORM}, "layer must be from 0 to 1, got 2"),
+        ({HeadRow(0, 3, 0): UNIFORM}, "head must be from 0 to 2, got 3"),
+        ({HeadRow(0, 0, 5): UNIFORM}, "query role must be from 0 to 4, got 5"),
+        ({HeadRow(0, 0, 1): one_hot(7)}, "needs roles from 0 to 4"),
+        ({HeadRow(0, 0, 2): one_hot(1)}, "the mask hides it"),
+        ({HeadRow(0, 0, 2): Ablation(AblationKind.MEAN, (), (1.0,) * 4)}, "mean needs 10 weights"),
     ],
 )
-def test_programs_that_do_not_fit(program: dict[Row, Form], says: str) -> None:
+def test_programs_that_do_not_fit(program: dict[HeadRow, Ablation], says: str) -> None:
     with pytest.raises(InputError, match=says):
         VectorEvaluator(random_model(PROBLEM), PROBLEM, BATCH).errors([program])
 

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 import hopscope as hs
 from hopscope.circuits.certificate import CertificateConfig
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.subject import ABLATIONS
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import role_names
-from hopscope.theory.path import AttentionPath, Row
 
 FEW = SearchConfig(orders=1, growing=1, sequences=16, confirming=64, deciding=64)
 PROOF = CertificateConfig(sequences=64, deciding=64, few=16, rough=4, draws=40, halves=4)
@@ -37,7 +37,7 @@ def test_every_intervention_is_the_same(mlp: bool) -> None:
     assert (model.transformer.shape.layers, model.transformer.shape.heads) == (3, 2)
     assert model.loss == pytest.approx(same.mse([{}])[0], rel=1e-5)
     torch.testing.assert_close(model.attention(), same.role_maps().same[0], rtol=1e-4, atol=1e-5)
-    for row in (Row(0, 1, 2), Row(1, 0, 4), Row(2, 1, 4)):
+    for row in (HeadRow(0, 1, 2), HeadRow(1, 0, 4), HeadRow(2, 1, 4)):
         programs = [{row: form} for form in ABLATIONS.values()]
         assert model.evaluator.mse(programs) == pytest.approx(same.mse(programs), rel=1e-4)
 

@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 import torch
 
+from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Ablation, AblationKind, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import KEEP, UNIFORM, Form, Intervention, one_hot
-from hopscope.circuits.evaluate.hypotheses import Draft, Hypotheses
-from hopscope.circuits.search.forms import in_forms
+from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.units import Units
-from hopscope.theory.path import Row
+from hopscope.circuits.search.simplify import in_forms
+from hopscope.problem.paths import HeadRow
 
-ONE, TWO = Row(0, 0, 1), Row(1, 0, 2)
-BOTH = Form(Intervention.MIXTURE, (1, 2), (0.7, 0.3))
+ONE, TWO = HeadRow(0, 0, 1), HeadRow(1, 0, 2)
+BOTH = Ablation(AblationKind.MIXTURE, (1, 2), (0.7, 0.3))
 
 
 class Planted(Gauge):
@@ -38,13 +37,13 @@ class Planted(Gauge):
     def limit(self, share: float = 1.0) -> float:
         return 0.05
 
-    def score(self, program: Draft) -> float:
+    def score(self, program: Interventions) -> float:
         if UNIFORM in (program[ONE], program[TWO]):
             return 1.0
         return 0.25 if program[TWO] == one_hot(1) and program[ONE] == KEEP else 0.0
 
     def costs(
-        self, program: Draft, near: Sequence[Draft], few: Evaluator | None = None
+        self, program: Interventions, near: Sequence[Interventions], few: Evaluator | None = None
     ) -> tuple[list[float], list[float]]:
         return [self.score(one) - self.score(program) for one in near], []
 
@@ -55,14 +54,14 @@ class Known(Hypotheses):
     def __init__(self, weight: float) -> None:
         self._weight = weight
 
-    def of(self, row: Row) -> list[Form]:
+    def of(self, row: HeadRow) -> list[Ablation]:
         return [one_hot(0), KEEP] if row == ONE else [one_hot(1), one_hot(0), BOTH, KEEP]
 
-    def weights(self, row: Row) -> list[float]:
+    def weights(self, row: HeadRow) -> list[float]:
         return [1.0 - self._weight, self._weight, 0.0]
 
 
-def found(weight: float) -> Draft:
+def found(weight: float) -> Interventions:
     """The forms of the two rows."""
     return in_forms(Planted(), Units(Known(weight), (ONE, TWO), {ONE: KEEP, TWO: KEEP}))
 
@@ -81,5 +80,5 @@ def test_a_role_that_a_row_hardly_looks_at_does_not_stand_in_for_the_one_it_look
 @pytest.mark.parametrize("most", [4.0, 6.0])
 def test_how_much_it_may_cost(most: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter is five bars: taken where it may cost so much."""
-    monkeypatch.setattr("hopscope.circuits.search.forms.AMONG_OTHERS", most)
+    monkeypatch.setattr("hopscope.circuits.search.simplify.AMONG_OTHERS", most)
     assert found(weight=0.7)[TWO] == (one_hot(1) if most == 6.0 else BOTH)

@@ -6,16 +6,14 @@ import pytest
 import torch
 from planted_models import LAST_OF_TWO, shared_answer
 
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import UNIFORM
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.search.further import Further, clear, mean_and_error
-from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.gauge import Further, Gauge, clear, mean_and_error
 from hopscope.training.data import held_out
 
-WITHOUT: Draft = {LAST_OF_TWO._replace(head=1).row: UNIFORM}
+WITHOUT: Interventions = {LAST_OF_TWO._replace(head=1).row: UNIFORM}
 """The second of two heads that share the last step."""
 
 
@@ -58,16 +56,16 @@ def test_what_little_differs_from_what_is_known_is_not_measured_again(
     assert score < gauge.scores([WITHOUT])[0]
     assert scanning.sharp(WITHOUT) == scanning.scores([WITHOUT])[0]
     assert gauge.further is not None
-    measured: list[Draft] = []
+    measured: list[Interventions] = []
     measure = gauge.further.measured
     monkeypatch.setattr(
         gauge.further, "measured", lambda program, limit: measured.append(program) or measure(program, limit)
     )
-    near: Draft = {**WITHOUT, LAST_OF_TWO._replace(head=1, query=3).row: UNIFORM}
+    near: Interventions = {**WITHOUT, LAST_OF_TWO._replace(head=1, query=3).row: UNIFORM}
     assert gauge.passes(near, 1.01 * score)
     assert not gauge.passes(near, 0.99 * score)
     assert measured == []
-    far: Draft = {LAST_OF_TWO.row: UNIFORM}
+    far: Interventions = {LAST_OF_TWO.row: UNIFORM}
     (loss,) = evaluator.mse([far])
     gauge.passes(far, loss)
     assert measured == [far]

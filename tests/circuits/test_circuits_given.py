@@ -13,17 +13,16 @@ from circuit_command import call
 from planted_models import LITTLE, witness
 
 import hopscope as hs
-from hopscope.circuits.evaluate.form import KEEP, Intervention
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.evaluate.programs import from_json
+from hopscope.circuits.evaluate.ablations import KEEP, AblationKind, from_json
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.given import certify_given
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import role_names
-from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
 
 MADE = witness(2, spare_heads=2)
@@ -95,7 +94,7 @@ def test_a_row_with_two_keys_looks_at_both_as_much_as_the_model_does() -> None:
     )
     circuit = certified([*MADE.circuit, first._replace(key=other)])
     form = from_json(circuit.program, MADE.problem)[first.row]
-    assert form.kind is Intervention.MIXTURE
+    assert form.kind is AblationKind.MIXTURE
     shares = dict(zip(form.keys, form.weights, strict=True))
     assert shares[first.key] > 0.9
     assert shares[other] < 0.1
@@ -110,7 +109,7 @@ def test_a_row_with_two_keys_looks_at_both_as_much_as_the_model_does() -> None:
         (3, "a circuit is a record or a list of its paths, as"),
         (["L9.H1 x0? -> >x1"], "layer must be from 1 to 3, got 9"),
         (["L1.H9 x0? -> >x1"], "head must be from 1 to"),
-        ([Row(7, 0, 0)], "nothing that Row.* brings can reach an answer"),
+        ([HeadRow(7, 0, 0)], "nothing that Row.* brings can reach an answer"),
         (["L1.H1 x9> -> x0>"], "x9>"),
         (["L1.H1"] * 0 + ["nonsense"], "a place is written like L3.H1"),
         (["L3.H1 >x1 -> x0>"], "nothing that L3.H1 >x1 -> x0> brings can reach an answer"),
@@ -141,13 +140,13 @@ def test_records_of_other_models_and_of_none_are_no_circuits_here() -> None:
 def test_a_record_cannot_put_weights_of_its_own_into_the_background() -> None:
     """Planted: a record says that a row that tells no chain from another is off, and looks at its own chain's key."""
     circuit = certified(PATHS)
-    spare = Row(0, 1, MADE.circuit[0].query)
+    spare = HeadRow(0, 1, MADE.circuit[0].query)
     weights = [0.0] * 10
     weights[MADE.circuit[0].key] = 1.0
     looks = {"layer": 1, "head": 2, "query": circuit.roles[spare.query], "form": "mean", "keys": [], "weights": weights}
     again = certified(replace(circuit, program=(*circuit.program, looks)))
     found = from_json(again.program, MADE.problem)[spare]
-    assert found.kind is Intervention.MEAN
+    assert found.kind is AblationKind.MEAN
     assert found.weights[MADE.circuit[0].key] < 0.5
     assert [one.path for one in again.paths] == [one.path for one in circuit.paths]
 

@@ -11,32 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import PROBLEM, random_model, some_batch
 
-from hopscope.circuits.evaluate.apply import Drawer, LayerForms, ProgramEdit, by_layer
-from hopscope.circuits.evaluate.coordinates import Coordinates, coordinates
-from hopscope.circuits.evaluate.form import (
+from hopscope.circuits.evaluate.ablations import (
     IDENTITY,
     KEEP,
     UNIFORM,
-    Form,
-    Intervention,
+    Ablation,
+    AblationKind,
     one_hot,
 )
+from hopscope.circuits.evaluate.apply import Drawer, LayerForms, ProgramEdit, by_layer
+from hopscope.circuits.evaluate.role_maps import Coordinates, coordinates
 from hopscope.errors import InputError
 from hopscope.kernels import fused_attention
 from hopscope.model.fast import FastTransformer
 from hopscope.model.hooks import PatternRecorder
 from hopscope.model.transformer import Transformer
-from hopscope.theory.path import Row
+from hopscope.problem.paths import HeadRow
 
 BATCH = some_batch(PROBLEM, 4)
 WHERE = coordinates(BATCH, causal=True)
 LENGTH = PROBLEM.sequence_length
 DEPENDING = (
-    Intervention.KNOCK_OUT,
-    Intervention.RESAMPLE,
-    Intervention.POSITIONAL,
-    Intervention.ALIKE,
-    Intervention.MOVED,
+    AblationKind.KNOCK_OUT,
+    AblationKind.RESAMPLE,
+    AblationKind.POSITIONAL,
+    AblationKind.ALIKE,
+    AblationKind.MOVED,
 )
 """What is told by the model's own patterns."""
 
@@ -50,9 +50,9 @@ def random_pattern(seed: int = 0, where: Coordinates = WHERE) -> torch.Tensor:
     return scores.masked_fill(~where.allowed, -torch.inf).softmax(dim=-1)
 
 
-def of_layer(edits: dict[tuple[int, int], Form]) -> LayerForms:
+def of_layer(edits: dict[tuple[int, int], Ablation]) -> LayerForms:
     """Edits of layer 0 by (head, query role), as `ProgramEdit` takes them."""
-    return by_layer({Row(0, head, query): edit for (head, query), edit in edits.items()}, 1)[0]
+    return by_layer({HeadRow(0, head, query): edit for (head, query), edit in edits.items()}, 1)[0]
 
 
 def changed_by(programs: list[LayerForms], heads: int, pattern: torch.Tensor) -> torch.Tensor:
@@ -61,7 +61,7 @@ def changed_by(programs: list[LayerForms], heads: int, pattern: torch.Tensor) ->
     return edit.pattern(0, pattern.flatten(0, 1)[None]).view(pattern.shape)
 
 
-def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Form], where: Coordinates) -> torch.Tensor:
+def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Ablation], where: Coordinates) -> torch.Tensor:
     """The definitions, position by position."""
     out = pattern.clone()
     batch, heads = pattern.shape[1], pattern.shape[2]
@@ -75,43 +75,43 @@ def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Form], where: Coord
                 mine = {k: holder[k][1] for k in seen if holder[k][0] == chain}
                 own = pattern[0, b, h, q]
                 row = torch.zeros(LENGTH)
-                if edit.kind is Intervention.KEEP:
+                if edit.kind is AblationKind.KEEP:
                     row = own
-                elif edit.kind is Intervention.UNIFORM:
+                elif edit.kind is AblationKind.UNIFORM:
                     row[seen] = 1 / len(seen)
-                elif edit.kind is Intervention.ZERO:
+                elif edit.kind is AblationKind.ZERO:
                     pass
-                elif edit.kind is Intervention.IDENTITY:
+                elif edit.kind is AblationKind.IDENTITY:
                     row[q] = 1
-                elif edit.kind in (Intervention.ONE_HOT, Intervention.MIXTURE):
+                elif edit.kind in (AblationKind.ONE_HOT, AblationKind.MIXTURE):
                     weights = edit.weights or (1.0,)
                     for key, weight in zip(edit.keys, weights, strict=True):
                         (at,) = [k for k, r in mine.items() if r == key]
                         row[at] = weight / sum(weights)
-                elif edit.kind is Intervention.MEAN:
+                elif edit.kind is AblationKind.MEAN:
                     for k in seen:
                         other = holder[k][0] != chain
                         row[k] = edit.weights[holder[k][1] + where.roles * other]
                     row = row / row.sum()
-                elif edit.kind is Intervention.KNOCK_OUT:
+                elif edit.kind is AblationKind.KNOCK_OUT:
                     gone = [k for k, r in mine.items() if r in edit.keys]
                     row = own.clone()
                     row[gone] = 0
                     row = row / row.sum()
-                elif edit.kind is Intervention.ALIKE:
+                elif edit.kind is AblationKind.ALIKE:
                     row, seen = own.clone(), [k for k in seen if k != q]
                     for k in mine.keys() & {*seen}:
                         others = [n for n in seen if n not in mine and holder[n][1] == mine[k]]
                         row[k] = own[others].mean() if others else 0
                     row = row / row.sum()
-                elif edit.kind is Intervention.MOVED:
+                elif edit.kind is AblationKind.MOVED:
                     row = own.clone()
                     for k in [k for k, r in mine.items() if r in edit.keys]:
                         others = [n for n in seen if n not in mine and holder[n][1] == mine[k]]
                         for n in others:
                             row[n] += own[k] / len(others)
                         row[k] = own[k] if not others else 0
-                elif edit.kind is Intervention.RESAMPLE:
+                elif edit.kind is AblationKind.RESAMPLE:
                     row = pattern[0, (b + 1) % batch, h, q]
                 else:
                     row = pattern[0, :, h, q].mean(dim=0)
@@ -119,28 +119,28 @@ def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Form], where: Coord
     return out
 
 
-def make_edit(kind: Intervention, query: int, numbers: list[float]) -> Form:
+def make_edit(kind: AblationKind, query: int, numbers: list[float]) -> Ablation:
     """An edit of this kind that suits the query, its keys and weights taken from `numbers`."""
     seen = [key for key in range(5) if bool(WHERE.allowed[WHERE.place[0, 0, query], WHERE.place[0, 0, key]])]
     key = seen[int(numbers[0] * 1000) % len(seen)]
-    if kind is Intervention.ONE_HOT:
+    if kind is AblationKind.ONE_HOT:
         return one_hot(key)
-    if kind is Intervention.MIXTURE:
-        return Form(kind, (seen[0], seen[-1])[: len(seen)], tuple(numbers[: min(2, len(seen))]))
-    if kind is Intervention.MEAN:
-        return Form(kind, (), tuple(numbers))
-    return Form(kind, (key,)) if kind in (Intervention.KNOCK_OUT, Intervention.MOVED) else Form(kind)
+    if kind is AblationKind.MIXTURE:
+        return Ablation(kind, (seen[0], seen[-1])[: len(seen)], tuple(numbers[: min(2, len(seen))]))
+    if kind is AblationKind.MEAN:
+        return Ablation(kind, (), tuple(numbers))
+    return Ablation(kind, (key,)) if kind in (AblationKind.KNOCK_OUT, AblationKind.MOVED) else Ablation(kind)
 
 
 ROWS = st.dictionaries(
     st.tuples(st.integers(0, 1), st.integers(0, 4)),
-    st.tuples(st.sampled_from(Intervention), st.lists(st.floats(0.1, 1.0), min_size=10, max_size=10)),
+    st.tuples(st.sampled_from(AblationKind), st.lists(st.floats(0.1, 1.0), min_size=10, max_size=10)),
     max_size=6,
 )
 
 
 @given(rows=ROWS, seed=st.integers(0, 100))
-def test_against_the_definitions(rows: dict[tuple[int, int], tuple[Intervention, list[float]]], seed: int) -> None:
+def test_against_the_definitions(rows: dict[tuple[int, int], tuple[AblationKind, list[float]]], seed: int) -> None:
     edits = {row: make_edit(kind, row[1], numbers) for row, (kind, numbers) in rows.items()}
     pattern = random_pattern(seed)
     expected = slow(pattern, edits, WHERE)
@@ -165,7 +165,7 @@ def test_kept_rows_keep_their_bits() -> None:
 def test_knocking_out_all_there_is_leaves_the_rest() -> None:
     pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
     pattern[..., 0] = 1.0  # everyone looks at position 0, whoever stands there
-    everyone = Form(Intervention.KNOCK_OUT, tuple(range(5)))
+    everyone = Ablation(AblationKind.KNOCK_OUT, tuple(range(5)))
     found = changed_by([of_layer({(0, query): everyone for query in range(5)})], 1, pattern)
     torch.testing.assert_close(found.sum(dim=-1), torch.ones(1, 4, 1, LENGTH))
     for b in range(4):
@@ -182,7 +182,7 @@ def test_a_look_at_the_own_chain_alone_is_spread_over_all_chains() -> None:
     query, key = 4, 3
     at, there = WHERE.place[:, 0, query], WHERE.place[:, 0, key]
     pattern[0, range(4), 0, at, there] = 1.0
-    found = changed_by([of_layer({(0, query): Form(Intervention.ALIKE)})], 1, pattern)[0, :, 0]
+    found = changed_by([of_layer({(0, query): Ablation(AblationKind.ALIKE)})], 1, pattern)[0, :, 0]
     for number in range(4):
         seen = [place for place in WHERE.place[number, :, key].tolist() if place < at[number]]
         assert found[number, at[number], seen].tolist() == pytest.approx([1 / len(seen)] * len(seen))
@@ -192,7 +192,7 @@ def test_where_no_other_chain_is_seen_nothing_stays_on_the_own_one() -> None:
     """The chain that stands first would be told else, though not from any other."""
     pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
     pattern[..., 1, 0], pattern[..., 1, 1] = 0.75, 0.25
-    found = changed_by([of_layer({(0, query): Form(Intervention.ALIKE) for query in range(5)})], 1, pattern)
+    found = changed_by([of_layer({(0, query): Ablation(AblationKind.ALIKE) for query in range(5)})], 1, pattern)
     assert found[0, :, 0, 1, :2].tolist() == [[0.0, 1.0]] * 4
 
 
@@ -208,29 +208,29 @@ def test_many_candidates_are_each_their_own() -> None:
 @pytest.mark.parametrize(
     ("kind", "keys", "weights"),
     [
-        (Intervention.ONE_HOT, (), ()),
-        (Intervention.MIXTURE, (1, 2), (1.0,)),
-        (Intervention.KNOCK_OUT, (), ()),
-        (Intervention.MEAN, (), ()),
-        (Intervention.MIXTURE, (1, 2), (0.0, 0.0)),
-        (Intervention.MIXTURE, (1, 2), (1.0, -1.0)),
-        (Intervention.MIXTURE, (1, 2), (1.0, float("nan"))),
-        (Intervention.MIXTURE, (1, 2), (1.0, float("inf"))),
-        (Intervention.MIXTURE, (1, 1), (0.5, 0.5)),
-        (Intervention.KNOCK_OUT, (1, 1), ()),
-        (Intervention.UNIFORM, (1,), ()),  # it would be uniform over all others, and count as in use
-        (Intervention.IDENTITY, (1,), ()),
-        (Intervention.RESAMPLE, (), (1.0,)),
-        (Intervention.ONE_HOT, (1,), (1.0,)),
-        (Intervention.MEAN, (1,), (1.0,)),
+        (AblationKind.ONE_HOT, (), ()),
+        (AblationKind.MIXTURE, (1, 2), (1.0,)),
+        (AblationKind.KNOCK_OUT, (), ()),
+        (AblationKind.MEAN, (), ()),
+        (AblationKind.MIXTURE, (1, 2), (0.0, 0.0)),
+        (AblationKind.MIXTURE, (1, 2), (1.0, -1.0)),
+        (AblationKind.MIXTURE, (1, 2), (1.0, float("nan"))),
+        (AblationKind.MIXTURE, (1, 2), (1.0, float("inf"))),
+        (AblationKind.MIXTURE, (1, 1), (0.5, 0.5)),
+        (AblationKind.KNOCK_OUT, (1, 1), ()),
+        (AblationKind.UNIFORM, (1,), ()),  # it would be uniform over all others, and count as in use
+        (AblationKind.IDENTITY, (1,), ()),
+        (AblationKind.RESAMPLE, (), (1.0,)),
+        (AblationKind.ONE_HOT, (1,), (1.0,)),
+        (AblationKind.MEAN, (1,), (1.0,)),
     ],
 )
-def test_edits_that_make_no_sense(kind: Intervention, keys: tuple[int, ...], weights: tuple[float, ...]) -> None:
+def test_edits_that_make_no_sense(kind: AblationKind, keys: tuple[int, ...], weights: tuple[float, ...]) -> None:
     with pytest.raises(InputError):
-        Form(kind, keys, weights)
+        Ablation(kind, keys, weights)
 
 
-FIXED_KINDS = [kind for kind in Intervention if kind not in DEPENDING]
+FIXED_KINDS = [kind for kind in AblationKind if kind not in DEPENDING]
 
 
 @needs_compiler
@@ -249,11 +249,11 @@ FIXED_KINDS = [kind for kind in Intervention if kind not in DEPENDING]
     seed=st.integers(0, 9),
 )
 def test_what_is_known_beforehand_is_put_in_place_without_patterns(
-    rows: list[dict[tuple[int, int, int], tuple[Intervention, list[float]]]], reads: int | None, seed: int
+    rows: list[dict[tuple[int, int, int], tuple[AblationKind, list[float]]]], reads: int | None, seed: int
 ) -> None:
     """In one pass, and as the plain transformer has it with its patterns in hand."""
     programs = [
-        by_layer({Row(*row): make_edit(kind, row[2], numbers) for row, (kind, numbers) in one.items()}, 2)
+        by_layer({HeadRow(*row): make_edit(kind, row[2], numbers) for row, (kind, numbers) in one.items()}, 2)
         for one in rows
     ]
     edit, plain = ProgramEdit(programs, 3, Drawer(WHERE)), random_model(PROBLEM, seed=seed, spread=1.5)
@@ -266,10 +266,10 @@ def test_what_is_known_beforehand_is_put_in_place_without_patterns(
 
 @needs_compiler
 @pytest.mark.parametrize("kind", DEPENDING)
-def test_what_depends_on_a_pattern_sees_it(kind: Intervention) -> None:
+def test_what_depends_on_a_pattern_sees_it(kind: AblationKind) -> None:
     """Its layer goes the plain way, and so does whoever wants patterns or gradients."""
     plain = random_model(PROBLEM)
-    forms = {Row(1, 0, 4): make_edit(kind, 4, [0.5] * 10), Row(0, 1, 3): UNIFORM}
+    forms = {HeadRow(1, 0, 4): make_edit(kind, 4, [0.5] * 10), HeadRow(0, 1, 3): UNIFORM}
     edit, x = ProgramEdit([by_layer(forms, 2)], 3, Drawer(WHERE)), plain.embed(BATCH.inputs[None])
     with torch.no_grad(), counted_passes() as passes:
         found = quick(plain).run(x, hooks=edit)

@@ -16,26 +16,25 @@ from examples.text_model.text import make_tokenizer
 from hopscope.circuits import forecast
 from hopscope.circuits.certificate import CertificateConfig, Evidence, certify
 from hopscope.circuits.evaluate import evaluator as evaluators
+from hopscope.circuits.evaluate.ablations import KEEP, POSITIONAL, UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import KEEP, POSITIONAL, UNIFORM, Program, one_hot
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.role_maps import role_maps
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.forecast import Forecast, check_memory, memory_needed
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.search import down, gradients
+from hopscope.circuits.search.attribution import estimated_order, head_order, row_scores
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.gradients import estimated_order, head_order, row_scores
 from hopscope.circuits.search.orders import Orders
-from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import text_role_names
 from hopscope.statistics import rank_correlation
-from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.data import held_out
 
 STAND = Stand(layers=8, heads=16, width=272, before=(1, 5), value=(5, 8))
@@ -59,12 +58,12 @@ def on_vectors(hops: int = 2, sequences: int = 32) -> Evaluator:
     return VectorEvaluator(witness.transformer, witness.problem, held_out(witness.problem, sequences, 0, "large"))
 
 
-def some_programs(evaluator: Evaluator) -> list[Program]:
+def some_programs(evaluator: Evaluator) -> list[Interventions]:
     """Changes in different layers, and one that mixes sequences."""
     last, query = evaluator.shape.layers - 1, evaluator.where.roles - 1
-    nothing: Program = dict.fromkeys(evaluator.rows, UNIFORM)
-    late: Program = {Row(last, 0, query): one_hot(0)}
-    return [{}, late, nothing, {**nothing, **late}, {Row(0, 0, query): POSITIONAL}]
+    nothing: Interventions = dict.fromkeys(evaluator.rows, UNIFORM)
+    late: Interventions = {HeadRow(last, 0, query): one_hot(0)}
+    return [{}, late, nothing, {**nothing, **late}, {HeadRow(0, 0, query): POSITIONAL}]
 
 
 def test_heads_are_halved_until_the_planted_circuit_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,9 +78,9 @@ def test_heads_are_halved_until_the_planted_circuit_is_left(monkeypatch: pytest.
 
 
 def _few_at_most(eliminated: Any, most: int) -> Any:
-    def checked(gauge: Gauge, program: Draft, moves: list[Draft], *rest: Any) -> Draft:
+    def checked(gauge: Gauge, program: Interventions, moves: list[Interventions], *rest: Any) -> Interventions:
         assert len(moves) <= most, "each of many is scored alone"
-        found: Draft = eliminated(gauge, program, moves, *rest)
+        found: Interventions = eliminated(gauge, program, moves, *rest)
         return found
 
     return checked
@@ -126,7 +125,7 @@ def test_shares_of_a_batch_and_streams_left_out_change_no_loss(make: Any, monkey
 
 def test_streams_are_kept_every_few_layers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluator = on_text(8)
-    programs: list[Program] = [{Row(layer, 0, 6): UNIFORM} for layer in range(8)]
+    programs: list[Interventions] = [{HeadRow(layer, 0, 6): UNIFORM} for layer in range(8)]
     expected = evaluator.errors(programs)
     monkeypatch.setattr(evaluators, "STREAMS", 3 * 4 * evaluator.where.role.numel() * 272)
     sparse = on_text(8)
@@ -179,11 +178,11 @@ def test_many_questions_are_asked_only_where_it_hangs_on_them(monkeypatch: pytes
     made = shared_answer()
     evaluator = VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 32, 0, "circuit search"))
     gauge = Gauge.confirming(evaluator, SearchConfig(sequences=16, confirming=32, deciding=64))
-    program: Draft = {Row(made.circuit[-1].layer, made.circuit[-1].head, made.circuit[-1].query): UNIFORM}
+    program: Interventions = {HeadRow(made.circuit[-1].layer, made.circuit[-1].head, made.circuit[-1].query): UNIFORM}
     score = gauge.score(program)
     low = 2 * float(gauge._losses(program).mean()) - score
     assert low < score
-    asked: list[Program] = []
+    asked: list[Interventions] = []
     assert gauge.further is not None
     measure = gauge.further.measured
     monkeypatch.setattr(
@@ -216,7 +215,9 @@ def test_a_search_interrupted_within_an_order_goes_on_from_its_last_stage() -> N
 def test_a_certificate_goes_on_from_its_last_part() -> None:
     evaluator, made = on_vectors(), disguised_witness(2)
     hypotheses = Units.of(evaluator).hypotheses
-    program: Draft = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in made.circuit}
+    program: Interventions = dict.fromkeys(evaluator.rows, UNIFORM) | {
+        path.row: one_hot(path.key) for path in made.circuit
+    }
     proof = CertificateConfig(sequences=32, deciding=32, few=16, draws=6)
 
     def evidence() -> Evidence:
@@ -235,10 +236,10 @@ def test_a_certificate_goes_on_from_its_last_part() -> None:
 def test_what_is_in_doubt_is_seen_on_twice_as_many_until_it_is_clear() -> None:
     """Two hundred random circuits on all questions would take an hour in a large model."""
     evaluator = on_text(32)
-    program: Draft = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: KEEP for path in PATHS}
+    program: Interventions = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: KEEP for path in PATHS}
     proof = CertificateConfig(sequences=32, deciding=32, few=32, rough=4)
     evidence = Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, proof)
-    nothing: Draft = dict.fromkeys(evaluator.rows, UNIFORM)
+    nothing: Interventions = dict.fromkeys(evaluator.rows, UNIFORM)
     (of_all,) = evidence.few.mse([nothing])
     assert evidence.settled([nothing], of_all, evidence.base) == [pytest.approx(of_all)]
     seen = [one.sequences for one in evidence._rising]
@@ -293,7 +294,7 @@ def test_an_untrained_head_copies_its_own_layer_alone() -> None:
 
 def test_the_stand_in_answers_and_no_random_head_is_needed() -> None:
     evaluator = on_text(4)
-    programs: list[Program] = [{}]
+    programs: list[Interventions] = [{}]
     for layer, head in product(range(8), range(16)):
         programs.append({row: UNIFORM for row in evaluator.rows if row[:2] == (layer, head)})
     full, *without = evaluator.mse(programs)

@@ -6,12 +6,11 @@ import pytest
 import torch
 from small_models import random_model, some_batch
 
-from hopscope.circuits.evaluate.coordinates import coordinates, visible_roles
-from hopscope.circuits.evaluate.form import one_hot
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.evaluate.role_maps import role_maps
+from hopscope.circuits.evaluate.ablations import one_hot
+from hopscope.circuits.evaluate.role_maps import coordinates, role_maps, visible_roles
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import Row
 from hopscope.theory.scene import place_in_sequence
 
 PROBLEM = RetrievalProblem(hops=3, chains=4)
@@ -65,7 +64,7 @@ def test_by_hand() -> None:
 
 def test_maps_under_a_program_show_the_program() -> None:
     evaluator = VectorEvaluator(random_model(PROBLEM), PROBLEM, BATCH)
-    maps = evaluator.role_maps({Row(1, 1, 3): one_hot(2)})
+    maps = evaluator.role_maps({HeadRow(1, 1, 3): one_hot(2)})
     assert maps.same[0, 1, 1, 3].tolist() == [0, 0, 1, 0, 0, 0, 0]
     torch.testing.assert_close(maps.same[0, 0], evaluator.role_maps().same[0, 0])
 

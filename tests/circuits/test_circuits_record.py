@@ -17,17 +17,24 @@ from small_models import disguised_witness
 from hopscope.circuits.certificate import Certificate, CertificateConfig, Part
 from hopscope.circuits.certificate.part import PART_NAMES
 from hopscope.circuits.compare import compare
+from hopscope.circuits.evaluate.ablations import (
+    IDENTITY,
+    POSITIONAL,
+    Ablation,
+    AblationKind,
+    from_json,
+    one_hot,
+    to_json,
+)
 from hopscope.circuits.evaluate.apply import check
-from hopscope.circuits.evaluate.coordinates import coordinates
-from hopscope.circuits.evaluate.form import IDENTITY, POSITIONAL, Form, Intervention, one_hot
-from hopscope.circuits.evaluate.programs import from_json, to_json
+from hopscope.circuits.evaluate.role_maps import coordinates
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.record.asked import Asked
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import Row
 from hopscope.theory.witness import build_witness
 from hopscope.training.data import held_out
 
@@ -84,12 +91,12 @@ def test_the_program_in_the_record_replays() -> None:
 def test_every_form_of_row_survives_json() -> None:
     problem = RetrievalProblem(hops=2)
     program = {
-        Row(0, 0, 1): one_hot(0),
-        Row(0, 1, 4): Form(Intervention.MIXTURE, (1, 4), (0.25, 0.75)),
-        Row(1, 0, 3): Form(Intervention.MEAN, (), tuple(0.1 * k for k in range(1, 11))),
-        Row(1, 0, 4): IDENTITY,
-        Row(1, 1, 4): POSITIONAL,
-        Row(1, 1, 3): Form(Intervention.KNOCK_OUT, (2,)),
+        HeadRow(0, 0, 1): one_hot(0),
+        HeadRow(0, 1, 4): Ablation(AblationKind.MIXTURE, (1, 4), (0.25, 0.75)),
+        HeadRow(1, 0, 3): Ablation(AblationKind.MEAN, (), tuple(0.1 * k for k in range(1, 11))),
+        HeadRow(1, 0, 4): IDENTITY,
+        HeadRow(1, 1, 4): POSITIONAL,
+        HeadRow(1, 1, 3): Ablation(AblationKind.KNOCK_OUT, (2,)),
     }
     assert from_json(json.loads(json.dumps(to_json(program, problem))), problem) == program
     with pytest.raises(InputError, match="'spin' is no form of a row"):
@@ -213,7 +220,7 @@ def test_text_says_what_is_there() -> None:
 
 def test_drawing(tmp_path: Path) -> None:
     from hopscope.circuits.certificate.silent import silent_heads
-    from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+    from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
     from hopscope.plot.attention_maps import appendix_c, one_prompt
     from hopscope.plot.circuit import arrows, figure_5
     from hopscope.plot.style import INK, save

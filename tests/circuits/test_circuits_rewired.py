@@ -7,20 +7,19 @@ import torch
 from small_models import PROBLEM, random_model
 from tokenizers_made import tokenizer
 
-from hopscope.circuits.evaluate.alike import errors_alike, errors_rewired
-from hopscope.circuits.evaluate.form import KEEP, UNIFORM, one_hot
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.evaluate.rewired import GatheredThere, There, values_rewired
+from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Interventions, one_hot
+from hopscope.circuits.evaluate.counterfactual import values_rewired
+from hopscope.circuits.evaluate.rewired import GatheredThere, There, errors_alike, errors_rewired
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.language.batch import TextTask, _with_others, text_batch, words_rewired
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member
 from hopscope.problem.text.tokens import spans, written
 from hopscope.problem.vectors import sample
-from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 
-ROWS = [Row(0, 1, role) for role in range(5)] + [Row(1, 0, 4), Row(1, 2, 1)]
+ROWS = [HeadRow(0, 1, role) for role in range(5)] + [HeadRow(1, 0, 4), HeadRow(1, 2, 1)]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ def test_rows_write_what_they_gather_there_on_average_and_all_else_is_read_here(
     """By hand, block by block, there for each chain that a value may be of; biases are counted once."""
     evaluator = _evaluator(mlp=mlp)
     model, where = evaluator.transformer, evaluator.where
-    program: Draft = dict.fromkeys(ROWS, UNIFORM) | {Row(0, 0, 3): one_hot(2)}
+    program: Interventions = dict.fromkeys(ROWS, UNIFORM) | {HeadRow(0, 0, 3): one_hot(2)}
     theres = [evaluator.rewired(2, by).sequences for by in range(PROBLEM.chains)]
     assert torch.equal(theres[0].batch.inputs, evaluator.batch.inputs)
 
@@ -127,7 +126,7 @@ def test_rows_write_what_they_gather_there_on_average_and_all_else_is_read_here(
 
 def test_where_nothing_is_rewired_nothing_changes() -> None:
     evaluator = _evaluator()
-    program: Draft = dict.fromkeys(ROWS, UNIFORM)
+    program: Interventions = dict.fromkeys(ROWS, UNIFORM)
     same = torch.arange(PROBLEM.sequence_length).repeat(12, 1)
     model, edit, where = evaluator.transformer, evaluator.edit(program), evaluator.where
     x = model.embed(evaluator.batch.inputs[None])
@@ -139,8 +138,8 @@ def test_where_nothing_is_rewired_nothing_changes() -> None:
 
 def test_rows_in_use_that_are_as_they_are_look_at_all_chains_alike_meanwhile() -> None:
     evaluator = _evaluator()
-    kept: Draft = dict.fromkeys(ROWS[:2], UNIFORM) | {Row(1, 1, 4): KEEP}
-    plain, alike = (errors_rewired(evaluator, kept, named, ROWS[:2], 1) for named in ({}, {Row(1, 1, 4): ()}))
+    kept: Interventions = dict.fromkeys(ROWS[:2], UNIFORM) | {HeadRow(1, 1, 4): KEEP}
+    plain, alike = (errors_rewired(evaluator, kept, named, ROWS[:2], 1) for named in ({}, {HeadRow(1, 1, 4): ()}))
     assert float((plain - alike).abs().max()) > 1e-2
 
 

@@ -11,24 +11,22 @@ import torch
 from small_models import disguised_witness, random_model, some_batch
 
 from hopscope.circuits.certificate import CertificateConfig
+from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import KEEP, UNIFORM
-from hopscope.circuits.evaluate.hypotheses import Hypotheses
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.search.appendix_e import StrictOrders
+from hopscope.circuits.search.attribution import estimated_order, row_scores
 from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.search.gradients import estimated_order, row_scores
-from hopscope.circuits.search.orders import Orders
-from hopscope.circuits.search.smallest import tried
-from hopscope.circuits.search.strict_orders import StrictOrders
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.search.orders import Orders, tried
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names
-from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
 
@@ -225,7 +223,7 @@ def test_gradient_scores_of_a_nearly_linear_case() -> None:
         model.blocks[0].attention.out.weight.mul_(0.02)  # type: ignore[union-attr]
     evaluator = VectorEvaluator(model, problem, some_batch(problem, 32))
     estimate = row_scores(evaluator)[0].sum(dim=-1)
-    off = [{Row(0, head, query): UNIFORM for query in range(5)} for head in range(2)]
+    off = [{HeadRow(0, head, query): UNIFORM for query in range(5)} for head in range(2)]
     full, *exact = evaluator.errors([{}, *off]).double().mean(dim=(1, 2)).tolist()
     torch.testing.assert_close(estimate.double(), torch.tensor(exact).double() - full, rtol=0.02, atol=1e-8)
     assert sorted(estimated_order(evaluator)[0]) == [0, 1]
@@ -234,12 +232,12 @@ def test_gradient_scores_of_a_nearly_linear_case() -> None:
 def test_forms_come_simplest_first() -> None:
     witness = disguised_witness(2)
     hypotheses: Hypotheses = searched(witness)[1].hypotheses
-    first = Row(0, 0, 1)  # >x1, which looks at x0>
+    first = HeadRow(0, 0, 1)  # >x1, which looks at x0>
     kinds = [edit.kind.value for edit in hypotheses.of(first)]
     assert kinds == ["one_hot", "mean", "positional", "keep"]
     assert hypotheses.of(first)[0].keys == (0,)
     assert not hypotheses.chainless(first)
-    assert hypotheses.chainless(Row(0, 0, 4)) == all(w < 0.5 for w in hypotheses.weights(Row(0, 0, 4))[:4])
+    assert hypotheses.chainless(HeadRow(0, 0, 4)) == all(w < 0.5 for w in hypotheses.weights(HeadRow(0, 0, 4))[:4])
     assert [edit.kind.value for edit in hypotheses.offs(first)] == ["uniform", "identity"]
     assert hypotheses.keys(first, KEEP)[0][0] == 0
 

@@ -10,8 +10,7 @@ import pytest
 import torch
 from small_models import PROBLEM, random_model
 
-from hopscope.circuits.evaluate.alike import errors_alike, errors_rewired
-from hopscope.circuits.evaluate.form import (
+from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     IDENTITY,
     KEEP,
@@ -19,23 +18,24 @@ from hopscope.circuits.evaluate.form import (
     RESAMPLE,
     UNIFORM,
     ZERO,
-    Form,
-    Program,
+    Ablation,
+    Interventions,
     one_hot,
 )
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.model.architecture import AS_TORCH
 from hopscope.model.fast import FastTransformer
 from hopscope.model.hooks import Hooks, PatternRecorder
 from hopscope.model.initial_weights import with_untrained_heads
-from hopscope.theory.path import Row
+from hopscope.problem.paths import HeadRow
 from hopscope.training.data import held_out
 
 HEADS, LAYERS = 4, 3
 SILENT = {(0, 0), (0, 3), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3)}
 """Some of the first layer's, one of the second's, all of the last one's."""
 
-FORMS: list[Form] = [KEEP, UNIFORM, ZERO, IDENTITY, RESAMPLE, POSITIONAL, ALIKE, one_hot(2)]
+FORMS: list[Ablation] = [KEEP, UNIFORM, ZERO, IDENTITY, RESAMPLE, POSITIONAL, ALIKE, one_hot(2)]
 
 
 def _model(silent=SILENT) -> FastTransformer:
@@ -60,15 +60,15 @@ def _evaluators(silent=SILENT) -> tuple[VectorEvaluator, VectorEvaluator]:
     return VectorEvaluator(whole, PROBLEM, batch), VectorEvaluator(single(whole, 0), PROBLEM, batch)
 
 
-def _programs(count: int, forms: list[Form] = FORMS) -> list[Program]:
+def _programs(count: int, forms: list[Ablation] = FORMS) -> list[Interventions]:
     """Programs in which every row has a form, among others those of silent heads."""
     drawn, rows = torch.Generator().manual_seed(0), [*product(range(LAYERS), range(HEADS), range(5))]
     numbers = torch.randint(len(forms), (count, len(rows)), generator=drawn).tolist()
-    return [{Row(*row): forms[one] for row, one in zip(rows, some, strict=True)} for some in numbers]
+    return [{HeadRow(*row): forms[one] for row, one in zip(rows, some, strict=True)} for some in numbers]
 
 
 @pytest.mark.parametrize("forms", [FORMS, [UNIFORM, ZERO, IDENTITY, one_hot(2)], [KEEP, POSITIONAL]])
-def test_losses_under_programs_are_the_same(forms: list[Form]) -> None:
+def test_losses_under_programs_are_the_same(forms: list[Ablation]) -> None:
     every, some = _evaluators()
     assert every.skipped == frozenset()
     assert some.skipped == SILENT
@@ -76,7 +76,7 @@ def test_losses_under_programs_are_the_same(forms: list[Form]) -> None:
     torch.testing.assert_close(some.errors(programs), every.errors(programs), rtol=1e-4, atol=1e-5)
     for evaluator in (every, some):
         evaluator.depart_from(programs[0])
-    changed = [programs[0] | {Row(1, head, 4): UNIFORM} for head in range(HEADS)]
+    changed = [programs[0] | {HeadRow(1, head, 4): UNIFORM} for head in range(HEADS)]
     torch.testing.assert_close(some.errors(changed), every.errors(changed), rtol=1e-4, atol=1e-5)
     assert len({*map(float, some.errors(changed).mean(dim=(1, 2)))}) > 1  # it matters which head a form is of
 

@@ -15,26 +15,23 @@ import torch
 from planted_models import LITTLE, attention, columns, copy_head, evidence_of, louder, softer, witness
 from small_models import disguised_witness
 
+from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, ZERO, Ablation, AblationKind
 from hopscope.circuits.evaluate.apply import Drawer
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import IDENTITY, KEEP, UNIFORM, ZERO, Form, Intervention
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.search.appendix_e import FILLS, HeadNumbers, Imposed, Strict, StrictOrders, whole_heads
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.imposed import HeadNumbers, Imposed
-from hopscope.circuits.search.strict import Strict
-from hopscope.circuits.search.strict_orders import FILLS, StrictOrders
-from hopscope.circuits.search.units import Units
-from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Transformer
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, position_codes
-from hopscope.theory.path import Row
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
 from studies.calibration.hosts import hand_built
@@ -66,8 +63,8 @@ def slow(model: Transformer, batch: Batch, state: Imposed) -> float:
                 does, pattern = state.heads[layer, head], torch.zeros(len(x), len(x))
                 for query in range(len(x)):
                     chain, role = stands[query]
-                    key = None if isinstance(does, Form) else does.get(role)
-                    rest = does if isinstance(does, Form) else state.fill
+                    key = None if isinstance(does, Ablation) else does.get(role)
+                    rest = does if isinstance(does, Ablation) else state.fill
                     if key is not None:
                         pattern[query, place[chain][key]] = 1.0
                     elif rest == UNIFORM:
@@ -193,7 +190,7 @@ def must_be_identity() -> Witness:
 
 
 @pytest.mark.parametrize(("made", "form"), [(must_be_uniform(), UNIFORM), (must_be_identity(), IDENTITY)])
-def test_an_idle_head_is_what_serves(made: Witness, form: Form) -> None:
+def test_an_idle_head_is_what_serves(made: Witness, form: Ablation) -> None:
     evaluator, (end, *_) = searched(made)
     assert end.paths == sorted(made.circuit)
     assert end.heads[LAST, 1] == form
@@ -211,7 +208,7 @@ def test_the_fewest_whole_heads_are_the_fewest(share: float) -> None:
     evaluator, _ = searched(made)
     heads = list(product(range(2), range(3)))
     programs = [
-        {Row(*head, query): form for head, form in zip(heads, forms, strict=True) for query in range(3)}
+        {HeadRow(*head, query): form for head, form in zip(heads, forms, strict=True) for query in range(3)}
         for forms in product((KEEP, UNIFORM, IDENTITY), repeat=len(heads))
     ]
     losses = evaluator.mse(programs)
@@ -323,8 +320,8 @@ def test_patterns_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Attention, "pattern", watched("own", Attention.pattern))
     monkeypatch.setattr(Drawer, "factor", watched("drawn", Drawer.factor))
-    mixtures = [Form(Intervention.MIXTURE, (0, 1), (1.0, float(number))) for number in range(1, 150)]
-    programs = [{**end.program, Row(0, 1, 4): mixture} for mixture in mixtures]
+    mixtures = [Ablation(AblationKind.MIXTURE, (0, 1), (1.0, float(number))) for number in range(1, 150)]
+    programs = [{**end.program, HeadRow(0, 1, 4): mixture} for mixture in mixtures]
     evaluator.mse(programs)
     length = made.problem.sequence_length
     assert 0 < most["own"] <= 2 * 16_384 * length * made.transformer.shape.heads

@@ -9,8 +9,8 @@ import torch
 from small_models import random_model, some_batch
 
 from hopscope.circuits.evaluate import threads
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
 from hopscope.circuits.evaluate.threads import _PATIENCE, look, yields_cores
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.problem.retrieval import RetrievalProblem
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 import hopscope as hs
 from hopscope.circuits import find
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, InitialWeights
 from hopscope.model.initial_weights import initialise, with_untrained_heads

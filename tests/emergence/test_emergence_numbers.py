@@ -23,9 +23,9 @@ from hopscope.model.transformer import Transformer
 from hopscope.paper.followed import all_learned_at
 from hopscope.paper.groups import Group
 from hopscope.plot.training import Panel
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names
-from hopscope.theory.path import AttentionPath
 from hopscope.training.engine import EngineChoice
 from hopscope.training.metrics import Metrics, rows_of
 from hopscope.training.recipe import Recipe

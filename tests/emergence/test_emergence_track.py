@@ -24,8 +24,8 @@ from hopscope.emergence.observe import observe
 from hopscope.emergence.order import order
 from hopscope.emergence.track import follow, track
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import first_member, query_role, second_member
-from hopscope.theory.path import AttentionPath
 from hopscope.training.data import held_out
 from hopscope.training.recipe import Recipe
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_models import answers_with
 
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.cli.options import field_options, given
 from hopscope.errors import InputError
 from hopscope.lab import train

@@ -12,8 +12,8 @@ import pytest
 from chromium import Tab
 from explored import witness_recipes
 
-from hopscope.circuits.evaluate.form import UNIFORM
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
+from hopscope.circuits.evaluate.ablations import UNIFORM
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.explorer import live

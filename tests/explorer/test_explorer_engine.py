@@ -9,8 +9,8 @@ from explorer_node import chunk_json, in_node
 from small_models import random_model
 from unpacked import unpack
 
-from hopscope.circuits.evaluate.form import ALIKE, IDENTITY, UNIFORM, ZERO, Form, Intervention, one_hot
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.ablations import ALIKE, IDENTITY, UNIFORM, ZERO, Ablation, AblationKind, one_hot
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.explorer import live
 from hopscope.explorer.arrays import pack
 from hopscope.explorer.manifest import _problem
@@ -18,10 +18,10 @@ from hopscope.model.architecture import Architecture
 from hopscope.model.held import HeldHead
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
 from hopscope.theory.delivery import deliver
-from hopscope.theory.path import AttentionPath, Row
 
 FORMS = {
     "nothing": {},
@@ -29,10 +29,10 @@ FORMS = {
     "identity": IDENTITY,
     "zero": ZERO,
     "one_hot": one_hot(5),
-    "knock_out": Form(Intervention.KNOCK_OUT, (5, 7)),
+    "knock_out": Ablation(AblationKind.KNOCK_OUT, (5, 7)),
     "alike": ALIKE,
-    "mixture": Form(Intervention.MIXTURE, (5, 7), (0.3, 0.7)),
-    "mean": Form(Intervention.MEAN, (), tuple(np.linspace(0, 1, 18).tolist())),
+    "mixture": Ablation(AblationKind.MIXTURE, (5, 7), (0.3, 0.7)),
+    "mean": Ablation(AblationKind.MEAN, (), tuple(np.linspace(0, 1, 18).tolist())),
 }
 
 SHAPES = {
@@ -81,7 +81,7 @@ def test_answers_and_losses_are_those_of_pytorch_under_every_intervention(name):
     model = live.half(model_of(problem, shape))
     batch = live.batch_of(problem)[:2]
     evaluator = VectorEvaluator(model, problem, batch)
-    rows = [Row(layer, head, query) for layer in (1, 2) for head in range(model.shape.heads) for query in (8, 1)]
+    rows = [HeadRow(layer, head, query) for layer in (1, 2) for head in range(model.shape.heads) for query in (8, 1)]
     programs = [dict.fromkeys(rows, form) if form else {} for form in FORMS.values()]
     packed = live.weights(model)
     given = {

@@ -15,10 +15,10 @@ import hopscope as hs
 from hopscope import lab
 from hopscope.benchmark.run import ProgramRespondent
 from hopscope.circuits import subject
-from hopscope.circuits.evaluate.form import UNIFORM, Form, Intervention
+from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, AblationKind
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import role_names
-from hopscope.theory.path import AttentionPath, Row
 from hopscope.training.losses import squared_errors
 
 PROBLEM = hs.RetrievalProblem(hops=2, chains=2, symbol_dim=3)
@@ -62,7 +62,7 @@ def test_places_are_written_for_people_and_all_spellings_agree(run):
     assert written.loss == pytest.approx(sum(written.partial_losses) / 2)
     assert written.change == pytest.approx(written.loss - model.loss, abs=1e-6)
     head = model.ablate({"L2.H1": "zero"})
-    assert head == model.ablate({Row(1, 0, role): "zero" for role in range(5)})
+    assert head == model.ablate({HeadRow(1, 0, role): "zero" for role in range(5)})
     assert model.ablate({"L2.H1": "keep"}).change == 0
     gone, elsewhere = (model.ablate({"L2.H1 x0? -> >x1": name}) for name in subject.OF_A_PATH)
     assert len({gone, elsewhere, written}) == 3
@@ -70,12 +70,12 @@ def test_places_are_written_for_people_and_all_spellings_agree(run):
     assert len({round(loss, 7) for loss in losses.values()}) == len(losses), "no two ablations are the same thing"
 
 
-@pytest.mark.parametrize("kind", [Intervention.KNOCK_OUT, Intervention.MOVED])
+@pytest.mark.parametrize("kind", [AblationKind.KNOCK_OUT, AblationKind.MOVED])
 def test_keys_that_are_knocked_out_of_one_row_or_moved_add_up(run, kind):
     """Two paths of a row, in either order, are the row without both keys."""
     model, (first, second) = run[0], ("L2.H1 x0? -> >x1", "L2.H1 x0? -> >x2")
     paths = [AttentionPath.parse(path, role_names(2)) for path in (first, second)]
-    both = model.ablate({paths[0].row: Form(kind, tuple(path.key for path in paths))})
+    both = model.ablate({paths[0].row: Ablation(kind, tuple(path.key for path in paths))})
     assert model.ablate({first: kind.value, second: kind.value}) == both
     assert model.ablate({second: kind.value, first: kind.value}) == both
     assert both not in [model.ablate({path: kind.value}) for path in (first, second)]

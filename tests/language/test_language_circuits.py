@@ -20,19 +20,19 @@ from examples.text_model.text import make_tokenizer
 from examples.text_model.training import make_model, publish
 from hopscope.circuits.certificate import CertificateConfig, Evidence, certify
 from hopscope.circuits.certificate.harness import _by_hand
-from hopscope.circuits.evaluate.alike import errors_alike
-from hopscope.circuits.evaluate.form import IDENTITY, KEEP, UNIFORM, Form, Program, one_hot
+from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, Ablation, Interventions, one_hot
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.rewired import errors_alike
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.language.find import Named, find_text_circuit
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.units import Units
 from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import text_role_names
-from hopscope.theory.path import AttentionPath, Row
 
 pytestmark = pytest.mark.xdist_group("language circuits")  # or each worker would search `folder`
 
@@ -50,7 +50,7 @@ def evaluator(questions: int = 64) -> TextEvaluator:
 def test_words_of_no_chain_attend_to_themselves_where_they_are_put_at_themselves() -> None:
     asked = evaluator()
     text = asked.names.index("text")
-    rows: dict[Row, Form] = {row: IDENTITY for row in asked.rows if row.query == text}
+    rows: dict[HeadRow, Ablation] = {row: IDENTITY for row in asked.rows if row.query == text}
     assert rows
     pattern = asked.transformer.patterns(asked.batch.inputs[None], asked.edit(rows))[0][0, :, 0]
     there = asked.where.role == text
@@ -141,7 +141,7 @@ def test_scores_are_those_of_the_models_own_logits() -> None:
 
 def test_each_row_of_the_circuit_is_needed_and_programs_may_depart_from_one_another() -> None:
     ours = evaluator()
-    natural: Program = dict.fromkeys(ours.rows, UNIFORM) | {path.row: KEEP for path in PATHS}
+    natural: Interventions = dict.fromkeys(ours.rows, UNIFORM) | {path.row: KEEP for path in PATHS}
     whole, *without = ours.mse([natural, *({**natural, path.row: UNIFORM} for path in PATHS)])
     assert whole < 0.02
     assert min(without) > 0.1
@@ -153,7 +153,7 @@ def test_each_row_of_the_circuit_is_needed_and_programs_may_depart_from_one_anot
 
 def test_a_wrong_key_does_not_pass() -> None:
     ours = evaluator()
-    circuit: Program = {path.row: one_hot(path.key) for path in PATHS}
+    circuit: Interventions = {path.row: one_hot(path.key) for path in PATHS}
     wrong = AttentionPath.parse("L2.H2 answer -> x0>", text_role_names(1))
     imposed = {**dict.fromkeys(ours.rows, UNIFORM), **circuit, wrong.row: one_hot(wrong.key)}
     assert ours.mse([imposed])[0] > 0.5

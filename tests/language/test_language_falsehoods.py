@@ -25,17 +25,16 @@ from planted_falsehoods import (
 
 from hopscope.circuits.certificate import Certificate, CertificateConfig, Evidence, certify
 from hopscope.circuits.certificate.harness import _by_hand
-from hopscope.circuits.evaluate.alike import ChainsAlike, OtherChains, errors_alike
-from hopscope.circuits.evaluate.form import ALIKE, KEEP, POSITIONAL, UNIFORM, Program, one_hot
-from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, POSITIONAL, UNIFORM, Interventions, one_hot
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.rewired import ChainsAlike, OtherChains, errors_alike
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
-from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
 from hopscope.model.hooks import Hooks
 from hopscope.model.language import LanguageModel
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import text_role_names
-from hopscope.theory.path import AttentionPath, Row
 
 TASK, NAMES = TextTask("equations", 1), text_role_names(1)
 WORD = NAMES.index("text")
@@ -59,8 +58,8 @@ def _judged(sketch: Sketch, *, by_word: bool, read_at_mean: bool = False) -> Cer
     program = dict.fromkeys(asked.rows, UNIFORM)
     program |= {path.row: one_hot(path.key) for path in (AttentionPath.parse(one, NAMES) for one in PATHS)}
     if by_word:
-        at_mean = [Row(0, 0, WORD), *([Row(2, 2, NAMES.index("answer"))] if read_at_mean else [])]
-        program |= {Row(1, 2, WORD): KEEP} | {row: hypotheses.mean(row) for row in at_mean}
+        at_mean = [HeadRow(0, 0, WORD), *([HeadRow(2, 2, NAMES.index("answer"))] if read_at_mean else [])]
+        program |= {HeadRow(1, 2, WORD): KEEP} | {row: hypotheses.mean(row) for row in at_mean}
     own = asked.mse([{}])[0]
     bar = own + 0.05 * (0.75 - own)
     return certify(Evidence(asked, hypotheses, program, bar, 7, CertificateConfig(few=64)))
@@ -108,8 +107,8 @@ def test_rows_that_look_everywhere_alike_may_not_bring_a_part_of_the_answer(shar
 def test_nor_may_rows_that_are_off_at_a_mean(form: str) -> None:
     """Rules 13 asked this of uniform rows alone, and certified it; a search found the circuit by itself."""
     asked = _asked(gathered(0.45), 256)
-    hypotheses, answer = Units.of(asked).hypotheses, Row(1, 2, NAMES.index("answer"))
-    program: Draft = dict.fromkeys(asked.rows, UNIFORM)
+    hypotheses, answer = Units.of(asked).hypotheses, HeadRow(1, 2, NAMES.index("answer"))
+    program: Interventions = dict.fromkeys(asked.rows, UNIFORM)
     program |= {path.row: one_hot(path.key) for path in (AttentionPath.parse(one, NAMES) for one in PATHS)}
     program[answer] = hypotheses.mean(answer) if form == "mean" else POSITIONAL
     own = asked.mse([{}])[0]
@@ -129,7 +128,7 @@ def test_a_head_that_copies_all_that_it_looks_at_alike_brings_nothing() -> None:
         found.number("sufficiency", "natural_mse"), abs=2e-3
     )
     asked = _asked(sketch, 64)
-    program: Program = dict.fromkeys(asked.rows, UNIFORM)
+    program: Interventions = dict.fromkeys(asked.rows, UNIFORM)
     program |= {path.row: KEEP for path in (AttentionPath.parse(one, NAMES) for one in PATHS)}
     off, where = [row for row, form in program.items() if form == UNIFORM], asked.where
     others = OtherChains(asked.edit(program), off, where)
@@ -167,7 +166,7 @@ def test_for_a_word_the_chain_that_is_asked_about_counts_as_its_own() -> None:
     before[0, range(4), 0, word, mine] = 0.6
     before[0, range(3), 0, word, others[:3, 0]] = 0.3  # in the last question the others have nothing
     before[..., word, 8] = 1 - before[..., word, :].sum(-1)
-    after = ChainsAlike(Hooks(), {Row(0, 0, WORD): ()}, where).pattern(0, before)[0, :, 0, word]
+    after = ChainsAlike(Hooks(), {HeadRow(0, 0, WORD): ()}, where).pattern(0, before)[0, :, 0, word]
     for number in range(3):
         assert after[number, mine[number]] == pytest.approx(0.1 / 0.5)
         assert after[number, others[number, 0]] == pytest.approx(0.3 / 0.5)
@@ -179,8 +178,8 @@ def test_a_form_says_the_same_of_text_and_is_put_in_place_by_hand_too() -> None:
     """Of rows of words, of names and of the query."""
     asked = _asked(honest(), 8)
     queries = WORD, NAMES.index(">x1"), NAMES.index("answer")
-    rows = [Row(layer, head, query) for layer, head, query in product((0, 1), (0, 1), queries)]
-    program: Program = dict.fromkeys(rows, ALIKE)
+    rows = [HeadRow(layer, head, query) for layer, head, query in product((0, 1), (0, 1), queries)]
+    program: Interventions = dict.fromkeys(rows, ALIKE)
     (found,) = asked.errors([program])
     torch.testing.assert_close(found.double().mean(dim=1), errors_alike(asked, {}, dict.fromkeys(rows, ())))
     torch.testing.assert_close(_by_hand(asked, program), found, atol=1e-5, rtol=1e-4)

@@ -13,8 +13,8 @@ from hopscope.circuits.certificate import CertificateConfig
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.cli import program
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import text_role_names
-from hopscope.theory.path import AttentionPath
 
 pytestmark = pytest.mark.xdist_group("language circuits")  # one worker searches `folder`, and once
 

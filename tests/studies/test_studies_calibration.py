@@ -10,15 +10,14 @@ import pytest
 from click.testing import CliRunner
 from tiny_calibration import ONE_HOP, TINY
 
-from hopscope.circuits.evaluate.form import UNIFORM, one_hot
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, one_hot
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.lab import train
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
-from hopscope.theory.path import Row
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe
 from hopscope.training.work import Work
@@ -132,8 +131,8 @@ def test_a_trained_model_is_the_same_from_what_is_kept(tmp_path: Path, monkeypat
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
     path = train(recipe, RetrievalProblem(hops=1), tmp_path / "a", engine=Engine()).path
 
-    def found(evaluator: VectorEvaluator, sense: object) -> Draft:
-        return dict.fromkeys(evaluator.rows, UNIFORM) | {Row(0, 0, 2): one_hot(0)}
+    def found(evaluator: VectorEvaluator, sense: object) -> Interventions:
+        return dict.fromkeys(evaluator.rows, UNIFORM) | {HeadRow(0, 0, 2): one_hot(0)}
 
     monkeypatch.setattr(calibration, "_search", found)
     monkeypatch.setattr(calibration, "_certified", labelled)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hopscope.paper.recipes import LAPTOP
-from hopscope.theory.path import NamedPath
+from hopscope.problem.paths import NamedPath
 from hopscope.training import many
 from hopscope.training.setup import Setup
 from hopscope.training.work import Work

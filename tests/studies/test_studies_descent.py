@@ -13,8 +13,8 @@ from planted_circuits import DOUBLING, SERIAL, seen
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
+from hopscope.problem.paths import NamedPath
 from hopscope.statistics import fewer
-from hopscope.theory.path import NamedPath
 from studies import descent
 from studies.descent import DescentResult
 from studies.figures.descent import descent as figure

@@ -10,14 +10,14 @@ import torch
 from tiny_calibration import TINY
 
 from hopscope.circuits.certificate import Evidence, Sense, certify
-from hopscope.circuits.evaluate.form import KEEP, POSITIONAL, UNIFORM, Form, Intervention, knock_out, one_hot
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.evaluate.ablations import KEEP, POSITIONAL, UNIFORM, Ablation, AblationKind, knock_out, one_hot
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.graph import CONDITIONAL
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 from hopscope.training.recipe import Recipe
 from studies.calibration import study as calibration
@@ -62,7 +62,7 @@ def test_a_head_that_rests_is_needed_and_what_it_looks_at_is_not(hosts: list[Hos
     units = Units.of(evaluator)
     assert units.hypotheses.weights(path.row)[path.key] == pytest.approx(0.2)
     at_rest = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, path.row: KEEP}
-    without = {**at_rest, path.row: Form(Intervention.KNOCK_OUT, (path.key,))}
+    without = {**at_rest, path.row: Ablation(AblationKind.KNOCK_OUT, (path.key,))}
     with_it, idle, broken = evaluator.mse([at_rest, without, {**at_rest, path.row: UNIFORM}])
     assert idle < 1e-3
     assert idle < with_it < broken
@@ -82,7 +82,7 @@ def test_a_head_at_rest_leaves_a_model_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(("kind", "form"), [("idle key", KEEP), ("at rest", POSITIONAL)])
-def test_only_a_whole_pattern_with_one_key_is_an_idle_key(kind: Kind, form: Form, hosts: list[Host]) -> None:
+def test_only_a_whole_pattern_with_one_key_is_an_idle_key(kind: Kind, form: Ablation, hosts: list[Host]) -> None:
     """Nothing is planted with a label where the head looks nowhere, or where what it looks at breaks the circuit."""
     host = hosts[0]
     labels = {}
@@ -229,7 +229,7 @@ def test_nothing_of_chains_is_planted_where_look_ups_meet(hosts: list[Host]) -> 
     model = Transformer(Recipe(layers=2, heads=2, d_model=16, steps=1, batch_size=4).architecture(problem))
     evaluator = VectorEvaluator(model.requires_grad_(False), problem, held_out(problem, 8))
     last = len(problem.roles) - 1
-    circuit = dict.fromkeys(evaluator.rows, UNIFORM) | {Row(1, 0, last): one_hot(0)}
+    circuit = dict.fromkeys(evaluator.rows, UNIFORM) | {HeadRow(1, 0, last): one_hot(0)}
     host = replace(hosts[0], evaluator=evaluator, circuit=circuit)
     kinds: tuple[Kind, ...] = ("at rest", "idle key", "backup key", "by turns", "loud background")
     assert [plant(kind, host, [host], torch.Generator().manual_seed(0)) for kind in kinds] == [None] * 5

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from hopscope.circuits.certificate import Certificate, Part
-from hopscope.circuits.evaluate.form import Form, Intervention, one_hot
-from hopscope.circuits.evaluate.programs import to_json
+from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, one_hot, to_json
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.record.elements import CircuitPath
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role_names
-from hopscope.theory.path import AttentionPath, Row
 
 SERIAL = ((3, 1, ">x1", "x0>"), (3, 1, ">x2", "x1>"), (3, 1, ">x3", "x2>"))
 SERIAL += ((6, 1, "x0?", ">x1"), (7, 1, "x0?", ">x2"), (9, 1, "x0?", ">x3"))
@@ -22,7 +21,7 @@ DOUBLING += ((2, 1, ">x2", ">x3"), (2, 1, "x0?", ">x1"), (3, 2, "x0?", ">x2"))
 
 def imposed(paths: Iterable[AttentionPath], problem: RetrievalProblem) -> tuple[dict[str, Any], ...]:
     """The program of a record that imposes these paths."""
-    keys: dict[Row, tuple[int, ...]] = {}
+    keys: dict[HeadRow, tuple[int, ...]] = {}
     for path in paths:
         keys[path.row] = tuple(dict.fromkeys((*keys.get(path.row, ()), path.key)))
     return tuple(to_json({row: looking_at(*some) for row, some in keys.items()}, problem))
@@ -33,9 +32,9 @@ def form_in(paths: Iterable[AttentionPath], path: AttentionPath) -> str:
     return looking_at(*{other.key for other in paths if other.row == path.row}).kind.value
 
 
-def looking_at(*keys: int) -> Form:
+def looking_at(*keys: int) -> Ablation:
     """The form of a row that looks at these roles, at all alike."""
-    return one_hot(*keys) if len(keys) == 1 else Form(Intervention.MIXTURE, keys, (1 / len(keys),) * len(keys))
+    return one_hot(*keys) if len(keys) == 1 else Ablation(AblationKind.MIXTURE, keys, (1 / len(keys),) * len(keys))
 
 
 def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, heads: int = 2) -> Circuit:

@@ -11,7 +11,7 @@ from false_studies import StudyCase, verdict_on
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
 
 from hopscope.paper.recipes import LAPTOP, PLAIN
-from hopscope.theory.path import NamedPath
+from hopscope.problem.paths import NamedPath
 from studies import census, conditional, descent, heads, orders, places, pruning
 from studies.census import CensusResult
 from studies.conditional import ConditionalResult

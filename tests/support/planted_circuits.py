@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hopscope.theory.path import NamedPath
+from hopscope.problem.paths import NamedPath
 from studies.tools.circuits import Seen
 
 TIES: tuple[NamedPath, ...] = ((1, 1, ">x1", "x0>"), (1, 1, ">x2", "x1>"), (1, 1, ">x3", "x2>"))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 
 from hopscope.circuits.certificate import CertificateConfig, Evidence
-from hopscope.circuits.evaluate.form import UNIFORM, Form, one_hot
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, one_hot
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Block, Transformer
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import position_codes
-from hopscope.theory.path import AttentionPath, Row
 from hopscope.theory.witness import Witness, build_witness
 from hopscope.training.data import held_out
 
@@ -81,7 +81,11 @@ def cancelling_heads(made: Witness) -> None:
 
 
 def evidence_of(
-    made: Witness, change: dict[Row, Form] | None = None, *, paths: tuple[AttentionPath, ...] | None = None, **options
+    made: Witness,
+    change: dict[HeadRow, Ablation] | None = None,
+    *,
+    paths: tuple[AttentionPath, ...] | None = None,
+    **options,
 ) -> Evidence:
     """The built-in circuit, imposed, on fresh sequences; or other paths, or some rows changed."""
     batch = held_out(made.problem, 64, 0, "circuit search")
@@ -92,7 +96,7 @@ def evidence_of(
     return Evidence(evaluator, Units.of(evaluator).hypotheses, program | (change or {}), **options)
 
 
-def also(*heads: int) -> dict[Row, Form]:
+def also(*heads: int) -> dict[HeadRow, Ablation]:
     """The last path claimed of other heads too."""
     return {LAST_OF_TWO._replace(head=head).row: one_hot(LAST_OF_TWO.key) for head in heads}
 

@@ -12,8 +12,8 @@ from hopscope.circuits.record.strict_reading import Loss, StrictPath, StrictRead
 from hopscope.paper.groups import Group
 from hopscope.paper.models import Learned, Studied
 from hopscope.paper.section_8 import CircuitResult, CircuitStudy
+from hopscope.problem.paths import NamedPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import NamedPath
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup

@@ -5,10 +5,10 @@ from __future__ import annotations
 from planted_models import LITTLE
 
 from hopscope.circuits.certificate import Evidence
-from hopscope.circuits.evaluate.form import POSITIONAL, UNIFORM, one_hot
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.search.units import Units
-from hopscope.theory.path import AttentionPath
+from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, one_hot
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.problem.paths import AttentionPath
 from hopscope.theory.witness import build_witness
 from hopscope.training.data import held_out
 from studies.calibration import resting as planted

@@ -6,15 +6,15 @@ from planted_models import LITTLE, witness
 
 from hopscope.circuits.certificate import Evidence
 from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.evaluate.form import UNIFORM, Form, one_hot
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.search.units import Units
-from hopscope.theory.path import AttentionPath
+from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, one_hot
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.problem.paths import AttentionPath
 from hopscope.training.data import held_out
 from studies.calibration.sink import Sink, with_sink
 
 
-def sink(sense: Sense, form: Form | None = None, *, brings: float = 0.0) -> tuple[Evidence, AttentionPath]:
+def sink(sense: Sense, form: Ablation | None = None, *, brings: float = 0.0) -> tuple[Evidence, AttentionPath]:
     """The witness's circuit and, said to be one more path of it, the sink.
 
     Args:

@@ -6,9 +6,9 @@ import math
 
 import torch
 
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import position_codes
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.witness import Witness
 from hopscope.theory.witness.assembler import assemble
 from hopscope.theory.witness.matching import same_code, same_symbol

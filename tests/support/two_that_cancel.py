@@ -11,9 +11,9 @@ from torch import Tensor
 
 from hopscope.circuits.certificate import Evidence
 from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.evaluate.form import UNIFORM, one_hot
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.training.data import held_out
 from studies.calibration.altered import altered

@@ -6,12 +6,12 @@ from itertools import product
 
 import pytest
 
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.delivery import Delivery, deliver
 from hopscope.theory.depth import minimum_in_order, minimum_of_hop
 from hopscope.theory.facts_scene import problem_scene
 from hopscope.theory.information_flow import minimum_layers
-from hopscope.theory.path import AttentionPath
 
 PROBLEMS = {"functions": RetrievalProblem(3, graph="functions"), "relatives": RetrievalProblem(4, graph="relatives")}
 CIRCUITS = {

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import role_names
-from hopscope.theory.path import AttentionPath, Row
 
 
 @st.composite
@@ -27,7 +27,7 @@ def test_there_and_back(drawn: tuple[AttentionPath, int]) -> None:
     assert AttentionPath.parse(f"L{layer}.H{head} {query} -> {key}", roles) == path
     assert path.describe(roles) == f"layer {layer} head {head}: {query} -> {key}"
     assert AttentionPath.parse(path.describe(roles), roles) == path
-    assert path.row == Row(path.layer, path.head, path.query)
+    assert path.row == HeadRow(path.layer, path.head, path.query)
 
 
 def test_a_path_in_words() -> None:

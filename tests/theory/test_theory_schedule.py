@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_one_head, minimum_paths, minimum_without_mask
 from hopscope.theory.information_flow import minimum_layers, simulate
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.scene import place_in_sequence
 from hopscope.theory.schedule import shortest_schedule
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import answer_role, end_role, link_role, pair_of, symbol_of, text_role_names
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_in_order
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.scene import chain_scene, members
 from hopscope.theory.text_scene import standing, text_layers_needed, text_scene
 

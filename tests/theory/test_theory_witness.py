@@ -11,11 +11,11 @@ from small_models import answers_with
 from torch import Tensor
 
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import role_names
 from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_causal, minimum_without_mask
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.schedule import shortest_schedule
 from hopscope.theory.witness import Witness, build_witness
 from hopscope.theory.witness.trial import try_witness

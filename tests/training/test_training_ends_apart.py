@@ -8,9 +8,9 @@ import pytest
 
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.track import follow
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member
-from hopscope.theory.path import AttentionPath
 from hopscope.training import trainer
 from hopscope.training.engine import Engine
 from hopscope.training.recipe import Recipe

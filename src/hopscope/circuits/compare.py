@@ -9,7 +9,7 @@ from typing import Any
 
 from hopscope.circuits.mechanism import mechanism, order
 from hopscope.circuits.record.circuit import Circuit
-from hopscope.theory.path import NamedPath
+from hopscope.problem.paths import NamedPath
 
 
 @dataclass(frozen=True)

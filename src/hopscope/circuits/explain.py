@@ -8,11 +8,10 @@ from dataclasses import replace
 from hopscope.circuits.certificate import Evidence, tidy
 from hopscope.circuits.certificate.losses import Lost
 from hopscope.circuits.certificate.sampling import by_sequence
-from hopscope.circuits.evaluate.feed import Feed
 from hopscope.circuits.evaluate.patching import Patcher
 from hopscope.circuits.record.elements import CircuitPath, Helper
 from hopscope.model.hooks import PatchableModel
-from hopscope.theory.path import AttentionPath, Row
+from hopscope.problem.paths import AttentionPath, Feed, HeadRow
 
 _LEAST_ATTENTION = 0.1
 """How much a later path's attention must fall for it to count as fed."""
@@ -28,12 +27,12 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
     """
     without = by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths])
     imposed = evidence.measured(list(without))
-    lost: list[tuple[Row | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
+    lost: list[tuple[HeadRow | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
     measured = evidence.measured([one.without for _, one in lost])
     natural = {where: loss for (where, _), loss in zip(lost, measured, strict=True)}
     partial = {*evidence.partial}
     without_path = {path: path if path in partial else path.row for path in evidence.paths}
-    uses: dict[Row, list[Feed]] = {}
+    uses: dict[HeadRow, list[Feed]] = {}
     if isinstance(model := evidence.few.transformer, PatchableModel):
         patcher = Patcher(evidence.few, model, evidence.natural)
         uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}

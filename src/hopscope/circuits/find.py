@@ -10,22 +10,20 @@ import torch
 
 from hopscope.circuits.certificate import CertificateConfig, Evidence, certify, no_circuit, tidy
 from hopscope.circuits.compare import overlap
+from hopscope.circuits.evaluate.ablations import to_json
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.foreign import ForeignEvaluator
-from hopscope.circuits.evaluate.on_vectors import OnVectors, VectorEvaluator, single
-from hopscope.circuits.evaluate.programs import to_json
+from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.threads import yields_cores
+from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, OnVectors, VectorEvaluator, single
 from hopscope.circuits.explain import explained
 from hopscope.circuits.journal import SILENT, Journal, Watch
 from hopscope.circuits.kept import IfCertified, check_model, circuit_path, kept_circuit, model_hash
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.record.elements import OtherCircuit
 from hopscope.circuits.record.strict_reading import StrictReading
+from hopscope.circuits.search.appendix_e import StrictOrders, whole_heads
 from hopscope.circuits.search.config import ROOM, Effort, SearchConfig
 from hopscope.circuits.search.orders import Found, Orders, Outcome
-from hopscope.circuits.search.strict_orders import StrictOrders
-from hopscope.circuits.search.units import Units
-from hopscope.circuits.search.whole_heads import whole_heads
 from hopscope.circuits.strict import strict_reading
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights

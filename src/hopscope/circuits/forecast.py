@@ -10,8 +10,8 @@ from math import log2
 from hopscope.circuits.certificate.proof import CertificateConfig
 from hopscope.circuits.evaluate.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
 from hopscope.circuits.journal import Watch
+from hopscope.circuits.search.attribution import BLOCKS, CHECKED, SAVED, SEQUENCES
 from hopscope.circuits.search.config import FEW, SearchConfig
-from hopscope.circuits.search.gradients import BLOCKS, CHECKED, SAVED, SEQUENCES
 from hopscope.errors import InputError
 from hopscope.files import free_memory, in_words
 

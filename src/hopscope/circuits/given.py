@@ -7,19 +7,25 @@ from dataclasses import asdict
 
 from hopscope.checks import check_seed
 from hopscope.circuits.certificate import CertificateConfig, Evidence
+from hopscope.circuits.evaluate.ablations import (
+    KEEP,
+    UNIFORM,
+    Ablation,
+    AblationKind,
+    Interventions,
+    from_json,
+    one_hot,
+)
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import KEEP, UNIFORM, Form, Intervention, one_hot
-from hopscope.circuits.evaluate.hypotheses import Draft, Hypotheses
-from hopscope.circuits.evaluate.programs import from_json
+from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.find import Origin, described_model, judged
 from hopscope.circuits.journal import Journal
 from hopscope.circuits.place import PlaceInModel, rows_at
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.search.units import Units
 from hopscope.errors import InputError
-from hopscope.theory.path import Row
+from hopscope.problem.paths import HeadRow
 
 GivenCircuit = Circuit | Iterable[PlaceInModel]
 """A circuit: a record, or the paths that it has. A head or a row instead of a path is in use with all it looks at."""
@@ -67,7 +73,7 @@ def certify_given(
     return judged(described_model(evaluator, origin, max_loss) | {"search": search, "strict": None}, evidence, journal)
 
 
-def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -> Draft:
+def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -> Interventions:
     """The program of a record, every row named.
 
     A row at its mean is at the mean that it has in this model: other weights could tell one chain from another.
@@ -84,11 +90,11 @@ def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -
             f"has {ours[0]} x {ours[1]} and answers {evaluator.problem.named}; give its paths one by one"
         )
     program = dict.fromkeys(evaluator.rows, UNIFORM) | from_json(circuit.program, circuit.problem)
-    means = [row for row, form in program.items() if form.kind is Intervention.MEAN]
+    means = [row for row, form in program.items() if form.kind is AblationKind.MEAN]
     return program | {row: hypotheses.mean(row) for row in means}
 
 
-def _of_places(places: Iterable[PlaceInModel], evaluator: Evaluator, hypotheses: Hypotheses) -> Draft:
+def _of_places(places: Iterable[PlaceInModel], evaluator: Evaluator, hypotheses: Hypotheses) -> Interventions:
     """The program of paths, heads and rows, every row named.
 
     Raises:
@@ -97,8 +103,8 @@ def _of_places(places: Iterable[PlaceInModel], evaluator: Evaluator, hypotheses:
     if isinstance(places, str) or not isinstance(places, Iterable):
         raise InputError(f"a circuit is a record or a list of its paths, as ['L2.H1 x0? -> >x1'], got {places!r}")
     can_matter = {*evaluator.live_rows}
-    keys: dict[Row, list[int]] = {}
-    whole: set[Row] = set()
+    keys: dict[HeadRow, list[int]] = {}
+    whole: set[HeadRow] = set()
     for place in places:
         rows, path = rows_at(place, evaluator.names, evaluator.shape)
         live = [row for row in rows if row in can_matter]
@@ -125,9 +131,9 @@ def _of_places(places: Iterable[PlaceInModel], evaluator: Evaluator, hypotheses:
     return dict.fromkeys(evaluator.rows, UNIFORM) | looks | dict.fromkeys(whole, KEEP)
 
 
-def _looks_at(keys: list[int], weights: list[float]) -> Form:
+def _looks_at(keys: list[int], weights: list[float]) -> Ablation:
     """The form of a row that looks at these keys: of several as much at each as the model does."""
     if len(keys) == 1:
         return one_hot(keys[0])
     shares = [weights[key] + 1e-6 for key in keys]
-    return Form(Intervention.MIXTURE, tuple(keys), tuple(shares))
+    return Ablation(AblationKind.MIXTURE, tuple(keys), tuple(shares))

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hopscope.circuits.record.circuit import Circuit
+from hopscope.problem.paths import NamedPath
 from hopscope.problem.roles import end_role, first_member, link_role, second_member
-from hopscope.theory.path import NamedPath
 
 
 class StepAt(NamedTuple):

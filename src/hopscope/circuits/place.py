@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import role_number
-from hopscope.theory.path import AttentionPath, Row
 
-PlaceInModel = str | AttentionPath | Row
+PlaceInModel = str | AttentionPath | HeadRow
 """`L3.H1` (a head), `L3.H1 x0?` (the row of a query role), `L3.H1 x0? -> >x2` or `layer 3 head 1: x0? -> >x2` (a path),
 layers and heads counted from 1; or the typed value."""
 
@@ -19,7 +19,9 @@ _WRITTEN = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})(?: +(\S+))?")
 _RULE = "a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
 
 
-def rows_at(place: PlaceInModel, roles: Sequence[str], shape: Architecture) -> tuple[list[Row], AttentionPath | None]:
+def rows_at(
+    place: PlaceInModel, roles: Sequence[str], shape: Architecture
+) -> tuple[list[HeadRow], AttentionPath | None]:
     """The rows at a place, and the path if the place is one.
 
     Args:
@@ -37,7 +39,7 @@ def rows_at(place: PlaceInModel, roles: Sequence[str], shape: Architecture) -> t
             if not 0 <= at < len(roles):
                 raise InputError(f"the {name} of a path must be a role from 0 to {len(roles) - 1}, got {at}")
         return [path.row], path
-    if isinstance(place, Row):
+    if isinstance(place, HeadRow):
         return [place], None
     if not isinstance(place, str):
         raise InputError(f"{_RULE}, or is an AttentionPath or a Row, got {place!r}")
@@ -47,7 +49,7 @@ def rows_at(place: PlaceInModel, roles: Sequence[str], shape: Architecture) -> t
     layer, head, role = int(found[1]) - 1, int(found[2]) - 1, found[3]
     _check(layer, head, shape)
     queries = range(len(roles)) if role is None else [role_number(role, roles)]
-    return [Row(layer, head, query) for query in queries], None
+    return [HeadRow(layer, head, query) for query in queries], None
 
 
 def _check(layer: int, head: int, shape: Architecture) -> None:

@@ -7,15 +7,13 @@ from dataclasses import replace
 from typing import get_args
 
 from hopscope.circuits.certificate import Certificate, Evidence, certify
-from hopscope.circuits.evaluate.form import UNIFORM
-from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
+from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.record.strict_reading import Fill, Loss, StrictPath, StrictReading
-from hopscope.circuits.search.imposed import Imposed
-from hopscope.circuits.search.strict_orders import FILLS
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.search.appendix_e import FILLS, Imposed
 
 
-def strict_reading(ends: Sequence[Imposed], heads: Draft, units: Units, evidence: Evidence) -> StrictReading:
+def strict_reading(ends: Sequence[Imposed], heads: Interventions, units: Units, evidence: Evidence) -> StrictReading:
     """Measure and certify what the strict search ended in.
 
     Args:
@@ -45,7 +43,7 @@ def strict_reading(ends: Sequence[Imposed], heads: Draft, units: Units, evidence
     )
 
 
-def _losses(evidence: Evidence, programs: Sequence[Draft]) -> list[Loss]:
+def _losses(evidence: Evidence, programs: Sequence[Interventions]) -> list[Loss]:
     """Losses on fresh sequences, with their intervals."""
     errors = evidence.evaluator.errors(programs).double().mean(dim=2)
     return [Loss(*measured) for measured in evidence.measured(list(errors))]

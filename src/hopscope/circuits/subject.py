@@ -13,9 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.circuits.certificate import CertificateConfig
-from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.foreign import ForeignEvaluator
-from hopscope.circuits.evaluate.form import (
+from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     IDENTITY,
     KEEP,
@@ -23,11 +21,13 @@ from hopscope.circuits.evaluate.form import (
     RESAMPLE,
     UNIFORM,
     ZERO,
-    Form,
-    Intervention,
+    Ablation,
+    AblationKind,
     knock_out,
     moved,
 )
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator
 from hopscope.circuits.find import Origin, find_circuit, origin_of
 from hopscope.circuits.given import GivenCircuit, certify_given
 from hopscope.circuits.journal import SILENT, Journal, Watch
@@ -38,12 +38,12 @@ from hopscope.errors import InputError
 from hopscope.model.beside import reach_beside
 from hopscope.model.hooks import Stream
 from hopscope.model.torch_module import Parts, TorchModule, resting
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
-from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 
-ABLATIONS: Mapping[str, Form] = {
+ABLATIONS: Mapping[str, Ablation] = {
     "uniform": UNIFORM,
     "identity": IDENTITY,
     "zero": ZERO,
@@ -54,7 +54,7 @@ ABLATIONS: Mapping[str, Form] = {
 }
 """The forms that `Model.ablate` can put in the place of a row, by name."""
 
-OF_A_PATH: Mapping[str, Callable[[int], Form]] = {"knock_out": knock_out, "moved": moved}
+OF_A_PATH: Mapping[str, Callable[[int], Ablation]] = {"knock_out": knock_out, "moved": moved}
 """What it can do to one key of a row, by name: mask it, or look at it in other chains instead."""
 
 _BESIDE = 1e-4
@@ -98,7 +98,7 @@ class Subject(ABC):
         """Mean squared error on those sequences."""
         return self.evaluator.mse([{}])[0]
 
-    def ablate(self, what: Mapping[PlaceInModel, str | Form]) -> Ablated:
+    def ablate(self, what: Mapping[PlaceInModel, str | Ablation]) -> Ablated:
         """The loss of the model with something else in the place of some of its attention.
 
             >>> run[0].ablate({"L1.H1 x0? -> >x1": "uniform"}).change > -0.5
@@ -109,7 +109,7 @@ class Subject(ABC):
                 `L3.H1 x0? -> >x2` or, as it is printed, `layer 3 head 1: x0? -> >x2` (a path, whose row is changed;
                 with `knock_out` only this key is masked, with `moved` only this key is looked at in other chains),
                 or the typed value; layers and heads in text count from 1. What is put there is a name in `ABLATIONS`,
-                or for a path in `OF_A_PATH`, or a `Form`. Of several for one row the last counts, but keys that are
+                or for a path in `OF_A_PATH`, or a `Ablation`. Of several for one row the last counts, but keys that are
                 knocked out, or moved, add up.
 
         Raises:
@@ -117,7 +117,7 @@ class Subject(ABC):
         """
         if not isinstance(what, Mapping):
             raise InputError(f"an ablation says what to put where, as in {{'L3.H1': 'uniform'}}, got {what!r}")
-        program: dict[Row, Form] = {}
+        program: dict[HeadRow, Ablation] = {}
         for place, form in what.items():
             for row, one in self._program(place, form).items():
                 program[row] = _both(program[row], one) if row in program else one
@@ -177,9 +177,9 @@ class Subject(ABC):
     def _origin(self) -> Origin:
         """Where the model comes from."""
 
-    def _program(self, place: PlaceInModel, form: str | Form) -> dict[Row, Form]:
+    def _program(self, place: PlaceInModel, form: str | Ablation) -> dict[HeadRow, Ablation]:
         rows, path = rows_at(place, self.problem.roles, self.evaluator.shape)
-        if isinstance(form, Form):
+        if isinstance(form, Ablation):
             return dict.fromkeys(rows, form)
         if isinstance(form, str) and form in OF_A_PATH and path is not None:
             return {path.row: OF_A_PATH[form](path.key)}
@@ -189,10 +189,10 @@ class Subject(ABC):
         return dict.fromkeys(rows, ABLATIONS[form])
 
 
-def _both(before: Form, now: Form) -> Form:
+def _both(before: Ablation, now: Ablation) -> Ablation:
     """The form of a row that was given two: the last one, but if both knock keys out, or move them, all of these."""
-    if before.kind is now.kind and now.kind in (Intervention.KNOCK_OUT, Intervention.MOVED):
-        return Form(now.kind, tuple(dict.fromkeys((*before.keys, *now.keys))))
+    if before.kind is now.kind and now.kind in (AblationKind.KNOCK_OUT, AblationKind.MOVED):
+        return Ablation(now.kind, tuple(dict.fromkeys((*before.keys, *now.keys))))
     return now
 
 

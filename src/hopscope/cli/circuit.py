@@ -180,7 +180,7 @@ def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     import torch
 
     from hopscope.circuits.certificate.silent import silent_heads
-    from hopscope.circuits.evaluate.on_vectors import VectorEvaluator, single
+    from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
     from hopscope.plot import appendix_c, figure_5, one_prompt, save
     from hopscope.training.data import held_out
 

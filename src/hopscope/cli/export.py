@@ -55,7 +55,7 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
         refuse_given("a folder with a model of text has one model and no checkpoints", "model", "step")
         export_model_folder(source, out)
     else:
-        from hopscope.circuits.evaluate.on_vectors import single
+        from hopscope.circuits.evaluate.vector_evaluator import single
         from hopscope.model.transformer_lens import export_to_transformer_lens
         from hopscope.training.run import RunFolder
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from hopscope.checks import check_count, check_seed, make_plain
 from hopscope.errors import InputError
 
-Ablation = Literal["uniform", "knock_out"]
+PathAblation = Literal["uniform", "knock_out"]
 """How a path is taken away: its whole row is made uniform, as in the paper, or its key alone is masked."""
 
 _MOST = 100_000
@@ -33,7 +33,7 @@ class EmergenceConfig:
 
     sequences: int = 32
     seed: int = 0
-    ablation: Ablation = "uniform"
+    ablation: PathAblation = "uniform"
 
     def __post_init__(self) -> None:
         make_plain(self)
@@ -41,5 +41,5 @@ class EmergenceConfig:
         check_seed(self.seed, "seed")
         if self.sequences < 2:
             raise InputError(f"sequences must be at least 2, got {self.sequences}; the paper's number is 32")
-        if self.ablation not in get_args(Ablation):
-            raise InputError(f"ablation must be one of {', '.join(get_args(Ablation))}, got {self.ablation!r}")
+        if self.ablation not in get_args(PathAblation):
+            raise InputError(f"ablation must be one of {', '.join(get_args(PathAblation))}, got {self.ablation!r}")

@@ -27,10 +27,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.model.transformer import Block, LayerNorm, Transformer
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member
 from hopscope.problem.vectors import position_codes
-from hopscope.theory.path import AttentionPath
 
 
 @dataclass(frozen=True)

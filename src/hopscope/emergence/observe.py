@@ -9,20 +9,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.coordinates import Coordinates
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, knock_out
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import UNIFORM, Program, knock_out
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.evaluate.role_maps import RoleMaps, role_maps
-from hopscope.emergence.config import Ablation
+from hopscope.circuits.evaluate.role_maps import Coordinates, RoleMaps, role_maps
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.emergence.config import PathAblation
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.hooks import Pattern
 from hopscope.model.transformer import Transformer
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role
 from hopscope.problem.vectors import Batch
-from hopscope.theory.path import AttentionPath
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def observe(
     problem: RetrievalProblem,
     batch: Batch,
     paths: Sequence[AttentionPath],
-    ablation: Ablation = "uniform",
+    ablation: PathAblation = "uniform",
 ) -> Observation:
     """Observe one model: one forward pass with patterns, and for each path one without it, from its layer on.
 
@@ -105,7 +104,7 @@ def _along(
 
 
 def _ablated(
-    evaluator: Evaluator, paths: Sequence[AttentionPath], ablation: Ablation
+    evaluator: Evaluator, paths: Sequence[AttentionPath], ablation: PathAblation
 ) -> Float[Tensor, "path sequence hop"]:
     """The errors without each path; taken layer by layer, so that what lies below a layer is computed once."""
     results: dict[AttentionPath, Tensor] = {}
@@ -116,5 +115,5 @@ def _ablated(
     return torch.stack([results[path] for path in paths])
 
 
-def _without(path: AttentionPath, ablation: Ablation) -> Program:
+def _without(path: AttentionPath, ablation: PathAblation) -> Interventions:
     return {path.row: UNIFORM if ablation == "uniform" else knock_out(path.key)}

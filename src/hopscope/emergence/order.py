@@ -18,9 +18,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.emergence.crossing import Crossing
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import symbol_of
 from hopscope.theory.delivery import deliver
-from hopscope.theory.path import AttentionPath
 
 _RESAMPLES = 400
 

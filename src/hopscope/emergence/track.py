@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.evaluate.bootstrap import intervals
-from hopscope.circuits.evaluate.on_vectors import single
 from hopscope.circuits.evaluate.threads import yields_cores
+from hopscope.circuits.evaluate.vector_evaluator import single
 from hopscope.circuits.kept import belongs_to
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.checkpoints import readable
@@ -24,8 +24,8 @@ from hopscope.emergence.observe import Observation, check_paths, observe
 from hopscope.emergence.order import hop_of, order
 from hopscope.emergence.plateau import plateau
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import AttentionPath
 from hopscope.training.data import held_out
 from hopscope.training.metrics import learned_below
 from hopscope.training.run import RunFolder

@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, AblationKind, from_json, own_pattern
 from hopscope.circuits.evaluate.apply import ProgramEdit, by_layer
-from hopscope.circuits.evaluate.form import KEEP, UNIFORM, Intervention, own_pattern
-from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
-from hopscope.circuits.evaluate.programs import from_json
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.record.circuit import Circuit
 from hopscope.model.hooks import PatternRecorder
 from hopscope.model.transformer import Transformer
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role, second_member
 from hopscope.problem.vectors import Batch
-from hopscope.theory.path import Row
 from hopscope.training.data import held_out
 
 PROMPTS = 32
@@ -113,13 +112,13 @@ def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
     }
 
 
-def alone(circuit: Circuit) -> dict[Row, Any]:
+def alone(circuit: Circuit) -> dict[HeadRow, Any]:
     """The natural circuit: rows in use keep the model's own patterns, everything else is off as the search left it."""
     program = from_json(circuit.program, circuit.problem)
-    helpers = {Row(row.layer - 1, row.head - 1, circuit.problem.roles.index(row.query)) for row in circuit.helpers}
+    helpers = {HeadRow(row.layer - 1, row.head - 1, circuit.problem.roles.index(row.query)) for row in circuit.helpers}
     used = {one.path.row for one in circuit.paths} | helpers
     rows = (
-        Row(layer, head, query)
+        HeadRow(layer, head, query)
         for layer in range(circuit.layers)
         for head in range(circuit.heads)
         for query in range(len(circuit.problem.roles))
@@ -133,12 +132,12 @@ def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict
     A row at its positional mean is given the mean over many sequences, as when the circuit runs alone.
     """
     program = alone(circuit)
-    fixed = sorted({(row.layer, row.head) for row, form in program.items() if form.kind is Intervention.POSITIONAL})
+    fixed = sorted({(row.layer, row.head) for row, form in program.items() if form.kind is AblationKind.POSITIONAL})
     rows = [
         {"layer": row.layer, "head": row.head, "query": row.query, "kind": form.kind.value}
         | ({"keys": list(form.keys)} if form.keys else {})
         | ({"weights": list(form.weights)} if form.weights else {})
-        | ({"kind": "fixed", "fixed": fixed.index(row[:2])} if form.kind is Intervention.POSITIONAL else {})
+        | ({"kind": "fixed", "fixed": fixed.index(row[:2])} if form.kind is AblationKind.POSITIONAL else {})
         for row, form in program.items()
         if form != UNIFORM
     ]

@@ -162,7 +162,7 @@ def _weights(run: RunFolder, number: int, missing: list[str], damaged: list[str]
     """The model without the others of its run, as the last checkpoint has it."""
     import torch
 
-    from hopscope.circuits.evaluate.on_vectors import single
+    from hopscope.circuits.evaluate.vector_evaluator import single
 
     try:
         transformer = single(run.transformer(), number)

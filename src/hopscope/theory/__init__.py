@@ -18,10 +18,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hopscope.problem.paths import AttentionPath as AttentionPath
     from hopscope.theory.delivery import deliver as deliver
     from hopscope.theory.depth import depths as depths
     from hopscope.theory.orders import best_order as best_order
-    from hopscope.theory.path import AttentionPath as AttentionPath
     from hopscope.theory.schedule import shortest_schedule as shortest_schedule
     from hopscope.theory.witness import build_witness as build_witness
 

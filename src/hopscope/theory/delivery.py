@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.follow import by_layer, follow
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.scene import Scene, chain_scene
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath
 from hopscope.theory.information_flow import tells
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.scene import Scene
 
 Steps = list[list[AttentionPath]]

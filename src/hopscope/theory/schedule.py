@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem, check_problem
 from hopscope.problem.roles import first_member, query_role, second_member
 from hopscope.theory.follow import arrives, by_layer
 from hopscope.theory.information_flow import minimum_layers, simulate
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.scene import Scene, members
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import theorem_1_bound
 from hopscope.theory.information_flow import Flow, minimum_layers, simulate
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.schedule import shortest_schedule
 from hopscope.words import counted
 

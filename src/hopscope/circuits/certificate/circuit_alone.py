@@ -9,11 +9,10 @@ import torch
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part, tidy
-from hopscope.circuits.evaluate.alike import errors_alike, errors_rewired, rewirings
-from hopscope.circuits.evaluate.form import Intervention
-from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.ablations import AblationKind, Interventions
+from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired, rewirings
+from hopscope.problem.paths import HeadRow
 from hopscope.theory.depth import minimum_paths
-from hopscope.theory.path import Row
 from hopscope.words import counted
 
 _EVERY_SUBSET = 8
@@ -50,7 +49,7 @@ def sufficiency(evidence: Evidence) -> Part:
     )
     beside = [f"{len(evidence.background)} rows at their mean"] if evidence.background else []
     beside += [f"{len(evidence.helpers)} helper rows"] if evidence.helpers else []
-    spread = [row for row in evidence.rows if evidence.program[row].kind is not Intervention.ONE_HOT]
+    spread = [row for row in evidence.rows if evidence.program[row].kind is not AblationKind.ONE_HOT]
     if beside:
         says += f"; it stands on {' and '.join(beside)} beside its paths"
     blind = {}
@@ -171,14 +170,14 @@ def minimality(evidence: Evidence) -> Part:
     nearly all of them may be in doubt then.
     """
     rows = [row for row in evidence.rows if row not in evidence.exempt]
-    gone: list[tuple[Row, ...]]
+    gone: list[tuple[HeadRow, ...]]
     if len(rows) <= _EVERY_SUBSET:
         gone = [some for size in range(2, len(rows) + 1) for some in combinations(rows, size)]
         tried = f"every part two or more rows smaller, {len(gone)} in all"
     else:
         gone = [*combinations(rows, 2), *_random_parts(evidence, rows)]
         tried = f"every part two rows smaller, and {evidence.proof.halves} others, {len(gone)} in all"
-    programs: list[Draft] = [{**evidence.base, **{row: evidence.off[row] for row in some}} for some in gone]
+    programs: list[Interventions] = [{**evidence.base, **{row: evidence.off[row] for row in some}} for some in gone]
     seen = evidence.settled_or_open(programs, evidence.bar, evidence.base)
     losses = [loss for loss, _ in seen]
     may_hold = [number for number, (loss, in_doubt) in enumerate(seen) if in_doubt or loss <= evidence.bar]
@@ -206,7 +205,7 @@ def minimality(evidence: Evidence) -> Part:
     return Part(not holding, says, numbers)
 
 
-def _random_parts(evidence: Evidence, rows: list[Row]) -> list[tuple[Row, ...]]:
+def _random_parts(evidence: Evidence, rows: list[HeadRow]) -> list[tuple[HeadRow, ...]]:
     """Random sets of at least three rows, to be left out."""
     generator, parts = evidence.random("parts"), []
     for _ in range(evidence.proof.halves):

@@ -10,23 +10,24 @@ from hopscope.circuits.certificate.part import Sense
 from hopscope.circuits.certificate.proof import CertificateConfig
 from hopscope.circuits.certificate.sampling import Sampling
 from hopscope.circuits.certificate.silent import silent_heads
-from hopscope.circuits.evaluate.chains import seen_elsewhere
-from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import (
+from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     CHOSEN,
     IDENTITY,
     KEEP,
     UNIFORM,
     ZERO,
-    Form,
-    Intervention,
+    Ablation,
+    AblationKind,
+    Interventions,
     knock_out,
     moved,
     one_hot,
 )
-from hopscope.circuits.evaluate.hypotheses import Draft, Hypotheses
-from hopscope.theory.path import AttentionPath, Row
+from hopscope.circuits.evaluate.chains import seen_elsewhere
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Hypotheses
+from hopscope.problem.paths import AttentionPath, HeadRow
 
 _OFTEN = 0.5
 """The share of a row's queries that must see a key in other chains, for it to be asked whether those do as well."""
@@ -49,7 +50,7 @@ class Claimed(Sampling):
         self,
         evaluator: Evaluator,
         hypotheses: Hypotheses,
-        program: Draft,
+        program: Interventions,
         bar: float,
         seed: int,
         proof: CertificateConfig,
@@ -58,7 +59,7 @@ class Claimed(Sampling):
         super().__init__(evaluator, bar, seed, proof)
         self.problem, self.sense, self.hypotheses, self.program = evaluator.problem, sense, hypotheses, program
         self.natural = hypotheses.natural(program)
-        self.nothing: Draft = dict.fromkeys(evaluator.rows, UNIFORM)
+        self.nothing: Interventions = dict.fromkeys(evaluator.rows, UNIFORM)
         self.base = self.natural if sense == "natural" else program
 
     @cached_property
@@ -87,46 +88,46 @@ class Claimed(Sampling):
         return [look for look in looks if look not in self.paths]
 
     @cached_property
-    def _keys(self) -> Counter[Row]:
+    def _keys(self) -> Counter[HeadRow]:
         """How many paths every row has."""
         return Counter(path.row for path in self.paths)
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[HeadRow]:
         """The rows in use: those with a path, and helpers."""
         return self.hypotheses.in_use(self.program, self.evaluator.live_rows)
 
     @cached_property
-    def helpers(self) -> list[Row]:
+    def helpers(self) -> list[HeadRow]:
         """The rows in use that attend to no other role of their own chain, or to all chains alike."""
         with_path = {path.row for path in self.paths}
         return [row for row in self.rows if row not in with_path]
 
     @cached_property
-    def background(self) -> list[Row]:
+    def background(self) -> list[HeadRow]:
         """The rows that are off by being at their mean or positional mean, not uniform, zero or at themselves."""
         return [row for row in self.outside if self.program[row] not in (UNIFORM, ZERO, IDENTITY)]
 
     @cached_property
-    def blinded(self) -> Draft:
+    def blinded(self) -> Interventions:
         """The circuit as it is judged, its background unable to tell a chain from others by the mean of a row."""
-        means = [row for row in self.background if self.program[row].kind is Intervention.MEAN]
+        means = [row for row in self.background if self.program[row].kind is AblationKind.MEAN]
         return {**self.base, **{row: self.hypotheses.blind(row) for row in means}}
 
     @cached_property
-    def as_they_are(self) -> Mapping[Row, tuple[int, ...]]:
+    def as_they_are(self) -> Mapping[HeadRow, tuple[int, ...]]:
         """The rows in use whose own pattern is all that the circuit says of them, and the keys that it names."""
         rows = (row for row in self.rows if self.program[row] == KEEP)
         return {row: tuple(path.key for path in self.paths if path.row == row) for row in rows}
 
     @cached_property
-    def outside(self) -> list[Row]:
+    def outside(self) -> list[HeadRow]:
         """The rows that could reach an answer and are not in use."""
         used = set(self.rows)
         return [row for row in self.evaluator.live_rows if row not in used]
 
     @cached_property
-    def telling(self) -> list[Row]:
+    def telling(self) -> list[HeadRow]:
         """The rows that could reach an answer, of heads that write something.
 
         A head that was pruned in training still attends somewhere; a random circuit of such heads would be no rival.
@@ -139,19 +140,19 @@ class Claimed(Sampling):
         return silent_heads(self.rough)
 
     @cached_property
-    def free(self) -> list[Row]:
+    def free(self) -> list[HeadRow]:
         """The rows that the circuit says nothing about: uniform or zero in it."""
         return [row for row in self.outside if self.program[row] in (UNIFORM, ZERO)]
 
     @cached_property
-    def gathering(self) -> list[Row]:
+    def gathering(self) -> list[HeadRow]:
         """The rows that are off and still gather from other positions, of heads that write something: all but those at
         zero or at themselves."""
         off = [row for row in self.outside if self.program[row] not in (ZERO, IDENTITY)]
         return [row for row in off if (row.layer, row.head) not in self._silent]
 
     @cached_property
-    def idle(self) -> Draft:
+    def idle(self) -> Interventions:
         """The rows that carry nothing according to the circuit, with what takes away from each what it could carry.
 
         Rows at themselves stay so. Of the others (`free`), a row that never tells its own chain from others looks at
@@ -163,7 +164,7 @@ class Claimed(Sampling):
         return taken | dict.fromkeys(at_themselves, IDENTITY)
 
     @cached_property
-    def exempt(self) -> frozenset[Row]:
+    def exempt(self) -> frozenset[HeadRow]:
         """The rows that imposed patterns make idle, so that only the natural reading can show what they are for.
 
         In the strict sense these are those of the first layer in use (the paper's exception, Appendix E), else none.
@@ -171,15 +172,15 @@ class Claimed(Sampling):
         first = min((row.layer for row in self.rows), default=0)
         return frozenset(row for row in self.rows if self.sense == "strict" and row.layer == first)
 
-    def around(self, row: Row | None) -> Draft:
+    def around(self, row: HeadRow | None) -> Interventions:
         """The program in which a row is judged; without a row, the one in which the circuit is judged."""
         return self.natural if row in self.exempt else self.base
 
-    def without(self, path: AttentionPath) -> Draft:
+    def without(self, path: AttentionPath) -> Interventions:
         """The imposed circuit without one path: its row uniform or, if that looks elsewhere too, without this key."""
         return {**self.program, path.row: self._removed(self.program[path.row], path)}
 
-    def _ways_without(self, path: AttentionPath) -> list[Form]:
+    def _ways_without(self, path: AttentionPath) -> list[Ablation]:
         """Ways to take a path's key from its row: it lies in other chains, if half of the queries see it there (what
         text asks has no place in other chains); or it is gone, if the row looks elsewhere too."""
         there = seen_elsewhere(self.rough.where, path.query, path.key)
@@ -189,17 +190,17 @@ class Claimed(Sampling):
         form = self.around(path.row)[path.row]
         return [knock_out(path.key) if form == KEEP else self._removed(form, path), *elsewhere]
 
-    def _removed(self, form: Form, path: AttentionPath) -> Form:
+    def _removed(self, form: Ablation, path: AttentionPath) -> Ablation:
         """The form of a path's row without the path's key: uniform if the row looks nowhere else."""
-        if form.kind is Intervention.MIXTURE:
+        if form.kind is AblationKind.MIXTURE:
             rest = {key: weight for key, weight in zip(form.keys, form.weights, strict=True) if key != path.key}
             if len(rest) > 1 and sum(rest.values()) > 0:
-                return Form(Intervention.MIXTURE, tuple(rest), tuple(rest.values()))
+                return Ablation(AblationKind.MIXTURE, tuple(rest), tuple(rest.values()))
             left = next(iter(rest), path.query)
             return IDENTITY if left == path.query else one_hot(left)
         return knock_out(path.key) if path in self.partial else UNIFORM
 
-    def _ways_off(self, row: Row) -> list[Form]:
+    def _ways_off(self, row: HeadRow) -> list[Ablation]:
         """Ways to switch off a row in use.
 
         In the strict sense, it is filled like the other rows of its head; if it is the head's only row in use, so that

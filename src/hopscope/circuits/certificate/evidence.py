@@ -13,10 +13,9 @@ from torch import Tensor
 from hopscope.circuits.certificate.claimed import Claimed
 from hopscope.circuits.certificate.losses import Levels, Lost
 from hopscope.circuits.certificate.sampling import SURE, by_sequence
+from hopscope.circuits.evaluate.ablations import Ablation, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import Form
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.theory.path import AttentionPath, Row
+from hopscope.problem.paths import AttentionPath, HeadRow
 
 _Whole = Literal["full", "imposed", "natural", "nothing"]
 """The model, the circuit with its forms imposed and with its own patterns, and nothing: what others are compared to."""
@@ -38,17 +37,17 @@ class Evidence(Claimed):
         return {}
 
     @cached_property
-    def _changed(self) -> dict[tuple[Evaluator, Row, Form], Float[Tensor, " sequence"]]:
+    def _changed(self) -> dict[tuple[Evaluator, HeadRow, Ablation], Float[Tensor, " sequence"]]:
         """The losses with one row in another form that were measured so far."""
         return {}
 
     @cached_property
-    def keyless(self) -> dict[AttentionPath, Form]:
+    def keyless(self) -> dict[AttentionPath, Ablation]:
         """The form of each path's row, in the program that it is judged in, without the key: in the cheapest way."""
         ways = [(path, form) for path in self.paths for form in self._ways_without(path)]
         return self._cheapest([(path, path.row, form) for path, form in ways])
 
-    def unclaimed(self, path: AttentionPath) -> Form:
+    def unclaimed(self, path: AttentionPath) -> Ablation:
         """The form of a path's row in which nothing is left of what the circuit says of the key.
 
         A row with one key is off. Knocked out of its own pattern the key could leave another that the circuit does not
@@ -58,13 +57,13 @@ class Evidence(Claimed):
         return self._removed(form, path) if self._keys[path.row] > 1 else self.off[path.row]
 
     @cached_property
-    def off(self) -> dict[Row, Form]:
+    def off(self) -> dict[HeadRow, Ablation]:
         """How each row in use is switched off: in the way that costs least, of those a search may choose from."""
         return self._cheapest([(row, row, off) for row in self.rows for off in self._ways_off(row)])
 
-    def _cheapest(self, ways: Sequence[tuple[_What, Row, Form]]) -> dict[_What, Form]:
+    def _cheapest(self, ways: Sequence[tuple[_What, HeadRow, Ablation]]) -> dict[_What, Ablation]:
         """Of the forms that a row may be put into for the sake of each thing, the one that costs least."""
-        least: dict[_What, tuple[float, Form]] = {}
+        least: dict[_What, tuple[float, Ablation]] = {}
         losses = self.settled([{**self.around(row), row: form} for _, row, form in ways], self.bar, self.base)
         for (what, _, form), loss in zip(ways, losses, strict=True):
             if what not in least or loss < least[what][0]:
@@ -88,7 +87,7 @@ class Evidence(Claimed):
         return Levels(full, nothing, own)
 
     @cached_property
-    def lost(self) -> dict[Row, Lost]:
+    def lost(self) -> dict[HeadRow, Lost]:
         """The losses without each row in use: on `few` sequences if these leave no doubt, on `more` if others do."""
         return dict(zip(self.rows, self._without([(row, self.off[row]) for row in self.rows], ()), strict=True))
 
@@ -98,7 +97,7 @@ class Evidence(Claimed):
         gone = [(path.row, form) for path, form in self.keyless.items()]
         return dict(zip(self.keyless, self._without(gone, self.lost.values()), strict=True))
 
-    def _without(self, changes: Sequence[tuple[Row, Form]], known: Iterable[Lost]) -> list[Lost]:
+    def _without(self, changes: Sequence[tuple[HeadRow, Ablation]], known: Iterable[Lost]) -> list[Lost]:
         """The losses with one row put into another form, for each of the changes alone.
 
         Where one of these, or of the known ones, shows for sure that something is not needed, doubts about others are
@@ -115,7 +114,7 @@ class Evidence(Claimed):
             few=False,
         )
 
-    def _lost(self, row: Row, form: Form, evaluator: Evaluator) -> Lost:
+    def _lost(self, row: HeadRow, form: Ablation, evaluator: Evaluator) -> Lost:
         """The losses with a row in another form; on `few` sequences if they lie far above the bar there."""
         (few,) = self.changed(self.few, [(row, form)])
         if float(few.mean()) - SURE * float(few.std()) / self.few.sequences**0.5 > 2 * self.bar:
@@ -123,7 +122,9 @@ class Evidence(Claimed):
         (without,) = self.changed(evaluator, [(row, form)])
         return Lost(without, self.own(evaluator, row), self.due(row))
 
-    def changed(self, evaluator: Evaluator, changes: Sequence[tuple[Row, Form]]) -> Float[Tensor, "change sequence"]:
+    def changed(
+        self, evaluator: Evaluator, changes: Sequence[tuple[HeadRow, Ablation]]
+    ) -> Float[Tensor, "change sequence"]:
         """The circuit's losses with one row in another form, `around` which it is judged; each is measured once."""
         new = [(row, form) for row, form in changes if (evaluator, row, form) not in self._changed]
         measured = by_sequence(evaluator, [{**self.around(row), row: form} for row, form in new])
@@ -131,14 +132,14 @@ class Evidence(Claimed):
         found = [self._changed[evaluator, row, form] for row, form in changes]
         return torch.stack(found) if found else measured
 
-    def kept(self, row: Row, loss: float) -> float:
+    def kept(self, row: HeadRow, loss: float) -> float:
         """How far a loss goes from that of nothing to the model's or, for `exempt` rows, the natural circuit's."""
         if row not in self.exempt:
             return self.levels.faithfulness(loss)
         natural, nothing = (float(one.mean()) for one in self._errors(self.few, "natural", "nothing"))
         return (nothing - loss) / (nothing - natural) if natural < nothing else 0.0
 
-    def due(self, row: Row) -> float:
+    def due(self, row: HeadRow) -> float:
         """How much the loss must rise without a row."""
         return (1.0 if row in self.exempt else COUNTS) * self.bar
 
@@ -146,17 +147,19 @@ class Evidence(Claimed):
         """The model's losses by sequence; measured once."""
         return self._errors(evaluator, "full")[0].mean(dim=1)
 
-    def own(self, evaluator: Evaluator, row: Row | None) -> Float[Tensor, " sequence"]:
+    def own(self, evaluator: Evaluator, row: HeadRow | None) -> Float[Tensor, " sequence"]:
         """The losses by sequence of the program `around` a row; measured once."""
         return self._errors(evaluator, self._judged_as(row))[0].mean(dim=1)
 
-    def _judged_as(self, row: Row | None = None) -> _Whole:
+    def _judged_as(self, row: HeadRow | None = None) -> _Whole:
         """As what the circuit is judged, or a row in it."""
         return "natural" if self.sense == "natural" or row in self.exempt else "imposed"
 
     def _errors(self, evaluator: Evaluator, *wanted: _Whole) -> list[Float[Tensor, "sequence hop"]]:
         """The errors of the model, the circuit or nothing; each is measured once."""
-        whole: dict[_Whole, Draft] = dict(zip(_WHOLES, [{}, self.program, self.natural, self.nothing], strict=True))
+        whole: dict[_Whole, Interventions] = dict(
+            zip(_WHOLES, [{}, self.program, self.natural, self.nothing], strict=True)
+        )
         new = [name for name in wanted if (evaluator, name) not in self._known]
         if new:
             errors = evaluator.errors([whole[name] for name in new]).double()
@@ -175,17 +178,17 @@ class Evidence(Claimed):
         return without.interval[1] < self.bar or rise.interval[1] < lost.due
 
     @cached_property
-    def rises(self) -> dict[Row, float]:
+    def rises(self) -> dict[HeadRow, float]:
         """How much the circuit's loss rises without each row in use."""
         return {row: float(lost.rise.mean()) for row, lost in self.lost.items()}
 
     @cached_property
-    def rises_in_model(self) -> dict[Row, float]:
+    def rises_in_model(self) -> dict[HeadRow, float]:
         """How much the model's own loss rises without each row in use."""
         full, counts = self.levels.full, COUNTS * self.bar
         losses = self.settled([{row: self.off[row]} for row in self.rows], full + counts, {})
         return {row: loss - full for row, loss in zip(self.rows, losses, strict=True)}
 
-    def name(self, row: Row) -> str:
+    def name(self, row: HeadRow) -> str:
         """A row's name for people."""
         return f"layer {row.layer + 1} head {row.head + 1} {self.evaluator.names[row.query]}"

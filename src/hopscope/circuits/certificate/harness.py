@@ -8,11 +8,11 @@ from torch import Tensor
 
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.part import Part, tidy
-from hopscope.circuits.evaluate.coordinates import Sequences
+from hopscope.circuits.evaluate.ablations import ALIKE, RESAMPLE, Ablation, AblationKind, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import ALIKE, RESAMPLE, Form, Intervention, Program, one_hot
+from hopscope.circuits.evaluate.role_maps import Sequences
 from hopscope.model.hooks import Hooks, Pattern
-from hopscope.theory.path import Row
+from hopscope.problem.paths import HeadRow
 
 _SAME = 1e-4
 """The largest difference in a loss that two orders of summation in fp32 may make."""
@@ -31,8 +31,8 @@ def harness(evidence: Evidence) -> Part:
     edit which silently does nothing is seen).
     """
     evaluator = evidence.rough
-    programs: list[Program] = [{}, evidence.program, evidence.natural, *_averted(evidence)]
-    resampled: Program = dict.fromkeys(evaluator.live_rows, RESAMPLE)
+    programs: list[Interventions] = [{}, evidence.program, evidence.natural, *_averted(evidence)]
+    resampled: Interventions = dict.fromkeys(evaluator.live_rows, RESAMPLE)
     own, *rest, moved = evaluator.errors([*programs, resampled])
     differences = [
         _difference(errors, _by_hand(evaluator, one)) for errors, one in zip((own, *rest), programs, strict=True)
@@ -59,10 +59,10 @@ def _difference(errors: Float[Tensor, "sequence hop"], meant: Float[Tensor, "seq
     return float(((errors - meant).abs() / meant.abs().clamp(min=1.0)).max())
 
 
-def _averted(evidence: Evidence) -> list[Program]:
+def _averted(evidence: Evidence) -> list[Interventions]:
     """For every layer, a program with its rows at the role that they look at least, of those that they may see."""
     evaluator = evidence.evaluator
-    programs: list[dict[Row, Form]] = [{} for _ in range(evaluator.shape.layers)]
+    programs: list[dict[HeadRow, Ablation]] = [{} for _ in range(evaluator.shape.layers)]
     for row in evaluator.live_rows:
         seen = evaluator.where.visible[row.query].nonzero().flatten().tolist()
         if seen:
@@ -70,7 +70,7 @@ def _averted(evidence: Evidence) -> list[Program]:
     return [*programs]
 
 
-def _by_hand(evaluator: Evaluator, program: Program) -> Float[Tensor, "sequence hop"]:
+def _by_hand(evaluator: Evaluator, program: Interventions) -> Float[Tensor, "sequence hop"]:
     """Errors of the plain model with a program written into its patterns."""
     with torch.no_grad():
         edit = evaluator.edit(program) if program else None
@@ -88,7 +88,7 @@ class _Placed(Hooks):
         causal: whether positions see only themselves and what stands before them.
     """
 
-    def __init__(self, captured: list[Pattern], program: Program, batch: Sequences, causal: bool) -> None:
+    def __init__(self, captured: list[Pattern], program: Interventions, batch: Sequences, causal: bool) -> None:
         self._captured, self._program, self._causal = captured, program, causal
         self._role, self._chain, self._place = batch.role, batch.chain, batch.place  # a batch works them out anew
 
@@ -99,36 +99,40 @@ class _Placed(Hooks):
             return captured
         placed, hidden = pattern.clone(), pattern.shape[-1] - pattern.shape[-2]
         for row, form in self._program.items():
-            if row.layer == layer and form.kind is not Intervention.KEEP:
+            if row.layer == layer and form.kind is not AblationKind.KEEP:
                 sequence, query = (self._role[:, hidden:] == row.query).nonzero(as_tuple=True)
                 before = (pattern if form == ALIKE else captured)[0, sequence, row.head, query]
                 placed[0, sequence, row.head, query] = self._weights(form, sequence, query + hidden, before)
         return placed
 
     def _weights(
-        self, form: Form, sequence: Int[Tensor, " row"], query: Int[Tensor, " row"], before: Float[Tensor, "row key"]
+        self,
+        form: Ablation,
+        sequence: Int[Tensor, " row"],
+        query: Int[Tensor, " row"],
+        before: Float[Tensor, "row key"],
     ) -> Float[Tensor, "row key"]:
         """What the positions of one row attend to; `before` is their own pattern, or its mean over the batch."""
         position = torch.arange(before.shape[-1]).expand_as(before)
-        if form.kind in (Intervention.UNIFORM, Intervention.MEAN):
+        if form.kind in (AblationKind.UNIFORM, AblationKind.MEAN):
             seen = (position <= query[..., None]).float() if self._causal else torch.ones_like(before)
-            if form.kind is Intervention.MEAN:
+            if form.kind is AblationKind.MEAN:
                 own, others = torch.tensor(form.weights).view(2, -1)
                 role, chain = self._role[sequence], self._chain[sequence]
                 mine = chain.gather(1, query[:, None])
                 near = ((chain == mine) & (mine >= 0)) | (position == query[..., None])
                 seen = seen * torch.where(near, own[role], others[role])
             return seen / seen.sum(dim=-1, keepdim=True)
-        if form.kind is Intervention.IDENTITY:
+        if form.kind is AblationKind.IDENTITY:
             return (position == query[..., None]).float()
-        if form.kind in (Intervention.ONE_HOT, Intervention.MIXTURE):
+        if form.kind in (AblationKind.ONE_HOT, AblationKind.MIXTURE):
             shares = [share / sum(form.weights) for share in form.weights] or [1.0]
             keys = [self._place[sequence, self._chain[sequence, query], key, None] for key in form.keys]
             return torch.stack([share * (position == key) for key, share in zip(keys, shares, strict=True)]).sum(dim=0)
         if form == ALIKE:
             rows = zip(sequence.tolist(), query.tolist(), before, strict=True)
             return torch.stack([self._alike(number, at, weights) for number, at, weights in rows])
-        return torch.zeros_like(before) if form.kind is Intervention.ZERO else before
+        return torch.zeros_like(before) if form.kind is AblationKind.ZERO else before
 
     def _alike(self, sequence: int, query: int, weights: Float[Tensor, " key"]) -> Float[Tensor, " key"]:
         """What one position attends to if all chains are alike to it; in text the chain asked about is its own too."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hopscope.circuits.certificate.evidence import COUNTS, Evidence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.sampling import by_sequence
-from hopscope.circuits.evaluate.form import one_hot
-from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.ablations import Interventions, one_hot
 
 _MOST = 0.9
 """How much of the way from nothing to the model the circuit must keep with a row in its own form."""
@@ -35,7 +34,7 @@ def random_keys(evidence: Evidence) -> Part:
             for key in range(evidence.evaluator.where.roles)
             if key not in claimed and key != row.query and bool(evidence.evaluator.where.visible[row.query, key])
         ]
-        programs: list[Draft] = [{**evidence.around(row), row: one_hot(key)} for key in others]
+        programs: list[Interventions] = [{**evidence.around(row), row: one_hot(key)} for key in others]
         loss = float(own.mean())
         losses = evidence.settled(programs, max(loss, evidence.bar), evidence.base)
         better = [key for key, other in zip(others, losses, strict=True) if other < loss - margin]

@@ -13,10 +13,18 @@ from hopscope.circuits.certificate.evidence import COUNTS, Evidence
 from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.rivals import rivals
 from hopscope.circuits.certificate.sampling import by_sequence
+from hopscope.circuits.evaluate.ablations import (
+    IDENTITY,
+    KEEP,
+    POSITIONAL,
+    RESAMPLE,
+    UNIFORM,
+    Ablation,
+    Interventions,
+    knock_out,
+)
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import IDENTITY, KEEP, POSITIONAL, RESAMPLE, UNIFORM, Form, knock_out
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.theory.path import AttentionPath, Row
+from hopscope.problem.paths import AttentionPath, HeadRow
 
 _MOST = 0.9
 """The share of the way from nothing to the model that counts as almost all."""
@@ -45,8 +53,8 @@ def recovery(evidence: Evidence) -> Part:
         evidence.evaluator.scene, heavy, frozenset(evidence.rows), evidence.proof.draws, evidence.random("circuits")
     )
     levels = evidence.levels
-    around: Draft = {**evidence.base, **evidence.off}
-    kept: list[Draft] = [{**around, **dict.fromkeys(rows, KEEP)} for rows in drawn]
+    around: Interventions = {**evidence.base, **evidence.off}
+    kept: list[Interventions] = [{**around, **dict.fromkeys(rows, KEEP)} for rows in drawn]
     losses = evidence.settled(kept, levels.own, around)
     mine, *others = (tidy(levels.faithfulness(loss)) for loss in (levels.own, *losses))
     as_good = sum(loss <= levels.own for loss in losses)
@@ -73,12 +81,12 @@ def families(evidence: Evidence) -> Part:
     but none that could be ablated otherwise, this says nothing, and so it does not pass.
     """
     ways = {"uniform": UNIFORM, "average": POSITIONAL, "resample": RESAMPLE, "all_identity": IDENTITY}
-    programs: list[Draft] = [{**evidence.base, **dict.fromkeys(evidence.free, form)} for form in ways.values()]
-    used, unused = {(row.layer, row.head) for row in evidence.rows}, defaultdict[tuple[int, int], Draft](dict)
+    programs: list[Interventions] = [{**evidence.base, **dict.fromkeys(evidence.free, form)} for form in ways.values()]
+    used, unused = {(row.layer, row.head) for row in evidence.rows}, defaultdict[tuple[int, int], Interventions](dict)
     for row in evidence.free:
         if (row.layer, row.head) not in used:
             unused[row.layer, row.head][row] = IDENTITY
-    alone: list[Draft] = [{**evidence.base, **rows} for rows in unused.values()]
+    alone: list[Interventions] = [{**evidence.base, **rows} for rows in unused.values()]
     losses = evidence.settled(programs, evidence.levels.at(_MOST), evidence.base)
     losses += evidence.settled(alone, evidence.levels.at(_HALF), evidence.base)
     by_way = {**dict(zip(ways, losses, strict=False)), "identity": max(losses[len(ways) :], default=losses[0])}
@@ -106,12 +114,12 @@ def outside(evidence: Evidence) -> Part:
     below.
     """
     generator, idle = evidence.random("outside"), list(evidence.idle.items())
-    halves: list[Draft] = []
+    halves: list[Interventions] = []
     for _ in range(evidence.proof.halves // 2):
         order = torch.randperm(len(idle), generator=generator).tolist()
         halves += [dict(idle[number] for number in order[start::2]) for start in (0, 1)]
-    imposed: Draft = {row: evidence.program[row] for row in evidence.rows} if evidence.sense == "strict" else {}
-    programs: list[Draft] = [imposed | half for half in halves]
+    imposed: Interventions = {row: evidence.program[row] for row in evidence.rows} if evidence.sense == "strict" else {}
+    programs: list[Interventions] = [imposed | half for half in halves]
     losses = evidence.settled(programs, evidence.bar, imposed)
     loss = evidence.sure(programs[max(range(len(losses)), key=losses.__getitem__)])
     says = (
@@ -121,7 +129,7 @@ def outside(evidence: Evidence) -> Part:
     numbers = {"worst_mse": loss.mean, "interval": loss.interval, "mse": [tidy(one) for one in losses]}
     if not evidence.unnamed:
         return Part(loss.interval[1] < evidence.bar, says, numbers)
-    others: dict[Row, list[int]] = defaultdict(list)
+    others: dict[HeadRow, list[int]] = defaultdict(list)
     for look in evidence.unnamed:
         others[look.row].append(look.key)
     keys = evidence.sure({row: knock_out(*keys) for row, keys in others.items()})
@@ -140,7 +148,7 @@ def completeness(evidence: Evidence) -> Part:
     something outside steps in: another head, or, for a key, another key of its row.
     """
     generator, rows = evidence.random("completeness"), evidence.rows
-    sets: list[Draft] = []
+    sets: list[Interventions] = []
     for _ in range(evidence.proof.halves // 4):
         chosen = torch.rand(len(rows), generator=generator) < 0.5
         some = {row: evidence.off[row] for row, knocked in zip(rows, chosen.tolist(), strict=True) if knocked}
@@ -189,7 +197,7 @@ class _Damage(NamedTuple):
         return self.model / self.circuit
 
 
-def _knocked_out(evidence: Evidence, row: Row, in_model: Form, in_circuit: Form) -> _Damage:
+def _knocked_out(evidence: Evidence, row: HeadRow, in_model: Ablation, in_circuit: Ablation) -> _Damage:
     """What is lost with a row in these forms, on as many sequences as it takes to see whether the model feels it."""
 
     def rises(evaluator: Evaluator) -> Float[Tensor, "of sequence"]:

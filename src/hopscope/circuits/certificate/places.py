@@ -12,9 +12,9 @@ from torch import Tensor
 from hopscope.circuits.certificate.evidence import Evidence
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.part import Part
+from hopscope.circuits.evaluate.ablations import Interventions
+from hopscope.circuits.evaluate.elsewhere import taken_from_elsewhere
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.taken import taken_from_elsewhere
 
 
 class _Moved(NamedTuple):
@@ -41,7 +41,7 @@ def places(evidence: Evidence) -> Part:
     head that tells them apart by place loses something. Passes if the loss of no hop rises by the bar: the interval
     ends below. With one chain there is no other place, so this says nothing and does not pass.
     """
-    program: Draft = evidence.natural if evidence.sense == "natural" else {}
+    program: Interventions = evidence.natural if evidence.sense == "natural" else {}
 
     def measure(evaluator: Evaluator) -> list[_Moved]:
         return list(_moved(evidence, evaluator, program))
@@ -63,7 +63,7 @@ def places(evidence: Evidence) -> Part:
     return Part(passed, said + what, {"rise": worst.rise.mean, "moved": told})
 
 
-def _moved(evidence: Evidence, evaluator: Evaluator, program: Draft) -> Iterator[_Moved]:
+def _moved(evidence: Evidence, evaluator: Evaluator, program: Interventions) -> Iterator[_Moved]:
     """The rise for every pair, layer and hop asked for; in a circuit, layers without a row in use are left out."""
     problem, used = evaluator.problem, sorted({row.layer for row in evidence.rows}) if program else None
     own, shares = evaluator.errors([program])[0], evaluator.shares_for([program])

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import torch
 
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.theory.follow import Steps, arrives, by_layer
-from hopscope.theory.path import AttentionPath, Row
 from hopscope.theory.scene import Scene
 
-RowSet = frozenset[Row]
+RowSet = frozenset[HeadRow]
 
 _TRIES = 6
 """How many attempts are made for each draw asked for: where few distinct circuits exist, all are soon found."""
 
 
-def random_rows(pool: Sequence[Row], size: int, generator: torch.Generator) -> RowSet:
+def random_rows(pool: Sequence[HeadRow], size: int, generator: torch.Generator) -> RowSet:
     """Some `size` rows of a pool, drawn at random."""
     return frozenset(pool[number] for number in torch.randperm(len(pool), generator=generator)[:size].tolist())
 

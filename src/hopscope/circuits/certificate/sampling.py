@@ -12,8 +12,8 @@ from torch import Tensor
 
 from hopscope.circuits.certificate.losses import Measured
 from hopscope.circuits.certificate.proof import CertificateConfig
+from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Draft
 from hopscope.problem.counter import derive_seed
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class Sampling:
         found = measure(self.few if few else self.evaluator)
         return measure(self.evaluator) if few and doubtful(found) else found
 
-    def sure(self, program: Draft) -> Measured:
+    def sure(self, program: Interventions) -> Measured:
         """The loss of a program; on more sequences if the interval of the loss contains the bar."""
         return self.sure_of(lambda evaluator: by_sequence(evaluator, [program])[0])
 
@@ -99,7 +99,7 @@ class Sampling:
         limit = self.bar if limit is None else limit
         return any(one.interval[0] <= limit <= one.interval[1] for one in self.measured(losses))
 
-    def settled(self, programs: list[Draft], limit: float, near: Draft) -> list[float]:
+    def settled(self, programs: list[Interventions], limit: float, near: Interventions) -> list[float]:
         """Mean losses; on twice as many sequences, up to `few`, while it is open on which side of `limit` a loss is.
 
         Args:
@@ -109,7 +109,9 @@ class Sampling:
         """
         return [loss for loss, _ in self.settled_or_open(programs, limit, near)]
 
-    def settled_or_open(self, programs: list[Draft], limit: float, near: Draft) -> list[tuple[float, bool]]:
+    def settled_or_open(
+        self, programs: list[Interventions], limit: float, near: Interventions
+    ) -> list[tuple[float, bool]]:
         """The losses of `settled`, each with whether it is still open on `few` sequences."""
         losses, close = [0.0] * len(programs), [*range(len(programs))]
         for evaluator in self._rising:
@@ -139,6 +141,6 @@ class Sampling:
         return torch.Generator().manual_seed(derive_seed(self.seed, "circuit certificate", purpose))
 
 
-def by_sequence(evaluator: Evaluator, programs: list[Draft]) -> Float[Tensor, "program sequence"]:
+def by_sequence(evaluator: Evaluator, programs: list[Interventions]) -> Float[Tensor, "program sequence"]:
     """The losses of programs by sequence."""
     return evaluator.errors(programs).double().mean(dim=2) if programs else torch.zeros(0, evaluator.sequences)

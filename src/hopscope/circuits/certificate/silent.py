@@ -29,7 +29,7 @@ def silent_heads(evaluator: Evaluator) -> frozenset[tuple[int, int]]:
 
     They are told by what they write and not by the answers: without a head that has a backup no answer changes either.
 
-        >>> from hopscope.circuits.evaluate.on_vectors import VectorEvaluator
+        >>> from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
         >>> from hopscope.theory.witness import build_witness
         >>> from hopscope.training.data import held_out
         >>> made = build_witness(hops=1, spare_heads=1)  # the spare heads' weights are zero

@@ -12,7 +12,7 @@ from hopscope.circuits.certificate.part import Part, tidy
 from hopscope.circuits.certificate.sampling import by_sequence
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.errors import InputError
-from hopscope.theory.path import Row
+from hopscope.problem.paths import HeadRow
 
 
 def untrained(evidence: Evidence) -> Part:
@@ -25,7 +25,9 @@ def untrained(evidence: Evidence) -> Part:
     """
     of_head = {(row.layer, row.head): row for row in evidence.rows}
     heads = sorted(of_head)
-    some: list[tuple[list[tuple[int, int]], Row | None]] = [([head], of_head[head]) for head in heads] + [(heads, None)]
+    some: list[tuple[list[tuple[int, int]], HeadRow | None]] = [([head], of_head[head]) for head in heads] + [
+        (heads, None)
+    ]
     seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
     try:
         measures = [partial(_untrained, evidence, chosen, row, seed) for chosen, row in some]
@@ -56,7 +58,7 @@ def untrained(evidence: Evidence) -> Part:
 
 
 def _untrained(
-    evidence: Evidence, chosen: list[tuple[int, int]], row: Row | None, seed: int, evaluator: Evaluator
+    evidence: Evidence, chosen: list[tuple[int, int]], row: HeadRow | None, seed: int, evaluator: Evaluator
 ) -> Lost:
     """The losses with heads untrained; `row` is one of theirs, or None."""
     (without,) = by_sequence(evaluator.with_untrained(chosen, seed), [evidence.around(row)])

@@ -16,34 +16,34 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, Interventions
 from hopscope.circuits.evaluate.chains import ChainsSeen, SharedKeys
-from hopscope.circuits.evaluate.coordinates import Coordinates
-from hopscope.circuits.evaluate.form import Form, Intervention, Program
+from hopscope.circuits.evaluate.role_maps import Coordinates
 from hopscope.errors import InputError
 from hopscope.kernels.fused_attention import FixedRows
 from hopscope.model.architecture import Architecture
 from hopscope.model.fast import SkippingHooks
 from hopscope.model.hooks import Hooks, Pattern
-from hopscope.theory.path import Row
+from hopscope.problem.paths import HeadRow
 
 _OWN, _FIXED, _OTHER, _AVERAGE, _ALIKE, _MOVED = 1, 2, 3, 4, 5, 6
 """Codes for the base of a changed row: its own pattern, 1 wherever a key is allowed, another example's pattern, the
 average of all examples' patterns, its own with chains alike, its own with keys moved. 0 means `keep`."""
 
 _BASES = {
-    Intervention.KEEP: 0,
-    Intervention.KNOCK_OUT: _OWN,
-    Intervention.RESAMPLE: _OTHER,
-    Intervention.POSITIONAL: _AVERAGE,
-    Intervention.ALIKE: _ALIKE,
-    Intervention.MOVED: _MOVED,
+    AblationKind.KEEP: 0,
+    AblationKind.KNOCK_OUT: _OWN,
+    AblationKind.RESAMPLE: _OTHER,
+    AblationKind.POSITIONAL: _AVERAGE,
+    AblationKind.ALIKE: _ALIKE,
+    AblationKind.MOVED: _MOVED,
 }
 
 
-MIXING = (Intervention.RESAMPLE, Intervention.POSITIONAL)
+MIXING = (AblationKind.RESAMPLE, AblationKind.POSITIONAL)
 """Interventions that use the patterns of other sequences, so that the whole batch must go through the model at once."""
 
-HeadForms = tuple[tuple[int, Form], ...]
+HeadForms = tuple[tuple[int, Ablation], ...]
 """The forms of one head's rows: pairs of a query role and its form, by ascending role."""
 
 LayerForms = dict[int, HeadForms]
@@ -124,7 +124,7 @@ class Drawer:
         self, pattern: Float[Tensor, "any batch query key"], forms: HeadForms
     ) -> Float[Tensor, "any batch query key"]:
         """The model's pattern, with all chains alike where the forms say so."""
-        queries = tuple(query for query, form in forms if form.kind is Intervention.ALIKE)
+        queries = tuple(query for query, form in forms if form.kind is AblationKind.ALIKE)
         if queries not in self._shared:
             self._shared[queries] = self._chains.shared(dict.fromkeys(queries, ()))
         return self._chains.alike(pattern, self._shared[queries])
@@ -134,7 +134,7 @@ class Drawer:
     ) -> Float[Tensor, "any batch query key"]:
         """The model's pattern, with keys moved to other chains where the forms say so."""
         return self._chains.moved(
-            pattern, {query: form.keys for query, form in forms if form.kind is Intervention.MOVED}
+            pattern, {query: form.keys for query, form in forms if form.kind is AblationKind.MOVED}
         )
 
 
@@ -217,18 +217,18 @@ class _Layer:
         return changed
 
 
-def factors(form: Form, query: int, roles: int) -> Float[Tensor, " relation"]:
+def factors(form: Ablation, query: int, roles: int) -> Float[Tensor, " relation"]:
     """The weight that a form puts on every relation, up to scale."""
     factor = torch.zeros(2 * roles)
-    if form.kind is Intervention.IDENTITY:
+    if form.kind is AblationKind.IDENTITY:
         factor[query] = 1.0
-    elif form.kind is Intervention.ONE_HOT:
+    elif form.kind is AblationKind.ONE_HOT:
         factor[form.keys[0]] = 1.0
-    elif form.kind is Intervention.ZERO:
+    elif form.kind is AblationKind.ZERO:
         pass
-    elif form.kind is Intervention.MIXTURE:
+    elif form.kind is AblationKind.MIXTURE:
         factor[list(form.keys)] = torch.tensor(form.weights)
-    elif form.kind is Intervention.MEAN:
+    elif form.kind is AblationKind.MEAN:
         factor[:] = torch.tensor(form.weights)
     else:  # uniform; and the model's own patterns, of which a knock-out takes some away
         factor[:] = 1.0
@@ -236,11 +236,13 @@ def factors(form: Form, query: int, roles: int) -> Float[Tensor, " relation"]:
     return factor
 
 
-def by_layer(program: Program, layers: int, skipped: Collection[tuple[int, int]] = frozenset()) -> list[LayerForms]:
+def by_layer(
+    program: Interventions, layers: int, skipped: Collection[tuple[int, int]] = frozenset()
+) -> list[LayerForms]:
     """A program's forms, layer by layer and head by head; rows that are kept, or of a skipped head, are left out."""
-    split: list[dict[int, list[tuple[int, Form]]]] = [{} for _ in range(layers)]
+    split: list[dict[int, list[tuple[int, Ablation]]]] = [{} for _ in range(layers)]
     for row, form in program.items():
-        if form.kind is not Intervention.KEEP and (row.layer, row.head) not in skipped:
+        if form.kind is not AblationKind.KEEP and (row.layer, row.head) not in skipped:
             split[row.layer].setdefault(row.head, []).append((row.query, form))
     # Query roles of one head are all different, so forms are never compared.
     return [{head: tuple(sorted(rows)) for head, rows in heads.items()} for heads in split]
@@ -276,7 +278,7 @@ class ProgramEdit(SkippingHooks):
         return self._layers[layer](by_program).reshape(pattern.shape)
 
 
-def check(program: Program, where: Coordinates, shape: Architecture) -> None:
+def check(program: Interventions, where: Coordinates, shape: Architecture) -> None:
     """Check that a program fits the model and the batch.
 
     Raises:
@@ -288,15 +290,15 @@ def check(program: Program, where: Coordinates, shape: Architecture) -> None:
         check_row(row, shape, roles)
         if any(not 0 <= key < roles for key in form.keys):
             raise InputError(f"{form.kind.value} needs roles from 0 to {roles - 1}, got {form.keys}")
-        if form.kind is Intervention.MEAN and len(form.weights) != 2 * roles:
+        if form.kind is AblationKind.MEAN and len(form.weights) != 2 * roles:
             raise InputError(f"mean needs {2 * roles} weights, one a relation, got {len(form.weights)}")
-        if form.kind in (Intervention.ONE_HOT, Intervention.MIXTURE):
+        if form.kind in (AblationKind.ONE_HOT, AblationKind.MIXTURE):
             hidden = next((key for key in form.keys if not where.visible[row.query, key]), None)
             if hidden is not None:
                 raise InputError(f"role {row.query} may not attend to role {hidden}: the mask hides it")
 
 
-def check_row(row: Row, shape: Architecture, roles: int) -> None:
+def check_row(row: HeadRow, shape: Architecture, roles: int) -> None:
     """Check that a row exists.
 
     Raises:

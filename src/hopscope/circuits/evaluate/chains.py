@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hopscope.circuits.evaluate.coordinates import Coordinates
+from hopscope.circuits.evaluate.role_maps import Coordinates
 
 _NOTHING = 1e-6
 """The share of a row's weight up to which nothing is left of it without its own chain, so that it cannot be scaled."""

@@ -14,77 +14,16 @@ that rest and heads that fetch as they are. (Interchange interventions, Geiger e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
 from torch import Tensor
 
-from hopscope.model.hooks import Hooks, Pattern, Queried, Stream
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.vectors import Batch
-
-S = TypeVar("S")
-
-_LITTLE = 1e-6
-"""Weight on a block up to which it says nothing about how it is spread over the block."""
-
-
-@dataclass(frozen=True)
-class Elsewhere(Generic[S]):
-    """Sequences in which the rows of one pair stand elsewhere.
-
-    Attributes:
-        sequences: the sequences in which they stand elsewhere ("there").
-        at: for every position of the original sequences ("here"), the position there that holds the same thing.
-        block: whether a position here belongs to the block whose rows change places.
-    """
-
-    sequences: S
-    at: Int[Tensor, "batch pos"]
-    block: Bool[Tensor, "batch pos"]
-
-    def brought(self, pattern: Pattern) -> Pattern:
-        """A pattern from there, each weight moved to where the same query and key stand here."""
-        queries = self.at[None, :, None, :, None].expand(pattern.shape)
-        keys = self.at[None, :, None, None, :].expand(pattern.shape)
-        return pattern.gather(-2, queries).gather(-1, keys)
-
-    def chosen(self, brought: Pattern, own: Pattern) -> Pattern:
-        """The brought pattern, its weight on the block spread over it as in the own pattern, if that has any there."""
-        inside = self.block[None, :, None, None, :]
-        theirs, mine = (torch.where(inside, one, 0.0) for one in (brought, own))
-        total, known = theirs.sum(dim=-1, keepdim=True), mine.sum(dim=-1, keepdim=True)
-        within = torch.where(known > _LITTLE, mine * (total / known.clamp(min=_LITTLE)), theirs)
-        return torch.where(inside, within, brought)
-
-
-def pair_elsewhere(problem: RetrievalProblem, batch: Batch, pair: int) -> Elsewhere[Batch]:
-    """Sequences of vectors with each chain's row of a pair (or fact) at the next chain's place. Distractors stay.
-
-        >>> problem = hs.RetrievalProblem(hops=2)
-        >>> here = hs.sample(problem, 3, torch.Generator().manual_seed(0))
-        >>> there = pair_elsewhere(problem, here, 1).sequences
-        >>> torch.equal(there.place[:, 0, 0], here.place[:, 1, 0])  # x0> of chain 1 where that of chain 2 stood
-        True
-
-    Args:
-        problem: the problem that the sequences are of.
-        batch: the sequences, with one leading axis.
-        pair: the pair (or fact) whose rows are moved, counted from 1 in the order of look-up.
-    """
-    moves = [problem.fact_of(role) == pair for role in range(len(problem.roles))]
-    of_pair = torch.tensor(moves, device=batch.place.device)
-    place = batch.place.clone()
-    rows = place[:, : problem.chains, of_pair]
-    place[:, : problem.chains, of_pair] = rows.roll(-1, dims=1)
-    at = torch.arange(batch.inputs.shape[1], device=place.device).repeat(len(place), 1)
-    at.scatter_(1, rows.flatten(1), rows.roll(-1, dims=1).flatten(1))
-    symbols, codes = batch.inputs[..., : problem.symbol_dim], batch.inputs[..., problem.symbol_dim :]
-    stood = at.argsort(dim=-1)[..., None].expand(symbols.shape)
-    inputs = torch.cat((symbols.gather(1, stood), codes), dim=-1)
-    return Elsewhere(Batch(inputs, batch.targets, place), at, of_pair[batch.role])
+from hopscope.circuits.evaluate.ablations import Interventions
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried, Stream
 
 
 class FromElsewhere(Hooks):
@@ -124,3 +63,67 @@ class FromElsewhere(Hooks):
         if layer != self._layer or self._written is None:
             return own
         return torch.where(self._where[None, :, -queries:, None], self._written[:, :, -queries:], own)
+
+
+class Taken(NamedTuple):
+    """The stream that the answers are read out of, with one layer's attention taken from elsewhere in three ways.
+
+    Attributes:
+        layer: number of the layer, from 0.
+        by_pattern: with its pattern there, each weight moved to where its role stands here.
+        by_writing: with what it writes there.
+        by_choice: with its pattern there on what does not move, and the weight on the moved rows spread as it is here.
+    """
+
+    layer: int
+    by_pattern: Queried
+    by_writing: Queried
+    by_choice: Queried
+
+
+class _WrittenToo(PatternRecorder):
+    """Keeps what a layer's attention writes too; None where a module that somebody else wrote does not show it."""
+
+    writes: Queried | None = None
+
+    def attn_out(self, layer: int, written: Queried) -> Queried:
+        self.writes = super().attn_out(layer, written)
+        return self.writes
+
+
+@torch.no_grad()
+def taken_from_elsewhere(
+    evaluator: Evaluator, program: Interventions, pair: int, layers: Iterable[int] | None = None
+) -> list[Taken]:
+    """Take one layer's attention after the other from sequences in which the rows of a pair stand elsewhere.
+
+    It is taken at all positions but those of the rows that move. See `hopscope.circuits.evaluate.elsewhere`.
+
+    Args:
+        evaluator: the model and its sequences, of which some six copies of a pattern are held at once.
+        program: the program that the model runs under, here and there.
+        pair: the pair whose rows are moved, from 1.
+        layers: the layers whose attention is taken, from 0; None for all.
+    """
+    model, elsewhere, reads = evaluator.transformer, evaluator.elsewhere(pair), evaluator.shape.reads
+    here, there = (one.edit(program) if program else Hooks() for one in (evaluator, elsewhere.sequences))
+    x, y = (model.embed(one.batch.inputs[None]) for one in (evaluator, elsewhere.sequences))
+    wanted, found = {*range(evaluator.shape.layers)} if layers is None else {*layers}, []
+    for layer in range(max(wanted, default=-1) + 1):
+        seen, own = _WrittenToo(there), PatternRecorder(here)
+        y_after, x_after = (model.run(one, start=layer, stop=layer + 1, hooks=e) for one, e in ((y, seen), (x, own)))
+        if layer in wanted:
+            pattern = elsewhere.brought(seen.patterns[0])
+            by_pattern, by_choice = (
+                model.run(x, start=layer, hooks=FromElsewhere(layer, ~elsewhere.block, here, pattern=one), reads=reads)
+                for one in (pattern, elsewhere.chosen(pattern, own.patterns[0]))
+            )
+            if seen.writes is None:  # take what the whole block adds, since only that is seen
+                added = torch.where(elsewhere.block[None, :, :, None], x_after, x + (y_after - y))
+                by_writing = model.run(added, start=layer + 1, hooks=here, reads=reads)
+            else:
+                put = FromElsewhere(layer, ~elsewhere.block, here, written=seen.writes)
+                by_writing = model.run(x, start=layer, hooks=put, reads=reads)
+            found.append(Taken(layer, by_pattern, by_writing, by_choice))
+        x, y = x_after, y_after
+    return found

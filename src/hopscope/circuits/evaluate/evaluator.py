@@ -17,16 +17,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.evaluate import threads
+from hopscope.circuits.evaluate.ablations import Ablation, Interventions
 from hopscope.circuits.evaluate.apply import MIXING, Drawer, LayerForms, ProgramEdit, by_layer, check
-from hopscope.circuits.evaluate.coordinates import Sequences, coordinates
-from hopscope.circuits.evaluate.elsewhere import Elsewhere
-from hopscope.circuits.evaluate.form import Form, Program
-from hopscope.circuits.evaluate.rewired import Rewired
-from hopscope.circuits.evaluate.role_maps import RoleMaps, joined, role_maps
+from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired
+from hopscope.circuits.evaluate.role_maps import RoleMaps, Sequences, coordinates, joined, role_maps
 from hopscope.errors import InputError
 from hopscope.model.hooks import HookedModel, Hooks, PatternRecorder, Stream
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import Row
 from hopscope.theory.scene import Scene
 
 _ROWS_AT_ONCE = 16_384
@@ -64,7 +62,7 @@ class Evaluator(ABC):
         self._parts: dict[int, Evaluator] = {}
         self._whole: Evaluator | None = None
         self.drawer = Drawer(self.where)
-        self._checked: dict[Row, Form] = {}
+        self._checked: dict[HeadRow, Ablation] = {}
         self._trunk: list[LayerForms] = [{} for _ in range(self.shape.layers)]
         self._streams: dict[int, Stream] = {}
 
@@ -141,13 +139,13 @@ class Evaluator(ABC):
         self._evaluations += evaluations
 
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[HeadRow, ...]:
         """All rows of the model, first layer first."""
         counts = (range(count) for count in (self.shape.layers, self.shape.heads, self.where.roles))
-        return tuple(Row(*numbers) for numbers in product(*counts))
+        return tuple(HeadRow(*numbers) for numbers in product(*counts))
 
     @cached_property
-    def live_rows(self) -> tuple[Row, ...]:
+    def live_rows(self) -> tuple[HeadRow, ...]:
         """The rows of roles in the batch that can reach an answer: in the last layer, only those of the last role."""
         last, query = self.shape.layers - 1, self.where.roles - 1
         there = set(self.where.role.flatten().tolist())
@@ -180,7 +178,7 @@ class Evaluator(ABC):
         return self._parts[sequences]
 
     @torch.no_grad()
-    def errors(self, programs: Sequence[Program]) -> Float[Tensor, "program sequence hop"]:
+    def errors(self, programs: Sequence[Interventions]) -> Float[Tensor, "program sequence hop"]:
         """Squared errors under each program, by sequence and hop asked for."""
         shares = self.shares_for(programs)
         if shares == (self,):
@@ -190,7 +188,7 @@ class Evaluator(ABC):
         self._evaluations += len(programs)
         return found
 
-    def _errors_at_once(self, programs: Sequence[Program]) -> Float[Tensor, "program sequence hop"]:
+    def _errors_at_once(self, programs: Sequence[Interventions]) -> Float[Tensor, "program sequence hop"]:
         """Errors of all sequences in one pass, for as many programs at a time as go through together."""
         for program in programs:
             self._check(program)
@@ -220,7 +218,7 @@ class Evaluator(ABC):
         starts = range(0, self.sequences, at_once)
         return tuple(self.on(self.batch[start : start + at_once]) for start in starts) if len(starts) > 1 else ()
 
-    def shares_for(self, programs: Sequence[Program]) -> tuple[Evaluator, ...]:
+    def shares_for(self, programs: Sequence[Interventions]) -> tuple[Evaluator, ...]:
         """The same model on parts of the batch, in order, on which programs may be evaluated one after the other.
 
         Each goes through the model at once; only itself, however large, where a program mixes sequences.
@@ -229,14 +227,14 @@ class Evaluator(ABC):
             return (self,)
         return self._shares
 
-    def mse(self, programs: Sequence[Program]) -> list[float]:
+    def mse(self, programs: Sequence[Interventions]) -> list[float]:
         """Mean squared error under each program."""
         if not programs:
             return []
         found: list[float] = self.errors(programs).double().mean(dim=(1, 2)).tolist()
         return found
 
-    def depart_from(self, program: Program) -> None:
+    def depart_from(self, program: Interventions) -> None:
         """Make `program` the one (the trunk) whose layers are computed once; candidates near it are then cheap."""
         forms = by_layer(program, self.shape.layers, self.skipped)
         same = self._shared(forms)
@@ -246,7 +244,7 @@ class Evaluator(ABC):
             share.depart_from(program)
 
     @torch.no_grad()
-    def role_maps(self, program: Program | None = None) -> RoleMaps:
+    def role_maps(self, program: Interventions | None = None) -> RoleMaps:
         """The role maps of the model as it is, or under a program."""
         maps = []
         shares = self.shares_for([program or {}])
@@ -259,7 +257,7 @@ class Evaluator(ABC):
             maps.append(role_maps([torch.cat([one.patterns[0] for one in seen], dim=1)], self.where))
         return joined(maps)
 
-    def edit(self, program: Program) -> ProgramEdit:
+    def edit(self, program: Interventions) -> ProgramEdit:
         """One program as an edit of the transformer's forward pass on this batch.
 
         Raises:
@@ -268,7 +266,7 @@ class Evaluator(ABC):
         self._check(program)
         return ProgramEdit([by_layer(program, self.shape.layers)], self.shape.heads, self.drawer)
 
-    def _check(self, program: Program) -> None:
+    def _check(self, program: Interventions) -> None:
         """Check that a program fits; forms that were checked before are not checked again."""
         new = {row: form for row, form in program.items() if self._checked.get(row) is not form}
         check(new, self.where, self.shape)

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from jaxtyping import Bool
 from torch import Tensor
 
-from hopscope.circuits.evaluate.form import (
+from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     IDENTITY,
     KEEP,
     POSITIONAL,
     UNIFORM,
     ZERO,
-    Form,
-    Intervention,
+    Ablation,
+    AblationKind,
+    Interventions,
     one_hot,
     own_pattern,
 )
+from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.role_maps import RoleMaps
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.path import Row
-
-Draft = dict[Row, Form]
-"""A program that is being drawn up: unlike a `Program`, it may be changed."""
 
 _LEAST_WEIGHT = 0.1
 """How much more mean weight a role must get than the same role of another chain to count as attended to."""
@@ -42,7 +42,7 @@ class Hypotheses:
     def __init__(self, maps: RoleMaps, visible: Bool[Tensor, "role role"], problem: RetrievalProblem) -> None:
         self._maps, self._visible, self._problem = maps, visible, problem
 
-    def of(self, row: Row) -> list[Form]:
+    def of(self, row: HeadRow) -> list[Ablation]:
         """The hypotheses about a row in use: one role, two roles, the mean pattern, the positional one, its own.
 
         Single roles come in the order: the other member of the pair, the same symbol elsewhere, then by falling weight.
@@ -54,10 +54,10 @@ class Hypotheses:
         forms = [one_hot(key) for key in self.heavy(row)]
         two = sorted((*self._others(row), row.query), key=lambda key: -weight[key])[:2]
         if len(two) == 2 and weight[two[1]] >= _LEAST_WEIGHT:
-            forms.append(Form(Intervention.MIXTURE, tuple(two), tuple(weight[key] for key in two)))
+            forms.append(Ablation(AblationKind.MIXTURE, tuple(two), tuple(weight[key] for key in two)))
         return [*forms, self.mean(row), POSITIONAL, KEEP]
 
-    def offs(self, row: Row) -> list[Form]:
+    def offs(self, row: HeadRow) -> list[Ablation]:
         """Ways to switch a row off, simplest first.
 
         Uniform and identity; and for a row that never tells its own chain from others, its average by role or by
@@ -65,45 +65,45 @@ class Hypotheses:
         """
         return [UNIFORM, IDENTITY, *([self.mean(row), POSITIONAL] if self.chainless(row) else [])]
 
-    def is_off(self, row: Row, form: Form) -> bool:
+    def is_off(self, row: HeadRow, form: Ablation) -> bool:
         """Whether a row in this form carries nothing from one position of a chain to another."""
-        if form.kind in (Intervention.MEAN, Intervention.POSITIONAL):
+        if form.kind in (AblationKind.MEAN, AblationKind.POSITIONAL):
             return self.chainless(row)
         return form in (UNIFORM, IDENTITY, ZERO)
 
-    def in_use(self, program: Draft, rows: Iterable[Row]) -> list[Row]:
+    def in_use(self, program: Interventions, rows: Iterable[HeadRow]) -> list[HeadRow]:
         """Those of the given rows that a program does not switch off."""
         return [row for row in rows if not self.is_off(row, program[row])]
 
-    def natural(self, program: Draft) -> Draft:
+    def natural(self, program: Interventions) -> Interventions:
         """The natural reading of a program: rows in use make their own patterns, others are off as they are in it.
 
         A row that is said to look at all chains alike does so.
         """
         return {row: form if self.is_off(row, form) else own_pattern(form) for row, form in program.items()}
 
-    def chainless(self, row: Row) -> bool:
+    def chainless(self, row: HeadRow) -> bool:
         """Whether there is no other role that a row attends to more (by 0.1) in its own chain than in other chains."""
         return all(excess < _LEAST_WEIGHT for excess in self._excess(row).values())
 
-    def mean(self, row: Row) -> Form:
+    def mean(self, row: HeadRow) -> Ablation:
         """The mean pattern of a row, as a form."""
         expected = self._maps.expected[0, row.layer, row.head, row.query].double()
         # So that no query is left without a key where the average has no weight on anything that it may see.
-        return Form(Intervention.MEAN, (), tuple((expected + 1e-12).tolist()))
+        return Ablation(AblationKind.MEAN, (), tuple((expected + 1e-12).tolist()))
 
-    def blind(self, row: Row) -> Form:
+    def blind(self, row: HeadRow) -> Ablation:
         """The mean pattern of a row with no more and no less on its own chain, but for itself, than on any other."""
         mean, roles = self.mean(row).weights, len(self._visible)
         own = [mean[role if role == row.query else roles + role] for role in range(roles)]
-        return Form(Intervention.MEAN, (), (*own, *mean[roles:]))
+        return Ablation(AblationKind.MEAN, (), (*own, *mean[roles:]))
 
-    def weights(self, row: Row) -> list[float]:
+    def weights(self, row: HeadRow) -> list[float]:
         """Mean weight of a row on every role of its own chain."""
         weights: list[float] = self._maps.same[0, row.layer, row.head, row.query].double().tolist()
         return weights
 
-    def heavy(self, row: Row) -> list[int]:
+    def heavy(self, row: HeadRow) -> list[int]:
         """The other roles that a row attends to in its own chain, in the order in which they are tried."""
         query, excess, problem = row.query, self._excess(row), self._problem
         symbols_of_pairs = 2 * problem.hops if problem.graph == "chain" else -1
@@ -117,15 +117,15 @@ class Hypotheses:
 
         return sorted((key for key, more in excess.items() if more >= _LEAST_WEIGHT), key=preference)
 
-    def keys(self, row: Row, form: Form) -> list[tuple[int, float]]:
+    def keys(self, row: HeadRow, form: Ablation) -> list[tuple[int, float]]:
         """The key roles that a row in this form attends to besides the query itself, each with its weight.
 
         Empty if the row is off, or looks at all chains alike. In its mean pattern, its positional one and its own, a
         row attends to the roles of `heavy`.
         """
-        if form.kind is Intervention.ONE_HOT:
+        if form.kind is AblationKind.ONE_HOT:
             return [(form.keys[0], 1.0)]
-        if form.kind is Intervention.MIXTURE:
+        if form.kind is AblationKind.MIXTURE:
             total = sum(form.weights)
             pairs = [(key, weight / total) for key, weight in zip(form.keys, form.weights, strict=True)]
             return [(key, weight) for key, weight in pairs if key != row.query]
@@ -134,13 +134,63 @@ class Hypotheses:
         weight = self.weights(row)
         return [(key, weight[key]) for key in sorted(self.heavy(row), key=lambda key: -weight[key])]
 
-    def _excess(self, row: Row) -> dict[int, float]:
+    def _excess(self, row: HeadRow) -> dict[int, float]:
         """For every other role, the mean weight on a position in the own chain less that on one in another chain."""
         expected = self._maps.expected[0, row.layer, row.head, row.query].double()
         roles = len(expected) // 2
         excess = (expected[:roles] - expected[roles:]).tolist()
         return {key: excess[key] for key in self._others(row)}
 
-    def _others(self, row: Row) -> list[int]:
+    def _others(self, row: HeadRow) -> list[int]:
         """The other roles that a row may attend to."""
         return [key for key in range(len(self._visible)) if key != row.query and self._visible[row.query, key]]
+
+
+@dataclass(frozen=True)
+class Units:
+    """Rows, hypotheses, and a program to start from.
+
+    Attributes:
+        hypotheses: what every row could be doing.
+        rows: the rows that can reach an answer.
+        base: the form of every row of the model. At first all of `rows` are kept and the others uniform.
+    """
+
+    hypotheses: Hypotheses
+    rows: tuple[HeadRow, ...]
+    base: Interventions
+
+    @classmethod
+    def of(cls, evaluator: Evaluator) -> Units:
+        """The units of a model, as the evaluator's sequences show it."""
+        hypotheses = Hypotheses(evaluator.role_maps(), evaluator.where.visible, evaluator.problem)
+        live = evaluator.live_rows
+        return cls(hypotheses, live, dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(live, KEEP))
+
+    def within(self, program: Interventions) -> Units:
+        """The same, starting from another program."""
+        return replace(self, base=program)
+
+    def on(self, program: Interventions) -> list[HeadRow]:
+        """The rows that a program has in use."""
+        return self.hypotheses.in_use(program, self.rows)
+
+    def in_use(self, program: Interventions, row: HeadRow) -> bool:
+        """Whether a program has a row in use."""
+        return not self.hypotheses.is_off(row, program[row])
+
+    def only(self, program: Interventions, rows: Collection[HeadRow]) -> Interventions:
+        """A program with all its rows in use switched off except the given ones."""
+        return {**program, **{row: UNIFORM for row in self.on(program) if row not in rows}}
+
+    def natural(self, program: Interventions) -> Interventions:
+        """The same rows in use, each with the model's own pattern."""
+        return self.hypotheses.natural(program)
+
+    def offs(self, row: HeadRow) -> list[Ablation]:
+        """Ways to switch a row off, simplest first."""
+        return self.hypotheses.offs(row)
+
+    def paths(self, program: Interventions) -> list[AttentionPath]:
+        """The attention paths of a program."""
+        return [AttentionPath(*row, key) for row in self.rows for key, _ in self.hypotheses.keys(row, program[row])]

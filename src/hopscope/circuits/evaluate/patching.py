@@ -12,11 +12,10 @@ from collections.abc import Sequence
 
 import torch
 
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.feed import Feed, Into
-from hopscope.circuits.evaluate.form import UNIFORM, Program
 from hopscope.model.hooks import Hooks, PatchableModel, Pattern, Stream
-from hopscope.theory.path import AttentionPath, Row
+from hopscope.problem.paths import AttentionPath, Feed, HeadRow, Into
 
 
 class _Watched(Hooks):
@@ -51,7 +50,7 @@ class Patcher:
         natural: the program with the model's own patterns in the rows in use.
     """
 
-    def __init__(self, evaluator: Evaluator, transformer: PatchableModel, natural: Program) -> None:
+    def __init__(self, evaluator: Evaluator, transformer: PatchableModel, natural: Interventions) -> None:
         self._evaluator, self._transformer = evaluator, transformer
         self._edit = evaluator.edit(natural)
         self._clean = _Watched(self._edit)
@@ -61,7 +60,7 @@ class Patcher:
             self.loss = self._loss(self._streams[-1])
 
     @torch.no_grad()
-    def uses(self, paths: Sequence[AttentionPath], row: Row) -> list[Feed]:
+    def uses(self, paths: Sequence[AttentionPath], row: HeadRow) -> list[Feed]:
         """What reads from the query position of `row`: the later of `paths`, and the answer; costliest cut first."""
         cut = self._cut(row)
         found = []
@@ -91,7 +90,7 @@ class Patcher:
         lost = self._attention(own, reader) - self._attention(changed, reader)
         return Feed(into, reader, self._loss(x) - self.loss, lost)
 
-    def _cut(self, row: Row) -> list[Stream]:
+    def _cut(self, row: HeadRow) -> list[Stream]:
         """The streams into every layer and the read-out if this row is uniform and other heads write what they did."""
         uniform = self._evaluator.edit({row: UNIFORM}).pattern(row.layer, self._clean.patterns[row.layer])
         written = self._transformer.attn_out_of(row.layer, uniform, self._streams[row.layer])
@@ -104,7 +103,7 @@ class Patcher:
         for layer in range(len(streams) - 1, self._evaluator.shape.layers):
             streams.append(self._transformer.run(streams[-1], start=layer, stop=layer + 1, hooks=edit))
 
-    def _alone(self, pattern: Pattern, row: Row) -> Pattern:
+    def _alone(self, pattern: Pattern, row: HeadRow) -> Pattern:
         """The pattern in this row and 0 everywhere else, so that what is written is this row's part."""
         alone = torch.zeros_like(pattern)
         here = (self._evaluator.where.role == row.query)[None, :, :, None]

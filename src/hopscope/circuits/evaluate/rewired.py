@@ -11,61 +11,21 @@ which are none.) Interchange interventions, Geiger et al. 2021.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hopscope.circuits.evaluate.coordinates import Coordinates
+from hopscope.circuits.evaluate.ablations import Interventions
+from hopscope.circuits.evaluate.chains import ChainsSeen, own_chain
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.role_maps import Coordinates
 from hopscope.model.fast import SkippingHooks, among_heads
 from hopscope.model.hooks import Hooks, PatchableModel, Pattern, PatternRecorder, Queried, Stream
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.vectors import Batch
-from hopscope.theory.path import Row
-
-S = TypeVar("S")
-
-
-@dataclass(frozen=True)
-class Rewired(Generic[S]):
-    """Sequences in which the values of one pair are other chains'.
-
-    Attributes:
-        sequences: the sequences with other values ("there").
-        at: for every position of the original sequences ("here"), the position there with the same part.
-    """
-
-    sequences: S
-    at: Int[Tensor, "batch pos"]
-
-
-def values_rewired(problem: RetrievalProblem, batch: Batch, pair: int, by: int = 1) -> Rewired[Batch]:
-    """Sequences of vectors in which each chain's value of a pair (or fact) is another chain's. Distractors stay.
-
-        >>> problem = hs.RetrievalProblem(hops=2)
-        >>> here = hs.sample(problem, 3, torch.Generator().manual_seed(0))
-        >>> there = values_rewired(problem, here, 1).sequences
-        >>> x1 = here.place[0, :, 1]  # where >x1 stands in the first sequence, chain by chain
-        >>> torch.equal(there.inputs[0, x1[0], :4], here.inputs[0, x1[1], :4])
-        True
-
-    Args:
-        problem: the problem that the sequences are of.
-        batch: the sequences, with one leading axis.
-        pair: the pair (or fact) whose values are others, counted from 1 in the order of look-up.
-        by: how many chains further on that one stands; 0 for the sequences as they are.
-    """
-    last = len(problem.facts.steps[pair - 1].keys)
-    (value,) = (role for role, one in enumerate(problem.facts.places) if (one.step, one.member) == (pair, last))
-    where = batch.place[:, : problem.chains, value, None].expand(-1, -1, problem.symbol_dim)
-    symbols, codes = batch.inputs[..., : problem.symbol_dim], batch.inputs[..., problem.symbol_dim :]
-    symbols = symbols.scatter(1, where, symbols.gather(1, where).roll(-by, dims=1))
-    at = torch.arange(batch.inputs.shape[1], device=batch.place.device).repeat(len(batch.place), 1)
-    return Rewired(Batch(torch.cat((symbols, codes), dim=-1), batch.targets, batch.place), at)
+from hopscope.problem.paths import HeadRow
 
 
 @dataclass(frozen=True)
@@ -97,7 +57,7 @@ class GatheredThere(SkippingHooks):
     """
 
     def __init__(
-        self, model: PatchableModel, inner: Hooks, rows: Iterable[Row], where: Coordinates, theres: Iterable[There]
+        self, model: PatchableModel, inner: Hooks, rows: Iterable[HeadRow], where: Coordinates, theres: Iterable[There]
     ) -> None:
         self._inner, self._rows, self._where = inner, [*rows], where
         self._gathered: dict[int, Stream] = {}
@@ -128,7 +88,7 @@ class GatheredThere(SkippingHooks):
             return None
         some._inner = inner
         here = [row for row in self._rows if row.layer == layer and row.head in heads]
-        some._rows = [Row(layer, heads.index(row.head), row.query) for row in here]
+        some._rows = [HeadRow(layer, heads.index(row.head), row.query) for row in here]
         return some
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
@@ -154,3 +114,127 @@ class GatheredThere(SkippingHooks):
         queries, keys = pattern.shape[-2:]
         others = ~torch.eye(keys, dtype=torch.bool, device=pattern.device)[-queries:]
         return asked[:, where.role[:, -queries:]].transpose(0, 1)[None, ..., None] & others
+
+
+NamedKeys = Mapping[HeadRow, Collection[int]]
+"""Rows, and the roles of their own chain that each is said to attend to."""
+
+
+@torch.no_grad()
+def errors_alike(evaluator: Evaluator, program: Interventions, named: NamedKeys) -> Float[Tensor, " sequence"]:
+    """The losses of a program by sequence where some rows look at all chains alike, but for what is said of them."""
+    return _errors(evaluator, program, lambda share: ChainsAlike(share.edit(program), named, share.where))
+
+
+@torch.no_grad()
+def errors_rewired(
+    evaluator: Evaluator, program: Interventions, named: NamedKeys, off: Sequence[HeadRow], pair: int
+) -> Float[Tensor, " sequence"]:
+    """As `errors_alike`, where other rows, that are off, write what they gather on average while a pair is rewired.
+
+    Of a module that does not show what its attention writes, they look at other chains alone, which asks for more.
+    """
+
+    def edit(share: Evaluator) -> Hooks:
+        inner = ChainsAlike(share.edit(program), named, share.where)
+        if not isinstance(model := share.transformer, PatchableModel):
+            return OtherChains(inner, off, share.where)
+
+        def there(by: int) -> There:
+            rewired = share.rewired(pair, by)
+            other = rewired.sequences
+            asked = ChainsAlike(other.edit(program), named, other.where)
+            return There(model.embed(other.batch.inputs[None]), asked, other.where, rewired.at)
+
+        return GatheredThere(model, inner, off, share.where, map(there, range(share.problem.chains)))
+
+    return _errors(evaluator, program, edit)
+
+
+def rewirings(evaluator: Evaluator) -> range:
+    """The pairs for which `errors_rewired` is to be asked: all, or one where it is the same whatever the pair."""
+    return range(1, 1 + (evaluator.problem.hops if isinstance(evaluator.transformer, PatchableModel) else 1))
+
+
+def _errors(
+    evaluator: Evaluator, program: Interventions, edit: Callable[[Evaluator], Hooks]
+) -> Float[Tensor, " sequence"]:
+    """The losses by sequence under an edit of a program, which is made for each share of the sequences."""
+    model, found = evaluator.transformer, []
+    for share in evaluator.shares_for([program]):
+        x = model.run(model.embed(share.batch.inputs[None]), hooks=edit(share), reads=share.shape.reads)
+        found.append(share.squared_errors(x))
+    return torch.cat(found).double().mean(dim=1)
+
+
+class ChainsAlike(SkippingHooks):
+    """An edit after which some rows look at all chains alike (`ChainsSeen.alike`), but for the keys that are named.
+
+    Args:
+        inner: the edit before it.
+        named: the rows, and the keys that each is said to attend to.
+        where: where everything stands in the batch.
+    """
+
+    def __init__(self, inner: Hooks, named: NamedKeys, where: Coordinates) -> None:
+        self._inner, self._chains = inner, ChainsSeen(where)
+        self._named: dict[tuple[int, int], dict[int, Collection[int]]] = {}
+        for row, keys in named.items():
+            self._named.setdefault((row.layer, row.head), {})[row.query] = keys
+
+    def among(self, layer: int, heads: Sequence[int]) -> Hooks | None:
+        """The same of some heads of a layer, where the edit before can be had so."""
+        inner, some = among_heads(self._inner, layer, heads), copy(self)
+        if inner is None:
+            return None
+        some._inner = inner
+        named = {at: self._named.get((layer, head)) for at, head in enumerate(heads)}
+        some._named = {(layer, at): keys for at, keys in named.items() if keys is not None}
+        return some
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The pattern of the edit before, with chains alike in the rows that are asked for."""
+        pattern = self._inner.pattern(layer, pattern).clone()
+        for (at, head), named in self._named.items():
+            if at == layer:
+                pattern[:, :, head] = self._chains.alike(pattern[:, :, head], self._chains.shared(named))
+        return pattern
+
+    def attn_out(self, layer: int, written: Queried) -> Queried:
+        """What the edit before makes of it."""
+        return self._inner.attn_out(layer, written)
+
+
+class OtherChains(Hooks):
+    """An edit after which some rows look at nothing of their own chain but their own position; the rest is scaled up.
+
+    Args:
+        inner: the edit before it.
+        rows: the rows.
+        where: where everything stands in the batch.
+    """
+
+    def __init__(self, inner: Hooks, rows: Iterable[HeadRow], where: Coordinates) -> None:
+        self._inner, self._where = inner, where
+        self._rows: dict[int, list[HeadRow]] = {}
+        for row in rows:
+            self._rows.setdefault(row.layer, []).append(row)
+        itself = torch.eye(where.relation.shape[-1], dtype=torch.bool, device=where.relation.device)
+        self._gone = own_chain(where) & ~itself
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The pattern of the edit before, without the own chain in the rows that are asked for."""
+        pattern, queries = self._inner.pattern(layer, pattern), pattern.shape[-2]
+        if layer not in self._rows:
+            return pattern
+        asked = torch.zeros(pattern.shape[2], self._where.roles, dtype=torch.bool, device=pattern.device)
+        for row in self._rows[layer]:
+            asked[row.head, row.query] = True
+        of_row = asked[:, self._where.role[:, -queries:]].transpose(0, 1)
+        rest = pattern.masked_fill(of_row[..., None] & self._gone[:, None, -queries:], 0.0)
+        total = rest.sum(dim=-1, keepdim=True)
+        return torch.where(of_row[..., None] & (total > 0), rest / torch.where(total > 0, total, 1.0), pattern)
+
+    def attn_out(self, layer: int, written: Queried) -> Queried:
+        """What the edit before makes of it."""
+        return self._inner.attn_out(layer, written)

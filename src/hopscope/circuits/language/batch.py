@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from hopscope.circuits.evaluate.elsewhere import Elsewhere
-from hopscope.circuits.evaluate.rewired import Rewired
+from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, link_role, second_member, text_role, text_role_names

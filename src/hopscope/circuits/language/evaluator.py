@@ -13,10 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.elsewhere import Elsewhere
+from hopscope.circuits.evaluate.ablations import Interventions
+from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import Program
-from hopscope.circuits.evaluate.rewired import Rewired
 from hopscope.circuits.language.batch import TextBatch, TextTask, lines_elsewhere, text_batch, words_rewired
 from hopscope.circuits.record.asked import Scores
 from hopscope.model.hooks import Hooks, Stream
@@ -108,7 +107,7 @@ class TextEvaluator(Evaluator):
         return TextEvaluator(self._model.with_untrained(heads, seed), self._tokenizer, self.task, self.batch)
 
     @torch.no_grad()
-    def scores(self, program: Program) -> Scores:
+    def scores(self, program: Interventions) -> Scores:
         """How well the questions are answered under a program."""
         shares = [one for one in self.shares_for([program]) if isinstance(one, TextEvaluator)]
         logits = torch.cat([share._logits(program) for share in shares])
@@ -123,7 +122,7 @@ class TextEvaluator(Evaluator):
             mass=float(mass.mean()),
         )
 
-    def _logits(self, program: Program) -> Float[Tensor, "question vocabulary"]:
+    def _logits(self, program: Interventions) -> Float[Tensor, "question vocabulary"]:
         """Logits of the token that follows every question, under a program."""
         return self._asked(self._model.run(self._model.embed(self.batch.inputs[None]), hooks=self.edit(program)))
 

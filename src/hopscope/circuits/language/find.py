@@ -8,8 +8,7 @@ from typing import Any
 
 from hopscope.checks import check_number, check_seed
 from hopscope.circuits.certificate import Certificate, CertificateConfig, Part, tidy
-from hopscope.circuits.evaluate.form import UNIFORM, own_pattern
-from hopscope.circuits.evaluate.programs import from_json
+from hopscope.circuits.evaluate.ablations import UNIFORM, from_json, own_pattern
 from hopscope.circuits.find import Origin, circuit_in
 from hopscope.circuits.forecast import Forecast, check_memory
 from hopscope.circuits.given import GivenCircuit, certify_given

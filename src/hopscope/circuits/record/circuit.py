@@ -8,9 +8,7 @@ from typing import Any
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
 from hopscope.circuits.certificate.part import Certificate, Sense
-from hopscope.circuits.evaluate.form import CHOSEN
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.programs import from_json
+from hopscope.circuits.evaluate.ablations import CHOSEN, Interventions, from_json
 from hopscope.circuits.record.as_text import (
     certificate_as_text,
     others_as_text,
@@ -24,10 +22,10 @@ from hopscope.circuits.record.fields import FORM, with_names, with_numbers
 from hopscope.circuits.record.strategy import Strategy, strategy
 from hopscope.circuits.record.strict_reading import StrictReading
 from hopscope.errors import UNTOUCHED, InputError
+from hopscope.problem.paths import AttentionPath, HeadRow, NamedPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
 from hopscope.records import convert, plain
-from hopscope.theory.path import AttentionPath, NamedPath, Row
 from hopscope.words import counted
 
 
@@ -103,7 +101,7 @@ class Circuit:
                 check_count(f"{name} of a helper row", value, most=most)
         convert(self.search.get("bars", []), list[dict[str, Any]], "bars of the search")
 
-    def _check_in(self, program: Draft, one: CircuitPath) -> None:
+    def _check_in(self, program: Interventions, one: CircuitPath) -> None:
         """Check that a program has the row of a path, in its form, looking at its key.
 
         Raises:
@@ -119,7 +117,7 @@ class Circuit:
             looks = ", ".join(self.roles[key] for key in form.keys)
             raise InputError(f"{name} is a path, but in the program its row looks at {looks}")
 
-    def _check_there(self, where: AttentionPath | Row, name: str) -> None:
+    def _check_there(self, where: AttentionPath | HeadRow, name: str) -> None:
         """Check that the model has a layer and a head.
 
         Raises:
@@ -202,9 +200,9 @@ class Circuit:
         return self.problem.all_roles
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[HeadRow, ...]:
         """Rows in use: those with a path, and helpers."""
-        helpers = (Row(one.layer - 1, one.head - 1, role_number(one.query, self.roles)) for one in self.helpers)
+        helpers = (HeadRow(one.layer - 1, one.head - 1, role_number(one.query, self.roles)) for one in self.helpers)
         return tuple(sorted({*(one.path.row for one in self.paths), *helpers}))
 
     @property

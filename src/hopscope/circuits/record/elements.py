@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hopscope.circuits.evaluate.bootstrap import Interval
-from hopscope.circuits.evaluate.feed import Feed
 from hopscope.errors import InputError
-from hopscope.theory.path import AttentionPath
+from hopscope.problem.paths import AttentionPath, Feed
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath
 from hopscope.records import convert, plain
-from hopscope.theory.path import AttentionPath
 
 _NAMES = ("layer", "head", "query", "key")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import minimum_one_head
 from hopscope.theory.follow import by_layer, follow
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.text_scene import text_scene
 
 Strategy = Literal["serial", "line by line", "doubling", "none"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hopscope.circuits.certificate.part import Certificate
-from hopscope.theory.path import NamedPath
+from hopscope.problem.paths import NamedPath
 
 Fill = Literal["zero", "uniform", "identity"]
 """How the rows of a useful head that are no path are filled. `zero` is what Appendix E says literally."""

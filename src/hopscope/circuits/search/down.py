@@ -11,14 +11,12 @@ from collections.abc import Sequence
 
 import torch
 
+from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import POSITIONAL, UNIFORM
-from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.search.attribution import head_order
 from hopscope.circuits.search.config import HEADS, LAST, ROUGHLY, ROWS, SearchConfig
-from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.gradients import head_order
-from hopscope.circuits.search.jitter import jitter
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.search.gauge import Gauge, jitter
 
 _SIZES = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 96, 128, 192, 256)
 """How many changes are tried together."""
@@ -27,10 +25,12 @@ _AT_ONCE = 4
 """How many of these sizes are tried at a time, before it is decided whether to go on."""
 
 
-def heads_spared(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
+def heads_spared(
+    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
+) -> Interventions:
     """Switch off the heads that are easily done without, the least costly first, many at a time."""
     gauge, heads = Gauge.scanning(evaluator, config), evaluator.shape.heads
-    by_head: dict[int, Draft] = {}
+    by_head: dict[int, Interventions] = {}
     for row in units.on(units.base):
         by_head.setdefault(row.layer * heads + row.head, {})[row] = UNIFORM
     moves = [by_head[head] for head in head_order(gauge.evaluator) if head in by_head]
@@ -41,7 +41,9 @@ def heads_spared(evaluator: Evaluator, units: Units, config: SearchConfig, gener
     return _eliminated(gauge, units.base, list(by_head.values()), gauge.limit(HEADS), generator)
 
 
-def rows_spared(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
+def rows_spared(
+    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
+) -> Interventions:
     """Switch off the rows that are easily done without, likewise, in the heads that are left."""
     gauge, program = Gauge.scanning(evaluator, config), units.base
     rows = units.on(program)
@@ -52,13 +54,17 @@ def rows_spared(evaluator: Evaluator, units: Units, config: SearchConfig, genera
     return program
 
 
-def one_by_one(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
+def one_by_one(
+    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
+) -> Interventions:
     """Switch rows off one at a time until no row in use can be switched off."""
     gauge = Gauge.scanning(evaluator, config)
     return minimal(gauge, units, units.base, generator, gauge.limit(LAST))
 
 
-def trimmed(gauge: Gauge, units: Units, program: Draft, limit: float, generator: torch.Generator | None) -> Draft:
+def trimmed(
+    gauge: Gauge, units: Units, program: Interventions, limit: float, generator: torch.Generator | None
+) -> Interventions:
     """Switch rows off, several at a time: by `uniform`, or by their average if they never tell their own chain."""
     program = _eliminated(gauge, program, [{row: UNIFORM} for row in units.on(program)], limit, generator)
     for off in (units.hypotheses.mean, lambda row: POSITIONAL):
@@ -67,7 +73,9 @@ def trimmed(gauge: Gauge, units: Units, program: Draft, limit: float, generator:
     return program
 
 
-def minimal(gauge: Gauge, units: Units, program: Draft, generator: torch.Generator | None, limit: float) -> Draft:
+def minimal(
+    gauge: Gauge, units: Units, program: Interventions, generator: torch.Generator | None, limit: float
+) -> Interventions:
     """Switch rows off until no row in use can be switched off within the limit.
 
     Rows are tried one at a time, the least costly first, by `uniform` before other ways. What can go goes, and when all
@@ -88,8 +96,8 @@ def minimal(gauge: Gauge, units: Units, program: Draft, generator: torch.Generat
 
 
 def _eliminated(
-    gauge: Gauge, program: Draft, moves: list[Draft], limit: float, generator: torch.Generator | None
-) -> Draft:
+    gauge: Gauge, program: Interventions, moves: list[Interventions], limit: float, generator: torch.Generator | None
+) -> Interventions:
     """Make as many of the moves as the limit allows, the least costly first, several at a time."""
     while moves:
         gauge.rough.depart_from(program)
@@ -107,7 +115,7 @@ def _eliminated(
     return program
 
 
-def _in_order(gauge: Gauge, program: Draft, moves: list[Draft], limit: float) -> Draft:
+def _in_order(gauge: Gauge, program: Interventions, moves: list[Interventions], limit: float) -> Interventions:
     """Make the moves in the given order; a move that does not fit is left out and the next ones are tried."""
     while moves:
         program, taken = _longest_prefix(gauge, program, moves, limit)
@@ -115,7 +123,7 @@ def _in_order(gauge: Gauge, program: Draft, moves: list[Draft], limit: float) ->
     return program
 
 
-def _in_halves(gauge: Gauge, program: Draft, moves: list[Draft], limit: float) -> Draft:
+def _in_halves(gauge: Gauge, program: Interventions, moves: list[Interventions], limit: float) -> Interventions:
     """Make as many of very many moves, in the given order, as the limit allows; where some do not fit, by halves.
 
     Few sequences decide which moves are worth trying; these are then tried together on more. So to leave out k moves
@@ -126,7 +134,7 @@ def _in_halves(gauge: Gauge, program: Draft, moves: list[Draft], limit: float) -
     return _halved(gauge, program, chosen, limit)
 
 
-def _halved(gauge: Gauge, program: Draft, moves: Sequence[Draft], limit: float) -> Draft:
+def _halved(gauge: Gauge, program: Interventions, moves: Sequence[Interventions], limit: float) -> Interventions:
     """Make all moves together if the limit allows it, else those of the first half that it allows, then the second."""
     together = dict(program)
     for move in moves:
@@ -140,7 +148,9 @@ def _halved(gauge: Gauge, program: Draft, moves: Sequence[Draft], limit: float) 
     return _halved(gauge, _halved(gauge, program, moves[:middle], limit), moves[middle:], limit)
 
 
-def _longest_prefix(gauge: Gauge, program: Draft, moves: Sequence[Draft], limit: float) -> tuple[Draft, int]:
+def _longest_prefix(
+    gauge: Gauge, program: Interventions, moves: Sequence[Interventions], limit: float
+) -> tuple[Interventions, int]:
     """The program with the longest prefix of `moves` that the limit allows, of some lengths, and that length.
 
     Prefixes are tried a few at a time, shorter ones first, until none of a few is allowed.
@@ -149,7 +159,7 @@ def _longest_prefix(gauge: Gauge, program: Draft, moves: Sequence[Draft], limit:
     best, taken = program, 0
     for first in range(0, len(sizes), _AT_ONCE):
         some = sizes[first : first + _AT_ONCE]
-        programs: list[Draft] = []
+        programs: list[Interventions] = []
         for size in some:
             together = dict(program)
             for move in moves[:size]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.search.config import CONFIRM_DOUBT, HOPELESS, JITTERED, ROOM, SCAN_DOUBT, SearchConfig
-from hopscope.circuits.search.further import Further, mean_and_error
-from hopscope.circuits.search.jitter import jitter
+from hopscope.circuits.search.config import CONFIRM_DOUBT, HOPELESS, JITTER, JITTERED, ROOM, SCAN_DOUBT, SearchConfig
 
 
 class Gauge:
@@ -45,7 +46,7 @@ class Gauge:
         self.evaluator, self.rough, self.max_loss, self._doubt, self._anchor = evaluator, rough, max_loss, doubt, full
         self.middle, self.further = middle, further
         self._last: Float[Tensor, " sequence"] | None = None
-        self._known: tuple[Draft, Float[Tensor, " sequence"]] = {}, self.evaluator.own
+        self._known: tuple[Interventions, Float[Tensor, " sequence"]] = {}, self.evaluator.own
         self._full = float(self._scores(self.evaluator.own[None])[0])
 
     @classmethod
@@ -70,14 +71,14 @@ class Gauge:
         """The score that uses this share of what may be spent."""
         return self._full + share * ROOM * (self.max_loss - self._full)
 
-    def scores(self, programs: Sequence[Draft]) -> list[float]:
+    def scores(self, programs: Sequence[Interventions]) -> list[float]:
         """The scores of programs: mean squared errors with the doubt on top."""
         if not programs:
             return []
         found: list[float] = self._scores(self.evaluator.errors(programs).double().mean(dim=2)).tolist()
         return found
 
-    def score(self, program: Draft) -> float:
+    def score(self, program: Interventions) -> float:
         """The score of one program; not measured again if it was the last one asked for."""
         return float(self._scores(self._losses(program)[None])[0])
 
@@ -87,7 +88,7 @@ class Gauge:
             scores = scores.minimum(self._anchor + _above(losses - self.evaluator.own, self._doubt))
         return scores
 
-    def passes(self, program: Draft, limit: float | None = None) -> bool:
+    def passes(self, program: Interventions, limit: float | None = None) -> bool:
         """Whether a program is within a limit; by default the limit that uses all that may be spent.
 
         Where only the doubt puts it above, more sequences decide, if there are any: first by the loss of the program
@@ -104,14 +105,14 @@ class Gauge:
             mean, error = self._measured(program, limit)
         return mean + self._doubt * error <= limit
 
-    def sharp(self, program: Draft) -> float:
+    def sharp(self, program: Interventions) -> float:
         """The score of a program on as many sequences as there are."""
         if self.further is None:
             return self.score(program)
         mean, error = self._measured(program)
         return min(self.score(program), mean + self._doubt * error)
 
-    def hopeful(self, program: Draft, least: Sequence[float], limit: float) -> list[int]:
+    def hopeful(self, program: Interventions, least: Sequence[float], limit: float) -> list[int]:
         """Numbers of the changes of a program that may be within a limit.
 
         More sequences are measured only if it depends on the doubt whether a change may be.
@@ -126,7 +127,7 @@ class Gauge:
             high = self.sharp(program)
         return [number for number, one in enumerate(least) if high + one <= limit]
 
-    def _losses(self, program: Draft) -> Float[Tensor, " sequence"]:
+    def _losses(self, program: Interventions) -> Float[Tensor, " sequence"]:
         """The losses of one program; not measured again if it was the last one asked for."""
         known, losses = self._known
         if known != program:
@@ -134,7 +135,7 @@ class Gauge:
             self._known = program, losses
         return losses
 
-    def _measured(self, program: Draft, limit: float | None = None) -> tuple[float, float]:
+    def _measured(self, program: Interventions, limit: float | None = None) -> tuple[float, float]:
         """The loss on further sequences with its standard error: on all, or on enough to be clear of a limit."""
         assert self.further is not None
         self._last = self._losses(program)
@@ -152,7 +153,7 @@ class Gauge:
         return mean + difference, (error**2 + added**2) ** 0.5, added <= error and self.further.all_asked
 
     def costs(
-        self, program: Draft, near: Sequence[Draft], few: Evaluator | None = None
+        self, program: Interventions, near: Sequence[Interventions], few: Evaluator | None = None
     ) -> tuple[list[float], list[float]]:
         """What programs near a given one cost on few sequences, and the least that each can cost on all.
 
@@ -167,7 +168,11 @@ class Gauge:
         return rise.mean(dim=1).tolist(), _above(rise, -HOPELESS).tolist()
 
     def by_cost(
-        self, program: Draft, near: Sequence[Draft], limit: float, generator: torch.Generator | None = None
+        self,
+        program: Interventions,
+        near: Sequence[Interventions],
+        limit: float,
+        generator: torch.Generator | None = None,
     ) -> list[int]:
         """Numbers of the programs near a given one that may be within the limit, the least costly first.
 
@@ -187,3 +192,101 @@ def _above(losses: Float[Tensor, "*program sequence"], doubt: float) -> Float[Te
     """The mean with `doubt` standard errors on top."""
     above: Tensor = losses.mean(dim=-1) + doubt * losses.std(dim=-1) / losses.shape[-1] ** 0.5
     return above
+
+
+FIRST, LARGEST = 256, 1024
+"""How many sequences are measured first; then as many again as so far, but at most `LARGEST` at once."""
+
+
+class _Part(NamedTuple):
+    """The model on some of the sequences, and how many sequences there are up to the end of this part."""
+
+    evaluator: Evaluator
+    end: int
+
+
+class Further:
+    """Losses of programs on further sequences.
+
+    Args:
+        evaluator: the model; its own sequences are not used.
+        sequences: how many further sequences there are.
+        doubt: how many standard errors are added to a mean before it is compared with a limit.
+    """
+
+    def __init__(self, evaluator: Evaluator, sequences: int, doubt: float) -> None:
+        self._evaluator, self._most, self._doubt = evaluator, sequences, doubt
+        self._program: Interventions = {}
+        self._losses: Float[Tensor, " sequence"] = torch.empty(0, dtype=torch.float64)
+
+    @cached_property
+    def _parts(self) -> tuple[_Part, ...]:
+        """The sequences in parts, each as large as all before it, up to a size that would fill the memory."""
+        everything, ends = self._evaluator.fresh(self._most, 0, "circuit search, in doubt"), [0]
+        while ends[-1] < self._most:
+            ends.append(min(self._most, ends[-1] + min(max(FIRST, ends[-1]), LARGEST)))
+        return tuple(_Part(everything.on(everything.batch[start:end]), end) for start, end in pairwise(ends))
+
+    @property
+    def asked(self) -> int:
+        """How many sequences the last program was measured on."""
+        return len(self._losses)
+
+    @property
+    def all_asked(self) -> bool:
+        """Whether these are all the sequences."""
+        return self.asked == self._most
+
+    @property
+    def last(self) -> tuple[float, float]:
+        """The mean loss, with its standard error, of the program that was last measured."""
+        return mean_and_error(self._losses)
+
+    def measured(self, program: Interventions, limit: float | None = None) -> tuple[float, float]:
+        """Mean loss of a program and its standard error; what was measured of the last one is not measured again.
+
+        Args:
+            program: the program that is measured.
+            limit: what the mean, with the doubt on top, is compared with: sequences are measured until it is within the
+                limit, or can hardly be within it on all of them. Without a limit all are measured.
+        """
+        if program != self._program:
+            self._program, self._losses = program, torch.empty(0, dtype=torch.float64)
+            self._evaluator.count(1)
+        for part in self._parts:
+            if self.asked >= part.end:
+                continue
+            if not self.asked or limit is None or not clear(self._losses, self._most, limit, self._doubt):
+                losses = part.evaluator.errors([program])[0].double().mean(dim=1)
+                self._losses = torch.cat([self._losses, losses])
+        return self.last
+
+
+def clear(losses: Float[Tensor, " sequence"], most: int, limit: float, doubt: float) -> bool:
+    """Whether it is clear on which side of a limit the mean, with the doubt on top, would be on all sequences.
+
+    Args:
+        losses: the losses on the sequences measured so far.
+        most: how many sequences there are in all.
+        limit: what the mean with the doubt on top is compared with.
+        doubt: how many standard errors are added.
+    """
+    mean, error = mean_and_error(losses)
+    at_the_end = error * (len(losses) / most) ** 0.5
+    still_open = (error**2 - at_the_end**2) ** 0.5
+    within = mean + doubt * error <= limit
+    beyond = mean + doubt * at_the_end > limit + doubt * still_open
+    return within or beyond
+
+
+def mean_and_error(losses: Float[Tensor, " sequence"]) -> tuple[float, float]:
+    """The mean and its standard error."""
+    return float(losses.mean()), float(losses.std()) / len(losses) ** 0.5
+
+
+def jitter(count: int, generator: torch.Generator | None) -> list[float]:
+    """Factors on costs: all 1, or log-normal if a generator perturbs the order."""
+    if generator is None:
+        return [1.0] * count
+    factors: list[float] = torch.randn(count, generator=generator).mul(JITTER).exp().tolist()
+    return factors

@@ -7,30 +7,27 @@ doubt on top, on sequences set apart for the search.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import combinations
+from typing import Any, Literal
 
 import torch
 
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, from_json, to_json
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import UNIFORM
-from hopscope.circuits.evaluate.hypotheses import Draft
-from hopscope.circuits.evaluate.programs import from_json, to_json
+from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.journal import Journal
-from hopscope.circuits.search.config import LAST, SearchConfig
+from hopscope.circuits.search.config import FEW, LAST, SearchConfig
 from hopscope.circuits.search.down import heads_spared, minimal, one_by_one, rows_spared, trimmed
-from hopscope.circuits.search.forms import simplest
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.helpers import told_alike
-from hopscope.circuits.search.smallest import Minimality, smallest, tried
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.search.simplify import simplest, told_alike
 from hopscope.circuits.search.up import grown
 from hopscope.problem.counter import derive_seed
-from hopscope.theory.path import AttentionPath, Row
+from hopscope.problem.paths import AttentionPath, HeadRow
 
-Algorithm = Callable[[Evaluator, Units, SearchConfig, torch.Generator | None], Draft]
+Algorithm = Callable[[Evaluator, Units, SearchConfig, torch.Generator | None], Interventions]
 """The signature of every search algorithm: it starts from `Units.base` and returns a smaller program."""
 
 
@@ -46,7 +43,7 @@ class Found:
         orders: names of the orders that ended in it.
     """
 
-    program: Draft
+    program: Interventions
     paths: int
     heads: int
     mse: float
@@ -70,7 +67,9 @@ class Outcome:
     left: int = 0
 
 
-def search(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
+def search(
+    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
+) -> Interventions:
     """The circuit with the fewest paths that several orders end in; `units.base` where there is none."""
     seed = 0 if generator is None else int(torch.randint(2**31, (), generator=generator))
     found = Orders(evaluator, units, config, seed).run().found
@@ -98,7 +97,7 @@ class Orders:
     ) -> None:
         self._evaluator, self._units, self._config, self._seed = evaluator, units, config, seed
         self._journal = journal or Journal()
-        self._ends: dict[tuple[Row, ...], Draft | None] = {}
+        self._ends: dict[tuple[HeadRow, ...], Interventions | None] = {}
         self._at = 0, 1
 
     def run(self) -> Outcome:
@@ -108,7 +107,7 @@ class Orders:
             return Outcome(full, (), "none")
         down = ["least-cost", *(f"random-{number}" for number in range(1, self._config.orders))]
         names = [*down, *(f"growing-{number}" for number in range(1, self._config.growing + 1))]
-        ends: list[tuple[str, Draft]] = []
+        ends: list[tuple[str, Interventions]] = []
         for number, name in enumerate(names):
             self._at = number, len(names) + 1
             self._journal.watch(name, *self._at)
@@ -141,8 +140,8 @@ class Orders:
         return {"pool": self._plain(pool), "small": self._plain(small), "end": self._plain(end)}
 
     def _stage(
-        self, order: str, name: str, algorithm: Algorithm, start: Draft, generator: torch.Generator | None
-    ) -> Draft:
+        self, order: str, name: str, algorithm: Algorithm, start: Interventions, generator: torch.Generator | None
+    ) -> Interventions:
         """One stage of a way down, remembered with the random generator's state until its order is finished."""
 
         def made() -> dict[str, Any]:
@@ -164,7 +163,7 @@ class Orders:
         small = self._apply(one_by_one, part)
         return {"small": self._plain(small), "end": self._plain(self._end(pool, small))}
 
-    def _end(self, pool: Draft, small: Draft) -> Draft | None:
+    def _end(self, pool: Interventions, small: Interventions) -> Interventions | None:
         """The circuit for `small`: minimal on all sequences, every row in its form.
 
         If the loss of `small` is too high on all sequences, the search goes back to the pool, or to the model, and on
@@ -182,7 +181,7 @@ class Orders:
             self._ends[signature] = None if end is None else self._finished(gauge, end)
         return self._ends[signature]
 
-    def _finished(self, gauge: Gauge, program: Draft) -> Draft:
+    def _finished(self, gauge: Gauge, program: Interventions) -> Interventions:
         """Remove rows up to the threshold; tell which of the rest need not tell chains apart; choose forms."""
         scan = Gauge.scanning(self._evaluator, self._config)
         some = trimmed(scan, self._units, program, (scan.limit() + scan.max_loss) / 2, None)
@@ -190,17 +189,17 @@ class Orders:
         small = minimal(gauge, self._units, start, None, gauge.max_loss)
         return self._apply(simplest, told_alike(gauge, self._units, small))
 
-    def _apply(self, algorithm: Algorithm, program: Draft) -> Draft:
+    def _apply(self, algorithm: Algorithm, program: Interventions) -> Interventions:
         return algorithm(self._evaluator, self._units.within(program), self._config, None)
 
-    def _distinct(self, ends: list[tuple[str, Draft]]) -> list[Found]:
-        by_paths: dict[tuple[AttentionPath, ...], tuple[Draft, list[str]]] = {}
+    def _distinct(self, ends: list[tuple[str, Interventions]]) -> list[Found]:
+        by_paths: dict[tuple[AttentionPath, ...], tuple[Interventions, list[str]]] = {}
         for name, program in ends:
             by_paths.setdefault(tuple(self._units.paths(program)), (program, []))[1].append(name)
         found = [self._found(program, tuple(names)) for program, names in by_paths.values()]
         return sorted(found, key=lambda one: (one.paths, one.heads, one.mse))
 
-    def _found(self, program: Draft, orders: tuple[str, ...]) -> Found:
+    def _found(self, program: Interventions, orders: tuple[str, ...]) -> Found:
         paths = self._units.paths(program)
         heads = len({(path.layer, path.head) for path in paths})
         return Found(program, len(paths), heads, self._evaluator.mse([program])[0], orders)
@@ -216,11 +215,52 @@ class Orders:
         end = self._finished(Gauge.confirming(self._evaluator, self._config), part)
         return self._smallest([self._found(end, (f"part of {first.orders[0]}",)), *found])
 
-    def _plain(self, program: Draft | None) -> list[dict[str, Any]] | None:
+    def _plain(self, program: Interventions | None) -> list[dict[str, Any]] | None:
         return None if program is None else to_json(program, self._evaluator.problem)
 
-    def _read(self, program: Any) -> Draft:
+    def _read(self, program: Any) -> Interventions:
         return dict.fromkeys(self._evaluator.rows, UNIFORM) | from_json(program, self._evaluator.problem)
 
     def _generator(self, purpose: str) -> torch.Generator:
         return torch.Generator().manual_seed(derive_seed(self._seed, "circuit search", purpose))
+
+
+_AT_ONCE = 256
+"""How many parts are measured together before it is checked whether one of them holds."""
+
+Minimality = Literal["every subset", "pairs", "single", "none"]
+"""Which parts of a circuit were tried: every subset of its rows, every part one or two rows smaller (`pairs`), every
+part one row smaller (`single`, which the search itself has tried), or none."""
+
+
+def smallest(
+    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
+) -> Interventions:
+    """The smallest part of `units.base`, with the model's own patterns, that will do; else the base itself."""
+    program = units.natural(units.base)
+    rows = units.on(program)
+    parts = [units.only(program, kept) for size in sizes(len(rows), config) for kept in combinations(rows, size)]
+    gauge = Gauge.confirming(evaluator, config)
+    return _first_passing(gauge, program, parts) or units.base
+
+
+def sizes(rows: int, config: SearchConfig) -> Sequence[int]:
+    """The sizes of the parts that are tried, smallest first; empty for `single`."""
+    least: dict[Minimality, int] = {"every subset": 0, "pairs": max(rows - 2, 0)}
+    return range(least.get(tried(rows, config), rows), rows)
+
+
+def tried(rows: int, config: SearchConfig) -> Minimality:
+    """Which parts are tried of a circuit with so many rows."""
+    return "every subset" if rows <= config.every_subset else "pairs" if rows <= config.pairs else "single"
+
+
+def _first_passing(gauge: Gauge, program: Interventions, parts: Sequence[Interventions]) -> Interventions | None:
+    """The first part that will do. Few sequences rule out what is hopeless; all sequences decide on the rest."""
+    few = gauge.evaluator.part(FEW)
+    for first in range(0, len(parts), _AT_ONCE):
+        chosen = parts[first : first + _AT_ONCE]
+        for number in gauge.hopeful(program, gauge.costs(program, chosen, few)[1], gauge.max_loss):
+            if gauge.passes(chosen[number], gauge.max_loss):
+                return chosen[number]
+    return None

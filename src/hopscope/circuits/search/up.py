@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.search.config import LAST, SearchConfig
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.units import Units
-from hopscope.theory.path import Row
+from hopscope.problem.paths import HeadRow
 
 
-def grown(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
+def grown(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Interventions:
     """A small part of `units.base`, grown from nothing: its rows are put back in random order until the limit holds.
 
     The row that tips the balance is needed together with those before it; it stays, and growth starts over with it. If
@@ -24,9 +24,9 @@ def grown(evaluator: Evaluator, units: Units, config: SearchConfig, generator: t
     gauge, rows = Gauge.scanning(evaluator, config), units.on(units.base)
     limit = gauge.limit(LAST)
     order = range(len(rows)) if generator is None else torch.randperm(len(rows), generator=generator).tolist()
-    shuffled, kept = [rows[number] for number in order], list[Row]()
+    shuffled, kept = [rows[number] for number in order], list[HeadRow]()
 
-    def holds(rows: Sequence[Row]) -> bool:
+    def holds(rows: Sequence[HeadRow]) -> bool:
         return gauge.passes(units.only(units.base, rows), limit)
 
     while not holds(kept):
@@ -39,7 +39,7 @@ def grown(evaluator: Evaluator, units: Units, config: SearchConfig, generator: t
     return units.only(units.base, kept)
 
 
-def _needed(kept: Sequence[Row], rest: Sequence[Row], holds: Callable[[Sequence[Row]], bool]) -> int | None:
+def _needed(kept: Sequence[HeadRow], rest: Sequence[HeadRow], holds: Callable[[Sequence[HeadRow]], bool]) -> int | None:
     """How many of the rest, from the first on, are needed beside those kept; None if not even all of them suffice."""
 
     def enough(count: int) -> bool:

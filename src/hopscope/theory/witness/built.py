@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import PositionCode, RetrievalProblem
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.witness.assembler import assemble
 from hopscope.theory.witness.both_ways import both_ways_program
 from hopscope.theory.witness.causal import causal_program

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import query_role
-from hopscope.theory.path import AttentionPath
 
 
 @dataclass(frozen=True)

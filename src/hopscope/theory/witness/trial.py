@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.delivery import deliver
-from hopscope.theory.path import AttentionPath
 from hopscope.theory.witness.built import Witness
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_number
@@ -20,7 +21,7 @@ NamedPath = tuple[int, int, str, str]
 """A path as records on disk have it: layer and head from 1, query and key role by name."""
 
 
-class Row(NamedTuple):
+class HeadRow(NamedTuple):
     """One row of attention: what the positions of one role attend to, in one head.
 
     Attributes:
@@ -60,9 +61,9 @@ class AttentionPath(NamedTuple):
     key: int
 
     @property
-    def row(self) -> Row:
+    def row(self) -> HeadRow:
         """The row of attention that the path is in."""
-        return Row(self.layer, self.head, self.query)
+        return HeadRow(self.layer, self.head, self.query)
 
     def names(self, roles: Sequence[str]) -> NamedPath:
         """Layer and head from 1, and the two roles by name, as in records on disk."""
@@ -98,3 +99,32 @@ class AttentionPath(NamedTuple):
             )
         layer, head, query, key = (group for group in found.groups() if group is not None)
         return cls.named(int(layer), int(head), query, key, roles)
+
+
+Into = Literal["query", "key", "value", "answer"]
+"""What a path can feed: the query, key or value of a later path, or the answer itself."""
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One use of what a path brings.
+
+    Attributes:
+        into: what it feeds: the query, key or value of a later path, or the answer.
+        reader: the later path that reads it; None for the answer.
+        change: how much the loss rises when this use alone is cut.
+        attention: how much the later path's mean attention falls when this use alone is cut; 0 for a value or the
+            answer.
+    """
+
+    into: Into
+    reader: AttentionPath | None = None
+    change: float = 0.0
+    attention: float = 0.0
+
+    def describe(self, roles: Sequence[str]) -> str:
+        """The use in words: `K of layer 5 (x0? -> >x1)`, or `the answer`."""
+        if self.reader is None:
+            return "the answer"
+        layer, _, query, key = self.reader.names(roles)
+        return f"{self.into[0].upper()} of layer {layer} ({query} -> {key})"

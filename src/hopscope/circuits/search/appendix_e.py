@@ -11,25 +11,118 @@ removed from the last layer first, so that of two heads that tie pairs the earli
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import torch
 
+from hopscope.circuits.evaluate.ablations import (
+    IDENTITY,
+    UNIFORM,
+    ZERO,
+    Ablation,
+    AblationKind,
+    Interventions,
+    from_json,
+    one_hot,
+    to_json,
+)
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import ZERO, Form
-from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.journal import Journal
 from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
-from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.imposed import IDLE, HeadNumbers, Imposed, Looks
-from hopscope.circuits.search.units import Units
+from hopscope.circuits.search.gauge import Gauge, jitter
+from hopscope.problem.counter import derive_seed
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.theory.follow import arrives, by_layer
-from hopscope.theory.path import AttentionPath
+
+HeadNumbers = tuple[int, int]
+"""Layer and head, from 0."""
+
+Looks = Mapping[int, int]
+"""Where a useful head looks: key role by query role."""
+
+IDLE = (UNIFORM, IDENTITY)
+"""The forms that an idle head may have, "whichever serves"."""
+
+
+@dataclass(frozen=True)
+class Imposed:
+    """What is imposed on each head; heads not named are left as they are.
+
+    Attributes:
+        heads: for each head, one of the forms of `IDLE`, or where the head looks.
+        fill: the form of a useful head's other rows.
+        roles: how many roles a chain has, 2D + 1.
+    """
+
+    heads: Mapping[HeadNumbers, Ablation | Looks]
+    fill: Ablation
+    roles: int
+
+    @property
+    def program(self) -> Interventions:
+        """The program: the form of every row of the heads named."""
+        program: Interventions = {}
+        for (layer, head), does in self.heads.items():
+            for query in range(self.roles):
+                program[HeadRow(layer, head, query)] = does if isinstance(does, Ablation) else self._form(does, query)
+        return program
+
+    @property
+    def paths(self) -> list[AttentionPath]:
+        """The paths by which the useful heads look, first layer first."""
+        useful = ((head, does) for head, does in self.heads.items() if not isinstance(does, Ablation))
+        return sorted(AttentionPath(*head, query, key) for head, looks in useful for query, key in looks.items())
+
+    @property
+    def useful(self) -> set[HeadNumbers]:
+        """The heads with a path."""
+        return {head for head, does in self.heads.items() if not isinstance(does, Ablation)}
+
+    def with_head(self, head: HeadNumbers, does: Ablation | Looks) -> Imposed:
+        """The same with one head changed."""
+        return Imposed({**self.heads, head: does}, self.fill, self.roles)
+
+    def without(self, path: AttentionPath) -> list[Imposed]:
+        """One path taken away: its row filled like the others or, if it was the head's only path, the head idle.
+
+        In the latter case there is one result for each form of `IDLE`.
+        """
+        head, looks = (path.layer, path.head), self.heads[path.layer, path.head]
+        assert not isinstance(looks, Ablation)
+        left = {query: key for query, key in looks.items() if query != path.query}
+        return [self.with_head(head, does) for does in ([left] if left else IDLE)]
+
+    @classmethod
+    def read(cls, program: Interventions, fill: Ablation, roles: int) -> Imposed:
+        """The imposed model that a program was made from.
+
+        Args:
+            program: the form of every row of every head.
+            fill: the form of a useful head's other rows.
+            roles: how many roles a chain has, 2D + 1.
+        """
+        heads: dict[HeadNumbers, Ablation | Looks] = {}
+        for layer, head in sorted({(row.layer, row.head) for row in program}):
+            forms = [program[HeadRow(layer, head, query)] for query in range(roles)]
+            looks = {query: form.keys[0] for query, form in enumerate(forms) if form.kind is AblationKind.ONE_HOT}
+            heads[layer, head] = looks or forms[0]
+        return cls(heads, fill, roles)
+
+    def _form(self, looks: Looks, query: int) -> Ablation:
+        return one_hot(looks[query]) if query in looks else self.fill
+
 
 Removal = tuple[AttentionPath, Imposed]
 """A path, and what is left without it."""
 
 
-def strict(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
+def strict(
+    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
+) -> Interventions:
     """A program with every head idle or imposed, of which no path can be taken away; its loss may be too high."""
     search = Strict(Gauge.scanning(evaluator, config), units)
     return search.reduced(search.imposed(ZERO), generator).program
@@ -49,7 +142,7 @@ class Strict:
         heads = sorted({(row.layer, row.head) for row in units.rows}, reverse=True)
         self._maps = {head: self._expected(head) for head in heads}
 
-    def imposed(self, fill: Form) -> Imposed:
+    def imposed(self, fill: Ablation) -> Imposed:
         """Settle every head, last layer first; then all of them again as long as that is needed and helps."""
         state, score, before = Imposed({}, fill, self._roles), float("inf"), float("inf")
         while not state.heads or self._gauge.limit() < score < before:
@@ -106,7 +199,7 @@ class Strict:
 
         The head becomes idle if that is within the limit and theory does not need it, else what serves best.
         """
-        idle: list[Form | Looks] = [*IDLE]
+        idle: list[Ablation | Looks] = [*IDLE]
         ways = [[state.with_head(head, does) for does in kind] for kind in (idle, self._maps[head]) if kind]
         # Theory must not need the head: heads not yet settled may still look wherever they are expected to.
         possible = [self.delivers(self._possible(kind[0])) for kind in ways]
@@ -169,7 +262,7 @@ class Strict:
         """
         for head in sorted(state.useful):
             looks = state.heads[head]
-            assert not isinstance(looks, Form)
+            assert not isinstance(looks, Ablation)
             idle = [one for one in self._maps if one[0] == head[0] and one not in state.useful and self._maps[one]]
             alike = [one for one in idle if looks.items() <= self._maps[one][0].items()]
             ways = [state, *(state.with_head(head, IDLE[0]).with_head(one, looks) for one in alike)]
@@ -195,3 +288,112 @@ class Strict:
         some = [state, *ways[1:2], *ways[-1:]]
         scores = self.scores(some)
         return some[scores.index(min(scores))]
+
+
+FILLS: dict[str, Ablation] = {"zero": ZERO, "uniform": UNIFORM, "identity": IDENTITY}
+"""The ways to fill the rows of a useful head that are no path. The paper does not say which it uses."""
+
+
+@dataclass(frozen=True)
+class StrictOrders:
+    """The strict procedure on one model.
+
+    Attributes:
+        evaluator: the model, and the sequences that decide in the end.
+        units: the model's rows, and the hypotheses about them.
+        config: what the search may spend; with one order, only the best filling is tried, by least cost; with more,
+            every filling and random orders.
+        seed: the seed of the random orders.
+        journal: follows the search, and remembers what is finished.
+    """
+
+    evaluator: Evaluator
+    units: Units
+    config: SearchConfig
+    seed: int
+    journal: Journal = field(default_factory=Journal)
+
+    def run(self) -> list[Imposed]:
+        """What all orders ended in, sorted by: low enough, delivering by theory, few paths, few heads, low loss.
+
+        On all sequences, no path can be taken away from the first. Empty if the model's own loss is too high.
+        """
+        if float(self.evaluator.own.mean()) > self.config.max_loss:
+            return []
+        ends = self._ends()
+        gauge = Gauge.confirming(self.evaluator, self.config)
+        search = Strict(gauge, self.units)
+        scores = search.scores(ends)
+
+        def merit(number: int) -> tuple[bool, bool, int, int, float]:
+            end, score = ends[number], scores[number]
+            return score > gauge.max_loss, not search.delivers(end.paths), len(end.paths), len(end.useful), score
+
+        first, *others = (ends[number] for number in sorted(range(len(ends)), key=merit))
+        first = search.one_by_one(first, gauge.max_loss)
+        return [first, *others]
+
+    def _ends(self) -> list[Imposed]:
+        """What every order ended in."""
+        search = Strict(Gauge.scanning(self.evaluator, self.config), self.units)
+        every = [search.imposed(ZERO)]
+        every += [replace(every[0], fill=fill) for fill in FILLS.values() if fill != ZERO]
+        scores = search.scores(every)
+        best = scores.index(min(scores))
+        orders = {f"strict-{list(FILLS)[best]}": every[best]}
+        if self.config.orders > 1:
+            orders |= {f"strict-{name}": one for name, one in zip(FILLS, every, strict=True)}
+            orders |= {f"strict-random-{number}": every[best] for number in range(1, self.config.orders)}
+        ends = []
+        for number, (name, start) in enumerate(orders.items()):
+            self.journal.watch(name, number, len(orders))
+            generator = self._generator(name) if "random" in name else None
+            reduced = partial(self._reduced, search, start, generator)
+            end = self.journal.once(name, reduced, self.evaluator)
+            program = dict.fromkeys(self.evaluator.rows, UNIFORM) | from_json(end, self.evaluator.problem)
+            ends.append(Imposed.read(program, start.fill, start.roles))
+        return ends
+
+    def _reduced(self, search: Strict, start: Imposed, generator: torch.Generator | None) -> list[dict[str, Any]]:
+        return to_json(search.reduced(start, generator).program, self.evaluator.problem)
+
+    def _generator(self, name: str) -> torch.Generator:
+        return torch.Generator().manual_seed(derive_seed(self.seed, "circuit search", name))
+
+
+Off = dict[HeadNumbers, Ablation]
+"""Heads that are off, and how."""
+
+
+def whole_heads(
+    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
+) -> Interventions:
+    """Switch heads off, in the way that costs least, until the next one would exceed the threshold.
+
+    Those that cost nothing go at once, then the least costly one by one; costs are measured again after each step.
+    """
+    gauge = Gauge.scanning(evaluator, config)
+    heads = sorted({(row.layer, row.head) for row in units.rows})
+
+    def program(off: Off) -> Interventions:
+        return {row: off.get((row.layer, row.head), form) for row, form in units.base.items()}
+
+    off: Off = {}
+    while True:
+        moves = [{**off, head: form} for head in heads if head not in off for form in IDLE]
+        gauge.rough.depart_from(program(off))
+        now, *costs = gauge.rough.mse([program(off), *map(program, moves)])
+        free = FREE * max(gauge.max_loss - now, 0.0)
+        together = dict(off)
+        for cost, move in sorted(zip(costs, moves, strict=True), key=lambda one: one[0]):
+            if cost - now <= free:
+                together = move | together
+        factors = jitter(len(moves), generator)
+        order = sorted(range(len(moves)), key=lambda n: (costs[n] - min(costs)) * factors[n])
+        tried = [moves[number] for number in order[:2]]
+        if len(together) > len(off):
+            tried.insert(0, together)
+        fitting = next((move for move in tried if gauge.passes(program(move), gauge.max_loss)), None)
+        if fitting is None:
+            return program(off)
+        off = fitting

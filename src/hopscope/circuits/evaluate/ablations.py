@@ -6,16 +6,19 @@ multiplies the values there instead; a program says it for any number of rows, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
+from typing import Any
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
-from hopscope.theory.path import Row
+from hopscope.problem.paths import HeadRow
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import role_number
 
 
-class Intervention(Enum):
+class AblationKind(Enum):
     """What is put in the place of a row."""
 
     KEEP = "keep"
@@ -61,18 +64,18 @@ class Intervention(Enum):
     but one that does not depend on this sequence's shuffle."""
 
 
-CHOSEN = (Intervention.ONE_HOT, Intervention.MIXTURE)
+CHOSEN = (AblationKind.ONE_HOT, AblationKind.MIXTURE)
 """Interventions that name the keys a row looks at; all others are whole patterns."""
 
-_WITH_KEYS = (Intervention.ONE_HOT, Intervention.MIXTURE, Intervention.KNOCK_OUT, Intervention.MOVED)
-_WITH_WEIGHTS = (Intervention.MIXTURE, Intervention.MEAN)
+_WITH_KEYS = (AblationKind.ONE_HOT, AblationKind.MIXTURE, AblationKind.KNOCK_OUT, AblationKind.MOVED)
+_WITH_WEIGHTS = (AblationKind.MIXTURE, AblationKind.MEAN)
 """The interventions that take keys, and those that take weights; all others take none."""
 
-_NUMBERS = {kind: number for number, kind in enumerate(Intervention)}
+_NUMBERS = {kind: number for number, kind in enumerate(AblationKind)}
 
 
 @dataclass(frozen=True)
-class Form:
+class Ablation:
     """An intervention with the keys and weights it needs.
 
     Args:
@@ -84,20 +87,20 @@ class Form:
         InputError: the keys or weights do not suit the kind.
     """
 
-    kind: Intervention
+    kind: AblationKind
     keys: tuple[int, ...] = ()
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         kind, keys, weights = self.kind, len(self.keys), len(self.weights)
         wrong = ""
-        if kind is Intervention.ONE_HOT and keys != 1:
+        if kind is AblationKind.ONE_HOT and keys != 1:
             wrong = "needs one key"
-        elif kind is Intervention.MIXTURE and (keys < 1 or keys != weights):
+        elif kind is AblationKind.MIXTURE and (keys < 1 or keys != weights):
             wrong = "needs a weight for each key"
-        elif kind in (Intervention.KNOCK_OUT, Intervention.MOVED) and not keys:
+        elif kind in (AblationKind.KNOCK_OUT, AblationKind.MOVED) and not keys:
             wrong = "needs at least one key"
-        elif kind is Intervention.MEAN and not weights:
+        elif kind is AblationKind.MEAN and not weights:
             wrong = "needs a weight for each relation"
         elif keys and kind not in _WITH_KEYS:
             wrong = "takes no keys"
@@ -116,34 +119,81 @@ class Form:
         return self._hash  # type: ignore[attr-defined, no-any-return]
 
 
-UNIFORM = Form(Intervention.UNIFORM)
-IDENTITY = Form(Intervention.IDENTITY)
-ZERO = Form(Intervention.ZERO)
-KEEP = Form(Intervention.KEEP)
-RESAMPLE = Form(Intervention.RESAMPLE)
-POSITIONAL = Form(Intervention.POSITIONAL)
-ALIKE = Form(Intervention.ALIKE)
+UNIFORM = Ablation(AblationKind.UNIFORM)
+IDENTITY = Ablation(AblationKind.IDENTITY)
+ZERO = Ablation(AblationKind.ZERO)
+KEEP = Ablation(AblationKind.KEEP)
+RESAMPLE = Ablation(AblationKind.RESAMPLE)
+POSITIONAL = Ablation(AblationKind.POSITIONAL)
+ALIKE = Ablation(AblationKind.ALIKE)
 
 
-def one_hot(key: int) -> Form:
+def one_hot(key: int) -> Ablation:
     """All weight on role `key` of the same chain."""
-    return Form(Intervention.ONE_HOT, (key,))
+    return Ablation(AblationKind.ONE_HOT, (key,))
 
 
-def knock_out(*keys: int) -> Form:
+def knock_out(*keys: int) -> Ablation:
     """The row's own pattern without these roles of the same chain."""
-    return Form(Intervention.KNOCK_OUT, keys)
+    return Ablation(AblationKind.KNOCK_OUT, keys)
 
 
-def moved(*keys: int) -> Form:
+def moved(*keys: int) -> Ablation:
     """The row's own pattern, looking at these roles in other chains instead of its own."""
-    return Form(Intervention.MOVED, keys)
+    return Ablation(AblationKind.MOVED, keys)
 
 
-def own_pattern(form: Form) -> Form:
+def own_pattern(form: Ablation) -> Ablation:
     """What stands of a row's form where rows in use make their own patterns: `keep`, or `alike` if it is that."""
     return form if form == ALIKE else KEEP
 
 
-Program = Mapping[Row, Form]
+Interventions = dict[HeadRow, Ablation]
 """What is put in the place of each row named; rows not named are kept."""
+
+
+def to_json(program: Interventions, problem: RetrievalProblem) -> list[dict[str, Any]]:
+    """A program's rows, with layer and head from 1 and roles by name; rows at `uniform` are left out."""
+    names = problem.all_roles
+    return [
+        {
+            "layer": row.layer + 1,
+            "head": row.head + 1,
+            "query": names[row.query],
+            "form": form.kind.value,
+            "keys": [names[key] for key in form.keys],
+            "weights": list(form.weights),
+        }
+        for row, form in sorted(program.items(), key=lambda item: item[0])
+        if form != UNIFORM
+    ]
+
+
+def from_json(rows: Any, problem: RetrievalProblem) -> Interventions:
+    """The program that `to_json` wrote.
+
+    Raises:
+        InputError: a field is missing or not what it should be, or a row is there twice.
+    """
+    program: Interventions = {}
+    try:
+        for row in rows:
+            kinds = {kind.value: kind for kind in AblationKind}
+            if row["form"] not in kinds:
+                raise InputError(f"{row['form']!r} is no form of a row; the forms are {', '.join(kinds)}")
+            form = Ablation(
+                kinds[row["form"]],
+                tuple(role_number(key, problem.all_roles) for key in row["keys"]),
+                tuple(float(weight) for weight in row["weights"]),
+            )
+            for name in ("layer", "head"):
+                check_count(f"{name} of a row of a program", row[name])
+            where = HeadRow(row["layer"] - 1, row["head"] - 1, role_number(row["query"], problem.all_roles))
+            if where in program:
+                raise InputError(f"layer {row['layer']} head {row['head']} {row['query']} is in the program twice")
+            program[where] = form
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"a row of a program needs layer, head, query, form, keys and weights ({error})") from None
+    return program

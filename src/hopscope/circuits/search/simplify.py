@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import torch
 
+from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, Ablation, AblationKind, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.form import KEEP, Form, Intervention
-from hopscope.circuits.evaluate.hypotheses import Draft
+from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.search.config import AMONG_OTHERS, CLEAR, NEARLY_AS_GOOD, SearchConfig
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.units import Units
-from hopscope.theory.path import Row
+from hopscope.problem.paths import HeadRow
 
 
-def simplest(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Draft:
+def simplest(
+    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
+) -> Interventions:
     """Every row in use in its simplest form, by the first sequences or, if its loss is too high then, by all."""
     formed = in_forms(Gauge.scanning(evaluator, config), units)
     gauge = Gauge.confirming(evaluator, config)
     return formed if gauge.passes(formed, gauge.max_loss) else in_forms(gauge, units)
 
 
-def in_forms(gauge: Gauge, units: Units) -> Draft:
+def in_forms(gauge: Gauge, units: Units) -> Interventions:
     """Each row in use in the simplest form that is nearly as good as its best.
 
     Rows are gone through from the first layer to the last, so that those above still make their own patterns out of
@@ -36,7 +37,9 @@ def in_forms(gauge: Gauge, units: Units) -> Draft:
     return program
 
 
-def _form(gauge: Gauge, units: Units, program: Draft, row: Row, natural: Draft, among_others: float) -> Form:
+def _form(
+    gauge: Gauge, units: Units, program: Interventions, row: HeadRow, natural: Interventions, among_others: float
+) -> Ablation:
     """The first form that few sequences find nearly as good as the best one and all confirm; `KEEP` if there is none.
 
     Nor may the loss be above `among_others` with this form alone imposed, where the other rows make their own patterns:
@@ -54,7 +57,7 @@ def _form(gauge: Gauge, units: Units, program: Draft, row: Row, natural: Draft, 
     return next(alone, KEEP)
 
 
-def _hypotheses(units: Units, row: Row) -> list[Form]:
+def _hypotheses(units: Units, row: HeadRow) -> list[Ablation]:
     """What the row could be doing: its hypotheses but `KEEP`.
 
     Those that amount to switching it off are left out: it is in use because it could not be. And if it looks mostly at
@@ -67,5 +70,17 @@ def _hypotheses(units: Units, row: Row) -> list[Form]:
         for form in units.hypotheses.of(row)
         if form != KEEP
         and not units.hypotheses.is_off(row, form)
-        and not (form.kind is Intervention.ONE_HOT and clear and form.keys[0] not in clear)
+        and not (form.kind is AblationKind.ONE_HOT and clear and form.keys[0] not in clear)
     ]
+
+
+def told_alike(gauge: Gauge, units: Units, program: Interventions) -> Interventions:
+    """Let rows in use look at all chains alike, one at a time, the least costly first, while the loss allows it."""
+    rows = [row for row in units.on(program) if units.hypotheses.keys(row, program[row])]
+    near: list[Interventions] = [{**program, row: ALIKE} for row in rows]
+    found = program
+    for number in gauge.by_cost(program, near, gauge.max_loss):
+        gauge.evaluator.depart_from(found)
+        if gauge.passes({**found, rows[number]: ALIKE}, gauge.max_loss):
+            found = {**found, rows[number]: ALIKE}
+    return found

@@ -1,0 +1,113 @@
+"""Counterfactual sequences: the rows of one pair at other places, or with another chain's values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from hopscope.model.hooks import Pattern
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
+
+S = TypeVar("S")
+
+_LITTLE = 1e-6
+"""Weight on a block up to which it says nothing about how it is spread over the block."""
+
+
+@dataclass(frozen=True)
+class Elsewhere(Generic[S]):
+    """Sequences in which the rows of one pair stand elsewhere.
+
+    Attributes:
+        sequences: the sequences in which they stand elsewhere ("there").
+        at: for every position of the original sequences ("here"), the position there that holds the same thing.
+        block: whether a position here belongs to the block whose rows change places.
+    """
+
+    sequences: S
+    at: Int[Tensor, "batch pos"]
+    block: Bool[Tensor, "batch pos"]
+
+    def brought(self, pattern: Pattern) -> Pattern:
+        """A pattern from there, each weight moved to where the same query and key stand here."""
+        queries = self.at[None, :, None, :, None].expand(pattern.shape)
+        keys = self.at[None, :, None, None, :].expand(pattern.shape)
+        return pattern.gather(-2, queries).gather(-1, keys)
+
+    def chosen(self, brought: Pattern, own: Pattern) -> Pattern:
+        """The brought pattern, its weight on the block spread over it as in the own pattern, if that has any there."""
+        inside = self.block[None, :, None, None, :]
+        theirs, mine = (torch.where(inside, one, 0.0) for one in (brought, own))
+        total, known = theirs.sum(dim=-1, keepdim=True), mine.sum(dim=-1, keepdim=True)
+        within = torch.where(known > _LITTLE, mine * (total / known.clamp(min=_LITTLE)), theirs)
+        return torch.where(inside, within, brought)
+
+
+def pair_elsewhere(problem: RetrievalProblem, batch: Batch, pair: int) -> Elsewhere[Batch]:
+    """Sequences of vectors with each chain's row of a pair (or fact) at the next chain's place. Distractors stay.
+
+        >>> problem = hs.RetrievalProblem(hops=2)
+        >>> here = hs.sample(problem, 3, torch.Generator().manual_seed(0))
+        >>> there = pair_elsewhere(problem, here, 1).sequences
+        >>> torch.equal(there.place[:, 0, 0], here.place[:, 1, 0])  # x0> of chain 1 where that of chain 2 stood
+        True
+
+    Args:
+        problem: the problem that the sequences are of.
+        batch: the sequences, with one leading axis.
+        pair: the pair (or fact) whose rows are moved, counted from 1 in the order of look-up.
+    """
+    moves = [problem.fact_of(role) == pair for role in range(len(problem.roles))]
+    of_pair = torch.tensor(moves, device=batch.place.device)
+    place = batch.place.clone()
+    rows = place[:, : problem.chains, of_pair]
+    place[:, : problem.chains, of_pair] = rows.roll(-1, dims=1)
+    at = torch.arange(batch.inputs.shape[1], device=place.device).repeat(len(place), 1)
+    at.scatter_(1, rows.flatten(1), rows.roll(-1, dims=1).flatten(1))
+    symbols, codes = batch.inputs[..., : problem.symbol_dim], batch.inputs[..., problem.symbol_dim :]
+    stood = at.argsort(dim=-1)[..., None].expand(symbols.shape)
+    inputs = torch.cat((symbols.gather(1, stood), codes), dim=-1)
+    return Elsewhere(Batch(inputs, batch.targets, place), at, of_pair[batch.role])
+
+
+@dataclass(frozen=True)
+class Rewired(Generic[S]):
+    """Sequences in which the values of one pair are other chains'.
+
+    Attributes:
+        sequences: the sequences with other values ("there").
+        at: for every position of the original sequences ("here"), the position there with the same part.
+    """
+
+    sequences: S
+    at: Int[Tensor, "batch pos"]
+
+
+def values_rewired(problem: RetrievalProblem, batch: Batch, pair: int, by: int = 1) -> Rewired[Batch]:
+    """Sequences of vectors in which each chain's value of a pair (or fact) is another chain's. Distractors stay.
+
+        >>> problem = hs.RetrievalProblem(hops=2)
+        >>> here = hs.sample(problem, 3, torch.Generator().manual_seed(0))
+        >>> there = values_rewired(problem, here, 1).sequences
+        >>> x1 = here.place[0, :, 1]  # where >x1 stands in the first sequence, chain by chain
+        >>> torch.equal(there.inputs[0, x1[0], :4], here.inputs[0, x1[1], :4])
+        True
+
+    Args:
+        problem: the problem that the sequences are of.
+        batch: the sequences, with one leading axis.
+        pair: the pair (or fact) whose values are others, counted from 1 in the order of look-up.
+        by: how many chains further on that one stands; 0 for the sequences as they are.
+    """
+    last = len(problem.facts.steps[pair - 1].keys)
+    (value,) = (role for role, one in enumerate(problem.facts.places) if (one.step, one.member) == (pair, last))
+    where = batch.place[:, : problem.chains, value, None].expand(-1, -1, problem.symbol_dim)
+    symbols, codes = batch.inputs[..., : problem.symbol_dim], batch.inputs[..., problem.symbol_dim :]
+    symbols = symbols.scatter(1, where, symbols.gather(1, where).roll(-by, dims=1))
+    at = torch.arange(batch.inputs.shape[1], device=batch.place.device).repeat(len(batch.place), 1)
+    return Rewired(Batch(torch.cat((symbols, codes), dim=-1), batch.targets, batch.place), at)
