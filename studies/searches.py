@@ -20,11 +20,11 @@ import torch
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
-from hopscope.circuits.kept import model_hash
 from hopscope.circuits.search import orders
 from hopscope.circuits.search.acdc import acdc
 from hopscope.circuits.search.attribution import attribution
 from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.store import model_hash
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem

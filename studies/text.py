@@ -55,7 +55,7 @@ from functools import partial
 from pathlib import Path
 
 from examples.text_model.recipe import TextModelRecipe
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import Effort
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import read_json, write_json

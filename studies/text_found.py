@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hopscope.circuits.mechanism import kinds_looked_up
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.compare import kinds_looked_up
 from hopscope.problem.paths import NamedPath
 from studies.text_otherwise import HALF_WAY, Otherwise
 from studies.tools.circuits import RULES
@@ -29,13 +29,13 @@ class Answered:
         losses: of the model (`full`), of the circuit with its patterns imposed and with its own, and of nothing.
         certified: whether all parts of the certificate passed.
         failed: the parts that did not pass.
-        strategy: the strategy of the circuit, see `hopscope.circuits.record.strategy.strategy`.
+        strategy: the strategy of the circuit, see `hopscope.circuits.strategy.strategy`.
         layers_used: the number of layers with a path that matters.
         layers_needed: the number of layers that are needed by theory.
         delivers: whether the paths carry x{D} to where the answer is written, by theory.
         looked_up: how many look-ups into lines land on each kind of token.
         paths: the paths of the circuit.
-        rules: the version of what the certificate asked, see `hopscope.circuits.certificate.part.RULES`; 1 for the
+        rules: the version of what the certificate asked, see `hopscope.circuits.checks.certificate.RULES`; 1 for the
             first studies, which did not say.
     """
 

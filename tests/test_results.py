@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.emergence.history import Emergence
 from hopscope.errors import InputError

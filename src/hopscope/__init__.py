@@ -26,7 +26,7 @@ _HOMES = {
     "Run": "hopscope.lab",
     "Model": "hopscope.lab",
     "Parts": "hopscope.model.torch_module",
-    "Circuit": "hopscope.circuits.record.circuit",
+    "Circuit": "hopscope.circuits.circuit",
     "find_circuit": "hopscope.circuits.find",
     "Setup": "hopscope.training.setup",
     "reproduce": "hopscope.paper.reproduce",
@@ -36,7 +36,7 @@ _HOMES = {
     "SearchConfig": "hopscope.circuits.search.config",
     "Extensions": "hopscope.problem.text.extensions",
     "EmergenceConfig": "hopscope.emergence.config",
-    "CertificateConfig": "hopscope.circuits.certificate.proof",
+    "CertificateConfig": "hopscope.circuits.checks.certificate",
     "Work": "hopscope.training.work",
 }
 _MODULES = {
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from hopscope import theory as theory
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
-    from hopscope.circuits.certificate.proof import CertificateConfig as CertificateConfig
+    from hopscope.circuits.checks.certificate import CertificateConfig as CertificateConfig
+    from hopscope.circuits.circuit import Circuit as Circuit
     from hopscope.circuits.find import find_circuit as find_circuit
     from hopscope.circuits.language.model import TextModel as TextModel
-    from hopscope.circuits.record.circuit import Circuit as Circuit
     from hopscope.circuits.search.config import SearchConfig as SearchConfig
     from hopscope.emergence.config import EmergenceConfig as EmergenceConfig
     from hopscope.errors import InputError as InputError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from hopscope.circuits.kept import check_place, circuits_in
+from hopscope.circuits.store import check_place, circuits_in
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import read_bytes, read_json
 from hopscope.model.fast import FastTransformer

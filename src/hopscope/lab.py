@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 from torch import nn
 
 from hopscope.checks import check_count, check_new_folder, check_path, check_watch, plain_value
-from hopscope.circuits.certificate import CertificateConfig
+from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.circuits.find import Origin, circuit_of_run, origin_in
-from hopscope.circuits.journal import SILENT, Watch
-from hopscope.circuits.kept import if_certified
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.interface import SEQUENCES, ForeignModel, Subject
+from hopscope.circuits.resume import SILENT, Watch
 from hopscope.circuits.search.config import Effort, SearchConfig
-from hopscope.circuits.subject import SEQUENCES, ForeignModel, Subject
+from hopscope.circuits.store import if_certified
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
-from hopscope.circuits.certificate import Sense
+from hopscope.circuits.checks import Sense
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.problem.paths import HeadRow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hopscope.circuits.certificate.silent import silent_heads
+from hopscope.circuits.checks.claimed import silent_heads
 from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, knock_out
 from hopscope.circuits.evaluate.hypotheses import Units
 from studies.calibration.backup import backup_of

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from hopscope.circuits.certificate.rivals import random_deliverable
+from hopscope.circuits.checks.outside import random_deliverable
 from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, POSITIONAL, UNIFORM, Ablation, AblationKind, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator

@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 import torch
 
-from hopscope.circuits.certificate import CertificateConfig, Evidence, Sense, certify
+from hopscope.circuits.checks import CertificateConfig, Evidence, Sense, certify
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, from_json, to_json
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import get_args
 
-from hopscope.circuits.certificate import PARTS, CertificateConfig
+from hopscope.circuits.checks import PARTS, CertificateConfig
 from hopscope.records import RecordForm, content_hash, plain
 from hopscope.training.work import Work
 from hopscope.words import markdown_table
@@ -50,7 +50,7 @@ class CalibrationSummary:
         upper: the upper end of the 95% interval of the share that passed.
         holds: whether `upper` is below `FALSE_PASSES`.
         seconds: processor time of all certificates together.
-        rules: the version of what the certificates asked, see `hopscope.circuits.certificate.part.RULES`; None in
+        rules: the version of what the certificates asked, see `hopscope.circuits.checks.certificate.RULES`; None in
             records that do not say.
     """
 

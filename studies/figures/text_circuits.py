@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.errors import InputError
 from hopscope.plot.circuit import Arrow, arrows, colours, draw_circuit
 from hopscope.plot.style import house, new_figure

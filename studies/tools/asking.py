@@ -212,7 +212,7 @@ def _draw(figure: str, found: Any, path: Path) -> str:
 
 def _draw_circuits(version: TextStudy, folder: Path) -> None:
     """Draw the circuits of every arm that has any."""
-    from hopscope.circuits.record.circuit import Circuit
+    from hopscope.circuits.circuit import Circuit
     from hopscope.plot.style import save
     from studies.figures.text_circuits import text_circuits
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from hopscope.circuits.certificate import CertificateConfig
-from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.compare import overlap
-from hopscope.circuits.kept import circuit_path, require_of
-from hopscope.circuits.mechanism import steps_beyond_first
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.checks.certificate import Sense
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.compare import overlap, steps_beyond_first
 from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.store import circuit_path, require_of
 from hopscope.problem.paths import NamedPath
 from hopscope.training.setup import Setup
 from hopscope.training.work import Work
@@ -44,13 +43,13 @@ class Seen:
         loss: the loss of the unchanged model; None where it diverged, and so has no circuit.
         certified: the senses in which its circuit is certified.
         delivers: whether its paths carry x{D} to the query by theory.
-        strategy: the strategy of the circuit, see `hopscope.circuits.record.strategy.strategy`.
+        strategy: the strategy of the circuit, see `hopscope.circuits.strategy.strategy`.
         paths: the paths of the circuit in the natural reading; empty without a circuit.
         again: the paths of the circuits that searches in other orders ended in, one entry for each order.
         strict: the paths of the circuit in the strict reading; empty without one, and where it does not hold the bar.
         strict_again: the paths of the strict circuits that searches in other orders ended in.
         made: how the model was trained and examined, see `studies.tools.kept.made_by`; empty if it is not known.
-        rules: the version of what the certificate asked, see `hopscope.circuits.certificate.part.RULES`; 1 for the
+        rules: the version of what the certificate asked, see `hopscope.circuits.checks.certificate.RULES`; 1 for the
             first studies, which did not say.
     """
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.compare import in_common_renamed, overlap
-from hopscope.circuits.record.circuit import Circuit
 from hopscope.training.run import RunFolder
 from studies.tools.circuits import Seen, diverged
 
@@ -98,7 +98,7 @@ def checkpoints_after_learning(one: RunFolder) -> list[int]:
 
 def looked_at(one: RunFolder) -> bool:
     """Whether a circuit was searched for at each of these checkpoints, and the last circuit followed."""
-    from hopscope.circuits.kept import circuit_path
+    from hopscope.circuits.store import circuit_path
     from hopscope.emergence.of_run import emergence_path
 
     if not all(circuit_path(one.path, 0, step).exists() for step in checkpoints_after_learning(one)):
@@ -109,7 +109,7 @@ def looked_at(one: RunFolder) -> bool:
 
 def _circuits(one: RunFolder) -> tuple[Seen, ...]:
     """The circuits found at those of these checkpoints that hold the bar."""
-    from hopscope.circuits.kept import circuit_path
+    from hopscope.circuits.store import circuit_path
 
     name = f"{one.path.parent.name}/{one.path.name}"
     found = {step: Circuit.load(circuit_path(one.path, 0, step)) for step in checkpoints_after_learning(one)}

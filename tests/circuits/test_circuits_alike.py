@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.circuits.certificate import Evidence, certify
-from hopscope.circuits.certificate.harness import harness
-from hopscope.circuits.certificate.places import _moved
+from hopscope.circuits.checks import Evidence, certify
+from hopscope.circuits.checks.attended import _moved
+from hopscope.circuits.checks.harness import harness
 from hopscope.circuits.evaluate import evaluator
 from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, POSITIONAL, UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.apply import Drawer

@@ -22,7 +22,7 @@ from planted_models import (
 )
 from small_models import random_model
 
-from hopscope.circuits.certificate import PARTS, Evidence, certify
+from hopscope.circuits.checks import PARTS, Evidence, certify
 from hopscope.circuits.evaluate import apply
 from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, Ablation, AblationKind, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units

@@ -19,16 +19,16 @@ from planted_models import (
     witness,
 )
 
-from hopscope.circuits.certificate import (
+from hopscope.circuits.checks import (
     PARTS,
     Certificate,
     CertificateConfig,
     Evidence,
+    alone,
     certify,
-    circuit_alone,
     no_circuit,
 )
-from hopscope.circuits.certificate.losses import Measured
+from hopscope.circuits.checks.sampling import Measured
 from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.errors import InputError
@@ -59,12 +59,12 @@ def test_minimality_measures_no_more_than_refutes_it(monkeypatch: pytest.MonkeyP
         copy_head(made.transformer, LAST_OF_TWO.layer, 0, head, 0.0)
     part = PARTS["minimality"](evidence_of(made, also(*range(1, 7))))
     assert (part.passed, len(part.numbers["holding"]), len(measured)) == (False, 3, 3)
-    assert circuit_alone._holds(evidence_of(made, also(*range(1, 7))))
-    monkeypatch.setattr(circuit_alone, "_holds", lambda evidence: False)
+    assert alone._holds(evidence_of(made, also(*range(1, 7))))
+    monkeypatch.setattr(alone, "_holds", lambda evidence: False)
     PARTS["minimality"](evidence_of(made, also(*range(1, 7))))
     assert len(measured) == 4  # of a circuit that does not hold the bar no more than the best
     monkeypatch.undo()
-    assert not circuit_alone._holds(evidence_of(made, {made.circuit[-1].row: UNIFORM}))
+    assert not alone._holds(evidence_of(made, {made.circuit[-1].row: UNIFORM}))
 
 
 def test_two_hundred_draws_are_two_hundred_circuits() -> None:

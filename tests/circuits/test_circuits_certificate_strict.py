@@ -6,7 +6,7 @@ import pytest
 import torch
 from planted_models import LAST_OF_TWO, attention, cancelling_heads, columns, copy_head, evidence_of, louder, witness
 
-from hopscope.circuits.certificate import PARTS, Evidence
+from hopscope.circuits.checks import PARTS, Evidence
 from hopscope.circuits.evaluate.ablations import IDENTITY, POSITIONAL, UNIFORM, ZERO, one_hot
 from hopscope.problem.paths import HeadRow
 from hopscope.theory.witness import Witness

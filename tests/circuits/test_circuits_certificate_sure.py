@@ -16,10 +16,10 @@ from torch import Tensor
 from two_keys import two_keys
 from two_that_cancel import LAYER, at_rest, little_looks
 
-from hopscope.circuits.certificate import PARTS, Evidence, certify, claimed
-from hopscope.circuits.certificate.losses import Measured
-from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.certificate.places import _Moved
+from hopscope.circuits.checks import PARTS, Evidence, certify, claimed
+from hopscope.circuits.checks.attended import _Moved
+from hopscope.circuits.checks.certificate import Sense
+from hopscope.circuits.checks.sampling import Measured
 from hopscope.circuits.evaluate import apply
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
@@ -39,7 +39,7 @@ from hopscope.problem.paths import HeadRow
 _LOOKS = (">x1", "x0>"), ("x0?", ">x1"), (">x2", "x1>"), (">x2", "x0>")
 """Rows, each with a role that it might look at: of its own pair, of any pair, and of one that stands behind it."""
 
-PLACES, OUTSIDE = (sys.modules[f"hopscope.circuits.certificate.{name}"] for name in ("places", "outside"))
+PLACES, OUTSIDE = (sys.modules[f"hopscope.circuits.checks.{name}"] for name in ("places", "outside"))
 
 
 def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:

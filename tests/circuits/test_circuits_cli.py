@@ -13,10 +13,10 @@ import pytest
 from circuit_command import call
 from known_run import certificate, circuit_json, known_run, witness_shape
 
-from hopscope.circuits.certificate import CertificateConfig
+from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.find import circuit_of_run
-from hopscope.circuits.journal import Journal
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 from hopscope.lab import Run, train

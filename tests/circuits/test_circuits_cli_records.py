@@ -12,9 +12,9 @@ from circuit_command import call
 from known_run import known_run
 from small_models import disguised_witness
 
-from hopscope.circuits.certificate import CertificateConfig
+from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.find import Origin, find_circuit
-from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.config import SearchConfig
 
 

@@ -9,15 +9,15 @@ import torch
 from circuit_records import imposed
 from small_models import random_model, some_batch
 
-from hopscope.circuits.certificate import Certificate, CertificateConfig, Evidence, Part
-from hopscope.circuits.certificate.flow import deliverability
-from hopscope.circuits.certificate.harness import harness
+from hopscope.circuits.checks import Certificate, CertificateConfig, Evidence, Part
+from hopscope.circuits.checks.flow import deliverability
+from hopscope.circuits.checks.harness import harness
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import CircuitPath
+from hopscope.circuits.compare import first_head_ties_pairs
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.mechanism import first_head_ties_pairs
-from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.record.elements import CircuitPath
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError
 from hopscope.explorer.exhibit import exhibits

@@ -9,8 +9,8 @@ from planted_models import LITTLE, by_place, evidence_of, witness
 from small_models import random_model
 from tokenizers_made import tokenizer
 
-from hopscope.circuits.certificate import PARTS, Evidence
-from hopscope.circuits.certificate import places as module
+from hopscope.circuits.checks import PARTS, Evidence
+from hopscope.circuits.checks import attended as module
 from hopscope.circuits.evaluate import taken
 from hopscope.circuits.evaluate.ablations import KEEP
 from hopscope.circuits.evaluate.counterfactual import Elsewhere, pair_elsewhere

@@ -13,10 +13,10 @@ from small_models import disguised_witness, random_model
 from torch import Tensor, nn
 
 import hopscope as hs
-from hopscope.circuits.certificate import CertificateConfig
+from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.circuits.interface import ABLATIONS
 from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.subject import ABLATIONS
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import role_names

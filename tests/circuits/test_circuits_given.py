@@ -13,12 +13,12 @@ from circuit_command import call
 from planted_models import LITTLE, witness
 
 import hopscope as hs
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.custom_circuit import certify_given
 from hopscope.circuits.evaluate.ablations import KEEP, AblationKind, from_json
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import Origin, find_circuit
-from hopscope.circuits.given import certify_given
-from hopscope.circuits.journal import Journal
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.resume import Journal
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer
 from hopscope.problem.paths import AttentionPath, HeadRow
@@ -207,7 +207,7 @@ def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) 
     monkeypatch.chdir(run.path)
     if "--out" in arguments:  # before anything is computed
         monkeypatch.setattr(
-            "hopscope.circuits.subject.certify_given", lambda *given, **named: pytest.fail("it computes")
+            "hopscope.circuits.interface.certify_given", lambda *given, **named: pytest.fail("it computes")
         )
     (run.path.parent / "notes.json").write_text('{"my": "notes"}')
     assert call("certify", str(run.path), *arguments) == 2

@@ -15,7 +15,7 @@ from pathlib import Path
 from everything_loaded import load
 from killing import contents, killed_everywhere
 from small_models import disguised_witness
-from hopscope.circuits.certificate import CertificateConfig
+from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.training.engine import Engine

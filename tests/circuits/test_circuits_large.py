@@ -13,18 +13,18 @@ from planted_models import shared_answer
 from small_models import disguised_witness
 
 from examples.text_model.text import make_tokenizer
-from hopscope.circuits import forecast
-from hopscope.circuits.certificate import CertificateConfig, Evidence, certify
+from hopscope.circuits import cost_estimate as forecast
+from hopscope.circuits.checks import CertificateConfig, Evidence, certify
+from hopscope.circuits.cost_estimate import Forecast, check_memory, memory_needed
 from hopscope.circuits.evaluate import evaluator as evaluators
 from hopscope.circuits.evaluate.ablations import KEEP, POSITIONAL, UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.role_maps import role_maps
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.forecast import Forecast, check_memory, memory_needed
-from hopscope.circuits.journal import Journal
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
+from hopscope.circuits.resume import Journal
 from hopscope.circuits.search import down, gradients
 from hopscope.circuits.search.attribution import estimated_order, head_order, row_scores
 from hopscope.circuits.search.config import SearchConfig

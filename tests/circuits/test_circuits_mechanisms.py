@@ -8,9 +8,7 @@ import random
 import pytest
 from circuit_records import DOUBLING, SERIAL, made
 
-from hopscope.circuits.census import census
-from hopscope.circuits.compare import compare
-from hopscope.circuits.mechanism import first_head_ties_pairs, mechanism
+from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.orders import best_order
 from hopscope.theory.schedule import shortest_schedule

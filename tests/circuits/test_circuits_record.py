@@ -14,8 +14,10 @@ import torch
 from circuit_records import DOUBLING, SERIAL, made
 from small_models import disguised_witness
 
-from hopscope.circuits.certificate import Certificate, CertificateConfig, Part
-from hopscope.circuits.certificate.part import PART_NAMES
+from hopscope.circuits.checks import Certificate, CertificateConfig, Part
+from hopscope.circuits.checks.certificate import PART_NAMES
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import Asked
 from hopscope.circuits.compare import compare
 from hopscope.circuits.evaluate.ablations import (
     IDENTITY,
@@ -29,8 +31,6 @@ from hopscope.circuits.evaluate.ablations import (
 from hopscope.circuits.evaluate.apply import check
 from hopscope.circuits.evaluate.role_maps import coordinates
 from hopscope.circuits.find import Origin, find_circuit
-from hopscope.circuits.record.asked import Asked
-from hopscope.circuits.record.circuit import Circuit
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
@@ -219,7 +219,7 @@ def test_text_says_what_is_there() -> None:
 
 
 def test_drawing(tmp_path: Path) -> None:
-    from hopscope.circuits.certificate.silent import silent_heads
+    from hopscope.circuits.checks.claimed import silent_heads
     from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
     from hopscope.plot.attention_maps import appendix_c, one_prompt
     from hopscope.plot.circuit import arrows, figure_5

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from small_models import disguised_witness
 
-from hopscope.circuits.certificate import CertificateConfig
+from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.find import find_circuit
-from hopscope.circuits.journal import Journal
-from hopscope.circuits.kept import kept_circuit
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.store import kept_circuit
 from hopscope.errors import InputError
 
 BUDGET = SearchConfig(orders=1, growing=0, sequences=16, confirming=16, deciding=16)

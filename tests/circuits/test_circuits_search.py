@@ -10,14 +10,14 @@ import pytest
 import torch
 from small_models import disguised_witness, random_model, some_batch
 
-from hopscope.circuits.certificate import CertificateConfig
+from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import find_circuit
-from hopscope.circuits.journal import Journal
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.appendix_e import StrictOrders
 from hopscope.circuits.search.attribution import estimated_order, row_scores
 from hopscope.circuits.search.config import SearchConfig

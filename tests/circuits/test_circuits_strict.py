@@ -15,18 +15,18 @@ import torch
 from planted_models import LITTLE, attention, columns, copy_head, evidence_of, louder, softer, witness
 from small_models import disguised_witness
 
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.describe import strict_reading
 from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, ZERO, Ablation, AblationKind
 from hopscope.circuits.evaluate.apply import Drawer
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import find_circuit
-from hopscope.circuits.journal import Journal
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.appendix_e import FILLS, HeadNumbers, Imposed, Strict, StrictOrders, whole_heads
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.strict import strict_reading
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Transformer
 from hopscope.problem.paths import HeadRow

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from known_run import WITNESS, circuit_json, known_run
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.cli.emergence import _lines, command
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime

@@ -15,7 +15,7 @@ import torch
 from known_run import EVERY, STEPS, WITNESS, circuit_json, known_run, recipe, scaled, weights_at
 from small_models import answers_with
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.crossing import Crossing, crossings
 from hopscope.emergence.history import Emergence

@@ -12,9 +12,9 @@ import pytest
 from chromium import Tab
 from explored import witness_recipes
 
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import UNIFORM
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
-from hopscope.circuits.record.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.explorer import live
 from hopscope.explorer.static import births

@@ -14,7 +14,7 @@ from unchecked import unchecked
 import hopscope as hs
 from hopscope import lab
 from hopscope.benchmark.run import ProgramRespondent
-from hopscope.circuits import subject
+from hopscope.circuits import interface as subject
 from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, AblationKind
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath, HeadRow

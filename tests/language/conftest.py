@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from planted_text import planted
 
 from examples.text_model.training import publish
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.cli import program
 
 

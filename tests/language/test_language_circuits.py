@@ -18,16 +18,16 @@ import hopscope as hs
 from examples.text_model.recipe import TextModelRecipe
 from examples.text_model.text import make_tokenizer
 from examples.text_model.training import make_model, publish
-from hopscope.circuits.certificate import CertificateConfig, Evidence, certify
-from hopscope.circuits.certificate.harness import _by_hand
+from hopscope.circuits.checks import CertificateConfig, Evidence, certify
+from hopscope.circuits.checks.harness import _by_hand
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, Ablation, Interventions, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.rewired import errors_alike
-from hopscope.circuits.journal import Journal
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.language.find import Named, find_text_circuit
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.resume import Journal
 from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel

@@ -23,8 +23,8 @@ from planted_falsehoods import (
     through_a_word,
 )
 
-from hopscope.circuits.certificate import Certificate, CertificateConfig, Evidence, certify
-from hopscope.circuits.certificate.harness import _by_hand
+from hopscope.circuits.checks import Certificate, CertificateConfig, Evidence, certify
+from hopscope.circuits.checks.harness import _by_hand
 from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, POSITIONAL, UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.rewired import ChainsAlike, OtherChains, errors_alike

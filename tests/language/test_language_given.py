@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from planted_text import CIRCUIT
 
 import hopscope as hs
-from hopscope.circuits.certificate import CertificateConfig
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.circuit import Circuit
 from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath

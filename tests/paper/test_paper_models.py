@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hopscope.circuits.certificate import no_circuit
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.checks import no_circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Studied, read_circuit, read_models

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.paper.presets import PAPER_SHORT
 from hopscope.paper.section_5 import section as layers_needed
 from hopscope.paper.section_8 import read

@@ -9,7 +9,7 @@ import pytest
 from judged_circuits import ALL, abc, judged
 from report_data import BACKWARD, DOUBLING, SERIAL, TIES, NamedPath, loss, strict, studied
 
-from hopscope.circuits.record.strict_reading import Loss, StrictReading
+from hopscope.circuits.circuit_parts import Loss, StrictReading
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Learned, Studied
 from hopscope.training.setup import Setup

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from known_run import WITNESS, circuit_json, known_run, recipe, witness_shape
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError

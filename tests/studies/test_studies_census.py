@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
 
-from hopscope.circuits.compare import overlap
-from hopscope.circuits.mechanism import steps_beyond_first
-from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.record.elements import OtherCircuit
-from hopscope.circuits.record.strict_reading import Loss
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import Loss, OtherCircuit
+from hopscope.circuits.compare import overlap, steps_beyond_first
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.statistics import sign_test

@@ -13,7 +13,7 @@ from planted_arms import arm
 from planted_circuits import DOUBLING, seen
 
 import hopscope as hs
-from hopscope.circuits.kept import circuit_path
+from hopscope.circuits.store import circuit_path
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.engine import Engine
 from hopscope.training.many import train_all

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.circuits.kept import circuit_path
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.store import circuit_path
 from hopscope.errors import InputError
 from hopscope.paper import presets
 from hopscope.problem.retrieval import RetrievalProblem

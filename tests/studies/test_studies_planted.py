@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny_calibration import TINY
 
-from hopscope.circuits.certificate import Evidence, Sense, certify
+from hopscope.circuits.checks import Evidence, Sense, certify
 from hopscope.circuits.evaluate.ablations import KEEP, POSITIONAL, UNIFORM, Ablation, AblationKind, knock_out, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator

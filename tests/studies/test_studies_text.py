@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hopscope.circuits.mechanism import kinds_looked_up
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.compare import kinds_looked_up
 from studies.__main__ import command
 from studies.text import judge, table
 from studies.text_found import Answered, Grown, TextResult

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from studies.figures.text_circuits import text_circuits
 
 CIRCUITS = Path(__file__).parents[2] / "results" / "studies" / "text" / "circuits"

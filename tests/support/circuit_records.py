@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hopscope.circuits.certificate import Certificate, Part
+from hopscope.circuits.checks import Certificate, Part
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import CircuitPath
 from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, one_hot, to_json
-from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.record.elements import CircuitPath
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role_names

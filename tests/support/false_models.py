@@ -13,7 +13,7 @@ from made_histories import emergence, follow
 from made_histories import judged as histories_judged
 from report_data import BACKWARD, D_LIKE, DOUBLING, SERIAL, TIES, NamedPath, loss, strict, studied
 
-from hopscope.circuits.record.strict_reading import Loss, StrictReading
+from hopscope.circuits.circuit_parts import Loss, StrictReading
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
 from hopscope.paper.claims import Verdict

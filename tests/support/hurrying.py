@@ -25,7 +25,7 @@ def quick() -> None:
 def hurried() -> None:
     """In a fork: everything small, and states after every row; what is written stays the same in kind and order."""
     import hopscope.training.trainer as trainer
-    from hopscope.circuits.certificate import CertificateConfig
+    from hopscope.circuits.checks import CertificateConfig
     from hopscope.circuits.search import config
 
     trainer.HELD_OUT = 64

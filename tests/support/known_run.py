@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from circuit_records import imposed
 
-from hopscope.circuits.certificate.part import PART_NAMES
+from hopscope.circuits.checks.certificate import PART_NAMES
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.witness import Witness, build_witness

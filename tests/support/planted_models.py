@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from hopscope.circuits.certificate import CertificateConfig, Evidence
+from hopscope.circuits.checks import CertificateConfig, Evidence
 from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.circuits.record.strict_reading import Loss, StrictPath, StrictReading
+from hopscope.circuits.circuit_parts import Loss, StrictPath, StrictReading
 from hopscope.paper.groups import Group
 from hopscope.paper.models import Learned, Studied
 from hopscope.paper.section_8 import CircuitResult, CircuitStudy

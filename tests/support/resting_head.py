@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planted_models import LITTLE
 
-from hopscope.circuits.certificate import Evidence
+from hopscope.circuits.checks import Evidence
 from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator

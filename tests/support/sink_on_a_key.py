@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planted_models import LITTLE, witness
 
-from hopscope.circuits.certificate import Evidence
-from hopscope.circuits.certificate.part import Sense
+from hopscope.circuits.checks import Evidence
+from hopscope.circuits.checks.certificate import Sense
 from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from planted_models import LITTLE, witness
 from torch import Tensor
 
-from hopscope.circuits.certificate import Evidence
-from hopscope.circuits.certificate.part import Sense
+from hopscope.circuits.checks import Evidence
+from hopscope.circuits.checks.certificate import Sense
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator

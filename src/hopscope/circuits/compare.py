@@ -1,15 +1,101 @@
-"""Compares two circuits: are they the same circuit, the same up to layer numbers, or the same mechanism?"""
+"""Circuits side by side: the mechanism of one, what two have in common, what many models learned.
+
+A step is a path without its layer and head. In a mechanism each layer is replaced by the number of steps that must
+come before: a step must come after those that bring something to one of its two ends. So a step done in layer 3 or in
+layer 6, once or by three heads, is one step.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar, get_args
 
-from hopscope.circuits.mechanism import mechanism, order
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.checks.certificate import Sense
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.strategy import Strategy
 from hopscope.problem.paths import NamedPath
+from hopscope.problem.roles import end_role, first_member, link_role, second_member
+from hopscope.words import counted
+
+
+class StepAt(NamedTuple):
+    """A path without its head.
+
+    Attributes:
+        depth: the number of its layer among those in use, or of the steps that end in it, from 1.
+        query: the role that attends.
+        key: the role attended to.
+    """
+
+    depth: int
+    query: str
+    key: str
+
+
+def order(circuit: Circuit) -> tuple[StepAt, ...]:
+    """The steps with the layers in use numbered 1, 2, ...; which heads do a step, and how many, is ignored."""
+    named = _names(circuit)
+    layers = sorted({layer for layer, *_ in named})
+    return tuple(sorted({StepAt(layers.index(layer) + 1, query, key) for layer, _, query, key in named}))
+
+
+def mechanism(circuit: Circuit) -> tuple[StepAt, ...]:
+    """The steps with their depth, which is 1 for steps that need nothing before them.
+
+    A step that is done again later counts once, where it is first done.
+    """
+    depth: dict[tuple[str, str], int] = {}
+    named = _names(circuit)
+    for layer, _, *step in sorted(named, key=lambda path: path[0]):
+        query, key = step
+        if (query, key) not in depth:
+            before = [
+                depth[earlier, other]
+                for lower, _, earlier, other in named
+                if lower < layer and earlier in step and (earlier, other) != (query, key)
+            ]
+            depth[query, key] = 1 + max(before, default=0)
+    return tuple(sorted(StepAt(number, query, key) for (query, key), number in depth.items()))
+
+
+def steps_beyond_first(paths: Sequence[NamedPath]) -> set[tuple[str, str]]:
+    """Query and key role of the paths beyond the first useful layer, in whatever layer and head (C9)."""
+    first = min((layer for layer, *_ in paths), default=0)
+    return {(query, key) for layer, _, query, key in paths if layer > first}
+
+
+def first_head_ties_pairs(circuit: Circuit) -> bool:
+    """Whether the first layer in use ties second members of pairs to first members, that is values to keys (C8)."""
+    fact_of = circuit.problem.fact_of
+    paths = [one.path for one in circuit.paths]
+    first = min((path.layer for path in paths), default=0)
+    return any(
+        path.key < path.query and fact_of(path.query) == fact_of(path.key) > 0
+        for path in paths
+        if path.layer == first and path.query < len(circuit.problem.roles)
+    )
+
+
+def kinds_looked_up(circuit: Circuit) -> dict[str, int]:
+    """How many paths into a line from outside it land on its name, link, value or end; kinds with none are left out."""
+    hops, fact_of = circuit.hops, circuit.problem.fact_of
+    counts = {"name": 0, "link": 0, "value": 0, "end": 0}
+    for path in (one.path for one in circuit.paths):
+        pair = fact_of(path.key)
+        if 0 < pair != fact_of(path.query):
+            kinds = {
+                first_member(pair): "name", link_role(pair, hops): "link", second_member(pair): "value",
+                end_role(pair, hops): "end",
+            }  # fmt: skip
+            counts[kinds[path.key]] += 1
+    return {kind: count for kind, count in counts.items() if count}
+
+
+def _names(circuit: Circuit) -> list[NamedPath]:
+    """The paths by name: layer and head from 1, roles by name."""
+    return [one.path.names(circuit.roles) for one in circuit.paths]
 
 
 @dataclass(frozen=True)
@@ -107,3 +193,104 @@ def _by_layer_and_head(paths: Sequence[NamedPath]) -> dict[int, dict[int, set[tu
     for layer, head, query, key in paths:
         found[layer][head].add((query, key))
     return found
+
+
+T = TypeVar("T", bound=str | int)
+
+
+@dataclass(frozen=True)
+class CountedMechanism:
+    """A mechanism that some models have.
+
+    Attributes:
+        steps: its steps, each with its depth.
+        models: hashes of the models that have it.
+    """
+
+    steps: tuple[StepAt, ...]
+    models: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """How many models have it."""
+        return len(self.models)
+
+
+@dataclass(frozen=True)
+class Census:
+    """What many models learned. All but `models` and `certified` are counts of models that have a circuit.
+
+    Attributes:
+        models: how many models were looked at.
+        with_circuit: how many have a circuit in the natural reading.
+        certified: how many have a certified circuit, by sense. A model without a circuit in the natural reading may
+            have one in the strict reading.
+        heads: how many have a circuit of so many heads.
+        layers: how many have one in so many layers.
+        paths: how many have one of so many paths.
+        strategies: how many answer in which way.
+        first_head_ties_pairs: in how many the first layer in use ties the members of pairs (C8).
+        mechanisms: the mechanisms that occur, the most frequent first.
+    """
+
+    models: int
+    with_circuit: int
+    certified: dict[Sense, int]
+    heads: dict[int, int]
+    layers: dict[int, int]
+    paths: dict[int, int]
+    strategies: dict[Strategy, int]
+    first_head_ties_pairs: int
+    mechanisms: tuple[CountedMechanism, ...]
+
+    def __str__(self) -> str:
+        """The counts in a few lines, as `hopscope circuit census` prints them."""
+        have = "has" if self.models == 1 else "have"
+        lines = [
+            f"{self.with_circuit} of {counted(self.models, 'model')} {have} a circuit, {self.certified['natural']} "
+            f"certified in the natural reading, {self.certified['strict']} in the strict one; in "
+            f"{self.first_head_ties_pairs} the first layer in use ties the members of pairs"
+        ]
+        for name in ("heads", "layers", "paths", "strategies"):
+            counts = ", ".join(f"{value}: {count}" for value, count in getattr(self, name).items())
+            lines.append(f"  {name:<11} {counts or '-'}")
+        for one in self.mechanisms:
+            steps = ", ".join(f"{step.query} -> {step.key} ({step.depth})" for step in one.steps)
+            lines.append(f"  {one.count} x {steps}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """The census as plain values: numbers of heads, layers and paths as words, steps as objects."""
+        told = {name: value for name, value in vars(self).items() if name != "mechanisms"}
+        for name in ("heads", "layers", "paths"):
+            told[name] = {str(number): count for number, count in told[name].items()}
+        told["mechanisms"] = [
+            {"count": one.count, "steps": [step._asdict() for step in one.steps], "models": list(one.models)}
+            for one in self.mechanisms
+        ]
+        return told
+
+
+def census(circuits: Sequence[Circuit]) -> Census:
+    """Count what many models learned: how many have a circuit, how large it is, which mechanisms occur how often."""
+    found = [circuit for circuit in circuits if circuit.found]
+    models: dict[tuple[StepAt, ...], list[str]] = {}
+    for circuit in found:
+        models.setdefault(mechanism(circuit), []).append(circuit.model)
+    by_frequency = sorted(models.items(), key=lambda item: (-len(item[1]), item[0]))
+    return Census(
+        models=len(circuits),
+        with_circuit=len(found),
+        certified={sense: sum(sense in circuit.certified for circuit in circuits) for sense in get_args(Sense)},
+        heads=_counted(len(circuit.used_heads) for circuit in found),
+        layers=_counted(len({one.path.layer for one in circuit.paths}) for circuit in found),
+        paths=_counted(len(circuit.paths) for circuit in found),
+        strategies=_counted(circuit.strategy for circuit in found),
+        first_head_ties_pairs=sum(first_head_ties_pairs(circuit) for circuit in found),
+        mechanisms=tuple(CountedMechanism(steps, tuple(names)) for steps, names in by_frequency),
+    )
+
+
+def _counted(values: Iterable[T]) -> dict[T, int]:
+    """How often each value occurs, by rising value."""
+    return dict(sorted(Counter(values).items()))

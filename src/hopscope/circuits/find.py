@@ -8,23 +8,21 @@ from typing import Any
 
 import torch
 
-from hopscope.circuits.certificate import CertificateConfig, Evidence, certify, no_circuit, tidy
+from hopscope.circuits.checks import CertificateConfig, Evidence, certify, no_circuit, tidy
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import OtherCircuit, StrictReading
 from hopscope.circuits.compare import overlap
+from hopscope.circuits.describe import explained, strict_reading
 from hopscope.circuits.evaluate.ablations import to_json
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, OnVectors, VectorEvaluator, single
-from hopscope.circuits.explain import explained
-from hopscope.circuits.journal import SILENT, Journal, Watch
-from hopscope.circuits.kept import IfCertified, check_model, circuit_path, kept_circuit, model_hash
-from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.record.elements import OtherCircuit
-from hopscope.circuits.record.strict_reading import StrictReading
+from hopscope.circuits.resume import SILENT, Journal, Watch
 from hopscope.circuits.search.appendix_e import StrictOrders, whole_heads
 from hopscope.circuits.search.config import ROOM, Effort, SearchConfig
 from hopscope.circuits.search.orders import Found, Orders, Outcome
-from hopscope.circuits.strict import strict_reading
+from hopscope.circuits.store import IfCertified, check_model, circuit_path, kept_circuit, model_hash
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
 from hopscope.model.torch_module import TorchModule

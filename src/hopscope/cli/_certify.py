@@ -13,7 +13,7 @@ from hopscope.cli.options import SEED, GivenPath
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
-    from hopscope.circuits.record.circuit import Circuit
+    from hopscope.circuits.circuit import Circuit
 
 
 @click.command("certify")
@@ -74,7 +74,7 @@ def _see_elsewhere(out: Path, model: Path) -> None:
     Raises:
         InputError: it cannot.
     """
-    from hopscope.circuits.record.fields import FORM
+    from hopscope.circuits.circuit import FORM
     from hopscope.files import check_folder
     from hopscope.outside_runs import check_in_no_run
 
@@ -88,7 +88,7 @@ def _see_elsewhere(out: Path, model: Path) -> None:
 def _of_run(
     path: Path, paths: tuple[str, ...], record: str | None, asked: AskedModel, max_loss: float | None, seed: int
 ) -> Circuit:
-    from hopscope.circuits.kept import check_model
+    from hopscope.circuits.store import check_model
     from hopscope.lab import Run
 
     run = Run(path)
@@ -103,8 +103,8 @@ def _of_run(
 def _of_language_model(
     folder: Path, paths: tuple[str, ...], record: str | None, asked: AskedModel, seed: int
 ) -> Circuit:
+    from hopscope.circuits.circuit import Circuit
     from hopscope.circuits.language.model import TextModel, text_circuit_path
-    from hopscope.circuits.record.circuit import Circuit
 
     task = asked.task
     given = paths or Circuit.load(text_circuit_path(folder, task) if record is None else record)

@@ -17,7 +17,7 @@ from hopscope.files import read_json
 from hopscope.words import counted
 
 if TYPE_CHECKING:
-    from hopscope.circuits.record.circuit import Circuit
+    from hopscope.circuits.circuit import Circuit
 
 
 @click.command("compare")
@@ -96,8 +96,8 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
       hopscope circuit census runs/*
       hopscope circuit census runs/a runs/b --json
     """
-    from hopscope.circuits.census import census as count
-    from hopscope.circuits.record.circuit import Circuit
+    from hopscope.circuits.circuit import Circuit
+    from hopscope.circuits.compare import census as count
 
     paths = [Path(name) for name in runs]
     others = [path for path in paths if _is_other(path)]
@@ -119,7 +119,7 @@ def census(runs: tuple[str, ...], as_json: bool) -> None:
 
 
 def _load(name: str) -> Circuit:
-    from hopscope.circuits.record.circuit import Circuit
+    from hopscope.circuits.circuit import Circuit
 
     record = _record(name)
     if Path(name).is_dir() and not record.exists():
@@ -129,7 +129,7 @@ def _load(name: str) -> Circuit:
 
 def _record(name: str) -> Path:
     """The file of a circuit that is given as a file or by its folder."""
-    from hopscope.circuits.kept import circuit_path
+    from hopscope.circuits.store import circuit_path
 
     return circuit_path(Path(name)) if Path(name).is_dir() else Path(name)
 
@@ -147,7 +147,7 @@ def _records(path: Path) -> list[Path]:
 
 def _is_other(path: Path) -> bool:
     """Whether a path, as `runs/sweep/*` gives some, is neither a run nor a circuit: a folder, or another's record."""
-    from hopscope.circuits.record.fields import FORM
+    from hopscope.circuits.circuit import FORM
 
     if path.is_dir():
         return not ((path / "run.json").exists() or _records(path))

@@ -14,8 +14,8 @@ import click
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
+    from hopscope.circuits.circuit import Circuit
     from hopscope.circuits.language.batch import TextTask
-    from hopscope.circuits.record.circuit import Circuit
 
 
 _ASKED = (
@@ -113,8 +113,8 @@ def tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
 
 def shown_circuit(path: Path, number: int, step: int | None) -> Circuit:
     """The circuit in a run's own record, and no other's; or a record that stands by itself, as under `results/`."""
-    from hopscope.circuits.kept import check_model, circuit_path, require_of, search_for
-    from hopscope.circuits.record.circuit import Circuit
+    from hopscope.circuits.circuit import Circuit
+    from hopscope.circuits.store import check_model, circuit_path, require_of, search_for
     from hopscope.training.run import RunFolder
 
     if path.is_file():

@@ -15,7 +15,7 @@ from hopscope.cli.options import SEED, GivenPath, any_given, refuse_given
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
-    from hopscope.circuits.record.circuit import Circuit
+    from hopscope.circuits.circuit import Circuit
     from hopscope.training.run import RunFolder
 
 
@@ -118,7 +118,7 @@ def find(
         circuit, written = _of_language_model(Path(run), asked, show, anew, figures, settings)
         tell(circuit, written, as_json)
         return
-    from hopscope.circuits.kept import circuit_path
+    from hopscope.circuits.store import circuit_path
     from hopscope.training.run import RunFolder
 
     if show:
@@ -143,8 +143,8 @@ def _of_language_model(
     folder: Path, asked: AskedModel, show: bool, anew: bool, figures: bool | None, settings: dict[str, Any]
 ) -> tuple[Circuit, list[Path]]:
     """The circuit of a language model, and the figures drawn of it."""
+    from hopscope.circuits.circuit import Circuit
     from hopscope.circuits.language.model import TextModel, text_circuit_path
-    from hopscope.circuits.record.circuit import Circuit
     from hopscope.plot import figure_5, save
 
     task = asked.task
@@ -179,7 +179,7 @@ def _found(folder: RunFolder, asked: AskedModel, anew: bool, options: dict[str, 
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
     import torch
 
-    from hopscope.circuits.certificate.silent import silent_heads
+    from hopscope.circuits.checks.claimed import silent_heads
     from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
     from hopscope.plot import appendix_c, figure_5, one_prompt, save
     from hopscope.training.data import held_out

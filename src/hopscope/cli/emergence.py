@@ -49,8 +49,8 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
         )
     drawn: list[Path] = []
     if figures:
-        from hopscope.circuits.kept import circuit_path
-        from hopscope.circuits.record.circuit import Circuit
+        from hopscope.circuits.circuit import Circuit
+        from hopscope.circuits.store import circuit_path
         from hopscope.paper.section_9 import save_figures
 
         circuit = Circuit.load(circuit_path(run.path, model))

@@ -33,7 +33,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.crossing import LEVEL, Crossing
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau

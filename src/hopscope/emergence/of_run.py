@@ -11,8 +11,8 @@ from collections.abc import Callable
 from math import isclose
 from pathlib import Path
 
-from hopscope.circuits.kept import check_model, circuit_path, require_of, search_for
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.store import check_model, circuit_path, require_of, search_for
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.track import track

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.bootstrap import intervals
 from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.evaluate.vector_evaluator import single
-from hopscope.circuits.kept import belongs_to
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.store import belongs_to
 from hopscope.emergence.checkpoints import readable
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.crossing import LEVEL, Crossing, crossings, first_crossings

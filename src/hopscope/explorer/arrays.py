@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, AblationKind, from_json, own_pattern
 from hopscope.circuits.evaluate.apply import ProgramEdit, by_layer
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.record.circuit import Circuit
 from hopscope.model.hooks import PatternRecorder
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow

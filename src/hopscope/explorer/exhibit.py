@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from hopscope.circuits.kept import circuit_path, is_of
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.store import circuit_path, is_of
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.emergence.of_run import emergence_path, maps_over_time_path

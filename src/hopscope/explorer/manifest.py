@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.maps_over_time import MapsOverTime
 from hopscope.emergence.order import hop_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.explorer.exhibit import Exhibit
 from hopscope.problem.roles import query_role, symbol_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.paper.models import Studied, of_a_model, read_circuit, require_same
@@ -76,7 +76,7 @@ def read_followed(model: Studied, folder: Path, run: RunFolder | None) -> Follow
     Raises:
         InputError: a record is damaged, or belongs to another model.
     """
-    from hopscope.circuits.kept import circuit_path
+    from hopscope.circuits.store import circuit_path
     from hopscope.emergence.of_run import emergence_path
 
     place, number = folder / model.setup.name, model.number

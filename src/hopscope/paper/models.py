@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.kept import circuit_path, model_hash
-from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.record.strict_reading import StrictReading
+from hopscope.circuits.checks.certificate import Sense
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import StrictReading
 from hopscope.circuits.search.config import Effort
+from hopscope.circuits.store import circuit_path, model_hash
 from hopscope.errors import InputError
 from hopscope.paper.judging import BAR
 from hopscope.training.run import RunFolder

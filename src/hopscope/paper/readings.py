@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hopscope.circuits.record.strict_reading import StrictReading
+from hopscope.circuits.circuit_parts import StrictReading
 from hopscope.paper.judging import BAR, by_reason
 from hopscope.paper.models import Studied
 from hopscope.words import counted

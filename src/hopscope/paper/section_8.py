@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.record.elements import CircuitPath
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import CircuitPath
 from hopscope.circuits.search.config import Effort
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words

@@ -7,9 +7,8 @@ from dataclasses import replace
 from itertools import combinations
 from typing import get_args
 
-from hopscope.circuits.compare import overlap
-from hopscope.circuits.mechanism import steps_beyond_first
-from hopscope.circuits.record.strict_reading import Fill, Loss, StrictReading
+from hopscope.circuits.circuit_parts import Fill, Loss, StrictReading
+from hopscope.circuits.compare import overlap, steps_beyond_first
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.judging import (
     BAR,

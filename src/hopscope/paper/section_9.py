@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import Effort
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.plateau import LEAST_PLATEAU

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.plot.circuit import arrows, draw_circuit, explain
 from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.circuit import Circuit
 from hopscope.plot.style import INK, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
 
@@ -43,7 +43,7 @@ def appendix_c(
         problem: the problem whose roles there are.
         circuit: the circuit whose paths are framed; None for no frames.
         silent: layer and head, from 0, of heads that write nothing, such as those that training removed; drawn pale.
-            `hopscope.circuits.certificate.silent.silent_heads(model.evaluator)` tells them.
+            `hopscope.circuits.checks.claimed.silent_heads(model.evaluator)` tells them.
     """
     roles = _order(problem)
     names = [problem.roles[role] for role in roles]

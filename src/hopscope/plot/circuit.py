@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.record.elements import CircuitPath
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import CircuitPath
 from hopscope.plot.style import BLUE, FAINT, GREEN, INK, PURPLE, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import answer_role

@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.circuit_parts import Scores
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.language.batch import TextBatch, TextTask, lines_elsewhere, text_batch, words_rewired
-from hopscope.circuits.record.asked import Scores
 from hopscope.model.hooks import Hooks, Stream
 from hopscope.model.language import LanguageModel
 from hopscope.problem.counter import derive_seed

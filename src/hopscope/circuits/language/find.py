@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hopscope.checks import check_number, check_seed
-from hopscope.circuits.certificate import Certificate, CertificateConfig, Part, tidy
+from hopscope.circuits.checks import Certificate, CertificateConfig, Part, tidy
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import Asked, Scores
+from hopscope.circuits.cost_estimate import Forecast, check_memory
+from hopscope.circuits.custom_circuit import GivenCircuit, certify_given
 from hopscope.circuits.evaluate.ablations import UNIFORM, from_json, own_pattern
 from hopscope.circuits.find import Origin, circuit_in
-from hopscope.circuits.forecast import Forecast, check_memory
-from hopscope.circuits.given import GivenCircuit, certify_given
-from hopscope.circuits.journal import Journal
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
-from hopscope.circuits.record.asked import Asked, Scores
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.language import LanguageModel

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.checks import check_path
-from hopscope.circuits.certificate import CertificateConfig
-from hopscope.circuits.given import GivenCircuit
-from hopscope.circuits.journal import SILENT, Journal, Watch
-from hopscope.circuits.kept import if_certified, kept_circuit
+from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.custom_circuit import GivenCircuit
 from hopscope.circuits.language.batch import TextTask, text_batch
 from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.language.find import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.resume import SILENT, Journal, Watch
 from hopscope.circuits.search.config import Effort
+from hopscope.circuits.store import if_certified, kept_circuit
 from hopscope.model.language import LanguageModel
 from hopscope.model.model_folder import open_model_folder
 from hopscope.model.room import check_words

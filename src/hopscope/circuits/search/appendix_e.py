@@ -31,7 +31,7 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.journal import Journal
+from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
 from hopscope.circuits.search.gauge import Gauge, jitter
 from hopscope.problem.counter import derive_seed

@@ -18,7 +18,7 @@ import torch
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, from_json, to_json
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.journal import Journal
+from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import FEW, LAST, SearchConfig
 from hopscope.circuits.search.down import heads_spared, minimal, one_by_one, rows_spared, trimmed
 from hopscope.circuits.search.gauge import Gauge

@@ -1,4 +1,4 @@
-"""Where in a model: a head, a row of it, or a path, as people write it."""
+"""Paths, rows and heads of a model, as people write them."""
 
 from __future__ import annotations
 

@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from hopscope.circuits.certificate.circuit_alone import minimality, necessity, sufficiency
-from hopscope.circuits.certificate.evidence import Evidence
-from hopscope.circuits.certificate.flow import deliverability
-from hopscope.circuits.certificate.harness import harness
-from hopscope.circuits.certificate.keys import random_keys
-from hopscope.circuits.certificate.outside import completeness, families, outside, recovery
-from hopscope.circuits.certificate.part import PART_NAMES, Certificate, Part, tidy
-from hopscope.circuits.certificate.places import places
-from hopscope.circuits.certificate.untrained import untrained
-from hopscope.circuits.journal import Journal
+from hopscope.circuits.checks.alone import minimality, necessity, sufficiency
+from hopscope.circuits.checks.attended import places, random_keys
+from hopscope.circuits.checks.certificate import PART_NAMES, Certificate, Part, tidy
+from hopscope.circuits.checks.evidence import Evidence
+from hopscope.circuits.checks.flow import deliverability
+from hopscope.circuits.checks.harness import harness
+from hopscope.circuits.checks.outside import completeness, families, outside, recovery
+from hopscope.circuits.checks.untrained import untrained
+from hopscope.circuits.resume import Journal
 
 _JUDGES: tuple[Callable[[Evidence], Part], ...] = (
     harness, sufficiency, necessity, minimality, random_keys, places, recovery, families, outside, completeness,

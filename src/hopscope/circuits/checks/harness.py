@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope.circuits.certificate.evidence import Evidence
-from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.checks.certificate import Part, tidy
+from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import ALIKE, RESAMPLE, Ablation, AblationKind, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.role_maps import Sequences

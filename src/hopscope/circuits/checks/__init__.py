@@ -4,10 +4,11 @@ Each file is a part or a family of parts. A part measures, says in one sentence 
 rule that stands in its docstring. Each can fail: `studies/calibration.py` plants false circuits and counts.
 """
 
-from hopscope.circuits.certificate.certify import PARTS, certify, no_circuit
-from hopscope.circuits.certificate.evidence import Evidence
-from hopscope.circuits.certificate.part import Certificate, Part, Sense, tidy
-from hopscope.circuits.certificate.proof import CertificateConfig
+from __future__ import annotations
+
+from hopscope.circuits.checks.certificate import Certificate, CertificateConfig, Part, Sense, tidy
+from hopscope.circuits.checks.certify import PARTS, certify, no_circuit
+from hopscope.circuits.checks.evidence import Evidence
 
 __all__ = [
     "PARTS",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hopscope.circuits.certificate.evidence import COUNTS, Evidence
-from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.checks.certificate import Part, tidy
+from hopscope.circuits.checks.evidence import COUNTS, Evidence
 from hopscope.theory.delivery import deliver
 
 

@@ -1,4 +1,4 @@
-"""What a circuit says of a model's rows: which are in use, for which keys, and what is left of the others."""
+"""What a circuit claims of a model's rows: which are active, for which keys, and what is left of the others."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 
-from hopscope.circuits.certificate.part import Sense
-from hopscope.circuits.certificate.proof import CertificateConfig
-from hopscope.circuits.certificate.sampling import Sampling
-from hopscope.circuits.certificate.silent import silent_heads
+import torch
+
+from hopscope.circuits.checks.certificate import CertificateConfig, Sense
+from hopscope.circuits.checks.sampling import Sampling
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     CHOSEN,
@@ -27,7 +27,49 @@ from hopscope.circuits.evaluate.ablations import (
 from hopscope.circuits.evaluate.chains import seen_elsewhere
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses
+from hopscope.model.hooks import Hooks, Pattern
 from hopscope.problem.paths import AttentionPath, HeadRow
+
+
+class _Without(Hooks):
+    """An edit by which one head looks nowhere."""
+
+    def __init__(self, layer: int, head: int) -> None:
+        self._at = layer, head
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The pattern with that head's weights at zero."""
+        if layer != self._at[0]:
+            return pattern
+        pattern = pattern.clone()
+        pattern[:, :, self._at[1]] = 0
+        return pattern
+
+
+@torch.no_grad()
+def silent_heads(evaluator: Evaluator) -> frozenset[tuple[int, int]]:
+    """Layer and head, from 0, of the heads without which the stream after their own layer is the same to the bit.
+
+    They are told by what they write and not by the answers: without a head that has a backup no answer changes either.
+
+        >>> from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+        >>> from hopscope.theory.witness import build_witness
+        >>> from hopscope.training.data import held_out
+        >>> made = build_witness(hops=1, spare_heads=1)  # the spare heads' weights are zero
+        >>> sorted(silent_heads(VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 4))))
+        [(0, 1), (1, 1)]
+    """
+    model, silent = evaluator.transformer, set()
+    stream = model.embed(evaluator.batch.inputs[None])
+    for layer in range(model.shape.layers):
+        after = model.run(stream, start=layer, stop=layer + 1, hooks=Hooks())
+        for head in range(model.shape.heads):
+            without = model.run(stream, start=layer, stop=layer + 1, hooks=_Without(layer, head))
+            if torch.equal(without, after):
+                silent.add((layer, head))
+        stream = after
+    return frozenset(silent)
+
 
 _OFTEN = 0.5
 """The share of a row's queries that must see a key in other chains, for it to be asked whether those do as well."""

@@ -1,20 +1,69 @@
-"""Fresh sequences, few at first and more where these leave a doubt, and what is measured on them."""
+"""Fresh sequences, few at first and more where these leave a doubt, and the losses measured on them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.certificate.losses import Measured
-from hopscope.circuits.certificate.proof import CertificateConfig
+from hopscope.circuits.checks.certificate import CertificateConfig, tidy
 from hopscope.circuits.evaluate.ablations import Interventions
+from hopscope.circuits.evaluate.bootstrap import Interval, intervals
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.problem.counter import derive_seed
+
+
+class Measured(NamedTuple):
+    """A mean over sequences with its 95% interval, rounded for people."""
+
+    mean: float
+    interval: Interval
+
+    @classmethod
+    def of(cls, values: Float[Tensor, " sequence"], seed: int) -> Measured:
+        """The mean of values by sequence; the interval is by the bootstrap, from `seed`."""
+        ((low, high),) = intervals(values[None], seed)
+        return cls(tidy(float(values.mean())), (tidy(low), tidy(high)))
+
+
+class Levels(NamedTuple):
+    """The losses of the model (`full`) and of nothing, between which a circuit's lies, and its own."""
+
+    full: float
+    nothing: float
+    own: float
+
+    def faithfulness(self, loss: float) -> float:
+        """How far a loss goes from that of nothing (0) to that of the model (1)."""
+        return (self.nothing - loss) / max(self.nothing - self.full, 1e-12)
+
+    def at(self, faithfulness: float) -> float:
+        """The loss that goes this far."""
+        return self.nothing - faithfulness * (self.nothing - self.full)
+
+
+class Lost(NamedTuple):
+    """Losses by sequence without a row (or key), and those of the program it is judged in, on the same sequences.
+
+    Attributes:
+        without: the losses without it.
+        own: the losses with it.
+        due: how much the mean must rise at least for it to be needed.
+    """
+
+    without: Float[Tensor, " sequence"]
+    own: Float[Tensor, " sequence"]
+    due: float
+
+    @property
+    def rise(self) -> Float[Tensor, " sequence"]:
+        """How much the loss rises without the row."""
+        return self.without - self.own
+
 
 T = TypeVar("T")
 

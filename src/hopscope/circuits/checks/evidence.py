@@ -10,9 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.certificate.claimed import Claimed
-from hopscope.circuits.certificate.losses import Levels, Lost
-from hopscope.circuits.certificate.sampling import SURE, by_sequence
+from hopscope.circuits.checks.claimed import Claimed
+from hopscope.circuits.checks.sampling import SURE, Levels, Lost, by_sequence
 from hopscope.circuits.evaluate.ablations import Ablation, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.problem.paths import AttentionPath, HeadRow

@@ -6,9 +6,9 @@ from itertools import combinations
 
 import torch
 
-from hopscope.circuits.certificate.evidence import Evidence
-from hopscope.circuits.certificate.losses import Measured
-from hopscope.circuits.certificate.part import Part, tidy
+from hopscope.circuits.checks.certificate import Part, tidy
+from hopscope.circuits.checks.evidence import Evidence
+from hopscope.circuits.checks.sampling import Measured
 from hopscope.circuits.evaluate.ablations import AblationKind, Interventions
 from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired, rewirings
 from hopscope.problem.paths import HeadRow

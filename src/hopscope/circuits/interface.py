@@ -12,7 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.circuits.certificate import CertificateConfig
+from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.custom_circuit import GivenCircuit, certify_given
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     IDENTITY,
@@ -29,10 +31,8 @@ from hopscope.circuits.evaluate.ablations import (
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator
 from hopscope.circuits.find import Origin, find_circuit, origin_of
-from hopscope.circuits.given import GivenCircuit, certify_given
-from hopscope.circuits.journal import SILENT, Journal, Watch
-from hopscope.circuits.place import PlaceInModel, rows_at
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.paths import PlaceInModel, rows_at
+from hopscope.circuits.resume import SILENT, Journal, Watch
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.beside import reach_beside

@@ -1,4 +1,4 @@
-"""Circuits kept beside their models: where they are kept, whether one belongs there, how interrupted searches go on."""
+"""Circuits stored beside their models: their paths on disk, whether one belongs there, and interrupted searches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hopscope.checks import check_seed
-from hopscope.circuits.journal import SILENT, Journal, Watch
-from hopscope.circuits.record.circuit import Circuit
-from hopscope.circuits.search.interrupted import Interrupted
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.resume import SILENT, Interrupted, Journal, Watch
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.records import content_hash
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
-from hopscope.circuits.certificate import CertificateConfig
-from hopscope.circuits.certificate.part import Certificate
-from hopscope.circuits.record.elements import CircuitPath, OtherCircuit
-from hopscope.circuits.record.strict_reading import Fill, StrictReading
+from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.checks.certificate import Certificate
+from hopscope.circuits.circuit_parts import CircuitPath, Fill, OtherCircuit, StrictReading
 from hopscope.words import counted
 
 

@@ -1,4 +1,4 @@
-"""A circuit that is given and not searched for, certified: somebody's own idea of a model, or what a record says."""
+"""A circuit of your own, or one that was stored, checked: nothing is searched for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from hopscope.checks import check_seed
-from hopscope.circuits.certificate import CertificateConfig, Evidence
+from hopscope.circuits.checks import CertificateConfig, Evidence
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import (
     KEEP,
     UNIFORM,
@@ -20,9 +21,8 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.find import Origin, described_model, judged
-from hopscope.circuits.journal import Journal
-from hopscope.circuits.place import PlaceInModel, rows_at
-from hopscope.circuits.record.circuit import Circuit
+from hopscope.circuits.paths import PlaceInModel, rows_at
+from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow

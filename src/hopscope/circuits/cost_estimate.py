@@ -1,15 +1,15 @@
-"""What a search of a language model takes: the memory, checked before it begins, and the time left, told as it goes.
+"""What a search of a language model takes: the memory, checked before it begins, and the time left.
 
-Times are told but kept in no record: the same model and settings give the same record.
+Times are reported but kept in no record: the same model and settings give the same record.
 """
 
 from __future__ import annotations
 
 from math import log2
 
-from hopscope.circuits.certificate.proof import CertificateConfig
+from hopscope.circuits.checks.certificate import CertificateConfig
 from hopscope.circuits.evaluate.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
-from hopscope.circuits.journal import Watch
+from hopscope.circuits.resume import Watch
 from hopscope.circuits.search.attribution import BLOCKS, CHECKED, SAVED, SEQUENCES
 from hopscope.circuits.search.config import FEW, SearchConfig
 from hopscope.errors import InputError

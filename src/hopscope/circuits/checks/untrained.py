@@ -6,10 +6,9 @@ from functools import partial
 
 import torch
 
-from hopscope.circuits.certificate.evidence import COUNTS, Evidence
-from hopscope.circuits.certificate.losses import Lost
-from hopscope.circuits.certificate.part import Part, tidy
-from hopscope.circuits.certificate.sampling import by_sequence
+from hopscope.circuits.checks.certificate import Part, tidy
+from hopscope.circuits.checks.evidence import COUNTS, Evidence
+from hopscope.circuits.checks.sampling import Lost, by_sequence
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow

@@ -1,0 +1,214 @@
+"""What a circuit consists of: paths with their losses, helper rows, other circuits, the strict reading, text scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hopscope.circuits.checks.certificate import Certificate
+from hopscope.circuits.evaluate.bootstrap import Interval
+from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath, Feed, NamedPath
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How well questions are answered under a program.
+
+    Attributes:
+        accuracy: share of questions whose right answer is the likeliest of the acceptable ones.
+        probability: mean probability of the right answer among the acceptable ones.
+        log_loss: mean negative logarithm of that probability, in nats.
+        brier: mean Brier score, which is the loss of a circuit.
+        mass: mean probability of all acceptable answers together, among all tokens.
+    """
+
+    accuracy: float
+    probability: float
+    log_loss: float
+    brier: float
+    mass: float
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a language model was asked.
+
+    Attributes:
+        name: the model's name.
+        formulation: the formulation of the questions.
+        extensions: departures from the paper's format.
+        floor: accuracy that shows no retrieval: of a guess, or of leaving some lines unread, whichever is higher.
+        lowest: lower end of the 95% interval of the model's accuracy (Wilson); above `floor`, or there is no circuit.
+        scores: the scores of the model (`full`), of the circuit with its patterns imposed (`imposed`) and with the
+            model's own (`natural`), and of nothing (`nothing`), on the certificate's questions.
+    """
+
+    name: str
+    formulation: str
+    floor: float
+    lowest: float
+    extensions: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, Scores] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CircuitPath:
+    """An attention path of a circuit, and its numbers.
+
+    Attributes:
+        path: the attention path.
+        form: what replaces the row in the imposed circuit: `one_hot`, `mixture`, `mean`, `positional` or `keep`.
+        weight: the model's mean attention along this path.
+        ablation_mse: loss of the imposed circuit without this path.
+        interval: 95% interval of `ablation_mse`.
+        natural_mse: loss of the natural circuit without this path: without this key where the row attends to others
+            too, else without the whole row.
+        natural_interval: 95% interval of `natural_mse`.
+        feeds: what reads it, the strongest use first.
+    """
+
+    path: AttentionPath
+    form: str
+    weight: float
+    ablation_mse: float
+    interval: Interval
+    natural_mse: float
+    natural_interval: Interval
+    feeds: tuple[Feed, ...] = ()
+
+    def __post_init__(self) -> None:
+        for low, high in (self.interval, self.natural_interval):
+            if low > high:
+                raise InputError(f"an interval must be its lowest and highest number, got {low}, {high}")
+
+    def uses(self, roles: Sequence[str]) -> tuple[str, ...]:
+        """Its uses in words, the strongest first; heads of one layer that read it in the same way are one use."""
+        return tuple(dict.fromkeys(feed.describe(roles) for feed in self.feeds))
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A row in use that attends to no other role of its own chain, or for which that is not needed.
+
+    Attributes:
+        layer: number of the layer, from 1.
+        head: number of the head in its layer, from 1.
+        query: the role that attends.
+        natural_mse: loss of the natural circuit without this row.
+        natural_interval: 95% interval of `natural_mse`.
+    """
+
+    layer: int
+    head: int
+    query: str
+    natural_mse: float
+    natural_interval: Interval
+
+
+@dataclass(frozen=True)
+class OtherCircuit:
+    """Another circuit that the search ended in.
+
+    Attributes:
+        paths: its paths.
+        mse: its loss with its patterns imposed.
+        orders: names of the search orders that ended in it.
+        overlap: the paths that it shares with the first circuit, as a share of all paths of either.
+    """
+
+    paths: tuple[AttentionPath, ...]
+    mse: float
+    orders: tuple[str, ...]
+    overlap: float
+
+
+Fill = Literal["zero", "uniform", "identity"]
+"""How the rows of a useful head that are no path are filled. `zero` is what Appendix E says literally."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A mean squared error on sequences that the search never saw.
+
+    Attributes:
+        mse: the mean squared error, over all hops.
+        interval: its 95% interval, by the bootstrap over sequences.
+    """
+
+    mse: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class StrictPath:
+    """A path of the strict circuit.
+
+    Attributes:
+        layer: number of the layer, from 1.
+        head: number of the head in its layer, from 1.
+        query: the role that attends.
+        key: the role attended to.
+        without: loss of the strict circuit without this path: its row filled like those that are no path or, if it is
+            its head's only path, the head idle.
+    """
+
+    layer: int
+    head: int
+    query: str
+    key: str
+    without: Loss
+
+    @property
+    def where(self) -> NamedPath:
+        """Layer, head, query role and key role, which together identify the path."""
+        return self.layer, self.head, self.query, self.key
+
+
+@dataclass(frozen=True)
+class StrictReading:
+    """What the paper's procedure finds in one model.
+
+    Attributes:
+        paths: the paths, none of which can be taken away alone; the first useful layer is exempt from that.
+        zero: loss of the circuit with the other rows of useful heads at zero.
+        uniform: the same with those rows uniform.
+        identity: the same with those rows attending to themselves.
+        fill: the filling that `without` and `first_layer_uniform` were measured with.
+        first_layer_uniform: loss with every head of the first useful layer uniform.
+        fewest_heads: layer and head, from 1, of the fewest whole heads found to hold the bar with the model's own
+            patterns, every other head uniform or identity. Heads are switched off one after the other, the least costly
+            first, so that fewer may do.
+        fewest_heads_loss: loss with those heads.
+        others: the paths, as in `StrictPath.where`, that each other order of the same procedure ended in.
+        natural: loss of the same circuit where its paths' rows keep the model's own patterns; reported, not required.
+        certificate: the certificate of the circuit in the strict sense.
+    """
+
+    paths: tuple[StrictPath, ...]
+    zero: Loss
+    uniform: Loss
+    identity: Loss
+    fill: Fill
+    first_layer_uniform: Loss
+    fewest_heads: tuple[tuple[int, int], ...]
+    fewest_heads_loss: Loss
+    others: tuple[tuple[NamedPath, ...], ...] = ()
+    natural: Loss | None = None
+    certificate: Certificate = field(default_factory=lambda: Certificate("strict"))
+
+    @property
+    def heads(self) -> tuple[tuple[int, int], ...]:
+        """Layer and head, from 1, of every head with a path."""
+        return tuple(sorted({(path.layer, path.head) for path in self.paths}))
+
+    @property
+    def first_layer(self) -> int:
+        """The first useful layer, from 1; 0 without paths."""
+        return min((path.layer for path in self.paths), default=0)
+
+    def loss(self, fill: Fill) -> Loss:
+        """The loss with the other rows of useful heads filled in one of the three ways."""
+        losses: dict[Fill, Loss] = {"zero": self.zero, "uniform": self.uniform, "identity": self.identity}
+        return losses[fill]

@@ -1,1 +1,0 @@
-"""The record of a circuit: what was found in one model, on disk and in words."""
