@@ -156,7 +156,7 @@ def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
 def ask(arm: TextArm, seed: int, folder: Path) -> None:
     """Train one model, find its circuits, and follow how it grew; what is found is kept beside the study."""
     from examples.text_model.training import train_text_model
-    from hopscope.circuits.language.model import TextModel
+    from hopscope.language.text_model import TextModel
 
     missing = [hops for hops in arm.hops if not _record(folder, arm, seed, hops).exists()]
     found_out = not missing and (not arm.recipe.checkpoint_every or _history(folder, arm, seed).exists())
@@ -179,8 +179,8 @@ def ask(arm: TextArm, seed: int, folder: Path) -> None:
 def watched(arm: TextArm, seed: int, folder: Path, model: Path) -> Grown:
     """How a model came to answer, and how the paths of its final circuits came to attend."""
     from examples.text_model.training import checkpoint_path
-    from hopscope.circuits.language.batch import TextTask
-    from hopscope.circuits.language.model import TextModel
+    from hopscope.language.text_batch import TextTask
+    from hopscope.language.text_model import TextModel
 
     steps = range(arm.recipe.checkpoint_every, arm.recipe.steps + 1, arm.recipe.checkpoint_every)
     circuits = {hops: _circuit(_record(folder, arm, seed, hops)) for hops in arm.hops}

@@ -20,6 +20,7 @@ ROOMS = [
     "model",
     "training",
     "circuits",
+    "language",
     "emergence",
     "benchmark",
     "plot",
@@ -30,7 +31,7 @@ ROOMS = [
 EXCEPTIONS = {
     "kernels": set(),
     "theory": {"problem", "model"},  # witnesses are the project's own transformers
-    "benchmark": {"kernels", "model", "problem"},
+    "benchmark": {"kernels", "language", "model", "problem"},
     "model": {"kernels"},
 }
 

@@ -31,7 +31,7 @@ _HOMES = {
     "Setup": "hopscope.training.setup",
     "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
-    "TextModel": "hopscope.circuits.language.model",
+    "TextModel": "hopscope.language.text_model",
     "BenchmarkSettings": "hopscope.benchmark.settings",
     "SearchConfig": "hopscope.circuits.search.config",
     "Extensions": "hopscope.problem.text.extensions",
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from hopscope.circuits.checks.certificate import CertificateConfig as CertificateConfig
     from hopscope.circuits.circuit import Circuit as Circuit
     from hopscope.circuits.find import find_circuit as find_circuit
-    from hopscope.circuits.language.model import TextModel as TextModel
     from hopscope.circuits.search.config import SearchConfig as SearchConfig
     from hopscope.emergence.config import EmergenceConfig as EmergenceConfig
     from hopscope.errors import InputError as InputError
     from hopscope.lab import Model as Model
     from hopscope.lab import Run as Run
     from hopscope.lab import train as train
+    from hopscope.language.text_model import TextModel as TextModel
     from hopscope.model.architecture import Architecture as Architecture
     from hopscope.model.torch_module import Parts as Parts
     from hopscope.model.transformer import Transformer as Transformer

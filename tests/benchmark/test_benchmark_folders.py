@@ -26,7 +26,7 @@ from examples.text_model.training import make_model, publish
 from hopscope.benchmark.local import LocalModel
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.errors import InputError
-from hopscope.model.model_folder import open_model_folder
+from hopscope.language.model_folder import open_model_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
 

@@ -17,7 +17,7 @@ from hopscope.circuits.evaluate.counterfactual import Elsewhere, pair_elsewhere
 from hopscope.circuits.evaluate.elsewhere import FromElsewhere, Taken, taken_from_elsewhere
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.language.batch import TextTask, lines_elsewhere, text_batch
+from hopscope.language.text_batch import TextTask, lines_elsewhere, text_batch
 from hopscope.model.hooks import Hooks
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem

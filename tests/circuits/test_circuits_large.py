@@ -22,8 +22,6 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.role_maps import role_maps
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.language.batch import TextTask, text_batch
-from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search import down, gradients
 from hopscope.circuits.search.attribution import estimated_order, head_order, row_scores
@@ -31,7 +29,9 @@ from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.orders import Orders
 from hopscope.errors import InputError
-from hopscope.model.language import LanguageModel
+from hopscope.language.hooked import LanguageModel
+from hopscope.language.text_batch import TextTask, text_batch
+from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import text_role_names
 from hopscope.statistics import rank_correlation

@@ -11,7 +11,7 @@ from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Interventions, o
 from hopscope.circuits.evaluate.counterfactual import values_rewired
 from hopscope.circuits.evaluate.rewired import GatheredThere, There, errors_alike, errors_rewired
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.language.batch import TextTask, _with_others, text_batch, words_rewired
+from hopscope.language.text_batch import TextTask, _with_others, text_batch, words_rewired
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member

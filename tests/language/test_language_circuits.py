@@ -24,13 +24,13 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, Ablation, Interventions, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.rewired import errors_alike
-from hopscope.circuits.language.batch import TextTask, text_batch
-from hopscope.circuits.language.evaluator import TextEvaluator
-from hopscope.circuits.language.find import Named, find_text_circuit
 from hopscope.circuits.resume import Journal
 from hopscope.cli import program
 from hopscope.errors import InputError
-from hopscope.model.language import LanguageModel
+from hopscope.language.find_text import Named, find_text_circuit
+from hopscope.language.hooked import LanguageModel
+from hopscope.language.text_batch import TextTask, text_batch
+from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import text_role_names
 
@@ -111,7 +111,7 @@ def test_an_interrupted_search_goes_on_where_it_was(
                 raise KeyboardInterrupt
         return found
 
-    monkeypatch.setattr("hopscope.circuits.language.model.find_text_circuit", search)
+    monkeypatch.setattr("hopscope.language.text_model.find_text_circuit", search)
     left = model.path / "circuits" / ".equations-1-hops-search.json"
     left.with_name("equations-1-hops.json").unlink()  # which is certified, and would not be replaced
     for seed, wanted in ((5, ["first"]), (5, ["first", "second"]), (6, ["first", "second", "first"])):

@@ -28,11 +28,11 @@ from hopscope.circuits.checks.harness import _by_hand
 from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, POSITIONAL, UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.rewired import ChainsAlike, OtherChains, errors_alike
-from hopscope.circuits.language.batch import TextTask, text_batch
-from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.errors import InputError
+from hopscope.language.hooked import LanguageModel
+from hopscope.language.text_batch import TextTask, text_batch
+from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.model.hooks import Hooks
-from hopscope.model.language import LanguageModel
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import text_role_names
 

@@ -10,8 +10,8 @@ from families import FAMILIES, decoder
 from torch import Tensor, nn
 
 from hopscope.errors import InputError
+from hopscope.language.hooked import LanguageModel
 from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried
-from hopscope.model.language import LanguageModel
 
 TOKENS = torch.randint(3, 40, (2, 11), generator=torch.Generator().manual_seed(0))
 

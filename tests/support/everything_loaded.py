@@ -13,7 +13,7 @@ _LATE = (
     "pytest", "rich.progress", "safetensors.torch", "scipy.stats",
 )  # fmt: skip
 _OF_LANGUAGE_MODELS = ("inspect_ai", "transformers")
-_THEIR_ROOMS = ("hopscope.benchmark.", "hopscope.circuits.language.")
+_THEIR_ROOMS = ("hopscope.benchmark.", "hopscope.language.")
 
 
 def load(*, language: bool = False) -> None:

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast
 
 from hopscope.problem.text.questions import FORMULATIONS, question
-from hopscope.unread import unread
+from hopscope.problem.text.tokens import unread
 
 PROMPTS = [question(name, index=index).prompt for name in FORMULATIONS for index in range(4)]
 

@@ -21,8 +21,8 @@ from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.trial import Keep, Reply, Trial, weighed
 from hopscope.benchmark.weighing import Speller, TokenIds, weigh
 from hopscope.errors import InputError, in_a_line
-from hopscope.model.model_folder import open_model_folder
-from hopscope.model.room import check_tokens, check_words, known_tokens, places
+from hopscope.language.limits import check_tokens, check_words, known_tokens, places
+from hopscope.language.model_folder import open_model_folder
 from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import check_read, encode, written

@@ -104,7 +104,7 @@ def _of_language_model(
     folder: Path, paths: tuple[str, ...], record: str | None, asked: AskedModel, seed: int
 ) -> Circuit:
     from hopscope.circuits.circuit import Circuit
-    from hopscope.circuits.language.model import TextModel, text_circuit_path
+    from hopscope.language.text_model import TextModel, text_circuit_path
 
     task = asked.task
     given = paths or Circuit.load(text_circuit_path(folder, task) if record is None else record)

@@ -15,7 +15,7 @@ from hopscope.errors import InputError
 
 if TYPE_CHECKING:
     from hopscope.circuits.circuit import Circuit
-    from hopscope.circuits.language.batch import TextTask
+    from hopscope.language.text_batch import TextTask
 
 
 _ASKED = (
@@ -65,7 +65,7 @@ class AskedModel:
                     "--model, --checkpoint and --max-loss are of runs; a language model has --faithfulness"
                 )
             return True
-        from hopscope.model.model_folder import is_model_folder
+        from hopscope.language.model_folder import is_model_folder
 
         if is_model_folder(folder) and not (folder / "run.json").exists():
             raise InputError(f"{folder} is a language model; pass --formulation equations")
@@ -82,7 +82,7 @@ class AskedModel:
         Raises:
             InputError: there is no such formulation, or the paper's format, the only one here, lacks so many hops.
         """
-        from hopscope.circuits.language.batch import TextTask
+        from hopscope.language.text_batch import TextTask
 
         try:
             return TextTask.of(self.formulation or "", self.hops)

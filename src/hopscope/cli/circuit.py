@@ -144,7 +144,7 @@ def _of_language_model(
 ) -> tuple[Circuit, list[Path]]:
     """The circuit of a language model, and the figures drawn of it."""
     from hopscope.circuits.circuit import Circuit
-    from hopscope.circuits.language.model import TextModel, text_circuit_path
+    from hopscope.language.text_model import TextModel, text_circuit_path
     from hopscope.plot import figure_5, save
 
     task = asked.task

@@ -33,7 +33,7 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
       hopscope export own --to huggingface --out own-plain
     """
     from hopscope.errors import InputError
-    from hopscope.model.model_folder import export_model_folder, is_model_folder
+    from hopscope.language.model_folder import export_model_folder, is_model_folder
     from hopscope.outside_runs import check_no_run
 
     check_no_run(out)

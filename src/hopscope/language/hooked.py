@@ -19,13 +19,21 @@ from torch import Tensor, nn
 
 from hopscope.errors import InputError, in_a_line
 from hopscope.kernels.modules import quicken
+from hopscope.language.decoder_layers import (
+    SHOWN,
+    attention_of,
+    copy_head,
+    decoder_layers,
+    first_output,
+    receiving,
+    removed,
+    show_attention,
+    skipped,
+)
+from hopscope.language.limits import check_tokens, places, window
 from hopscope.model.architecture import Architecture
 from hopscope.model.beside import reach_beside
-from hopscope.model.decoder_layers import attention_of, decoder_layers, first_output, receiving, removed, skipped
 from hopscope.model.hooks import GivenPattern, Hooks, Keys, Pattern, PatternRecorder, Queried, Stream
-from hopscope.model.projections import copy_head
-from hopscope.model.room import check_tokens, places, window
-from hopscope.model.shown_attention import SHOWN, show_attention
 
 _SAME = 1e-3
 """Largest difference of a logit, as a share of the largest logit, or of 1, that another order of summation may make."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from hopscope.errors import InputError, in_a_line, needs_extra
 from hopscope.files import in_words, memory
-from hopscope.unread import unread
+from hopscope.problem.text.tokens import unread
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from hopscope.circuits.cost_estimate import Forecast, check_memory
 from hopscope.circuits.custom_circuit import GivenCircuit, certify_given
 from hopscope.circuits.evaluate.ablations import UNIFORM, from_json, own_pattern
 from hopscope.circuits.find import Origin, circuit_in
-from hopscope.circuits.language.batch import TextTask, text_batch
-from hopscope.circuits.language.evaluator import TextEvaluator
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
-from hopscope.model.language import LanguageModel
+from hopscope.language.hooked import LanguageModel
+from hopscope.language.text_batch import TextTask, text_batch
+from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.counter import derive_seed
 from hopscope.statistics import wilson
 

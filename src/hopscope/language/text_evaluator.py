@@ -17,9 +17,9 @@ from hopscope.circuits.circuit_parts import Scores
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.language.batch import TextBatch, TextTask, lines_elsewhere, text_batch, words_rewired
+from hopscope.language.hooked import LanguageModel
+from hopscope.language.text_batch import TextBatch, TextTask, lines_elsewhere, text_batch, words_rewired
 from hopscope.model.hooks import Hooks, Stream
-from hopscope.model.language import LanguageModel
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.roles import text_role_names
 from hopscope.theory.scene import Scene

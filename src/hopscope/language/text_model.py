@@ -11,15 +11,15 @@ from hopscope.checks import check_path
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.custom_circuit import GivenCircuit
-from hopscope.circuits.language.batch import TextTask, text_batch
-from hopscope.circuits.language.evaluator import TextEvaluator
-from hopscope.circuits.language.find import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
 from hopscope.circuits.resume import SILENT, Journal, Watch
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import if_certified, kept_circuit
-from hopscope.model.language import LanguageModel
-from hopscope.model.model_folder import open_model_folder
-from hopscope.model.room import check_words
+from hopscope.language.find_text import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
+from hopscope.language.hooked import LanguageModel
+from hopscope.language.limits import check_words
+from hopscope.language.model_folder import open_model_folder
+from hopscope.language.text_batch import TextTask, text_batch
+from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question

@@ -1,0 +1,169 @@
+"""The layers of somebody's decoder, and hooks that skip them or change what enters them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hopscope.errors import InputError
+from hopscope.model.architecture import Architecture
+
+
+def decoder_layers(model: Any) -> Any:
+    """The decoder's layers."""
+    count = model.config.get_text_config().num_hidden_layers
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count and all(map(_has_attention, module)):
+            return module
+    raise InputError(f"{type(model).__name__} has no layers of attention that are known; circuits need a decoder")
+
+
+def _has_attention(layer: nn.Module) -> bool:
+    return any(hasattr(child, "layer_idx") for child in layer.children())
+
+
+def attention_of(layer: nn.Module) -> Any:
+    """The attention of a layer."""
+    return next(child for child in layer.children() if hasattr(child, "layer_idx"))
+
+
+def first_output(out: Any) -> Tensor:
+    """What a module gives out, of several things the first."""
+    found: Tensor = out[0] if isinstance(out, tuple) else out
+    return found
+
+
+@contextmanager
+def removed(handle: Any) -> Iterator[None]:
+    """A context at whose end a hook is removed."""
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def receiving(layer: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """A context in which a layer's input goes through a function first."""
+
+    def hook(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if given:
+            return (change(given[0]), *given[1:]), named
+        return given, {**named, "hidden_states": change(named["hidden_states"])}
+
+    with removed(layer.register_forward_pre_hook(hook, with_kwargs=True)):
+        yield
+
+
+@contextmanager
+def skipped(layer: Any) -> Iterator[None]:
+    """A context in which a layer returns its input unchanged."""
+    layer.forward = lambda hidden_states, *given, **named: hidden_states
+    try:
+        yield
+    finally:
+        del layer.forward
+
+
+SHOWN = "hopscope"
+"""The name of our attention function among the library's."""
+
+
+def attend(
+    module: Any,
+    query: Float[Tensor, "batch head pos d_head"],
+    key: Float[Tensor, "batch group pos d_head"],
+    value: Float[Tensor, "batch group pos d_value"],
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    **others: Any,
+) -> tuple[Float[Tensor, "batch pos head d_value"], Float[Tensor, "batch head pos pos"]]:
+    """softmax(q k) v, computed explicitly, with keys and pattern as the hooks of the language model leave them."""
+    hooks, shared = module.hopscope_seam.hooks, query.shape[1] // key.shape[1]
+    key = hooks.keys(module.layer_idx, key)
+    key, value = (one.repeat_interleave(shared, dim=1) for one in (key, value))
+    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    if softcap is not None:
+        scores = softcap * torch.tanh(scores / softcap)
+    if attention_mask is not None:
+        scores = scores + attention_mask[..., : key.shape[-2]]
+    pattern = hooks.pattern(module.layer_idx, scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)[None])[0]
+    return (pattern @ value).transpose(1, 2).contiguous(), pattern
+
+
+def show_attention() -> None:
+    """Add the function to the library's."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask
+
+    AttentionInterface.register(SHOWN, attend)
+    AttentionMaskInterface.register(SHOWN, eager_mask)
+
+
+class _Blocks(NamedTuple):
+    """Where the heads are in a projection, one after the other.
+
+    Attributes:
+        axis: the axis along which they follow one another.
+        size: size of the projection along that axis.
+        starts: where each block of all heads begins: queries, keys, values.
+        wide: how many times its own width a head takes there: 3 where its query, key and value are side by side.
+    """
+
+    axis: int
+    size: int
+    starts: Sequence[int]
+    wide: int = 1
+
+
+def copy_head(mine: Any, theirs: Any, head: int, shape: Architecture) -> None:
+    """Give a head of the attention `mine` the weights that it has in `theirs`.
+
+    These are the weights of queries and output, and of keys and values where no other head shares them.
+
+    Raises:
+        InputError: the projections of this family are not known, or not of the size that known ones have.
+    """
+    groups, parts, known = getattr(mine, "num_key_value_groups", 1), dict(theirs.named_parameters()), 0
+    for name, weight in mine.named_parameters():
+        outputs_first = isinstance(theirs.get_submodule(name.rpartition(".")[0]), nn.Linear)
+        blocks = _blocks(name.split(".")[0], weight, outputs_first, shape, groups)
+        if blocks is None:
+            continue
+        if weight.shape[blocks.axis] != blocks.size:
+            raise InputError(
+                f"no head can be untrained: {name} of {type(mine).__name__} has size {weight.shape[blocks.axis]} along "
+                f"its heads, where {shape.heads} of width {shape.d_head}, as known ones stand, would have {blocks.size}"
+            )
+        for start in blocks.starts:
+            width = blocks.wide * shape.d_head
+            here = blocks.axis, start + head * width, width
+            weight.narrow(*here).copy_(parts[name].narrow(*here))
+        known += 1
+    if known < 2:
+        raise InputError(f"no head can be untrained: the projections of {type(mine).__name__} are not known")
+
+
+def _blocks(kind: str, weight: Tensor, outputs_first: bool, shape: Architecture, groups: int) -> _Blocks | None:
+    """Where the heads are in the projection of a name, if it is known; `groups` heads share their keys and values."""
+    inner, whole = shape.heads * shape.d_head, weight.dim() == 2  # or a bias
+    if kind == "c_attn" and not outputs_first:  # GPT-2: queries, keys and values side by side
+        return _Blocks(-1, 3 * inner, (0, inner, 2 * inner))
+    if kind == "query_key_value" or (kind == "c_attn" and groups == 1):  # GPT-NeoX, GPT-BigCode: head by head
+        return _Blocks(0, 3 * inner, (0,), wide=3)
+    if kind in ("qkv_proj", "c_attn"):  # as in GPT-2, outputs first
+        return _Blocks(0, inner + 2 * inner // groups, (0, inner, 2 * inner) if groups == 1 else (0,))
+    if kind == "q_proj" or (kind in ("k_proj", "v_proj") and groups == 1):
+        return _Blocks(0, inner, (0,))
+    if kind == "c_proj" and whole and not outputs_first:
+        return _Blocks(0, inner, (0,))
+    if kind in ("o_proj", "dense", "out_proj", "c_proj") and whole:
+        return _Blocks(1, inner, (0,))
+    return None
