@@ -31,7 +31,7 @@ from pathlib import Path
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import clopper_pearson, share_in_words
-from hopscope.theory.orders import best_order
+from hopscope.theory.depth import best_order
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.training.work import Work

@@ -29,7 +29,7 @@ from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import RecordForm
-from hopscope.theory.witness.decoys import disguised_witness
+from hopscope.theory.witness.built import disguised_witness
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 from hopscope.words import markdown_table

@@ -10,7 +10,7 @@ from circuit_records import DOUBLING, SERIAL, made
 
 from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.orders import best_order
+from hopscope.theory.depth import best_order
 from hopscope.theory.schedule import shortest_schedule
 from hopscope.theory.witness import build_witness
 

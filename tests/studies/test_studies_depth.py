@@ -12,8 +12,7 @@ from planted_arms import Times, arm, learns
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.style import VERMILION
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.depth import minimum_of_hop
-from hopscope.theory.orders import best_order
+from hopscope.theory.depth import best_order, minimum_of_hop
 from studies import depth, orders
 from studies.figures.depth import depth as figure
 from studies.tools.arms import ArmLearned, Arms

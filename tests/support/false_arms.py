@@ -14,8 +14,7 @@ from planted_arms import arm
 
 from hopscope.paper.recipes import LAPTOP, PLAIN, D
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.depth import minimum_of_hop
-from hopscope.theory.orders import best_order
+from hopscope.theory.depth import best_order, minimum_of_hop
 from hopscope.training.setup import Setup
 from studies import conditional, curriculum, depth, learning, orders, places, plateau, rows, unsaid
 from studies.conditional import ConditionalResult

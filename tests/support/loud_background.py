@@ -9,9 +9,8 @@ from two_keys import CIRCUIT, PROBLEM, SCORE, no_query, program
 
 from hopscope.problem.paths import HeadRow
 from hopscope.theory.witness import Witness
-from hopscope.theory.witness.assembler import assemble
 from hopscope.theory.witness.matching import same_symbol
-from hopscope.theory.witness.program import Head
+from hopscope.theory.witness.program import Head, assemble
 
 LOUD, FLAT = HeadRow(1, 1, 2), HeadRow(1, 2, 2)
 """The loud head's row, and that of a head that takes away what the loud one brings of every row alike."""

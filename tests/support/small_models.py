@@ -13,7 +13,7 @@ from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
-from hopscope.theory.witness import decoys
+from hopscope.theory.witness import built
 
 PROBLEM = RetrievalProblem(hops=2, chains=3, symbol_dim=3)
 """Two hops, few chains, short symbols."""
@@ -60,4 +60,4 @@ def answers_with(transformer: Transformer, inputs: torch.Tensor, change: Callabl
     return transformer.answers(x)[:, :, -transformer.shape.reads :]
 
 
-disguised_witness = cache(decoys.disguised_witness)
+disguised_witness = cache(built.disguised_witness)

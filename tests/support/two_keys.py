@@ -10,9 +10,8 @@ from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import position_codes
 from hopscope.theory.witness import Witness
-from hopscope.theory.witness.assembler import assemble
 from hopscope.theory.witness.matching import same_code, same_symbol
-from hopscope.theory.witness.program import Head, LayerProgram, Term
+from hopscope.theory.witness.program import Head, LayerProgram, Term, assemble
 
 PROBLEM = RetrievalProblem(
     hops=1, symbol_dim=64, position="pair", base=2.0, causal=False, position_dim=32, symbols="unit"

@@ -13,10 +13,8 @@ from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
 from hopscope.problem.vectors import sample
 from hopscope.theory.conditional import NAMED, growth
 from hopscope.theory.depth import minimum_head_a_row, minimum_in_order, minimum_of_hop, theorem_1_bound
-from hopscope.theory.facts_scene import problem_scene
 from hopscope.theory.information_flow import minimum_layers
-from hopscope.theory.scene import members
-from hopscope.theory.text_scene import text_scene
+from hopscope.theory.scene import members, problem_scene, text_scene
 
 
 def of_rows(hops: int, order: tuple[int, ...] | None) -> int:

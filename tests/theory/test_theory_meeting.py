@@ -10,8 +10,8 @@ from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.delivery import Delivery, deliver
 from hopscope.theory.depth import minimum_in_order, minimum_of_hop
-from hopscope.theory.facts_scene import problem_scene
 from hopscope.theory.information_flow import minimum_layers
+from hopscope.theory.scene import problem_scene
 
 PROBLEMS = {"functions": RetrievalProblem(3, graph="functions"), "relatives": RetrievalProblem(4, graph="relatives")}
 CIRCUITS = {
@@ -66,8 +66,8 @@ def test_one_key_of_two_does_not_tell_a_fact_from_its_distractors() -> None:
 def test_what_a_fact_collects_its_distractors_collect_too() -> None:
     """If the value knew one key and the distractors did not, that key would seem enough."""
     scene, problem = problem_scene(PROBLEMS["functions"]), PROBLEMS["functions"]
-    from hopscope.theory.follow import by_layer
-    from hopscope.theory.follow import follow as run
+    from hopscope.theory.delivery import by_layer
+    from hopscope.theory.delivery import follow as run
 
     paths = [AttentionPath.parse(path, problem.roles) for path in ("L1.H1 >3 -> a>", "L1.H2 >3 -> 0>")]
     history = run(scene, by_layer(paths, scene.roles)).history

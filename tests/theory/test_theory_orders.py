@@ -14,6 +14,7 @@ from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import (
+    best_order,
     minimum_best_order,
     minimum_causal,
     minimum_in_order,
@@ -22,7 +23,6 @@ from hopscope.theory.depth import (
     minimum_paths,
 )
 from hopscope.theory.information_flow import minimum_layers, simulate
-from hopscope.theory.orders import best_order
 from hopscope.theory.scene import members, place_in_sequence, reachability
 from hopscope.theory.schedule import shortest_schedule
 

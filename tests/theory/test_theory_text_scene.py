@@ -11,8 +11,8 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import answer_role, end_role, link_role, pair_of, symbol_of, text_role_names
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_in_order
-from hopscope.theory.scene import chain_scene, members
-from hopscope.theory.text_scene import standing, text_layers_needed, text_scene
+from hopscope.theory.information_flow import text_layers_needed
+from hopscope.theory.scene import chain_scene, members, standing, text_scene
 
 
 def problem(hops: int, order: str = "deepest-first") -> RetrievalProblem:

@@ -18,7 +18,7 @@ from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_causal, minimum_without_mask
 from hopscope.theory.schedule import shortest_schedule
 from hopscope.theory.witness import Witness, build_witness
-from hopscope.theory.witness.trial import try_witness
+from hopscope.theory.witness.built import try_witness
 
 KINDS: dict[str, dict[str, Any]] = {
     "token codes": {"causal": True, "position": "token"},

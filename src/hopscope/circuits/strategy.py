@@ -7,9 +7,9 @@ from typing import Literal
 
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.delivery import by_layer, follow
 from hopscope.theory.depth import minimum_one_head
-from hopscope.theory.follow import by_layer, follow
-from hopscope.theory.text_scene import text_scene
+from hopscope.theory.scene import text_scene
 
 Strategy = Literal["serial", "line by line", "doubling", "none"]
 """How an answer comes about, as `strategy` tells them apart."""

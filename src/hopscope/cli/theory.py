@@ -12,7 +12,7 @@ import click
 from hopscope.cli.options import GivenPath, numbers, refuse_given
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory import orders
+from hopscope.theory.depth import best_order as find_best_order
 from hopscope.theory.depth import depths, minimum_best_order, minimum_causal, minimum_in_order
 from hopscope.words import counted
 
@@ -124,7 +124,7 @@ def _ordered(hops: int, order: str | None, best: bool) -> RetrievalProblem:
     if hops > _MOST_SHOWN and (best or order is not None):
         raise InputError(f"orders are written out up to {_MOST_SHOWN} hops, got {hops}; ask for fewer")
     return RetrievalProblem(
-        hops, order=_written(orders.best_order(hops)) if best else "deepest-first" if order is None else order
+        hops, order=_written(find_best_order(hops)) if best else "deepest-first" if order is None else order
     )
 
 
@@ -189,7 +189,7 @@ def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_h
             click.echo(f"wrote {figure}")
     if not as_json:
         if show:
-            from hopscope.theory.text import describe
+            from hopscope.theory.schedule import describe
 
             click.echo(describe(problem, one_place=one_head), nl=False)
         return
@@ -214,7 +214,7 @@ def _witness(problem: RetrievalProblem, as_json: bool) -> None:
         raise InputError(f"--witness goes up to {_MOST_WITNESSED} hops, got {hops}; ask for fewer")
 
     from hopscope.theory.witness import build_witness
-    from hopscope.theory.witness.trial import try_witness
+    from hopscope.theory.witness.built import try_witness
 
     trial = try_witness(build_witness(hops, causal=problem.causal, order=problem.order))
     if as_json:

@@ -22,8 +22,8 @@ from hopscope.language.text_batch import TextBatch, TextTask, lines_elsewhere, t
 from hopscope.model.hooks import Hooks, Stream
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.roles import text_role_names
-from hopscope.theory.scene import Scene
-from hopscope.theory.text_scene import text_layers_needed, text_scene
+from hopscope.theory.information_flow import text_layers_needed
+from hopscope.theory.scene import Scene, text_scene
 
 
 class TextEvaluator(Evaluator):

@@ -11,7 +11,7 @@ from hopscope.circuits.circuit_parts import CircuitPath
 from hopscope.plot.style import BLUE, FAINT, GREEN, INK, PURPLE, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import answer_role
-from hopscope.theory.text_scene import standing
+from hopscope.theory.scene import standing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

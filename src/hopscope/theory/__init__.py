@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hopscope.problem.paths import AttentionPath as AttentionPath
     from hopscope.theory.delivery import deliver as deliver
+    from hopscope.theory.depth import best_order as best_order
     from hopscope.theory.depth import depths as depths
-    from hopscope.theory.orders import best_order as best_order
     from hopscope.theory.schedule import shortest_schedule as shortest_schedule
     from hopscope.theory.witness import build_witness as build_witness
 
 _HOMES = {
-    "AttentionPath": "path",
-    "best_order": "orders",
-    "build_witness": "witness",
-    "deliver": "delivery",
-    "depths": "depth",
-    "shortest_schedule": "schedule",
+    "AttentionPath": "hopscope.problem.paths",
+    "best_order": "hopscope.theory.depth",
+    "build_witness": "hopscope.theory.witness",
+    "deliver": "hopscope.theory.delivery",
+    "depths": "hopscope.theory.depth",
+    "shortest_schedule": "hopscope.theory.schedule",
 }
 
 __all__ = sorted(_HOMES)
@@ -39,7 +39,7 @@ __all__ = sorted(_HOMES)
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"hopscope.theory.{_HOMES[name]}"), name)
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'hopscope.theory' has no attribute {name!r}")
 
 

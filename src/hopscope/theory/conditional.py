@@ -1,17 +1,12 @@
-"""Conditional retrieval: the depth of a question whose look-ups form a directed acyclic graph (Section 3.1).
+"""Conditional retrieval: the depth of a question whose facts form a directed acyclic graph (Section 3.1).
 
-A fact such as `g(y) = z` has several keys: it is found only by knowing all of them. A fact is a row of positions, its
-keys then its value, that share the fact's place; the question is a row of the known symbols, and is answered at its
-last position. Each position starts with its symbol and its place, and information flows as before (Assumption 2), with
-Assumption 1 made stricter: sharing one key of two is not enough, because other facts share it too. So every fact with
-several keys stands among distractors, one for each key, in which that key, the value and what follows from it are other
-symbols, and
+A fact such as `g(y) = z` has several keys: it is found only by knowing all of them. The scene of such a graph
+(`hopscope.theory.scene`) has distractors, which share one key of a fact. Information flows as before (Assumption 2),
+with Assumption 1 made stricter, since sharing one key of two is not enough:
 
-    a position can attend to another only if what they share tells it from the same position of its distractors,
+    a position can attend to another only if what they share tells it from the same position of its distractors.
 
-where "what they share" is what the one holds now and the other held after this or any earlier layer (a residual stream
-can keep what it held earlier in separate dimensions). If every fact has one key, there are no distractors, this is
-Assumption 1 again, and the depth is that of a chain.
+If every fact has one key, there are no distractors, this is Assumption 1 again, and the depth is that of a chain.
 """
 
 from __future__ import annotations
@@ -24,8 +19,8 @@ from hopscope.errors import InputError
 from hopscope.files import read_json
 from hopscope.problem.graph import CONDITIONAL, Graph, Step
 from hopscope.records import convert
-from hopscope.theory.facts_scene import facts_scene
 from hopscope.theory.information_flow import spread
+from hopscope.theory.scene import facts_scene
 
 
 @dataclass(frozen=True)
@@ -97,9 +92,8 @@ def load(source: str) -> ConditionalProblem:
     """
     if source in NAMED:
         return NAMED[source]
-    what = "a graph of lookups"
-    told = read_json(Path(source), f"{what} (or name functions or relatives)")
-    return convert(told, ConditionalProblem, f"{source} as {what}")
+    values = read_json(Path(source), "a graph of lookups (or name functions or relatives)")
+    return convert(values, ConditionalProblem, f"{source} as a graph of lookups")
 
 
 def growth(problem: ConditionalProblem, *, head_a_row: bool = False) -> tuple[tuple[str, ...], ...]:

@@ -1,4 +1,4 @@
-"""Do given attention paths carry x{D} to the query? The simulator, restricted to the paths of a circuit."""
+"""Do given attention paths carry x{D} to the query? Information flow along the paths of a circuit and no others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,83 @@ from dataclasses import dataclass
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.follow import by_layer, follow
+from hopscope.theory.information_flow import tells
 from hopscope.theory.scene import Scene, chain_scene
+
+Steps = list[list[AttentionPath]]
+"""Paths by layer."""
+
+
+@dataclass(frozen=True)
+class PathFlow:
+    """The flow of information along attention paths.
+
+    Attributes:
+        history: what every position held, by layer, from 0 (before the first), and position.
+        refused: paths between positions that shared nothing by then (Assumption 1), or nothing that tells the key from
+            its distractors; they carried nothing.
+        idle: paths that carried, but nothing new.
+    """
+
+    history: tuple[tuple[int, ...], ...]
+    refused: tuple[AttentionPath, ...]
+    idle: tuple[AttentionPath, ...]
+
+
+def by_layer(paths: Iterable[AttentionPath], roles: int) -> Steps:
+    """Sort the paths of a chain with `roles` roles by layer.
+
+    Raises:
+        InputError: a layer is below 0, or the chain does not have a role.
+    """
+    ordered, last = sorted(paths), roles - 1
+    for path in ordered:
+        if path.layer < 0 or not all(0 <= role <= last for role in (path.query, path.key)):
+            raise InputError(
+                f"a path of a chain with {roles} roles has a layer from 0 on and roles 0 to {last}, got "
+                f"layer {path.layer}, roles {path.query} and {path.key}"
+            )
+    steps: Steps = [[] for _ in range(ordered[-1].layer + 1 if ordered else 0)]
+    for path in ordered:
+        steps[path.layer].append(path)
+    return steps
+
+
+def follow(scene: Scene, steps: Steps, *, waive: bool = False) -> PathFlow:
+    """Follow the paths, all of a layer at once.
+
+    A head does the same at every position of a role: what a path does in a fact, it also does in the distractors beside
+    it, where Assumption 1 allows it. So retrieval by one key of two, which would find the distractors too, does not
+    count.
+
+    Args:
+        scene: the scene of one chain.
+        steps: the paths as `by_layer` sorts them.
+        waive: let paths carry even where Assumption 1 forbids them.
+    """
+    history = [scene.holdings]
+    refused: list[AttentionPath] = []
+    idle: list[AttentionPath] = []
+    for layer in steps:
+        before, after = history[-1], list(history[-1])
+        for path in layer:
+            for row in scene.distractors:
+                query, key = row[path.query], row[path.key] if row[path.key] >= 0 else path.key
+                if query >= 0 and tells(scene, history, query, key):
+                    after[query] |= before[key]
+            if not waive and not tells(scene, history, path.query, path.key):
+                refused.append(path)
+                continue
+            if not before[path.key] & ~before[path.query]:
+                idle.append(path)
+            after[path.query] |= before[path.key]
+        history.append(tuple(after))
+    return PathFlow(tuple(history), tuple(refused), tuple(idle))
+
+
+def arrives(scene: Scene, steps: Steps) -> bool:
+    """Whether the asker holds the target after these steps."""
+    return follow(scene, steps).history[-1][scene.asker] >> scene.target & 1 == 1
 
 
 @dataclass(frozen=True)
@@ -19,9 +94,8 @@ class Delivery:
     Attributes:
         delivered: whether the query holds the target, x{D}, after the last layer.
         growth: the pieces that the query holds after layer 0, 1, 2, ..., by name, in the order of the chain.
-        hops: the look-ups k whose symbol (x{k} in a chain) the query holds in the end.
-        refused: paths that Assumption 1 forbids, since their positions share nothing by then, or nothing that tells the
-            fact from its distractors; they carry nothing.
+        hops: the hops k whose symbol (x{k} in a chain) the query holds in the end.
+        refused: paths that Assumption 1 forbids, see `PathFlow`.
         idle: paths that are allowed but bring their position nothing new.
         delivered_if_waived: whether the target would arrive if Assumption 1 were waived and every path carried.
         broken: one sentence on where delivery fails; empty if delivered.
@@ -45,9 +119,9 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
             positions attend where.
         scene: what every role knows at the start; by default that of a chain of vectors.
 
-    A fact with several keys needs all of them, looked up before:
+    A fact with several keys needs all of them, retrieved before:
 
-        >>> from hopscope.theory.facts_scene import problem_scene
+        >>> from hopscope.theory.scene import problem_scene
         >>> problem = hs.RetrievalProblem(graph="functions")
         >>> one_key = "L1.H1 >0 -> i>", "L1.H2 >3 -> a>", "L1.H3 >3 -> 0>", "L2.H1 i? -> >0", "L3.H1 i? -> >3"
         >>> paths = [hs.theory.AttentionPath.parse(path, problem.roles) for path in one_key]

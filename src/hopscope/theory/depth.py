@@ -1,4 +1,4 @@
-"""Formulas for the depth of D hops: Theorem 1's bound, and the exact minimum, which can be larger.
+"""The depth of D hops: Theorem 1's bound, the exact minimum, which can be larger, and the order that needs least.
 
 "Exact" holds under Assumptions 1 and 2 of Section 5, for interleaved chains whose pairs stand in blocks, and for
 nothing else. Proofs are in docs/theory.md. All arithmetic is on integers, so the formulas hold for any D, powers of 3
@@ -7,11 +7,44 @@ included.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
 from hopscope.theory.information_flow import minimum_layers
+
+
+@dataclass(frozen=True)
+class Depths:
+    """Layers for a chain of `hops` hops, deepest or shallowest pairs first, under Assumptions 1 and 2.
+
+    Attributes:
+        hops: D, the number of hops.
+        theorem_1: the paper's lower bound, rounded up to whole layers.
+        no_mask: the exact minimum without a mask.
+        causal: the exact minimum under a causal mask.
+        causal_one_head: the same where a position attends to only one position per layer.
+        causal_head_a_row: the same where a layer has a head for every row of a block, beyond Assumption 1.
+    """
+
+    hops: int
+    theorem_1: int
+    no_mask: int
+    causal: int
+    causal_one_head: int
+    causal_head_a_row: int
+
+
+def depths(hops: int) -> Depths:
+    """All five numbers of layers for D hops.
+
+    Raises:
+        InputError: `hops` is not a whole number of at least 1.
+    """
+    kinds = theorem_1_bound, minimum_without_mask, minimum_causal, minimum_one_head, minimum_head_a_row
+    return Depths(hops, *(kind(hops) for kind in kinds))
 
 
 def theorem_1_bound(hops: int) -> int:
@@ -33,11 +66,15 @@ def minimum_causal(hops: int) -> int:
     return _checked(hops).bit_length() + 1
 
 
+def minimum_one_head(hops: int) -> int:
+    """floor(log2 D) + 2: the exact minimum with one head per layer, causal mask or none, in any order (Theorem 4)."""
+    return _checked(hops).bit_length() + 1
+
+
 def minimum_best_order(hops: int) -> int:
     """1 + ceil(log3(2D + 1)): the exact minimum under a causal mask in the best order of the pairs (Theorem 6).
 
-    It holds for two or more heads per layer. No order needs fewer layers; `orders.best_order` gives one that needs no
-    more.
+    It holds for two or more heads per layer. `best_order` gives an order that needs no more.
     """
     return 1 + _smallest_power(3, 2 * _checked(hops) + 1)
 
@@ -82,50 +119,62 @@ def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = Fals
     return minimum_in_order(shorter, head_a_row=head_a_row)
 
 
-def minimum_one_head(hops: int) -> int:
-    """floor(log2 D) + 2: the exact minimum with one head per layer, causal mask or none, in any order (Theorem 4)."""
-    return _checked(hops).bit_length() + 1
-
-
 def minimum_paths(hops: int) -> int:
     """2D: no schedule of any depth has fewer attention paths, and the shortest ones need no more (Theorem 5)."""
     return 2 * _checked(hops)
 
 
-@dataclass(frozen=True)
-class Depths:
-    """Layers for a chain of `hops` hops, deepest or shallowest pairs first, under Assumptions 1 and 2.
-
-    Attributes:
-        hops: D, the number of hops.
-        theorem_1: the paper's lower bound, rounded up to whole layers.
-        no_mask: the exact minimum without a mask.
-        causal: the exact minimum under a causal mask.
-        causal_one_head: the same where a position attends to only one position per layer.
-        causal_head_a_row: the same where a layer has a head for every row of a block, beyond Assumption 1.
-    """
-
-    hops: int
-    theorem_1: int
-    no_mask: int
-    causal: int
-    causal_one_head: int
-    causal_head_a_row: int
-
-
-def depths(hops: int) -> Depths:
-    """All five numbers of layers for D hops.
-
-    Raises:
-        InputError: `hops` is not a whole number of at least 1.
-    """
-    kinds = theorem_1_bound, minimum_without_mask, minimum_causal, minimum_one_head, minimum_head_a_row
-    return Depths(hops, *(kind(hops) for kind in kinds))
-
-
 def reach(layers: int) -> int:
     """The most hops whose exact causal minimum is at most `layers`: 2^(layers - 1) - 1; 0 for fewer than 2 layers."""
     return max(0, 2 ** (layers - 1) - 1) if layers else 0
+
+
+def best_order(hops: int) -> tuple[int, ...]:
+    """An order of the pairs 1 ... D, first to last, in which 1 + ceil(log3(2D + 1)) layers are enough (Theorem 6).
+
+    Under a causal mask the pair that comes last of a stretch of the chain sees all of it, and what it knows can grow in
+    both directions. So the best order cuts a stretch into three parts around a pivot, the pair that comes last of it:
+    the first part informs the asker, the two others inform the pivot, and the asker then attends to the pivot. Each
+    part is ordered the same way.
+
+           asker | first part | second part  PIVOT  third part |
+                              <---- grows ----o---- grows ---->
+
+    There are others; `RetrievalProblem(hops, order=best_order(hops))` is the problem in this order.
+
+    Raises:
+        InputError: `hops` is not a whole number of at least 1.
+
+    Example:
+        >>> best_order(4)
+        (1, 2, 4, 3)
+    """
+    check_count("hops", hops)
+    return tuple(_asked_from_the_left(range(1, hops + 1)))
+
+
+def _asked_from_the_left(pairs: Sequence[int]) -> list[int]:
+    """The best order of a stretch for the query, or for a second member that looks down the chain."""
+    if not pairs:
+        return []
+    near, far, _ = _thirds(len(pairs) - 1)
+    first, second, third = pairs[:near], pairs[near : near + far], pairs[near + far + 1 :]
+    pivot = pairs[near + far]
+    return [*_asked_from_the_left(first), *_asked_from_the_right(second), *_asked_from_the_left(third), pivot]
+
+
+def _asked_from_the_right(pairs: Sequence[int]) -> list[int]:
+    """The best order of a stretch for a second member that looks up the chain: the mirror image."""
+    if not pairs:
+        return []
+    near, _, rest = _thirds(len(pairs) - 1)
+    third, second, first = pairs[:rest], pairs[rest + 1 : len(pairs) - near], pairs[len(pairs) - near :]
+    return [*_asked_from_the_right(third), *_asked_from_the_left(second), *_asked_from_the_right(first), pairs[rest]]
+
+
+def _thirds(number: int) -> tuple[int, int, int]:
+    """The number divided into three parts that are as equal as possible, the largest first."""
+    return (number + 2) // 3, (number + 1) // 3, number // 3
 
 
 def _smallest_power(base: int, least: int) -> int:

@@ -1,7 +1,7 @@
 """Information flow through layers of attention, under the two assumptions of Section 5.
 
 1. A position can attend to another only if they already share a piece of information; where a fact stands among
-   distractors (`facts_scene`), they must share one that tells it from them.
+   distractors, they must share one that tells it from them.
 2. A position that attends to another gets all the information that the other holds.
 
 With any number of heads a position may attend to all positions that it shares something with, and knowing more never
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.facts_scene import problem_scene
-from hopscope.theory.scene import Scene, chain_scene, members
+from hopscope.theory.scene import Scene, chain_scene, members, problem_scene, text_scene
 
 
 @dataclass(frozen=True)
@@ -44,15 +43,67 @@ class Flow:
         return self.held(layer, self.scene.asker)
 
 
+def simulate(problem: RetrievalProblem, layers: int) -> Flow:
+    """What every position of every chain (for a conditional graph, of one) holds after 0 ... `layers` layers.
+
+    Raises:
+        InputError: `layers` is below 0.
+    """
+    if layers < 0:
+        raise InputError(f"layers must be at least 0, got {layers}")
+    scene = chain_scene(problem) if problem.graph == "chain" else problem_scene(problem)
+    history = [holdings for holdings, _ in zip(spread(scene), range(layers + 1), strict=False)]
+    history += [history[-1]] * (layers + 1 - len(history))
+    return Flow(scene, tuple(history))
+
+
+def minimum_layers(problem: RetrievalProblem, lookup: int | None = None, *, head_a_row: bool = False) -> int:
+    """The smallest number of layers after which the query can hold a symbol, with any number of heads.
+
+    Chains share nothing with each other, so only one is simulated.
+
+    Args:
+        problem: the problem.
+        lookup: number of the symbol in the order of look-up, from 1; None for the last.
+        head_a_row: whether a layer has a head for every row of a block, see above.
+
+    Raises:
+        InputError: the symbol never reaches the query.
+    """
+    scene = problem_scene(problem)
+    layers = _layers_until(scene, scene.target if lookup is None else scene.lookups[lookup - 1], head_a_row)
+    if layers is None:
+        raise InputError(
+            f"{problem.facts.values[-1]} cannot reach the query with position={problem.position!r}: the members of a "
+            "pair share nothing there, so no layer connects them; use position='token' or 'pair'"
+        )
+    return layers
+
+
+def text_layers_needed(problem: RetrievalProblem) -> int:
+    """The fewest layers after which the token that the answer of a text follows can hold x{D}."""
+    scene = text_scene(problem)
+    layers = _layers_until(scene, scene.target)
+    assert layers is not None  # the lines of a chain follow one another
+    return layers
+
+
+def _layers_until(scene: Scene, piece: int, head_a_row: bool = False) -> int | None:
+    """The first layer after which the asker holds a piece; None where it never does."""
+    held = (holdings[scene.asker] >> piece & 1 for holdings in spread(scene, head_a_row=head_a_row))
+    return next((layer for layer, there in enumerate(held) if there), None)
+
+
 def spread(scene: Scene, *, head_a_row: bool = False) -> Iterator[tuple[int, ...]]:
     """Holdings after layer 0, 1, 2, ...; ends when a layer changes nothing."""
     history = [scene.holdings]
     while True:
         yield history[-1]
-        if scene.distractors:
-            after = _told_apart(scene, history, head_a_row)
-        else:
-            after = next_layer(scene, history[-1], head_a_row=head_a_row)
+        after = (
+            _told_apart(scene, history, head_a_row)
+            if scene.distractors
+            else _next_layer(scene, history[-1], head_a_row)
+        )
         if after == history[-1]:
             return
         history.append(after)
@@ -90,65 +141,21 @@ def _told_apart(scene: Scene, history: Sequence[tuple[int, ...]], head_a_row: bo
     return tuple(after)
 
 
-def next_layer(scene: Scene, holdings: tuple[int, ...], *, head_a_row: bool = False) -> tuple[int, ...]:
+def _next_layer(scene: Scene, holdings: tuple[int, ...], head_a_row: bool) -> tuple[int, ...]:
     """Holdings after one more layer in which every position attends to all that it may attend to by rule 1."""
     holders = [0] * len(scene.pieces)
     for position, holding in enumerate(holdings):
         for piece in members(holding):
             holders[piece] |= scene.rows[position] if head_a_row else 1 << position
     return tuple(
-        _gather(holdings, _sharing(holding, holders) & visible)
+        _gather(holdings, _gather(holders, holding) & visible)
         for holding, visible in zip(holdings, scene.visible, strict=True)
     )
 
 
-def _sharing(holding: int, holders: list[int]) -> int:
-    positions = 0
-    for piece in members(holding):
-        positions |= holders[piece]
-    return positions
-
-
-def _gather(holdings: tuple[int, ...], positions: int) -> int:
+def _gather(sets: Sequence[int], numbers: int) -> int:
+    """The union of those of the sets whose numbers are members of a set."""
     gathered = 0
-    for position in members(positions):
-        gathered |= holdings[position]
+    for number in members(numbers):
+        gathered |= sets[number]
     return gathered
-
-
-def simulate(problem: RetrievalProblem, layers: int) -> Flow:
-    """What every position of every chain (for a conditional graph, of one) holds after 0 ... `layers` layers.
-
-    Raises:
-        InputError: `layers` is below 0.
-    """
-    if layers < 0:
-        raise InputError(f"layers must be at least 0, got {layers}")
-    scene = chain_scene(problem) if problem.graph == "chain" else problem_scene(problem)
-    history = [holdings for holdings, _ in zip(spread(scene), range(layers + 1), strict=False)]
-    history += [history[-1]] * (layers + 1 - len(history))
-    return Flow(scene, tuple(history))
-
-
-def minimum_layers(problem: RetrievalProblem, lookup: int | None = None, *, head_a_row: bool = False) -> int:
-    """The smallest number of layers after which the query can hold a symbol, with any number of heads.
-
-    Chains share nothing with each other, so only one is simulated.
-
-    Args:
-        problem: the problem.
-        lookup: number of the symbol in the order of look-up, from 1; None for the last.
-        head_a_row: whether a layer has a head for every row of a block, see above.
-
-    Raises:
-        InputError: the symbol never reaches the query.
-    """
-    scene = problem_scene(problem)
-    wanted = scene.target if lookup is None else scene.lookups[lookup - 1]
-    for layer, holdings in enumerate(spread(scene, head_a_row=head_a_row)):
-        if holdings[scene.asker] >> wanted & 1:
-            return layer
-    raise InputError(
-        f"{problem.facts.values[-1]} cannot reach the query with position={problem.position!r}: the members of a pair "
-        "share nothing there, so no layer connects them; use position='token' or 'pair'"
-    )

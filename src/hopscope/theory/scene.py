@@ -1,21 +1,23 @@
 """Where information can flow: positions, the pieces of information each holds at the start, and what each may see.
 
-This is the model of Section 5 and Appendix B. It is about what a position *could* know; no numbers are involved.
+This is the model of Section 5 and Appendix B: what a position *could* know, without numbers.
 
 A chain of D hops has the positions s0 ... s{2D} in the order of Definition 1: s0 is the query `x0?`, s{2k-1} is
 `x{k-1}>` and s{2k} is `>x{k}`. Neighbours share one piece (Definition 3): e{2k} = x{k}, the symbol that s{2k} and
 s{2k+1} hold, and e{2k-1} = p{k}, the place of pair k, which both its members know. So s{i} starts with e{i-1} and
 e{i}, where e{-1} = p0 is the query's own place, and the query wants e{2D} = x{D}.
 
-What a position code (`position`) tells:
+The position code (`RetrievalProblem.position`) decides about p{k}:
 
 - `pair`: the two members of a pair carry the same code: p{k}, to the letter of Definition 2.
 - `token`: the two members carry the codes of neighbouring tokens. Each is a fixed function of the other whatever the
-  shuffle, so a head can match them (a previous-token head does), and both tell the same thing, the place of pair k:
-  again p{k}. Codes of different pairs are functions of each other too, but because of the shuffle they say nothing
-  about which pair stands there, so they count as different pieces ("knowledge of a token or position does not provide
-  any information about any other token or position", Lemma 1).
-- `none`: no code, no p{k}; the two members of a pair share nothing.
+  shuffle, so a head can match them (a previous-token head does), and both say the place of pair k: again p{k}. Because
+  of the shuffle, codes of different pairs say nothing about each other (Lemma 1), so they are different pieces.
+- `none`: no p{k}; the two members of a pair share nothing.
+
+In a graph of facts (`problem.graph`), a fact is a row of positions, its keys then its value, that share the fact's
+place; the question is a row of the known symbols. Facts with several keys stand among distractors, one for each key, in
+which that key, the value and what follows from it are other symbols.
 
 A set of pieces, or of positions, is a Python integer whose bits are its members.
 """
@@ -23,11 +25,21 @@ A set of pieces, or of positions, is a Python integer whose bits are its members
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from hopscope.files import check_fits
+from hopscope.problem.graph import Graph
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import query_role, role_names
+from hopscope.problem.roles import (
+    answer_role,
+    pair_of,
+    query_role,
+    role_names,
+    symbol_of,
+    text_role,
+    text_role_names,
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,7 @@ class Scene:
         return len(self.distractors[0]) if self.distractors else len(self.positions)
 
     def alike(self, position: int) -> list[int]:
-        """The positions of the same role as this one, in the fact and its distractors, without itself."""
+        """The positions of the same role in the fact and its distractors, without this one."""
         for role in range(self.roles if self.distractors else 0):
             same = [role, *(row[role] for row in self.distractors if row[role] >= 0)]
             if position in same:
@@ -75,14 +87,6 @@ class Scene:
         return tuple(self.pieces[bit] for bit in members(holding))
 
 
-def rows_of(lines: Sequence[Hashable | None]) -> tuple[int, ...]:
-    """For every position, the set of positions in its line, itself included; only itself if it has no line (None)."""
-    together: dict[Hashable, int] = {}
-    for position, line in enumerate(lines):
-        together[line] = together.get(line, 0) | 1 << position
-    return tuple(1 << position if line is None else together[line] for position, line in enumerate(lines))
-
-
 def members(bits: int) -> list[int]:
     """The members of a set, ascending."""
     found = []
@@ -91,6 +95,22 @@ def members(bits: int) -> list[int]:
         found.append(low.bit_length() - 1)
         bits ^= low
     return found
+
+
+def _rows_of(lines: Sequence[Hashable | None]) -> tuple[int, ...]:
+    """For every position, the set of positions in its line, itself included; only itself if it has no line (None)."""
+    together: dict[Hashable, int] = {}
+    for position, line in enumerate(lines):
+        together[line] = together.get(line, 0) | 1 << position
+    return tuple(1 << position if line is None else together[line] for position, line in enumerate(lines))
+
+
+@cache
+def problem_scene(problem: RetrievalProblem) -> Scene:
+    """The scene of one chain of a problem, whatever its graph; positions are numbered as roles are."""
+    if problem.graph == "chain":
+        return chain_scene(replace(problem, chains=1))
+    return facts_scene(problem.facts, problem.blocks, problem.causal, places=problem.position != "none")
 
 
 def chain_scene(problem: RetrievalProblem) -> Scene:
@@ -128,8 +148,13 @@ def chain_scene(problem: RetrievalProblem) -> Scene:
             visible[position] = seen
     return Scene(
         tuple(positions), tuple(pieces), tuple(holdings), tuple(visible), query_role(hops), 2 * hops + 1,
-        lookups=tuple(2 * hop + 1 for hop in range(1, hops + 1)), rows=rows_of(lines),
+        lookups=_looked_up(hops), rows=_rows_of(lines),
     )  # fmt: skip
+
+
+def _looked_up(hops: int) -> tuple[int, ...]:
+    """The pieces x1 ... x{D} of a chain."""
+    return tuple(2 * hop + 1 for hop in range(1, hops + 1))
 
 
 def reachability(role: int, hops: int) -> int:
@@ -154,3 +179,90 @@ def _place(blocks: Mapping[int, int], problem: RetrievalProblem, chain: int, rol
         return 2 * hops * chains + chain
     pair, member = divmod(role, 2)
     return 2 * (blocks[pair + 1] * chains + chain) + member
+
+
+def facts_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, places: bool = True) -> Scene:
+    """The scene of a graph: one chain and its distractors.
+
+    Args:
+        graph: the facts and the question.
+        order: the facts by number, from 1, in their order in the text; the question comes after them.
+        causal: whether a position sees earlier positions and itself only.
+        places: whether positions know the place of their row.
+    """
+    roles = graph.places
+    rows = [tuple(range(len(roles)))]
+    names, symbols, owners = list(graph.roles), [role.symbol for role in roles], [0] * len(roles)
+    for number, distractor in enumerate(graph.distractors, start=1):
+        row = [-1] * len(roles)
+        for role, place in enumerate(roles):
+            if place.step in distractor.steps:
+                row[role] = len(names)
+                names.append(f"{number}:{place.name}")
+                # Two spaces, so that no other symbol has this name.
+                symbols.append(f"{place.symbol}  other {number}" if place.symbol in distractor.others else place.symbol)
+                owners.append(number)
+        rows.append(tuple(row))
+
+    role_of = {position: role for row in rows for role, position in enumerate(row) if position >= 0}
+    own = [(owners[position], roles[role_of[position]].step) for position in range(len(names))]
+    pieces = [*dict.fromkeys(symbols), *dict.fromkeys(own)]
+    number_of = {piece: number for number, piece in enumerate(pieces)}
+    holdings = [
+        1 << number_of[symbol] | (1 << number_of[place] if places else 0)
+        for symbol, place in zip(symbols, own, strict=True)
+    ]
+    standing = [
+        (len(order) if not step else order.index(step), owner, roles[role_of[position]].member)
+        for position, (owner, step) in enumerate(own)
+    ]
+    visible = [sum(1 << j for j, other in enumerate(standing) if _sees(one, other, causal)) for one in standing]
+    return Scene(
+        tuple(names),
+        tuple(piece if isinstance(piece, str) else f"place {piece[1]}" for piece in pieces),
+        tuple(holdings),
+        tuple(visible),
+        asker=len(roles) - 1,
+        target=number_of[graph.values[-1]],
+        lookups=tuple(number_of[value] for value in graph.values),
+        rows=_rows_of([place if place[1] else None for place in own]),
+        distractors=tuple(rows[1:]),
+    )
+
+
+def _sees(one: tuple[int, int, int], other: tuple[int, int, int], causal: bool) -> bool:
+    """Whether a position may attend to another in whatever order the rows of a block stand."""
+    return not causal or other[0] < one[0] or (other[:2] == one[:2] and other[2] <= one[2])
+
+
+@cache
+def text_scene(problem: RetrievalProblem) -> Scene:
+    """The scene of one chain as text, its lines in the problem's order; positions are numbered as the roles of text.
+
+    The words of a line share its place p{k}; its symbols also hold themselves. The question's symbol and the token that
+    the answer follows share p0. So x{D} must arrive where the answer is written, not at the symbol that is asked for.
+    """
+    hops, names = problem.hops, text_role_names(problem.hops)
+    pieces = tuple("px"[bit % 2] + str(bit // 2) for bit in range(2 * hops + 2))
+    holdings = []
+    for role in range(len(names)):
+        symbol = symbol_of(role, hops)
+        holding = 1 << 2 * pair_of(role, hops) if role != text_role(hops) else 0
+        holdings.append(holding | (1 << 2 * symbol + 1 if symbol >= 0 else 0))
+    order = sorted(range(len(names)), key=lambda role: standing(problem, role))
+    visible = [0] * len(names)
+    for number, role in enumerate(order):
+        visible[role] = sum(1 << other for other in order[: number + 1])
+    rows = _rows_of([pair_of(role, hops) or None for role in range(len(names))])
+    return Scene(
+        names, pieces, tuple(holdings), tuple(visible), answer_role(hops), 2 * hops + 1, _looked_up(hops), rows
+    )
+
+
+def standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:
+    """The block of a role of text and its place in the line: symbol, link, symbol, end; the question comes last."""
+    pair, hops = pair_of(role, problem.hops), problem.hops
+    if not pair:
+        return len(problem.blocks), role
+    within = role % 2 * 2 if role < 2 * hops else 3 - role % 2 * 2
+    return problem.blocks.index(pair), within

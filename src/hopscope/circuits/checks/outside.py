@@ -25,7 +25,7 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.problem.paths import AttentionPath, HeadRow
-from hopscope.theory.follow import Steps, arrives, by_layer
+from hopscope.theory.delivery import Steps, arrives, by_layer
 from hopscope.theory.scene import Scene
 
 RowSet = frozenset[HeadRow]

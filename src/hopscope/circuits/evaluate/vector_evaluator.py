@@ -20,8 +20,7 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.theory.depth import minimum_in_order
-from hopscope.theory.facts_scene import problem_scene
-from hopscope.theory.scene import Scene
+from hopscope.theory.scene import Scene, problem_scene
 from hopscope.training.data import held_out
 from hopscope.training.losses import squared_errors
 

@@ -36,7 +36,7 @@ from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
 from hopscope.circuits.search.gauge import Gauge, jitter
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import AttentionPath, HeadRow
-from hopscope.theory.follow import arrives, by_layer
+from hopscope.theory.delivery import arrives, by_layer
 
 HeadNumbers = tuple[int, int]
 """Layer and head, from 0."""

@@ -1,4 +1,4 @@
-"""Witness transformers: weights written by hand that solve D hops in the fewest layers possible.
+"""Witness transformers: weights written by hand that solve D hops in the fewest layers possible, and trials of them.
 
 They show that the exact depths are not only bounds on a model of attention but are reached by real transformers. Their
 circuit is known, which makes them the ground truth for circuit discovery. They differ from the paper's setting in
@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import torch
+
 from hopscope.errors import InputError
-from hopscope.model.transformer import Transformer
+from hopscope.model.transformer import Attention, Block, Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import PositionCode, RetrievalProblem
-from hopscope.theory.witness.assembler import assemble
+from hopscope.problem.vectors import Batch, sample
+from hopscope.theory.delivery import deliver
 from hopscope.theory.witness.both_ways import both_ways_program
 from hopscope.theory.witness.causal import causal_program
-from hopscope.theory.witness.program import circuit
+from hopscope.theory.witness.program import assemble, circuit
 from hopscope.theory.witness.unmasked import unmasked_program
 
 
@@ -116,3 +119,87 @@ def build_witness(
 def _base(hops: int, chains: int, position: PositionCode) -> float:
     """The base of the codes: a small one keeps neighbours far apart; `earlier` needs at least the sequence's length."""
     return 1.5 * chains * (2 * hops + 1) if position == "token" else 2.0
+
+
+def disguised_witness(hops: int, noise: float = 2e-5, causal: bool = True, seed: int = 0) -> Witness:
+    """A witness with a decoy head in every layer and noise on every weight.
+
+    The decoy attends as the layer's first head does, so its attention maps are as sharp, and writes next to nothing.
+    """
+    witness = build_witness(hops, causal=causal, spare_heads=1)
+    model = witness.transformer
+    width = model.shape.d_head
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for block in model.blocks:
+            assert isinstance(block, Block)
+            _copy_head(block.attention, 0, model.shape.heads - 1, width)
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * noise * parameter.abs().max())
+    return witness
+
+
+def _copy_head(attention: Attention, source: int, target: int, width: int) -> None:
+    one, other = slice(source * width, (source + 1) * width), slice(target * width, (target + 1) * width)
+    for linear in (attention.query, attention.key, attention.value):
+        linear.weight[..., other] = linear.weight[..., one]
+        linear.bias[..., other] = linear.bias[..., one]
+
+
+@dataclass(frozen=True)
+class WithoutLayer:
+    """The result of a witness without one layer.
+
+    Attributes:
+        layer: number of the layer taken out, from 0.
+        loss: mean squared error of the last hop.
+        why: the simulator's sentence on why the remaining paths fail; empty if they deliver.
+    """
+
+    layer: int
+    loss: float
+    why: str
+
+
+@dataclass(frozen=True)
+class WitnessTrial:
+    """The results of a witness.
+
+    Attributes:
+        hops: D, the number of hops.
+        layers: number of layers.
+        heads: heads per layer.
+        circuit: its attention paths.
+        sequences: number of random sequences that it was run on.
+        losses: mean squared error by hop.
+        without: the results with one layer taken out, for every layer.
+    """
+
+    hops: int
+    layers: int
+    heads: int
+    circuit: tuple[AttentionPath, ...]
+    sequences: int
+    losses: tuple[float, ...]
+    without: tuple[WithoutLayer, ...]
+
+
+def try_witness(witness: Witness, sequences: int = 64, seed: int = 0) -> WitnessTrial:
+    """Run a witness, as a whole and without each of its layers, on the same random sequences."""
+    problem, shape = witness.problem, witness.transformer.shape
+    batch = sample(problem, sequences, torch.Generator().manual_seed(seed))
+    without = []
+    for layer in range(shape.layers):
+        rest = witness.without_layer(layer)
+        why = deliver(problem.hops, rest.circuit).broken
+        without.append(WithoutLayer(layer, _losses(rest, batch)[-1], why))
+    return WitnessTrial(
+        problem.hops, shape.layers, shape.heads, witness.circuit, sequences, _losses(witness, batch), tuple(without)
+    )
+
+
+@torch.no_grad()
+def _losses(witness: Witness, batch: Batch) -> tuple[float, ...]:
+    answers = witness.transformer(batch.inputs[None])[0]
+    errors = (answers - batch.targets).square().unflatten(-1, (-1, witness.problem.symbol_dim))
+    return tuple(errors.mean(dim=(0, 1, 3)).tolist())
