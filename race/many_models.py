@@ -41,8 +41,8 @@ from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.data import Data
-from hopscope.training.engine import EngineChoice, using_threads
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import Execution, using_threads
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -146,8 +146,8 @@ def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str, p
     """All racers, from the same weights; in bf16 the others by autocast."""
     seeds = list(range(models))
     cast = partial(torch.autocast, torch.device(device).type, torch.bfloat16, precision == "bf16")
-    engine = EngineChoice(device=device, precision=precision).engine(Setup("race", problem, recipe, tuple(seeds)))
-    first = Ensemble(problem, recipe, seeds, replace(engine, compiled=False))
+    execution = Execution(device=device, precision=precision).resolve(Setup("race", problem, recipe, tuple(seeds)))
+    first = Ensemble(problem, recipe, seeds, replace(execution, compiled=False))
     weights = first.weights()
 
     def plain() -> list[PlainGPT2]:
@@ -178,7 +178,7 @@ def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str, p
             racers["jax vmap"] = jax_trainer(problem, recipe, weights)
         except ImportError:
             print("jax is not installed: jax vmap does not race")
-    racers["hopscope"] = ensemble(Ensemble(problem, recipe, seeds, engine), recipe, models)
+    racers["hopscope"] = ensemble(Ensemble(problem, recipe, seeds, execution), recipe, models)
     return racers
 
 
@@ -232,16 +232,16 @@ def main() -> None:
     recipe = replace(recipes.SWEEP, layers=arguments.layers, batch_size=arguments.batch)
     results = []
     for models in map(int, arguments.models.split(",")):
-        choice = EngineChoice(device=arguments.device, precision=arguments.precision)
-        engine = choice.engine(Setup("race", problem, recipe))
-        with using_threads(engine):
+        asked = Execution(device=arguments.device, precision=arguments.precision)
+        execution = asked.resolve(Setup("race", problem, recipe))
+        with using_threads(execution.threads or 1):
             data = Data(problem, recipe, list(range(models)), arguments.device)
             racers = field(problem, recipe, models, arguments.device, arguments.precision)
             found = race(racers, data, arguments.seconds, arguments.check_steps, arguments.device)
         best = max(one["steps_per_second"] for name, one in found.items() if name != "hopscope")
         results.append({"models": models, "racers": found, "times_the_best_rival":
                         found["hopscope"]["steps_per_second"] / best})  # fmt: skip
-        print(f"{models} models of {arguments.layers} layers, batch {arguments.batch}, {engine.describe()}")
+        print(f"{models} models of {arguments.layers} layers, batch {arguments.batch}, {execution.describe()}")
         for name, one in found.items():
             rate = one["steps_per_second"]
             each = f"{rate:8.3f} steps/s  {models * rate:9.2f} model steps/s"

@@ -32,8 +32,8 @@ from hopscope.kernels.precision import DTYPES, Precision, bf16_unit
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine, EngineChoice, available_cores, using_threads
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import Execution, available_cores, using_threads
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 
@@ -151,10 +151,10 @@ class PlainTrainer:
 class OurTrainer:
     """Our ensemble of one."""
 
-    def __init__(self, problem: RetrievalProblem, recipe: Recipe, engine: Engine) -> None:
+    def __init__(self, problem: RetrievalProblem, recipe: Recipe, execution: Execution) -> None:
         self.plan = Plan(recipe)
         self.data = Data(problem, recipe, [0])
-        self.ensemble = Ensemble(problem, recipe, [0], engine)
+        self.ensemble = Ensemble(problem, recipe, [0], execution)
 
     def step(self, number: int) -> float:
         """One update."""
@@ -165,11 +165,11 @@ class OurTrainer:
 class Products:
     """The products of a step with the weights of its linear maps, and with nothing between them."""
 
-    def __init__(self, problem: RetrievalProblem, recipe: Recipe, engine: Engine) -> None:
+    def __init__(self, problem: RetrievalProblem, recipe: Recipe, execution: Execution) -> None:
         shape = recipe.architecture(problem)
         inner, d = shape.heads * shape.d_head, shape.d_model
         mlp = [(d, 4 * d), (4 * d, d)] if shape.mlp else []
-        dtype = DTYPES[engine.precision]
+        dtype = DTYPES[execution.precision]
         rows, asked = (recipe.batch_size * count for count in (problem.sequence_length, shape.reads))
         block = [(rows, *size) for size in [(d, 3 * inner), (inner, d), *mlp]]
         last = [(rows, d, 2 * inner), *((asked, *size) for size in [(d, inner), (inner, d), *mlp])]
@@ -194,9 +194,9 @@ def _operands(maps: list[tuple[int, int, int]], dtype: torch.dtype) -> list[list
     ]
 
 
-def same_losses(problem: RetrievalProblem, recipe: Recipe, engine: Engine, steps: int) -> float:
+def same_losses(problem: RetrievalProblem, recipe: Recipe, execution: Execution, steps: int) -> float:
     """Largest relative difference of the two losses over `steps` fp32 updates."""
-    ours = OurTrainer(problem, recipe, replace(engine, precision="fp32", compiled=False))
+    ours = OurTrainer(problem, recipe, replace(execution, precision="fp32", compiled=False))
     plain = PlainTrainer(problem, recipe, ours.ensemble.weights())
     worst = 0.0
     for number in range(steps):
@@ -234,18 +234,18 @@ def main() -> None:
     setup = recipes.BY_NAME[arguments.recipe]
     problem, recipe = setup.problem, setup.recipe
     threads = arguments.threads or available_cores()
-    engine = EngineChoice(device="cpu", threads=threads, precision=arguments.precision).engine(setup)
-    with using_threads(engine):
-        difference = same_losses(problem, recipe, engine, arguments.check_steps)
+    execution = Execution(device="cpu", threads=threads, precision=arguments.precision).resolve(setup)
+    with using_threads(execution.threads or 1):
+        difference = same_losses(problem, recipe, execution, arguments.check_steps)
         if not difference < 1e-2:
             raise SystemExit(f"the two trainers disagree: relative difference {difference:.2e}")
-        ours = OurTrainer(problem, recipe, engine)
+        ours = OurTrainer(problem, recipe, execution)
         weights = ours.ensemble.weights()
         runners: dict[str, Callable[[int], float]] = {
             "hopscope": ours.step,
             "plain": PlainTrainer(problem, recipe, weights).step,
-            "careful": PlainTrainer(problem, recipe, weights, careful=True, precision=engine.precision).step,
-            "products": Products(problem, recipe, engine).step,
+            "careful": PlainTrainer(problem, recipe, weights, careful=True, precision=execution.precision).step,
+            "products": Products(problem, recipe, execution).step,
         }
         first = {name: _seconds(step, 0) for name, step in runners.items()}
         taken = race(runners, arguments.seconds)
@@ -258,11 +258,11 @@ def main() -> None:
         f"{recipe.batch_size}",
         "machine": {
             "processor": processor(),
-            "threads": engine.threads,
+            "threads": execution.threads,
             "cpu": torch.backends.cpu.get_cpu_capability(),
             "bf16": bf16_unit("cpu"),
         },
-        "engine": engine.describe(),
+        "execution": execution.describe(),
         "agree_within": difference,
         "steps_per_second": {name: 1 / seconds for name, seconds in step.items()},
         "compile_seconds": compiling,
@@ -277,7 +277,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(result))
         return
-    print(f"{result['recipe']}; {engine.describe()}; {processor()}")
+    print(f"{result['recipe']}; {execution.describe()}; {processor()}")
     print(f"fp32 losses agree over {arguments.check_steps} steps within {difference:.1e} (relative)")
     for name, what in (("plain", "plain, eager, fp32"), ("careful", "careful, compiled"), ("hopscope", "hopscope")):
         faster = "" if name == "hopscope" else f"   hopscope is {step[name] / step['hopscope']:.2f} times as fast"

@@ -19,50 +19,50 @@ import torch
 from hopscope import own_process
 from hopscope.paper import recipes
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine, EngineChoice, default_device, using_threads
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import Execution, default_device, using_threads
 from hopscope.training.setup import Setup
 
 BEFORE = 5
 """Updates until all is compiled, recorded and warm."""
 
 
-def ways(setup: Setup, device: str) -> Iterator[tuple[str, Engine]]:
+def ways(setup: Setup, device: str) -> Iterator[tuple[str, Execution]]:
     """How updates can be launched on a device."""
-    chosen = EngineChoice(device, compiled=False).engine(setup)
+    chosen = Execution(device, compiled=False).resolve(setup)
     if chosen.graphed:
         yield "one by one", replace(chosen, graphed=False)
         yield "graph", chosen
         yield "graph, compiled", replace(chosen, compiled=True)
     else:
-        yield "chosen here", EngineChoice(device).engine(setup)
-        yield "by torch alone", replace(chosen, fused=False, fused_blocks=False)
+        yield "chosen here", Execution(device).resolve(setup)
+        yield "by torch alone", replace(chosen, kernels=False)
 
 
-def measure(setup: Setup, engine: Engine, updates: int) -> dict[str, float]:
+def measure(setup: Setup, execution: Execution, updates: int) -> dict[str, float]:
     """Milliseconds of an update, the mean of so many, and seconds until they began, with what is compiled by then."""
     problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds
-    data = Data(problem, recipe, seeds, engine.device)
+    data = Data(problem, recipe, seeds, execution.device)
     batches = [data.training(step) for step in range(updates)]
     rates = [recipe.learning_rate] * len(seeds)
-    with using_threads(engine):
+    with using_threads(execution.threads or 1):
         began = time.perf_counter()
-        ensemble = Ensemble(problem, recipe, seeds, engine)
+        ensemble = Ensemble(problem, recipe, seeds, execution)
         for batch in batches[:BEFORE]:
             ensemble.update(batch, rates, None)
-        _wait(engine)
+        _wait(execution)
         start = time.perf_counter()
         for batch in batches:
             ensemble.update(batch, rates, None)
-        _wait(engine)
+        _wait(execution)
         each = (time.perf_counter() - start) / updates
     return {"milliseconds an update": round(1e3 * each, 2), "seconds until then": round(start - began, 1)}
 
 
-def _wait(engine: Engine) -> None:
+def _wait(execution: Execution) -> None:
     """Until all that was launched is done."""
-    if torch.device(engine.device).type == "cuda":
-        torch.cuda.synchronize(engine.device)
+    if torch.device(execution.device).type == "cuda":
+        torch.cuda.synchronize(execution.device)
 
 
 def main() -> None:
@@ -82,10 +82,10 @@ def main() -> None:
     found = []
     for models in map(int, given.models.split(",")):
         setup = Setup(given.recipe, named.problem, recipe, tuple(range(models)))
-        for how, engine in ways(setup, given.device):
-            times = measure(setup, engine, given.updates)
+        for how, execution in ways(setup, given.device):
+            times = measure(setup, execution, given.updates)
             row = {"recipe": given.recipe, "layers": recipe.layers, "models": models, "how": how, **times}
-            found.append({**row, "engine": engine.describe()})
+            found.append({**row, "execution": execution.describe()})
             if not given.json:
                 print(", ".join(f"{name} {value}" for name, value in found[-1].items()), flush=True)
     if given.json:

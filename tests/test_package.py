@@ -53,8 +53,8 @@ def test_what_trains_loads_torch_and_nothing_else_that_is_heavy(tmp_path):
     code = "import hopscope as hs, hopscope.lab\nfrom pathlib import Path\n"
     recipe = "hs.Recipe(layers=1, heads=1, d_model=16, steps=2, batch_size=2, final_steps=1, log_every=1)"
     setup = f"hs.Setup('tiny', hs.RetrievalProblem(hops=1), {recipe}, (0,))"
-    engine = "hs.EngineChoice(device='cpu', compiled=False)"
-    train = f"hs.train({setup}, Path({str(tmp_path / 'run')!r}), engine={engine})"
+    engine = "hs.Execution(device='cpu', compiled=False)"
+    train = f"hs.train({setup}, Path({str(tmp_path / 'run')!r}), execution={engine})"
     assert heavy_after(code + train) == {"torch", "numpy"}
     assert (tmp_path / "run" / "result.json").exists()
 

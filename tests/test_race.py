@@ -50,7 +50,7 @@ def test_updates_are_timed_by_every_way(monkeypatch: pytest.MonkeyPatch) -> None
     recipe = replace(recipes.PLAIN, layers=1, batch_size=4)
     setup = Setup("timed", RetrievalProblem(hops=1), recipe, (0, 1))
     engines = dict(ways(setup, "cpu"))
-    assert engines["by torch alone"].fused is engines["by torch alone"].fused_blocks is False
+    assert engines["by torch alone"].kernels is False
     assert len({engine.precision for engine in engines.values()}) == 1
     for engine in engines.values():
         times = measure(setup, engine, updates=2)

@@ -22,7 +22,7 @@ _HOMES = {
     "Architecture": "hopscope.model.architecture",
     "Transformer": "hopscope.model.transformer",
     "Recipe": "hopscope.training.recipe",
-    "EngineChoice": "hopscope.training.engine",
+    "Execution": "hopscope.training.execution",
     "Run": "hopscope.lab",
     "Model": "hopscope.lab",
     "Parts": "hopscope.model.torch_module",
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from hopscope.problem.vectors import Batch as Batch
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
-    from hopscope.training.engine import EngineChoice as EngineChoice
+    from hopscope.training.execution import Execution as Execution
     from hopscope.training.recipe import Recipe as Recipe
     from hopscope.training.setup import Setup as Setup
     from hopscope.training.work import Work as Work

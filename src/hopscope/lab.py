@@ -36,7 +36,7 @@ from hopscope.model.transformer_lens import to_transformer_lens
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import trainer
 from hopscope.training.data import held_out
-from hopscope.training.engine import FASTEST, Engine, EngineChoice
+from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -271,7 +271,7 @@ def train(
     folder: Path | str,
     /,
     *,
-    engine: Engine | EngineChoice = FASTEST,
+    execution: Execution = FASTEST,
     watch: Callable[[Progress], None] | None = None,
 ) -> Run: ...
 
@@ -283,7 +283,7 @@ def train(
     folder: Path | str,
     *,
     seeds: Sequence[int] | None = None,
-    engine: Engine | EngineChoice = FASTEST,
+    execution: Execution = FASTEST,
     watch: Callable[[Progress], None] | None = None,
 ) -> Run: ...
 
@@ -294,7 +294,7 @@ def train(
     folder: Path | str | None = None,
     *,
     seeds: Sequence[int] | None = None,
-    engine: Engine | EngineChoice = FASTEST,
+    execution: Execution = FASTEST,
     watch: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Train a setup into a folder, or a recipe on a problem; if the folder holds part of the run, that continues.
@@ -311,7 +311,7 @@ def train(
         problem: what to train on; after a `Setup`, the folder instead.
         folder: where the run is kept; new, empty, or holding this same run.
         seeds: one per model; `[0]` by default.
-        engine: how steps are computed, such as `hs.EngineChoice(threads=1)`; the fastest on this machine by default.
+        execution: how steps are computed, such as `hs.Execution(threads=1)`; the fastest on this machine by default.
         watch: called with the run's `Progress` after every row of metrics.
 
     Raises:
@@ -329,11 +329,11 @@ def train(
             raise InputError("a recipe is trained on a problem: train(recipe, problem, folder, seeds=[0])")
         path = check_new_folder("a run", folder)
         setup = Setup(path.name, problem, recipe, _ordered(seeds))
-    if not isinstance(engine, Engine | EngineChoice):
-        raise InputError(f"engine must be an hs.EngineChoice, as hs.EngineChoice(threads=1), got {engine!r}")
+    if not isinstance(execution, Execution):
+        raise InputError(f"execution must be an hs.Execution, as hs.Execution(threads=1), got {execution!r}")
     if watch is not None:
         check_watch(watch)
-    return Run(trainer.train(setup, path, engine=engine, watch=watch).path)
+    return Run(trainer.train(setup, path, execution=execution, watch=watch).path)
 
 
 def _ordered(seeds: Any) -> tuple[Any, ...]:

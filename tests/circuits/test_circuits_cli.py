@@ -22,7 +22,7 @@ from hopscope.errors import InputError
 from hopscope.lab import Run, train
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import RecordForm, content_hash
-from hopscope.training.engine import Engine
+from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 
@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
         layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4, checkpoint_every=1
     )
     return train(
-        recipe, RetrievalProblem(hops=1), tmp_path_factory.mktemp("runs") / "run", seeds=(0, 1), engine=Engine()
+        recipe, RetrievalProblem(hops=1), tmp_path_factory.mktemp("runs") / "run", seeds=(0, 1), execution=REFERENCE
     )
 
 
@@ -99,7 +99,7 @@ def test_bad_input(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
-    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", seeds=(0, 1), engine=Engine())
+    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", seeds=(0, 1), execution=REFERENCE)
     for options, words in (
         ((), f"circuit.json does not exist; `hopscope circuit {other.path}` makes it"),
         (("--model", "1", "--checkpoint", "1"), f"`hopscope circuit {other.path} --model 1 --checkpoint 1` makes it"),
@@ -269,7 +269,7 @@ def test_figures_are_drawn_after_a_search_and_where_they_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
-    run = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", engine=Engine())
+    run = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", execution=REFERENCE)
     drawn: list[str] = []
     monkeypatch.setattr("hopscope.plot.save", lambda figure, stem: drawn.append(stem.name) or [])
 
@@ -287,7 +287,7 @@ def test_figures_are_drawn_after_a_search_and_where_they_are_asked_for(
 
 def test_what_is_another_runs_is_not_shown(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
-    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "other", engine=Engine())
+    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "other", execution=REFERENCE)
     assert call(str(other.path), "--effort", "quick", "--no-figures") == 0
     shutil.copy(run.path / "run.json", other.path / "run.json")
     assert call(str(other.path), "--show") == 2

@@ -24,7 +24,7 @@ from hopscope.explorer.exhibit import exhibits
 from hopscope.plot.circuit import figure_5
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import Engine
+from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
@@ -144,7 +144,7 @@ def test_attention_between_rows_is_told_of_the_chains_that_have_both() -> None:
 def test_what_knows_chains_alone_says_so(tmp_path: Path) -> None:
     """The explorer and emergence, before they ask for a circuit."""
     recipe = Recipe(layers=2, heads=1, d_model=8, steps=2, batch_size=2, log_every=2, final_steps=1, validation_size=2)
-    run = train(Setup("run", PROBLEM, recipe), tmp_path / "run", engine=Engine())
+    run = train(Setup("run", PROBLEM, recipe), tmp_path / "run", execution=REFERENCE)
     with pytest.raises(InputError, match=r"explorer shows models of chains, and .*run is of functions"):
         exhibits([run])
     with pytest.raises(InputError, match=r"emergence follows circuits of chains, and .*run is of functions"):

@@ -18,7 +18,7 @@ from small_models import disguised_witness
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.search.config import SearchConfig
-from hopscope.training.engine import Engine
+from hopscope.training.execution import Execution, REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -29,7 +29,7 @@ shape = witness.transformer.shape
 Recipe.architecture = lambda self, problem: shape
 recipe = Recipe(layers=shape.layers, heads=shape.heads, d_model=shape.d_model, head_dim=shape.head_dim, mlp=False,
                 steps=1, batch_size=1, checkpoint_every=1, log_every=1, final_steps=1)
-run = RunFolder.create(root / "run", Setup("witness", witness.problem, recipe, (0,)), Engine())
+run = RunFolder.create(root / "run", Setup("witness", witness.problem, recipe, (0,)), REFERENCE)
 run.save_checkpoint(1, witness.transformer.state_dict())
 budget = SearchConfig(orders=1, growing=1, sequences=8, confirming=8, deciding=8)
 proof = CertificateConfig(sequences=8, deciding=8, few=8, rough=2, draws=2, halves=4)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 
 import pytest
 
 from hopscope.cli import display
 from hopscope.cli.display import CROWDED, Display, crowded, jobs_display, runs_display, stages_display, training_display
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import Engine
+from hopscope.training.execution import REFERENCE
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -77,7 +78,7 @@ def test_a_terminal_gets_bars_alone(monkeypatch, tmp_path, capsys):
         watch({"a": ENDED, "b": ENDED, "c": HALF})
     with jobs_display("circuits", 4) as tell:
         tell(1)
-    with training_display(SETUPS[0], Engine()) as watch:
+    with training_display(SETUPS[0], REFERENCE) as watch:
         watch(Progress(5, 10, ((0.1,),)))
     said = capsys.readouterr().err
     for part in ("2 of 3 runs", "1 of 4 jobs", "5 of 10 steps; x1 0.100"):
@@ -88,12 +89,12 @@ def test_a_terminal_gets_bars_alone(monkeypatch, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("progress", "engine", "seconds", "warned"),
     [
-        (SLOW, Engine(threads=2), 60.0, True),
-        (SLOW, Engine(threads=1), 60.0, False),
-        (SLOW, Engine("cuda", threads=2), 60.0, False),
-        (SLOW, Engine(threads=2), 1.0, False),
-        (Progress(10, 30, (), 1.2, CROWDED), Engine(threads=2), 60.0, False),
-        (Progress(10, 30), Engine(threads=2), 60.0, False),
+        (SLOW, replace(REFERENCE, threads=2), 60.0, True),
+        (SLOW, REFERENCE, 60.0, False),
+        (SLOW, replace(REFERENCE, device="cuda", threads=2), 60.0, False),
+        (SLOW, replace(REFERENCE, threads=2), 1.0, False),
+        (Progress(10, 30, (), 1.2, CROWDED), replace(REFERENCE, threads=2), 60.0, False),
+        (Progress(10, 30), replace(REFERENCE, threads=2), 60.0, False),
     ],
 )
 def test_a_run_whose_threads_wait_for_one_another_is_warned(progress, engine, seconds, warned):
@@ -106,7 +107,7 @@ def test_a_run_whose_threads_wait_for_one_another_is_warned(progress, engine, se
 
 def test_the_warning_is_given_once(monkeypatch, capsys):
     monkeypatch.setattr(display, "_SECONDS_BEFORE_JUDGING", 0.0)
-    with training_display(SETUPS[0], Engine(threads=2)) as watch:
+    with training_display(SETUPS[0], replace(REFERENCE, threads=2)) as watch:
         watch(SLOW)
         watch(SLOW)
     assert capsys.readouterr().err.count("other work is on the cores") == 1

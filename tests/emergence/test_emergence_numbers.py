@@ -26,7 +26,7 @@ from hopscope.plot.training import Panel
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names
-from hopscope.training.engine import EngineChoice
+from hopscope.training.execution import Execution
 from hopscope.training.metrics import Metrics, rows_of
 from hopscope.training.recipe import Recipe
 from studies.tools.followed import checkpoints_after_learning
@@ -176,7 +176,7 @@ def test_a_single_low_loss_among_the_last_steps_is_nothing_learned(tmp_path):
     """Each of the last steps has a row; whether a hop was learned is asked at regular steps, in all rooms alike."""
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=10, batch_size=2, log_every=4, final_steps=5, mlp=False)
     recipe = replace(recipe, checkpoint_every=2)
-    run = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", engine=EngineChoice(device="cpu", compiled=False))
+    run = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", execution=Execution(device="cpu", compiled=False))
     steps = run.metrics.steps.tolist()
     assert steps == [4, 6, 7, 8, 9, 10]
     for low, learned in ((7, None), (8, 8)):

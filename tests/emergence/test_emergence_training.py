@@ -17,8 +17,8 @@ from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import held_out
-from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -28,7 +28,7 @@ TINY = Recipe(
     layers=2, heads=2, d_model=16, steps=40, batch_size=8, log_every=5, final_steps=7, validation_size=8,
     examples=64, learning_rate=3e-3,
 )  # fmt: skip
-ENGINE = Engine(threads=1, models_at_once=2)
+ENGINE = REFERENCE
 
 
 def test_a_ladder_has_its_rungs_at_equal_ratios():
@@ -54,14 +54,14 @@ def test_checkpoints_thicken_where_a_hop_is_being_learned(tmp_path, monkeypatch)
         return torch.tensor([[loss, 0.75]])
 
     monkeypatch.setattr(Ensemble, "evaluate", evaluate)
-    run = train(recipe, PROBLEM, tmp_path / "run", engine=ENGINE)
+    run = train(recipe, PROBLEM, tmp_path / "run", execution=ENGINE)
     assert sorted(run.checkpoints) == [0, 15, 20, 25, 40]
 
 
 def test_bf16_halves_all_checkpoints_but_the_last(tmp_path):
     halved = replace(TINY, checkpoint_every=20, checkpoint_precision="bf16")
-    run = train(halved, PROBLEM, tmp_path / "bf16", engine=ENGINE)
-    exact = train(replace(TINY, checkpoint_every=20), PROBLEM, tmp_path / "fp32", engine=ENGINE)
+    run = train(halved, PROBLEM, tmp_path / "bf16", execution=ENGINE)
+    exact = train(replace(TINY, checkpoint_every=20), PROBLEM, tmp_path / "fp32", execution=ENGINE)
     assert run.checkpoints[20].stat().st_size < 0.6 * exact.checkpoints[20].stat().st_size
     one, other = run.transformer(20).embed.weight, exact.transformer(20).embed.weight
     assert one.dtype == torch.float32
@@ -120,7 +120,9 @@ def test_holding_is_what_the_seam_would_do():
 
 def test_held_heads_are_held_through_training_and_after(tmp_path):
     held = (HeldHead(1, 1, "previous"), HeldHead(2, 2, "nothing"))
-    run = train(replace(TINY, held=held, checkpoint_every=20), PROBLEM, tmp_path / "run", seeds=[1, 2], engine=ENGINE)
+    run = train(
+        replace(TINY, held=held, checkpoint_every=20), PROBLEM, tmp_path / "run", seeds=[1, 2], execution=ENGINE
+    )
     again = RunFolder(tmp_path / "run")
     assert again.recipe.held == held
     train(run.recipe, PROBLEM, tmp_path / "run", seeds=[1, 2])  # the same run is found again

@@ -20,7 +20,7 @@ from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import Engine, EngineChoice
+from hopscope.training.execution import Execution, kernels_used
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -200,7 +200,7 @@ def test_without_a_compiler_attention_goes_the_plain_way(monkeypatch, tmp_path, 
     try:
         assert not fused_attention.available()
         setup = Setup("run", RetrievalProblem(hops=1), Recipe(2, 2, 16, 10, 2))
-        assert not EngineChoice(device="cpu").engine(setup).fused
+        assert not Execution(device="cpu").resolve(setup).kernels
         transformer = FastTransformer(setup.recipe.architecture(setup.problem), 1)
         transformer.fuse()
         assert not transformer.blocks[0].fused
@@ -305,18 +305,21 @@ def test_a_file_in_the_cache_that_is_not_it_is_made_again(monkeypatch, tmp_path,
 
 @needs_compiler
 def test_who_gets_it():
-    def chosen(**recipe: object) -> Engine:
+    def fused(setup: Setup, **how: object) -> bool:
+        return kernels_used(setup.problem, setup.recipe, Execution(device="cpu", **how).resolve(setup))[0]
+
+    def small(**recipe: object) -> Setup:
         given = {"layers": 2, "heads": 2, "d_model": 16, "steps": 10, "batch_size": 2} | recipe
-        return EngineChoice(device="cpu").engine(Setup("run", RetrievalProblem(hops=3), Recipe(**given)))
+        return Setup("run", RetrievalProblem(hops=3), Recipe(**given))
 
     for d_head in (8, 12, 16, 32):
-        assert chosen(head_dim=d_head).fused == (d_head in fused_attention.QUICK)
+        assert fused(small(head_dim=d_head)) == (d_head in fused_attention.QUICK)
     long = Setup("run", RetrievalProblem(hops=10), Recipe(2, 2, 16, 10, 2))
     assert long.problem.sequence_length > fused_attention.MOST
-    assert not EngineChoice(device="cpu").engine(long).fused
-    assert not EngineChoice(compiled=True).engine(Setup("run", RetrievalProblem(hops=3), Recipe(2, 2, 16, 10, 2))).fused
-    assert chosen(steps=10**9).fused  # though compiling would pay: this is quicker
-    assert not chosen(steps=10**9).compiled
+    assert not fused(long)
+    assert not fused(small(), compiled=True)
+    assert fused(small(steps=10**9))  # though compiling would pay: this is quicker
+    assert not Execution(device="cpu").resolve(small(steps=10**9)).compiled
 
 
 @needs_compiler

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -22,8 +23,8 @@ from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine, EngineChoice
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE, Execution, kernels_used
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -258,9 +259,13 @@ def small(steps: int = 10, **recipe: object) -> Setup:
 def test_a_model_in_training_is_the_plain_one(precision, models):
     """Twenty steps side by side, with heads left out and heads taken away: as far apart as rounding puts them."""
     setup = small(heads=4, head_dim=8, d_model=32, mlp=False, learning_rate=3e-3, clip=1.0, qk_gain=4.0)
-    engine = EngineChoice(device="cpu", threads=2, precision=precision).engine(setup)
-    assert engine.fused_blocks
-    ways = {"fused": engine, "torch": Engine(threads=2, precision=precision), "fp32": Engine(threads=2)}
+    engine = Execution(device="cpu", threads=2, precision=precision).resolve(setup)
+    assert kernels_used(setup.problem, setup.recipe, engine)[1]
+    ways = {
+        "fused": engine,
+        "torch": replace(REFERENCE, threads=2, precision=precision),
+        "fp32": replace(REFERENCE, threads=2),
+    }
     losses = {}
     for name, way in ways.items():
         seeds = list(range(models))
@@ -325,14 +330,17 @@ def test_numbers_of_another_kind_are_refused_before_they_are_read():
 
 @in_all
 def test_who_gets_it(precision):
-    def chosen(setup: Setup, **how: object) -> Engine:
-        return EngineChoice(device="cpu", precision=precision, **how).engine(setup)
+    def chosen(setup: Setup, **how: object) -> Execution:
+        return Execution(device="cpu", precision=precision, **how).resolve(setup)
 
-    assert chosen(small()).fused_blocks
+    def whole(setup: Setup, **how: object) -> bool:
+        return kernels_used(setup.problem, setup.recipe, chosen(setup, **how))[1]
+
+    assert whole(small())
     assert chosen(small(steps=10**9)) == chosen(small())  # compiling would pay, and this is quicker
-    assert not chosen(small(), compiled=True).fused_blocks
-    assert not chosen(small(d_model=24)).fused_blocks
-    assert chosen(small(head_dim=5)).fused_blocks == (precision == "fp32")
+    assert not whole(small(), compiled=True)
+    assert not whole(small(d_model=24))
+    assert whole(small(head_dim=5)) == (precision == "fp32")
 
 
 @in_all

@@ -8,10 +8,14 @@ import pytest
 from small_recipe import PROBLEM, TINY
 
 from hopscope.kernels import compiled, fused_block
-from hopscope.training.engine import EngineChoice
+from hopscope.training.execution import Execution, kernels_used
 from hopscope.training.setup import Setup
 
 SETUP = Setup("run", PROBLEM, TINY)
+
+
+def goes_whole(execution: Execution) -> bool:
+    return kernels_used(SETUP.problem, SETUP.recipe, execution)[1]
 
 
 @pytest.mark.parametrize(("unit", "kind"), [("amx_bf16", "tiles"), ("avx512_bf16", "bf16"), (None, None)])
@@ -28,7 +32,7 @@ def test_the_processor_says_how_products_are_computed(monkeypatch, unit, kind):
             monkeypatch.setattr(fused_block, "kernels", lambda library=library: library)
             expected = kind is not None and bool(has) and (may or kind == "bf16")
             assert fused_block.available("bf16") == expected
-            assert EngineChoice(device="cpu", precision="bf16").engine(SETUP).fused_blocks == expected
+            assert goes_whole(Execution(device="cpu", precision="bf16").resolve(SETUP)) == expected
     finally:
         for one in caches:
             one.cache_clear()
@@ -49,7 +53,7 @@ def test_without_what_it_needs_blocks_go_the_other_way(monkeypatch, tmp_path, wh
         for precision in ("bf16", "fp32"):
             expected = precision == "fp32" and what != "no compiler"
             assert fused_block.available(precision) == expected
-            assert EngineChoice(device="cpu", precision=precision).engine(SETUP).fused_blocks == expected
+            assert goes_whole(Execution(device="cpu", precision=precision).resolve(SETUP)) == expected
         made = list(tmp_path.rglob("*.so"))
         assert len(made) == (what != "no compiler")  # and it is not made again each time:
         before = [one.stat().st_mtime_ns for one in made]

@@ -14,8 +14,8 @@ import torch
 from hopscope.kernels import attention, fused_attention, gpu_products
 from hopscope.paper.recipes import A
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training import engine as engines
-from hopscope.training.engine import Engine, EngineChoice, engine_here
+from hopscope.training import execution as executions
+from hopscope.training.execution import Execution, kernels_used
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -116,18 +116,19 @@ def test_tensors_go_to_the_kernels_of_their_device(name, given, monkeypatch):
 
 
 def test_who_has_kernels_for_a_gpu(monkeypatch):
-    """Who has Triton; it then trains with them, compiled or not, and an engine of elsewhere goes on without."""
-    monkeypatch.setattr(Engine, "check", lambda self: None)
-    monkeypatch.setattr(engines, "best_precision", lambda device: "bf16")
+    """Who has Triton; it then trains with them, compiled or not, and without it goes on all the same."""
+    monkeypatch.setattr(Execution, "check", lambda self: None)
+    monkeypatch.setattr(executions, "best_precision", lambda device: "bf16")
     setup = Setup("one", RetrievalProblem(hops=1), Recipe(2, 2, 16, 10, 2))
     for there in (True, False):
         monkeypatch.setattr(attention, "find_spec", lambda name, there=there: there or None)
         assert attention.available("cuda") == there
         assert not attention.available("mps")
         for compiled in (True, False):
-            chosen = EngineChoice(device="cuda", compiled=compiled).engine(setup)
-            assert (chosen.fused, chosen.compiled, chosen.fused_blocks) == (there, compiled, False)
-        assert engine_here(Engine("cuda", fused=True), setup).fused == there
-        assert not EngineChoice(device="cuda").engine(A).fused  # its head is too wide
+            chosen = Execution(device="cuda", compiled=compiled).resolve(setup)
+            assert chosen.compiled == compiled
+            assert kernels_used(setup.problem, setup.recipe, chosen) == (there, False)
+        wide = Execution(device="cuda").resolve(A)
+        assert kernels_used(A.problem, A.recipe, wide) == (False, False)  # its head is too wide
     assert not attention.fits(65, 8, "cuda")
     assert not attention.fits(44, 64, "cuda")

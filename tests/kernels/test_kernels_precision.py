@@ -19,8 +19,8 @@ from hopscope.cli.train import command
 from hopscope.kernels import precision
 from hopscope.parallel import in_processes
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import EngineChoice
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import Execution
 from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -43,9 +43,9 @@ def of_processor(monkeypatch: pytest.MonkeyPatch, *flags: str, intel: bool = Fal
 )
 def test_precision_follows_from_the_processor(monkeypatch, flags, expected):
     of_processor(monkeypatch, *flags)
-    assert EngineChoice(device="cpu").engine(SETUP).precision == expected
-    assert EngineChoice(device="cpu", precision="fp32").engine(SETUP).precision == "fp32"
-    assert EngineChoice(device="cpu", precision="bf16").engine(SETUP).precision == "bf16"
+    assert Execution(device="cpu").resolve(SETUP).precision == expected
+    assert Execution(device="cpu", precision="fp32").resolve(SETUP).precision == "fp32"
+    assert Execution(device="cpu", precision="bf16").resolve(SETUP).precision == "bf16"
 
 
 def test_intels_avx512_is_no_unit(monkeypatch):
@@ -77,7 +77,7 @@ def test_nothing_is_timed(monkeypatch):
     """The same processor, however busy, has the same answer."""
     monkeypatch.setattr("time.perf_counter", lambda: pytest.fail("timed"))
     monkeypatch.setattr("time.monotonic", lambda: pytest.fail("timed"))
-    EngineChoice(device="cpu").engine(SETUP)
+    Execution(device="cpu").resolve(SETUP)
 
 
 def test_where_torch_does_not_know_linux_is_asked(monkeypatch, tmp_path):
@@ -110,15 +110,15 @@ def test_the_command_says_precision_once_keeps_it_and_writes_it_down(monkeypatch
     first = CliRunner().invoke(command, [str(tmp_path / "run"), *TINY, "--json"])
     assert first.stderr.strip() == "matrix products on cpu in bf16 (avx512_bf16); --precision fp32 is the reference"
     assert json.loads(first.stdout)["steps"] == 2
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["engine"]["precision"] == "bf16"
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["execution"]["precision"] == "bf16"
     (tmp_path / "run" / "result.json").unlink()
     of_processor(monkeypatch)
     again = CliRunner().invoke(command, [str(tmp_path / "run"), *TINY])
     assert "cpu in bf16, for which this device has no unit" in again.stderr
-    assert RunFolder(tmp_path / "run").engine.precision == "bf16"
+    assert RunFolder(tmp_path / "run").execution.precision == "bf16"
     other = CliRunner().invoke(command, [str(tmp_path / "other"), *TINY, "--precision", "fp32"])
     assert other.stderr.strip() == "matrix products on cpu in fp32"
-    assert RunFolder(tmp_path / "other").engine.precision == "fp32"
+    assert RunFolder(tmp_path / "other").execution.precision == "fp32"
 
 
 ASK = "print(bool(torch.tensor([1e-40]) * 1 == 0), [n for n in asked if n == 'mallopt'])"
@@ -176,7 +176,7 @@ def test_a_run_rounds_denormals_to_zero_wherever_it_is_trained(monkeypatch, tmp_
     torch.set_num_threads(threads)
     try:
         assert all_flush(small) == [False]  # and torch's threads are there
-        train(SETUP, tmp_path, engine=EngineChoice(device="cpu", threads=threads, precision="fp32"))
+        train(SETUP, tmp_path, execution=Execution(device="cpu", threads=threads, precision="fp32"))
         assert seen == [([True], threads)] * 2
         assert (all_flush(small), torch.get_num_threads()) == ([False], threads)
     finally:
@@ -184,16 +184,16 @@ def test_a_run_rounds_denormals_to_zero_wherever_it_is_trained(monkeypatch, tmp_
 
 
 def test_a_run_on_several_threads_fails_and_stops_as_on_one(tmp_path):
-    choice = EngineChoice(device="cpu", threads=min(2, os.cpu_count() or 1), precision="fp32")
+    choice = Execution(device="cpu", threads=min(2, os.cpu_count() or 1), precision="fp32")
 
     def stop(progress: Progress) -> None:
         raise RuntimeError(f"at step {progress.step}")
 
     with pytest.raises(RuntimeError, match="at step 1"):
-        train(SETUP, tmp_path / "failed", engine=choice, watch=stop)
+        train(SETUP, tmp_path / "failed", execution=choice, watch=stop)
     long = replace(SETUP, recipe=replace(SETUP.recipe, steps=10**6))
     with pytest.raises(KeyboardInterrupt):
-        train(long, tmp_path / "run", engine=choice, watch=lambda progress: os.kill(os.getpid(), signal.SIGINT))
+        train(long, tmp_path / "run", execution=choice, watch=lambda progress: os.kill(os.getpid(), signal.SIGINT))
     assert RunFolder(tmp_path / "run").load_state() is not None
 
 

@@ -143,14 +143,14 @@ def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path):
         hs.train(hs.Setup("tiny", PROBLEM, TINY), file / "run")
     with unchecked(), pytest.raises(InputError, match=r"a run is given by its path, .*, got 3"):
         hs.train(TINY, PROBLEM, 3)
-    with unchecked(), pytest.raises(InputError, match=r"engine must be an hs.EngineChoice, .* got 'cpu'"):
-        hs.train(TINY, PROBLEM, tmp_path / "run", engine="cpu")
+    with unchecked(), pytest.raises(InputError, match=r"execution must be an hs.Execution, .* got 'cpu'"):
+        hs.train(TINY, PROBLEM, tmp_path / "run", execution="cpu")
     for wrong, words in (
         ({"precision": "fp16"}, "precision must be one of auto, fp32, bf16"),
         ({"threads": 0}, "threads .* 0"),
     ):
         with pytest.raises(InputError, match=words):
-            hs.train(TINY, PROBLEM, tmp_path / "run", engine=hs.EngineChoice(**wrong))
+            hs.train(TINY, PROBLEM, tmp_path / "run", execution=hs.Execution(**wrong))
     with unchecked(), pytest.raises(InputError, match="watch must be a function, got 3"):
         hs.train(TINY, PROBLEM, tmp_path / "run", watch=3)
     with unchecked(), pytest.raises(InputError, match=r"a seed must be a whole number .* got \[1\]"):

@@ -22,7 +22,7 @@ from hopscope.model.held import HeldHead
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.model.transformer_lens import export_to_transformer_lens, to_transformer_lens
-from hopscope.training.engine import Engine
+from hopscope.training.execution import REFERENCE
 
 SHAPES = [
     Architecture(5, 6, 2, 3, 2, 16, head_dim=4, mlp=mlp, causal=causal, layer_norm=layer_norm)
@@ -82,7 +82,7 @@ def test_an_edit_there_is_the_edit_here() -> None:
 def run(tmp_path_factory: pytest.TempPathFactory) -> hs.Run:
     recipe = hs.Recipe(layers=2, heads=2, d_model=8, steps=2, batch_size=4, validation_size=4)
     folder = tmp_path_factory.mktemp("runs") / "run"
-    return hs.train(recipe, hs.RetrievalProblem(hops=1), folder, seeds=[3, 5], engine=Engine())
+    return hs.train(recipe, hs.RetrievalProblem(hops=1), folder, seeds=[3, 5], execution=REFERENCE)
 
 
 def exported(*arguments: object) -> str:

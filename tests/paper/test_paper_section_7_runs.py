@@ -14,7 +14,7 @@ from hopscope.paper.groups import read_summary
 from hopscope.paper.presets import FIGURE_4, LAPTOP, PAPER, PAPER_SHORT
 from hopscope.paper.recipes import A
 from hopscope.paper.section_7 import made, read, run
-from hopscope.training.engine import EngineChoice
+from hopscope.training.execution import Execution
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -85,7 +85,7 @@ def test_runs_of_a_depth_are_one_group_and_one_panel(tmp_path):
     )
     study = replace(LAPTOP.depth, recipe=recipe, layers=(1, 2), hops=1, plain_hops=1, plain_seeds=(), followed=None)
     assert read(study, tmp_path).groups == ()
-    train_all(study.runs(True, 1)[:1], tmp_path / "sweep", workers=1, choice=EngineChoice(precision="fp32"))
+    train_all(study.runs(True, 1)[:1], tmp_path / "sweep", execution=Execution(precision="fp32", workers=1))
     (some,) = read(study, tmp_path).groups
     assert (some.seeds, some.run) == ((0,), "sweep/ic-layers-1-seed-0")
     found = run(study, tmp_path, Work(workers=1, precision="fp32"))

@@ -18,7 +18,7 @@ from hopscope.lab import train
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
-from hopscope.training.engine import Engine
+from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.work import Work
 from studies.__main__ import command
@@ -109,7 +109,7 @@ def test_a_model_that_gives_no_labels_is_given_up(tmp_path: Path, monkeypatch: p
 
 def test_what_was_found_in_a_trained_model_is_kept_as_its_runs(tmp_path: Path) -> None:
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
-    path = train(recipe, RetrievalProblem(hops=1), tmp_path / "a", engine=Engine()).path
+    path = train(recipe, RetrievalProblem(hops=1), tmp_path / "a", execution=REFERENCE).path
     study = replace(TINY, runs=(path,))
     calibration._keep_hosts(study, tmp_path, path)
     assert calibration._trained(path, 8, tmp_path) == []  # it has learned nothing
@@ -119,7 +119,7 @@ def test_what_was_found_in_a_trained_model_is_kept_as_its_runs(tmp_path: Path) -
     kept.write_text(record.replace("null", "[]"))
     with pytest.raises(InputError, match="does not fit its checksum"):
         calibration._trained(path, 8, tmp_path)
-    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "c", seeds=[1], engine=Engine())
+    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "c", seeds=[1], execution=REFERENCE)
     kept.write_text(record)
     kept.rename(kept.with_name(f"{tmp_path.name}-c-1.json"))
     with pytest.raises(InputError, match="belongs to another run"):
@@ -129,7 +129,7 @@ def test_what_was_found_in_a_trained_model_is_kept_as_its_runs(tmp_path: Path) -
 def test_a_trained_model_is_the_same_from_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Circuit, bar and labels, in either sense; one that is not clear gets no strict certificate."""
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
-    path = train(recipe, RetrievalProblem(hops=1), tmp_path / "a", engine=Engine()).path
+    path = train(recipe, RetrievalProblem(hops=1), tmp_path / "a", execution=REFERENCE).path
 
     def found(evaluator: VectorEvaluator, sense: object) -> Interventions:
         return dict.fromkeys(evaluator.rows, UNIFORM) | {HeadRow(0, 0, 2): one_hot(0)}

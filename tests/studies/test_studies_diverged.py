@@ -15,7 +15,7 @@ from planted_circuits import DOUBLING, seen
 import hopscope as hs
 from hopscope.circuits.store import circuit_path
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import Engine
+from hopscope.training.execution import REFERENCE, Execution
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -55,7 +55,7 @@ LOST = seen((), 7, loss=None, strategy="none", delivers=False, model="lost")
 def wild(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run whose model diverged."""
     folder = tmp_path_factory.mktemp("wild")
-    train_all([SETUP], folder, workers=1)
+    train_all([SETUP], folder, execution=Execution(workers=1))
     return folder
 
 
@@ -157,7 +157,7 @@ def test_it_goes_neither_by_place_nor_by_what_rows_hold() -> None:
 def test_checkpoints_are_looked_at_to_where_it_diverged(tmp_path: Path) -> None:
     """Planted: it had learned by step 2, and its weights are numbers there; later they are none."""
     recipe = replace(WILD, steps=6, checkpoint_every=2, learning_rate=1e-3, log_every=1)
-    path = hs.train(recipe, RetrievalProblem(hops=1), tmp_path / "a", engine=Engine()).path
+    path = hs.train(recipe, RetrievalProblem(hops=1), tmp_path / "a", execution=REFERENCE).path
     run = RunFolder(path)
     weights = {name: weight.clone() for name, weight in run.transformer(4).state_dict().items()}
     lost = {name: torch.full_like(weight, torch.nan) for name, weight in weights.items()}

@@ -33,8 +33,8 @@ OTHER = replace(SETUP, recipe=replace(SMALL, heads=1), seeds=(9,))
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two folders with a run of the same name: that of `SETUP`, and another."""
     folder = tmp_path_factory.mktemp("trained")
-    train_all([SETUP], folder / "mine", workers=1)
-    train_all([OTHER], folder / "theirs", workers=1)
+    train_all([SETUP], folder / "mine", execution=Execution(execution=Execution(workers=1)))
+    train_all([OTHER], folder / "theirs", execution=Execution(execution=Execution(workers=1)))
     return folder
 
 
@@ -99,7 +99,7 @@ def test_what_searches_found_in_built_models_is_read_still(tmp_path: Path, monke
 
 def test_a_model_that_diverged_is_not_searched(tmp_path: Path) -> None:
     wild = replace(SETUP, recipe=replace(SMALL, learning_rate=1e30, clip=None))
-    train_all([wild], tmp_path, workers=1)
+    train_all([wild], tmp_path, execution=Execution(execution=Execution(workers=1)))
     with pytest.raises(InputError, match=r"seed-0 diverged, so there is nothing to search; leave it out"):
         searches.run(tmp_path / "out", (), [tmp_path / "seed-0"])
 

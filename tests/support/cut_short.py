@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.training.engine import Engine
+from hopscope.training.execution import Execution
 from hopscope.training.progress import Progress
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
@@ -16,7 +16,7 @@ class Cut(Exception):
     """A run is stopped by its watcher."""
 
 
-def train_in_two(setup: Setup, folder: Path, cut: int, engine: Engine) -> None:
+def train_in_two(setup: Setup, folder: Path, cut: int, engine: Execution) -> None:
     """Stop at the first row of metrics from step `cut` on, and train on from what is on disk."""
 
     def stop(progress: Progress) -> None:
@@ -24,8 +24,8 @@ def train_in_two(setup: Setup, folder: Path, cut: int, engine: Engine) -> None:
             raise Cut
 
     with pytest.raises(Cut):
-        train(setup, folder, engine=engine, watch=stop)
-    train(setup, folder, engine=engine)
+        train(setup, folder, execution=engine, watch=stop)
+    train(setup, folder, execution=engine)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -6,8 +6,8 @@ import pytest
 
 from hopscope.lab import train
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 
@@ -16,7 +16,7 @@ TINY = Recipe(
     layers=1, heads=1, d_model=8, steps=12, batch_size=4, log_every=4, final_steps=1, validation_size=4,
     checkpoint_every=4,
 )  # fmt: skip
-ENGINE = Engine(threads=1)
+ENGINE = REFERENCE
 SHAPE = [
     "--layers", "1", "--heads", "1", "--d-model", "64", "--head-dim", "8", "--steps", "2", "--batch-size", "2",
     "--precision", "fp32", "--device", "cpu",
@@ -41,6 +41,6 @@ def half(folder, monkeypatch, seed=0, calls=9, recipe=TINY):
 
         patch.setattr(Ensemble, "update", update)
         with pytest.raises(Stopped):
-            train(recipe, PROBLEM, folder, seeds=[seed], engine=ENGINE)
+            train(recipe, PROBLEM, folder, seeds=[seed], execution=ENGINE)
     assert RunFolder(folder).load_state()[0] == 8
     return folder

@@ -13,7 +13,7 @@ from hopscope.circuits.checks.certificate import PART_NAMES
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.witness import Witness, build_witness
-from hopscope.training.engine import Engine
+from hopscope.training.execution import REFERENCE
 from hopscope.training.metrics import MetricsRow
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -50,7 +50,7 @@ def known_run(path: Path, models: int = 1, on: list[dict[int, int]] | None = Non
     """
     problem = WITNESS.problem
     schedules = on or [SWITCHED_ON] * models
-    run = RunFolder.create(path, Setup("known", problem, recipe(), tuple(range(len(schedules)))), Engine())
+    run = RunFolder.create(path, Setup("known", problem, recipe(), tuple(range(len(schedules)))), REFERENCE)
     for step in range(0, STEPS + 1, EVERY):
         parts = [weights_at(step, on=schedule) for schedule in schedules]
         weights = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

@@ -17,7 +17,7 @@ from hopscope.training.run import RunFolder
 
 
 def test_what_is_checked_is_said(tmp_path, capsys):
-    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
     for changed, status, words in ((False, 0, "none damaged"), (True, 1, "result.json is damaged")):
         if changed:
             there = json.loads((run.path / "result.json").read_text())
@@ -31,7 +31,7 @@ def test_what_is_checked_is_said(tmp_path, capsys):
 
 
 def test_checkpoints_that_are_lost_or_under_another_name_are_found(tmp_path):
-    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
     first, second = run.checkpoint_path(4), run.checkpoint_path(8)
 
     def found(harm):
@@ -75,7 +75,7 @@ def test_a_lost_state_is_found(tmp_path, monkeypatch):
 
 
 def test_a_circuit_under_the_name_of_another_model_is_found(tmp_path):
-    run = train(TINY, PROBLEM, tmp_path / "run", seeds=[0, 1], engine=ENGINE)
+    run = train(TINY, PROBLEM, tmp_path / "run", seeds=[0, 1], execution=ENGINE)
     for step in (None, 8):
         circuit_of_run(run, 1, step, effort="quick")
     assert not [one for one in check(run.path) if one.trouble]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import Engine
+from hopscope.training.execution import REFERENCE
 from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -22,7 +22,7 @@ def test_the_share_is_of_this_run(tmp_path):
         seen.append(progress.core_share)
         time.sleep(0.05)
 
-    train(SETUP, tmp_path / "run", engine=Engine(threads=1), watch=watch)
+    train(SETUP, tmp_path / "run", execution=REFERENCE, watch=watch)
     assert seen[0] is None, "up to the first row the run may be compiling"
     assert all(0 < share <= 1.05 for share in seen[1:])
     assert seen[-1] < 0.5

@@ -7,6 +7,7 @@ autocast, AdamW's own step and reading losses are left out.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,8 +15,8 @@ import torch
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import adamw
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE
 from hopscope.training.head_dropout import head_scales
 from hopscope.training.recipe import Recipe
 
@@ -25,7 +26,7 @@ RECIPE = Recipe(
     layers=2, heads=2, d_model=16, steps=8, batch_size=4, examples=None, clip=1.0, head_dropout=0.5, prune_every=4,
     hop_weights=(1.0, 0.5),
 )  # fmt: skip
-ENGINE = Engine(device=ELSEWHERE, threads=1, precision="fp32", compiled=False, models_at_once=3)
+ENGINE = replace(REFERENCE, device=ELSEWHERE)
 
 
 @pytest.fixture(autouse=True)

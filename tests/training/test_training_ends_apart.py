@@ -12,7 +12,7 @@ from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member
 from hopscope.training import trainer
-from hopscope.training.engine import Engine
+from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
@@ -26,7 +26,7 @@ RECIPE = Recipe(
 
 def test_emergence_is_of_the_model_s_own_length(monkeypatch, tmp_path):
     monkeypatch.setattr(trainer, "HELD_OUT", 8)
-    run = train(Setup("run", PROBLEM, RECIPE, (1, 2)), tmp_path / "run", engine=Engine(threads=1))
+    run = train(Setup("run", PROBLEM, RECIPE, (1, 2)), tmp_path / "run", execution=REFERENCE)
     ends = [plan.end for plan in run.plans.models]
     assert len({*ends}) > 1
     paths = [AttentionPath(0, 0, second_member(1), first_member(1))]
@@ -38,6 +38,6 @@ def test_emergence_is_of_the_model_s_own_length(monkeypatch, tmp_path):
 def test_a_model_alone_has_the_length_of_its_run(steps, monkeypatch, tmp_path):
     monkeypatch.setattr(trainer, "HELD_OUT", 8)
     recipe = replace(RECIPE, steps=steps, schedule="constant")
-    run = train(Setup("run", PROBLEM, recipe, (1,)), tmp_path / "run", engine=Engine(threads=1))
+    run = train(Setup("run", PROBLEM, recipe, (1,)), tmp_path / "run", execution=REFERENCE)
     paths = [AttentionPath(0, 0, second_member(1), first_member(1))]
     assert follow(run, paths, 0, EmergenceConfig(sequences=4))[0].total_steps == run.result.steps == steps

@@ -15,9 +15,9 @@ from hopscope.cli import main
 from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.paper import recipes
-from hopscope.training import engine as engines
-from hopscope.training.engine import Engine, EngineChoice
+from hopscope.training import execution as executions
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE, Execution, models_at_once
 from hopscope.training.many import train_all
 from hopscope.training.memory import least_memory
 from hopscope.training.run import _RUN, RunFolder
@@ -51,17 +51,17 @@ def test_what_this_machine_cannot_do_is_refused_before_anything_is_written(tmp_p
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"precision": "fp16"}, "precision must be one of fp32, bf16, got 'fp16'"),
-        ({"precision": None}, "precision must be one of fp32, bf16, got None"),
+        ({"precision": "fp16"}, "precision must be one of auto, fp32, bf16, got 'fp16'"),
+        ({"precision": None}, "precision must be one of auto, fp32, bf16, got None"),
         ({"compiled": "yes"}, "compiled must be true or false, got 'yes'"),
-        ({"fused": 3}, "fused must be true or false, got 3"),
+        ({"kernels": 3}, "kernels must be true or false, got 3"),
         ({"device": 0}, "device must be a name such as cpu, got 0"),
         ({"threads": 1.5}, "threads must be a whole number of at least 1, got 1.5"),
     ],
 )
 def test_an_engine_that_could_not_be_read_again_is_refused(values, words):
     with pytest.raises(InputError, match=words):
-        Engine(**values)
+        Execution(**values)
 
 
 def test_seeds_beyond_63_bits_are_refused():
@@ -73,7 +73,7 @@ def test_seeds_beyond_63_bits_are_refused():
 def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypatch, caplog):
     folder = half(tmp_path / "run", monkeypatch)
     run = RunFolder(folder)
-    elsewhere = replace(run.record, engine=Engine("cuda:7", threads=512, precision="bf16"))
+    elsewhere = replace(run.record, execution=replace(REFERENCE, device="cuda:7", threads=512, precision="bf16"))
     _RUN.write(folder / "run.json", elsewhere, run.record.content_hash)
     seen = []
     plain_init = Ensemble.__init__
@@ -85,29 +85,31 @@ def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypat
     assert "the run goes on with" in caplog.text
 
 
-def test_what_is_not_kept_is_not_counted():
+def test_what_is_not_kept_is_not_counted(monkeypatch):
     """Fused attention makes patterns anew on the way back: with them a run that fits would be refused."""
     setup = Setup("run", PROBLEM, TINY, (0, 1))
-    plain_way, fused = least_memory(setup, ENGINE), least_memory(setup, replace(ENGINE, fused=True))
+    plain_way = least_memory(setup, ENGINE)
+    monkeypatch.setattr("hopscope.training.memory.kernels_used", lambda *given: (True, False))
+    fused = least_memory(setup, replace(ENGINE, kernels=True))
     rows, patterns = TINY.batch_size * PROBLEM.sequence_length, TINY.heads * PROBLEM.sequence_length
     assert plain_way - fused == TINY.layers * rows * patterns * 4
 
 
 def test_the_engine_keeps_what_is_given_and_names_a_missing_device():
     setup = Setup("tiny", small_recipe.PROBLEM, small_recipe.TINY)
-    engine = EngineChoice(device="cpu", threads=1, precision="bf16").engine(setup)
+    engine = Execution(device="cpu", threads=1, precision="bf16").resolve(setup)
     assert (engine.device, engine.threads, engine.precision, engine.compiled) == ("cpu", 1, "bf16", False)
     with pytest.raises(InputError, match="nonsense"):
-        EngineChoice(device="nonsense").engine(setup)
+        Execution(device="nonsense").resolve(setup)
     with pytest.raises(InputError, match="threads"):
-        EngineChoice(threads=0).engine(setup)
+        Execution(threads=0).resolve(setup)
 
 
 def test_the_papers_largest_ensemble_goes_through_a_cpu_in_parts():
     """8 models x batch 512 x 44 positions at once would take some 14 GB of activations; one at a time takes 2."""
     largest = replace(recipes.BY_NAME["sweep"], seeds=tuple(range(8)))
     assert largest.problem.hops == 5
-    assert EngineChoice(device="cpu").engine(largest).models_at_once == 1
+    assert models_at_once(largest.problem, largest.recipe, 8, Execution(device="cpu").resolve(largest)) == 1
 
 
 @pytest.mark.slow
@@ -122,10 +124,10 @@ def test_the_papers_largest_ensemble_trains_in_16_gib():
         "from dataclasses import replace\n"
         "from hopscope.paper.recipes import BY_NAME\n"
         "from hopscope.training.data import Data\n"
-        "from hopscope.training.engine import EngineChoice\n"
+        "from hopscope.training.execution import Execution\n"
         "from hopscope.training.ensemble import Ensemble\n"
         "setup = replace(BY_NAME['sweep'], seeds=tuple(range(8)))\n"
-        "engine = EngineChoice(device='cpu', precision='fp32', compiled=False).engine(setup)\n"
+        "engine = Execution(device='cpu', precision='fp32', compiled=False).resolve(setup)\n"
         "problem, recipe, seeds = setup.problem, setup.recipe, setup.seeds[:2]\n"
         "ensemble, data = Ensemble(problem, recipe, seeds, engine), Data(problem, recipe, seeds)\n"
         "assert ensemble.update(data.training(0), [1e-3] * 2).isfinite().all()\n"
@@ -142,20 +144,20 @@ def test_the_papers_largest_ensemble_trains_in_16_gib():
 )
 def test_the_environment_may_ask_for_fewer_threads(said, threads, monkeypatch, tmp_path):
     """As it may of torch; what is no number is torch's to complain of."""
-    monkeypatch.setattr(engines, "available_cores", lambda: 4)
+    monkeypatch.setattr(executions, "available_cores", lambda: 4)
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if said is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", said)
     setup = Setup("run", PROBLEM, TINY)
-    assert EngineChoice(device="cpu").engine(setup).threads == threads
-    assert EngineChoice(device="cpu", threads=3).engine(setup).threads == 3, "who asks gets what is asked for"
+    assert Execution(device="cpu").resolve(setup).threads == threads
+    assert Execution(device="cpu", threads=3).resolve(setup).threads == 3, "who asks gets what is asked for"
 
 
 @pytest.mark.parametrize(("said", "threads"), [("1", 1), ("2", 2)])
 def test_so_it_may_of_a_run_among_many(said, threads, monkeypatch, tmp_path):
     monkeypatch.setattr("hopscope.training.many.available_cores", lambda: 2)
-    monkeypatch.setattr(engines, "available_cores", lambda: 2)
+    monkeypatch.setattr(executions, "available_cores", lambda: 2)
     monkeypatch.setenv("OMP_NUM_THREADS", said)
-    train_all([Setup("run", PROBLEM, replace(TINY, steps=1))], tmp_path, choice=EngineChoice(device="cpu"))
-    assert RunFolder(tmp_path / "run").record.engine.threads == threads
+    train_all([Setup("run", PROBLEM, replace(TINY, steps=1))], tmp_path, execution=Execution(device="cpu"))
+    assert RunFolder(tmp_path / "run").record.execution.threads == threads

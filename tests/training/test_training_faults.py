@@ -18,8 +18,8 @@ from hopscope.cli import main
 from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.lab import train
-from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE
 from hopscope.training.run import _RUN, RunFolder
 from hopscope.training.setup import Setup
 
@@ -28,7 +28,7 @@ def test_a_state_from_another_order_of_the_training_set_goes_on_in_its_first_pas
     """A run of an older hopscope: it may be finished by it, and read by anybody."""
     for examples, past in ((2**18, False), (32, False), (31, True), (None, False)):
         recipe, folder = replace(TINY, examples=examples), tmp_path / str(examples)
-        alone = train(recipe, PROBLEM, tmp_path / f"alone-{examples}", engine=ENGINE)
+        alone = train(recipe, PROBLEM, tmp_path / f"alone-{examples}", execution=ENGINE)
         step, state = RunFolder(half(folder, monkeypatch, recipe=recipe)).load_state()
         state.pop("order of the training set", None)
         RunFolder(folder).save_state(step, state)
@@ -46,7 +46,7 @@ def test_a_state_from_another_order_of_the_training_set_goes_on_in_its_first_pas
 
 def test_a_finished_run_in_another_order_is_read(tmp_path):
     recipe = replace(TINY, examples=5)
-    run = train(recipe, PROBLEM, tmp_path / "run", engine=ENGINE)
+    run = train(recipe, PROBLEM, tmp_path / "run", execution=ENGINE)
     step, state = run.load_state()
     del state["order of the training set"]
     run.save_state(step, state)
@@ -56,7 +56,7 @@ def test_a_finished_run_in_another_order_is_read(tmp_path):
 
 def test_checkpoints_from_after_the_state_are_not_taken_for_the_end(tmp_path, monkeypatch):
     """Of a life that ended, or learned, later than the one that goes on: on another machine it rounds otherwise."""
-    alone = train(TINY, PROBLEM, tmp_path / "alone", engine=ENGINE)
+    alone = train(TINY, PROBLEM, tmp_path / "alone", execution=ENGINE)
     folder = half(tmp_path / "run", monkeypatch)
     left, run = contents(folder), RunFolder(folder)
     for step in (10, 12, 40):
@@ -75,7 +75,7 @@ def test_a_run_whose_state_was_lost_is_not_begun_again_over_what_it_had_come_to(
 
 
 def test_a_run_that_was_killed_before_its_first_state_begins_again(tmp_path, monkeypatch):
-    alone = train(TINY, PROBLEM, tmp_path / "alone", engine=ENGINE)
+    alone = train(TINY, PROBLEM, tmp_path / "alone", execution=ENGINE)
     folder = half(tmp_path / "run", monkeypatch)
     (folder / "state.safetensors").unlink()
     for step in sorted(RunFolder(folder).checkpoints)[2:]:  # the beginning and one more, of which a state is to follow
@@ -90,7 +90,7 @@ def test_a_state_goes_with_every_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(RunFolder, "save_checkpoint", lambda self, step, *a, **b: written.append(("checkpoint", step)))
     monkeypatch.setattr(RunFolder, "save_state", lambda self, step, *a: written.append(("state", step)))
     monkeypatch.setattr("hopscope.training.trainer._finish", lambda run, device: None)
-    train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
     checkpoints = [step for kind, step in written if kind == "checkpoint" and step]
     assert len(checkpoints) > 1
     assert [step for kind, step in written if kind == "state"] == checkpoints
@@ -109,7 +109,7 @@ def test_what_stands_among_the_checkpoints_and_is_none_is_named_and_left(tmp_pat
 def refused(folder, name):
     before = (folder / name).read_bytes()
     with pytest.raises(InputError, match=name):
-        train(TINY, PROBLEM, folder, engine=ENGINE)
+        train(TINY, PROBLEM, folder, execution=ENGINE)
     assert (folder / name).read_bytes() == before
     assert not (folder / "result.json").exists()
     assert any(name in one.trouble for one in check(folder))
@@ -154,7 +154,7 @@ def test_lost_rows_are_noticed_where_a_run_goes_on(tmp_path, monkeypatch, kept):
 
 
 def test_lost_and_changed_rows_of_a_finished_run_are_noticed(tmp_path):
-    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
     path = run.path / "metrics.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     for changed in ([], lines[:-1], lines[1:], [lines[0].replace('"step": 4', '"step": 5'), *lines[1:]]):
@@ -180,7 +180,7 @@ def test_a_finished_run_without_all_its_rows_is_not_told_as_a_whole_one(tmp_path
 
 
 def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
-    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
     changed = replace(run.record, recipe=replace(run.recipe, learning_rate=2e-3))
     _RUN.write(run.path / "run.json", changed, run.record.content_hash)
     with pytest.raises(InputError, match="content_hash is not that of"):
@@ -189,7 +189,7 @@ def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_order_to_stop_writes_the_state_between_two_rows(tmp_path, monkeypatch, number):
-    alone = train(TINY, PROBLEM, tmp_path / "alone", engine=ENGINE)
+    alone = train(TINY, PROBLEM, tmp_path / "alone", execution=ENGINE)
     plain_update, calls = Ensemble.update, iter(range(6))
 
     def update(self, batch, rate, scales):
@@ -202,12 +202,12 @@ def test_an_order_to_stop_writes_the_state_between_two_rows(tmp_path, monkeypatc
         with monkeypatch.context() as patch:
             patch.setattr(Ensemble, "update", update)
             with pytest.raises(KeyboardInterrupt):
-                train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+                train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
         assert signal.getsignal(number) is signal.default_int_handler
     finally:
         signal.signal(number, before)
     assert RunFolder(tmp_path / "run").load_state()[0] == 6
-    run = train(TINY, PROBLEM, tmp_path / "run", engine=ENGINE)
+    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
     for name in ("metrics.jsonl", "result.json", "state.safetensors"):
         assert (run.path / name).read_bytes() == (alone.path / name).read_bytes()
 
@@ -236,7 +236,7 @@ def test_a_run_that_another_process_begins_just_now_is_found(tmp_path, monkeypat
         return plain(path)
 
     monkeypatch.setattr(Path, "iterdir", after_the_other)
-    assert RunFolder.create(folder, setup, Engine(precision="bf16")).engine == ENGINE
+    assert RunFolder.create(folder, setup, replace(REFERENCE, precision="bf16")).execution == ENGINE
     monkeypatch.setattr(Path, "iterdir", after_the_other)
     with pytest.raises(InputError, match="holds a run with steps = 12, not 13"):
         RunFolder.create(folder, replace(setup, recipe=replace(TINY, steps=13)), ENGINE)

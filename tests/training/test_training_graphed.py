@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,8 +12,8 @@ import torch
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import ensemble_part, graphed
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine, EngineChoice
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE, Execution
 from hopscope.training.head_dropout import head_scales
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -38,9 +39,9 @@ class Recorded:
         return self.work()
 
 
-def states(seeds, rates, *, engine, device="cpu", recipe=RECIPE, scaled=()):
+def states(seeds, rates, *, execution, device="cpu", recipe=RECIPE, scaled=()):
     """Losses of every update, and the state after the last."""
-    ensemble, data = Ensemble(PROBLEM, recipe, seeds, engine), Data(PROBLEM, recipe, seeds, device)
+    ensemble, data = Ensemble(PROBLEM, recipe, seeds, execution), Data(PROBLEM, recipe, seeds, device)
     losses = []
     for step, by_model in enumerate(rates):
         left_out = head_scales(list(seeds), step, 2, 2, 0.5) if step in scaled else None
@@ -62,10 +63,10 @@ def test_a_graph_does_what_is_done_without(rates, optimiser, monkeypatch):
     monkeypatch.setattr(ensemble_part, "CudaGraph", Recorded)
     monkeypatch.setattr(Recorded, "made", 0)
     seeds, recipe = tuple(range(len(rates[0]))), Recipe(**{**vars(RECIPE), "optimiser": optimiser})
-    plain, graph = (
-        states(seeds, rates, engine=Engine(models_at_once=3, graphed=graphed_), recipe=recipe, scaled=(1,))
-        for graphed_ in (False, True)
-    )
+    plain = states(seeds, rates, execution=REFERENCE, recipe=recipe, scaled=(1,))
+    monkeypatch.setattr(ensemble_part, "can_record", lambda device: True)
+    monkeypatch.setattr(ensemble_part, "kernels_used", lambda *given: (False, False))
+    graph = states(seeds, rates, execution=replace(REFERENCE, kernels=True), recipe=recipe, scaled=(1,))
     assert torch.equal(plain[0], graph[0])
     assert all(torch.equal(plain[1][name], graph[1][name]) for name in plain[1])
     kinds = len({min(one) == max(one) for step, one in enumerate(rates) if any(one) and step != 1})
@@ -95,26 +96,23 @@ def test_making_a_graph_leaves_everything_as_it_was(monkeypatch):
 
 
 def test_a_gpu_records_its_updates_and_a_cpu_does_not(monkeypatch):
-    monkeypatch.setattr(Engine, "check", lambda self: None)
-    monkeypatch.setattr("hopscope.training.engine.best_precision", lambda device: "bf16")
+    monkeypatch.setattr(Execution, "check", lambda self: None)
+    monkeypatch.setattr("hopscope.training.execution.best_precision", lambda device: "bf16")
     setup = Setup("one", PROBLEM, RECIPE)
-    assert EngineChoice(device="cuda").engine(setup).graphed
-    assert not EngineChoice(device="cpu").engine(setup).graphed
+    assert Execution(device="cuda").resolve(setup).kernels
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="wants a GPU")
 @pytest.mark.parametrize("mlp", [False, True])
 def test_on_a_gpu(mlp):
-    """Graphs give the bits of updates launched one by one there, and the losses of a CPU."""
+    """Graphs give the losses of updates launched one by one there, and those of a CPU."""
     recipe = Recipe(**{**vars(RECIPE), "mlp": mlp})
     rates = [[RATE] * 3] * 20 + [[RATE, 0.0, RATE / 4]] * 20
-    cpu = states((1, 2, 3), rates, engine=Engine(models_at_once=3), recipe=recipe)
+    cpu = states((1, 2, 3), rates, execution=REFERENCE, recipe=recipe)
+    on_gpu = replace(REFERENCE, device="cuda")
     gpu, graph = (
-        states(
-            (1, 2, 3), rates, engine=Engine("cuda", models_at_once=3, fused=True, graphed=graphed_), device="cuda",
-            recipe=recipe,
-        )
-        for graphed_ in (False, True)
-    )  # fmt: skip
-    assert torch.equal(gpu[0], graph[0])
+        states((1, 2, 3), rates, execution=replace(on_gpu, kernels=kernels), device="cuda", recipe=recipe)
+        for kernels in (False, True)
+    )
+    assert torch.allclose(gpu[0], graph[0], atol=1e-4)
     assert torch.allclose(gpu[0], cpu[0], atol=1e-4)

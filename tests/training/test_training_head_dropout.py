@@ -15,8 +15,8 @@ from updates import updates
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE
 from hopscope.training.head_dropout import head_scales
 from hopscope.training.losses import partial_losses
 from hopscope.training.metrics import below
@@ -30,7 +30,7 @@ TINY = Recipe(
     layers=2, heads=4, d_model=16, steps=60, batch_size=8, log_every=5, final_steps=7, validation_size=8,
     examples=None, schedule="when-learned", clip=1.0, head_dropout=0.5, learned_below=0.05,
 )  # fmt: skip
-ENGINE = Engine(threads=1, models_at_once=2)
+ENGINE = REFERENCE
 
 
 def test_a_share_of_heads_is_left_out_and_the_rest_makes_up_for_it():
@@ -56,7 +56,7 @@ def test_which_is_a_matter_of_seed_and_step_alone():
 def test_an_update_is_that_of_models_whose_heads_are_so_scaled(apart):
     """Against autograd through the scaling itself, and one plain AdamW a model."""
     seeds = [3, 4]
-    ensemble = Ensemble(PROBLEM, TINY, seeds, replace(ENGINE, models_at_once=apart))
+    ensemble = Ensemble(PROBLEM, TINY, seeds, ENGINE, apart)
     batch = Data(PROBLEM, TINY, seeds).training(0)
     scales = head_scales(seeds, 0, TINY.layers, TINY.heads, 0.5)
     scales[0, 0] = 0.0  # a layer without any
@@ -130,7 +130,7 @@ def test_heads_are_left_out_until_the_run_has_learned_however_it_is_cut(schedule
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     drawn = _learned_from(20, monkeypatch)
     setup = Setup("run", PROBLEM, replace(TINY, schedule=schedule), (1,))
-    whole = train(setup, tmp_path / "whole", engine=ENGINE)
+    whole = train(setup, tmp_path / "whole", execution=ENGINE)
     assert drawn == [*range(20)]
 
     train_in_two(setup, tmp_path / "cut", cut, ENGINE)
@@ -144,14 +144,14 @@ def test_they_are_left_out_only_once_a_hop_is_learned_however_the_run_is_cut(cut
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     drawn = _learned_from(30, monkeypatch, first=15)
     setup = Setup("run", PROBLEM, replace(TINY, head_dropout_after=1), (1,))
-    whole = train(setup, tmp_path / "whole", engine=ENGINE)
+    whole = train(setup, tmp_path / "whole", execution=ENGINE)
     assert drawn == [*range(15, 30)]
 
     train_in_two(setup, tmp_path / "cut", cut, ENGINE)
     assert sorted({*drawn[15:]}) == [*range(15, 30)]
     assert contents(tmp_path / "cut") == contents(whole.path)
     drawn.clear()
-    train(replace(setup, recipe=replace(TINY, head_dropout_after=2)), tmp_path / "two", engine=ENGINE)
+    train(replace(setup, recipe=replace(TINY, head_dropout_after=2)), tmp_path / "two", execution=ENGINE)
     assert drawn == []
 
 
@@ -169,9 +169,9 @@ def test_they_are_left_out_from_some_hops_learned_to_all():
 def test_without_it_nothing_changes_not_even_the_name_of_a_run(tmp_path, monkeypatch):
     drawn = _learned_from(20, monkeypatch)
     plain = Setup("run", PROBLEM, replace(TINY, head_dropout=0.0), (1,))
-    run = train(plain, tmp_path / "plain", engine=ENGINE)
+    run = train(plain, tmp_path / "plain", execution=ENGINE)
     assert drawn == []
-    left_out = train(replace(plain, recipe=TINY), tmp_path / "left-out", engine=ENGINE)
+    left_out = train(replace(plain, recipe=TINY), tmp_path / "left-out", execution=ENGINE)
     assert run.record.content_hash != left_out.record.content_hash
     text = (tmp_path / "plain/run.json").read_text()
     assert '"head_dropout": 0.0' in text

@@ -22,7 +22,7 @@ import filelock  # or each fork would import it anew
 from killing import killed_everywhere
 import hopscope.training.trainer as trainer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import Engine
+from hopscope.training.execution import Execution, REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -34,7 +34,7 @@ setup = Setup("tiny", RetrievalProblem(hops=1, chains=2), recipe, seeds=(1, 2))
 root = Path(sys.argv[1])
 
 def program(folder):
-    trainer.train(setup, folder, engine=Engine(threads=1, models_at_once=2))
+    trainer.train(setup, folder, execution=REFERENCE)
 
 moments, alone = killed_everywhere(program, lambda name: root / name, every=3)
 assert {"run.json", "metrics.jsonl", "result.json", "state.safetensors"} <= set(alone)
@@ -59,7 +59,7 @@ import sys
 from pathlib import Path
 from hopscope import interrupts
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import EngineChoice
+from hopscope.training.execution import Execution
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -68,8 +68,8 @@ folder, runs, steps = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 shape = {"layers": 1, "heads": 1, "d_model": 8, "batch_size": 4, "log_every": 5, "final_steps": 1, "validation_size": 2}
 setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1), Recipe(steps=steps, **shape), (seed,)) for seed in range(runs)]
 interrupts.raise_on_every_order()
-choice = EngineChoice(precision="fp32", compiled=False)
-train_all(setups, folder, workers=2, choice=choice, in_order=True)
+execution = Execution(precision="fp32", compiled=False, workers=2)
+train_all(setups, folder, execution=execution, in_order=True)
 """
 
 KILLING = """

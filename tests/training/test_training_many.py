@@ -16,7 +16,7 @@ from hopscope.errors import InputError
 from hopscope.files import json_lines
 from hopscope.paper.section_7 import DepthStudy
 from hopscope.records import plain
-from hopscope.training.engine import Engine, EngineChoice
+from hopscope.training.execution import REFERENCE, Execution
 from hopscope.training.many import finished, train_all
 from hopscope.training.metrics import rows_of
 from hopscope.training.progress import Progress, progress_of
@@ -26,7 +26,7 @@ from hopscope.training.run import RunFolder
 RECIPE = Recipe(
     layers=1, heads=2, d_model=16, steps=30, batch_size=8, log_every=5, final_steps=7, validation_size=8, mlp=False
 )
-FP32 = EngineChoice(precision="fp32")
+FP32 = Execution(precision="fp32")
 STUDY = DepthStudy("laptop", RECIPE, layers=(1, 2), hops=2, plain_hops=2, seeds=(0,), plain_seeds=(3,))
 
 
@@ -34,13 +34,13 @@ STUDY = DepthStudy("laptop", RECIPE, layers=(1, 2), hops=2, plain_hops=2, seeds=
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny")
     seen: list[dict[str, Progress]] = []
-    train_all(STUDY.setups(), folder / "sweep", watch=seen.append, choice=FP32)
+    train_all(STUDY.setups(), folder / "sweep", watch=seen.append, execution=FP32)
     return folder, seen
 
 
 def test_no_more_processes_are_made_than_there_are_runs(tmp_path):
     setups = STUDY.setups()[:1]
-    train_all(setups, tmp_path, workers=10**12, choice=FP32)  # the system would refuse so many
+    train_all(setups, tmp_path, execution=replace(FP32, workers=10**12))  # the system would refuse so many
     assert len(finished(setups, tmp_path)) == 1
 
 
@@ -53,7 +53,7 @@ def test_processes_train_what_one_process_trains(trained, tmp_path):
         "non-ic-layers-1-seed-3",
         "non-ic-layers-2-seed-3",
     }
-    train_all(STUDY.setups(), tmp_path, workers=1, choice=FP32)
+    train_all(STUDY.setups(), tmp_path, execution=replace(FP32, workers=1))
     for name, run in finished(STUDY.setups(), tmp_path).items():
         there = finished(STUDY.setups(), folder / "sweep")[name]
         assert len(run.metrics) > 0
@@ -62,7 +62,7 @@ def test_processes_train_what_one_process_trains(trained, tmp_path):
 
 @pytest.mark.parametrize(("in_order", "first"), [(True, "ic-layers-1-seed-0"), (False, "ic-layers-2-seed-0")])
 def test_the_longest_run_comes_first_unless_the_order_is_kept(in_order, first, tmp_path):
-    train_all(STUDY.setups()[:2], tmp_path, workers=1, choice=FP32, in_order=in_order)
+    train_all(STUDY.setups()[:2], tmp_path, execution=replace(FP32, workers=1), in_order=in_order)
     ended = sorted(tmp_path.glob("*/result.json"), key=lambda path: path.stat().st_mtime_ns)
     assert (len(ended), ended[0].parent.name) == (2, first)
 
@@ -70,7 +70,7 @@ def test_the_longest_run_comes_first_unless_the_order_is_kept(in_order, first, t
 def test_a_run_is_handed_on_by_the_process_that_trained_it_while_others_train(tmp_path):
     seen: list[dict[str, Progress]] = []
     then = {"ic-layers-1-seed-0": partial(note, word="hello")}
-    train_all(STUDY.setups(), tmp_path, workers=2, choice=FP32, then=then, watch=seen.append)
+    train_all(STUDY.setups(), tmp_path, execution=replace(FP32, workers=2), then=then, watch=seen.append)
     assert json.loads((tmp_path / "ic-layers-1-seed-0" / "note.json").read_text()) == ["hello", 1, True]
     assert [path.parent.name for path in tmp_path.glob("*/note.json")] == ["ic-layers-1-seed-0"]
     busy = [{name for name, progress in one.items() if progress.then} for one in seen]
@@ -87,13 +87,20 @@ def test_one_process_hands_a_run_on_before_it_trains_the_next(tmp_path):
         handed.append((path.name, len(list(tmp_path.glob("*/result.json")))))
 
     setups = STUDY.setups()[:2]
-    train_all(setups, tmp_path, workers=1, choice=FP32, in_order=True, then={one.name: count for one in setups})
+    train_all(
+        setups, tmp_path, execution=replace(FP32, workers=1), in_order=True, then={one.name: count for one in setups}
+    )
     assert handed == [("ic-layers-1-seed-0", 1), ("ic-layers-2-seed-0", 2)]
 
 
 def test_what_was_finished_before_is_not_handed_on_again(trained):
     folder, _ = trained
-    train_all(STUDY.setups(), folder / "sweep", workers=2, then={"ic-layers-1-seed-0": partial(note, word="again")})
+    train_all(
+        STUDY.setups(),
+        folder / "sweep",
+        execution=Execution(workers=2),
+        then={"ic-layers-1-seed-0": partial(note, word="again")},
+    )
     assert not (folder / "sweep" / "ic-layers-1-seed-0" / "note.json").exists()
 
 
@@ -122,7 +129,7 @@ def test_runs_of_other_hops_are_refused_before_they_are_told_of(begun, workers, 
     more = DepthStudy("laptop", RECIPE, layers=(1, 2), hops=3, plain_hops=2, seeds=(0,), plain_seeds=())
     told: list[dict[str, Progress]] = []
     with pytest.raises(InputError, match="holds a run with hops = 2, not 3; choose another folder"):
-        train_all(more.setups(), tmp_path, workers=workers, choice=FP32, watch=told.append)
+        train_all(more.setups(), tmp_path, execution=replace(FP32, workers=workers), watch=told.append)
     assert not told
 
 
@@ -140,7 +147,7 @@ def test_a_failing_worker_is_heard(tmp_path):
     (tmp_path / "ic-layers-1-seed-0").mkdir()
     (tmp_path / "ic-layers-1-seed-0" / "other.txt").write_text("mine")
     with pytest.raises(InputError, match="ic-layers-1-seed-0"):
-        train_all(STUDY.setups(), tmp_path, workers=2)
+        train_all(STUDY.setups(), tmp_path, execution=Execution(execution=Execution(workers=2)))
     assert (tmp_path / "ic-layers-1-seed-0" / "other.txt").read_text() == "mine"
 
 
@@ -148,8 +155,8 @@ def test_a_failing_worker_is_heard(tmp_path):
 @pytest.mark.parametrize(("threads", "workers", "said"), [(2, 2, True), (1, 2, False), (2, 1, False)])
 def test_runs_begun_on_more_threads_than_a_worker_has_are_named(threads, workers, said, tmp_path, caplog):
     setups = STUDY.setups()[:2]
-    RunFolder.create(tmp_path / setups[1].name, setups[1], Engine(threads=threads))
-    train_all(setups, tmp_path, workers=workers, choice=FP32)
+    RunFolder.create(tmp_path / setups[1].name, setups[1], replace(REFERENCE, threads=threads))
+    train_all(setups, tmp_path, execution=replace(FP32, workers=workers))
     assert (f"1 run in {tmp_path} begun on more threads" in caplog.text) == said
     assert (f"such as {setups[1].name}:" in caplog.text) == said
     assert len(finished(setups, tmp_path)) == 2

@@ -11,8 +11,8 @@ from torch.optim import _muon as theirs
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE
 from hopscope.training.muon import orthogonal
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
@@ -23,7 +23,7 @@ RECIPE = Recipe(
     layers=2, heads=2, d_model=16, head_dim=4, steps=4, batch_size=8, log_every=2, final_steps=1, validation_size=8,
     learning_rate=1e-2, optimiser="muon", examples=None,
 )  # fmt: skip
-ENGINE = Engine(threads=1, models_at_once=2)
+ENGINE = REFERENCE
 HEADS = {"query": 1, "key": 1, "value": 1, "out": 0}
 """The axis along which each of attention's weights is cut into heads."""
 
@@ -118,7 +118,7 @@ def test_orthogonal_is_orthogonal_and_nothing_stays_nothing():
 def test_heads_that_are_gone_stay_gone_and_a_run_goes_on_to_the_bit(tmp_path):
     easy = replace(PROBLEM, chains=1)  # where nobody need guess, and any loss may count as learned
     recipe = replace(RECIPE, steps=24, prune_every=2, prune_cost=5.0, learned_below=2.0, mlp=False)
-    run = train(Setup("run", easy, recipe, (1, 2)), tmp_path / "alone", engine=ENGINE)
+    run = train(Setup("run", easy, recipe, (1, 2)), tmp_path / "alone", execution=ENGINE)
     assert int(run.metrics.heads[-1].max()) < recipe.layers * recipe.heads
 
     class Stopped(Exception):
@@ -130,9 +130,9 @@ def test_heads_that_are_gone_stay_gone_and_a_run_goes_on_to_the_bit(tmp_path):
 
     setup = Setup("run", easy, replace(recipe, checkpoint_every=4), (1, 2))
     with pytest.raises(Stopped):
-        train(setup, tmp_path / "cut", engine=ENGINE, watch=stop)
-    train(setup, tmp_path / "cut", engine=ENGINE)
-    train(setup, tmp_path / "whole", engine=ENGINE)
+        train(setup, tmp_path / "cut", execution=ENGINE, watch=stop)
+    train(setup, tmp_path / "cut", execution=ENGINE)
+    train(setup, tmp_path / "whole", execution=ENGINE)
     ended = [(tmp_path / name / "state.safetensors").read_bytes() for name in ("cut", "whole")]
     assert ended[0] == ended[1]
 

@@ -11,7 +11,7 @@ import torch
 
 import hopscope as hs
 from hopscope.errors import InputError
-from hopscope.training.engine import Engine
+from hopscope.training.execution import REFERENCE
 from hopscope.training.run import RunFolder
 
 GOLDEN = Path(__file__).parent / "golden" / "run"
@@ -23,7 +23,7 @@ RESULTS = Path(__file__).parents[2] / "results" / "paper" / "transformers"
 def test_an_old_run_folder_is_read():
     run = RunFolder(GOLDEN)
     assert (run.problem.hops, run.recipe.steps, run.seeds) == (1, 3, (1, 2))
-    assert run.engine == Engine(threads=1, models_at_once=2)
+    assert run.execution == REFERENCE
     assert run.finished
     assert run.result.models[1].held_out_partial_losses == (1.2678554058074951,)
     assert run.metrics.steps.tolist() == [1, 2, 3]
@@ -53,7 +53,7 @@ def test_an_old_run_cut_short_is_continued(tmp_path):
 def test_the_same_seeds_give_the_same_numbers_as_then(tmp_path):
     """To the bit on the machine that made it; others round otherwise in the last places."""
     old = RunFolder(GOLDEN)
-    new = hs.train(old.recipe, old.problem, tmp_path / "run", seeds=old.seeds, engine=old.engine)
+    new = hs.train(old.recipe, old.problem, tmp_path / "run", seeds=old.seeds, execution=old.execution)
     assert new.record.content_hash == old.record.content_hash
     assert new.model_hashes == old.model_hashes
     then, now = old.transformer().state_dict(), new.transformer().state_dict()

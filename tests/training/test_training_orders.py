@@ -14,10 +14,10 @@ from seeds_apart import runs
 
 from hopscope.parallel import in_processes
 from hopscope.training import trainer
-from hopscope.training.engine import EngineChoice
+from hopscope.training.execution import Execution
 from hopscope.training.many import train_all
 
-FP32 = EngineChoice(precision="fp32", threads=1, device="cpu")
+FP32 = Execution(precision="fp32", threads=1, device="cpu")
 
 
 def test_an_order_while_the_result_is_written_begins_no_other_run(monkeypatch, tmp_path):
@@ -32,10 +32,10 @@ def test_an_order_while_the_result_is_written_begins_no_other_run(monkeypatch, t
     monkeypatch.setattr(trainer, "HELD_OUT", 8)
     monkeypatch.setattr(trainer, "held_out_errors", ordered)
     with pytest.raises(KeyboardInterrupt):
-        train_all(runs(), tmp_path, workers=1, choice=FP32, in_order=True)
+        train_all(runs(), tmp_path, execution=replace(FP32, workers=1), in_order=True)
     assert [path.parent.name for path in tmp_path.rglob("result.json")] == ["seed-0"]
     assert [path.name for path in (tmp_path / "arm").iterdir()] == ["seed-0"]
-    train_all(runs(), tmp_path, workers=1, choice=FP32, in_order=True)
+    train_all(runs(), tmp_path, execution=replace(FP32, workers=1), in_order=True)
     assert len(list(tmp_path.rglob("result.json"))) == 3
 
 

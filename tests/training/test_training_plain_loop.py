@@ -15,8 +15,8 @@ from hopscope.lab import train
 from hopscope.problem.counter import derive_seed
 from hopscope.training import trainer
 from hopscope.training.data import Data, held_out
-from hopscope.training.engine import Engine, _can_compile
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE, _can_compile
 from hopscope.training.losses import squared_errors
 from hopscope.training.plan import Plan
 from hopscope.training.plans import Plans
@@ -51,7 +51,7 @@ def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
 def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once, weights):
     """Per-model clipping, seeds and data: any leak between models, or a wrong scale of the loss, breaks it."""
     recipe = replace(TINY, hop_weights=weights)
-    ensemble = Ensemble(PROBLEM, recipe, [4, 5, 6], Engine(threads=1, models_at_once=models_at_once))
+    ensemble = Ensemble(PROBLEM, recipe, [4, 5, 6], REFERENCE, models_at_once)
     data = Data(PROBLEM, recipe, [4, 5, 6])
     plans = Plans((Plan(recipe),) * 3)
     losses = [ensemble.update(data.training(step), plans.learning_rates(step)) for step in range(30)]
@@ -66,7 +66,7 @@ def test_clipping_bites_in_that_test():
 
 
 def test_rows_of_training_average_every_step_since_the_last(tmp_path):
-    run = train(replace(TINY, final_steps=1), PROBLEM, tmp_path / "run", seeds=[4], engine=ENGINE)
+    run = train(replace(TINY, final_steps=1), PROBLEM, tmp_path / "run", seeds=[4], execution=ENGINE)
     plain = torch.tensor(plain_training(TINY, 4, 40))
     for step, losses in zip(run.metrics.steps, run.metrics.train_partial_losses[:, 0], strict=True):
         assert losses == pytest.approx(plain[step - 5 : step].mean(0).numpy(), rel=1e-3)
@@ -76,7 +76,7 @@ def test_bf16_and_fp32_learn_the_same():
     """bf16 rounds; what is learned must agree to that rounding."""
     losses = []
     for precision in ("fp32", "bf16"):
-        ensemble = Ensemble(PROBLEM, TINY, [4, 5], Engine(threads=1, models_at_once=2, precision=precision))
+        ensemble = Ensemble(PROBLEM, TINY, [4, 5], replace(REFERENCE, precision=precision))
         data = Data(PROBLEM, TINY, [4, 5])
         losses.append(torch.stack([ensemble.update(data.training(step), [1e-2] * 2) for step in range(40)]))
     assert losses[1].dtype == torch.float32
@@ -93,11 +93,12 @@ def test_compiled_and_plain_steps_agree():
         "import sys, torch; sys.path.insert(0, sys.argv[1])\n"
         "from small_recipe import PROBLEM, TINY\n"
         "from hopscope.training.data import Data\n"
-        "from hopscope.training.engine import Engine\n"
+        "from hopscope.training.execution import REFERENCE\n"
         "from hopscope.training.ensemble import Ensemble\n"
+        "from dataclasses import replace\n"
         "found, losses = [], []\n"
         "for compiled in (False, True):\n"
-        "    ensemble = Ensemble(PROBLEM, TINY, [4, 5], Engine(models_at_once=2, compiled=compiled))\n"
+        "    ensemble = Ensemble(PROBLEM, TINY, [4, 5], replace(REFERENCE, compiled=compiled))\n"
         "    data = Data(PROBLEM, TINY, [4, 5])\n"
         "    first = ensemble.update(data.training(0), [1e-2] * 2)\n"
         "    (part,) = ensemble._parts\n"
@@ -116,7 +117,7 @@ def test_compiled_and_plain_steps_agree():
 
 def test_every_held_out_sequence_is_evaluated_once_however_many_together(monkeypatch, tmp_path):
     setup = Setup("run", PROBLEM, replace(TINY, steps=1), (0, 1))
-    run = trainer.train(setup, tmp_path / "run", engine=ENGINE)
+    run = trainer.train(setup, tmp_path / "run", execution=ENGINE)
     errors = {}
     for at_once in (1, 64, 100, 256):
         monkeypatch.setattr(trainer, "_HELD_OUT_AT_ONCE", at_once)

@@ -17,8 +17,8 @@ from hopscope.cli.train import command
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
-from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -31,7 +31,7 @@ ONE_CHAIN = RetrievalProblem(hops=2, chains=1)
 TINY = Recipe(
     layers=2, heads=2, d_model=16, steps=40, batch_size=8, log_every=5, final_steps=7, validation_size=8, examples=64,
 )  # fmt: skip
-ENGINE = Engine(threads=1, models_at_once=2)
+ENGINE = REFERENCE
 
 
 def test_a_rate_that_falls_when_learned():
@@ -58,7 +58,7 @@ def test_how_well_is_the_recipes_to_say(tmp_path, monkeypatch):
     recipe = replace(TINY, schedule="when-learned", steps=60, fall=0.5)
     for below, at in ((0.5, 10), (0.3, 30), (0.1, None)):
         setup = Setup("run", PROBLEM, replace(recipe, learned_below=below), (1,))
-        run = train(setup, tmp_path / str(below), engine=ENGINE)
+        run = train(setup, tmp_path / str(below), execution=ENGINE)
         assert (run.plans.models[0].learned_at, run.result.steps) == (at, min(60, (at or 60) + 30))
 
 
@@ -71,10 +71,10 @@ def test_a_guess_between_two_chains_is_not_learned(tmp_path, monkeypatch):
     monkeypatch.setattr(Ensemble, "evaluate", as_if)
     recipe = replace(TINY, head_dropout=0.5, head_dropout_after=1)
     setup = Setup("run", RetrievalProblem(hops=2, chains=2), recipe, (1,))
-    run = train(setup, tmp_path / "two", engine=ENGINE)
+    run = train(setup, tmp_path / "two", execution=ENGINE)
     assert run.metrics.first_below() == ((20, 20),)
     assert run.plans.models[0].all_learned_at == run.plans.models[0].some_learned_at == 20
-    four = train(replace(setup, problem=PROBLEM), tmp_path / "four", engine=ENGINE)
+    four = train(replace(setup, problem=PROBLEM), tmp_path / "four", execution=ENGINE)
     assert four.plans.models[0].all_learned_at == 5
 
 
@@ -112,7 +112,7 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
 
     monkeypatch.setattr(Ensemble, "evaluate", as_if_learned)
     setup = Setup("run", PROBLEM, recipe, (1, 2))
-    run = train(setup, tmp_path / "run", engine=ENGINE)
+    run = train(setup, tmp_path / "run", execution=ENGINE)
     assert [plan.learned_at for plan in run.plans.models] == [30, 45]
     assert run.result.steps == run.plans.end == max(run.checkpoints) == 45 + 200 * fall
     rows = {*range(5, 110, 5), *range(84, 91), *range(99, 106)} if fall else {*range(5, 50, 5)}
@@ -129,12 +129,12 @@ def test_in_an_ensemble_a_model_comes_to_what_it_comes_to_alone(tmp_path):
         validation_size=64, prune_every=10, prune_cost=0.01, head_dropout=0.3, clip=1.0,
     )  # fmt: skip
     seeds = (1, 2, 3)
-    together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", engine=ENGINE)
+    together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", execution=ENGINE)
     assert len({plan.end for plan in together.plans.models}) > 1, "or nothing is tested"
     assert len(set(together.metrics.heads[-1])) > 1
     weights = together.transformer().state_dict()
     for model, seed in enumerate(seeds):
-        alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), engine=ENGINE)
+        alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), execution=ENGINE)
         (plan,) = alone.plans.models
         assert together.plans.models[model] == plan
         assert together.metrics.heads[-1, model] == alone.metrics.heads[-1, 0]
@@ -152,11 +152,11 @@ def test_the_final_loss_is_of_steps_after_the_fall_alone_and_among_others(fall, 
         TINY, schedule="when-learned", steps=120, learned_below=1.0, learning_rate=1e-2, final_steps=9, fall=fall
     )
     seeds = (1, 2, 3)
-    together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", engine=ENGINE)
+    together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", execution=ENGINE)
     plans = together.plans.models
     assert len({plan.end for plan in plans}) > 1, "or nothing is tested"
     for model, (seed, plan) in enumerate(zip(seeds, plans, strict=True)):
-        alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), engine=ENGINE)
+        alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), execution=ENGINE)
         told = alone.result.models[0].final_validation_loss
         last = alone.metrics.after(plan.end - rows, plan.end).validation_loss[:, 0]
         assert len(last) == rows

@@ -16,8 +16,8 @@ from hopscope.model.pruning import Left, prune
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE
 from hopscope.training.head_dropout import head_scales
 from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
@@ -29,7 +29,7 @@ TINY = Recipe(
     layers=2, heads=2, d_model=16, steps=100, batch_size=8, log_every=5, final_steps=7, validation_size=8,
     examples=None, schedule="when-learned", prune_every=10, clip=1.0,
 )  # fmt: skip
-ENGINE = Engine(threads=1, models_at_once=2)
+ENGINE = REFERENCE
 
 
 class Planted:
@@ -162,7 +162,7 @@ def learned_at_20(monkeypatch) -> None:
 
 @pytest.mark.usefixtures("learned_at_20")
 def test_the_rate_falls_when_no_model_can_do_without_a_head(tmp_path):
-    run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", engine=ENGINE)
+    run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", execution=ENGINE)
     plans, metrics = run.plans, run.metrics
     heads = dict(zip(metrics.steps.tolist(), metrics.heads.tolist(), strict=True))
     assert (heads[15], heads[20], heads[25]) == ([4, 4], [3, 3], [3, 3])
@@ -190,7 +190,7 @@ def test_the_rate_falls_when_no_model_can_do_without_a_head(tmp_path):
 def test_a_run_that_is_cut_while_heads_go_comes_to_the_same_bytes(cut, tmp_path, monkeypatch):
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     setup = Setup("run", PROBLEM, replace(TINY, checkpoint_every=10), (1, 2))
-    whole = train(setup, tmp_path / "whole", engine=ENGINE)
+    whole = train(setup, tmp_path / "whole", execution=ENGINE)
 
     train_in_two(setup, tmp_path / "cut", cut, ENGINE)
     assert contents(tmp_path / "cut") == contents(whole.path)
@@ -206,18 +206,18 @@ def test_what_was_forgotten_is_learned_again_before_more_heads_go(tmp_path, monk
         return torch.tensor([[0.1], [0.7]]) if forgotten else torch.full((2, 1), 0.1 if step >= 20 else 0.7)
 
     monkeypatch.setattr(Ensemble, "evaluate", evaluated)
-    run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", engine=ENGINE)
+    run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", execution=ENGINE)
     heads = dict(zip(run.metrics.steps.tolist(), run.metrics.heads.tolist(), strict=True))
     assert (heads[20], heads[55], heads[60]) == ([3, 3], [3, 3], [3, 2])  # without it, none could go at step 30
 
 
 def test_a_run_that_never_learns_keeps_its_heads_to_the_end(tmp_path):
-    run = train(Setup("run", PROBLEM, replace(TINY, steps=30), (1,)), tmp_path / "run", engine=ENGINE)
+    run = train(Setup("run", PROBLEM, replace(TINY, steps=30), (1,)), tmp_path / "run", execution=ENGINE)
     (plan,) = run.plans.models
     assert (plan.learned_at, plan.lean_at, run.result.steps) == (None, None, 30)
     assert set(run.metrics.heads[:, 0]) == {4}
     plain = replace(TINY, steps=30, prune_every=None)
-    other = train(Setup("run", PROBLEM, plain, (1,)), tmp_path / "other", engine=ENGINE)
+    other = train(Setup("run", PROBLEM, plain, (1,)), tmp_path / "other", execution=ENGINE)
     assert other.metrics.validation_loss.tolist() == run.metrics.validation_loss.tolist()
     assert '"heads":null' in (other.path / "metrics.jsonl").read_text().replace(" ", "")
 

@@ -16,8 +16,8 @@ from updates import updates
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import trainer
 from hopscope.training.data import Data
-from hopscope.training.engine import Engine
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -28,7 +28,7 @@ TINY = Recipe(
     layers=2, heads=2, d_model=16, steps=40, batch_size=8, log_every=5, final_steps=7, validation_size=8,
     examples=64, prune_every=5, learned_below=2.0, prune_cost=0.01, clip=1.0,
 )  # fmt: skip
-ENGINE = Engine(threads=1, models_at_once=2)
+ENGINE = REFERENCE
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def _small(monkeypatch):
 def test_heads_that_write_nothing_yet_are_there(monkeypatch, tmp_path):
     """With outputs that begin at zero, a run that is stopped before its first update."""
     setup = Setup("run", PROBLEM, replace(TINY, output_gain=0.0, learned_below=0.01, steps=10, final_steps=1), (1,))
-    alone = train(setup, tmp_path / "alone", engine=ENGINE)
+    alone = train(setup, tmp_path / "alone", execution=ENGINE)
     assert set(alone.metrics.heads[:, 0]) == {4.0}
     plain = Ensemble.__init__
 
@@ -50,9 +50,9 @@ def test_heads_that_write_nothing_yet_are_there(monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(Ensemble, "__init__", ordered)
         with pytest.raises(KeyboardInterrupt):
-            train(setup, tmp_path / "cut", engine=ENGINE)
+            train(setup, tmp_path / "cut", execution=ENGINE)
     assert RunFolder(tmp_path / "cut").load_state()[0] == 0
-    assert contents(train(setup, tmp_path / "cut", engine=ENGINE).path) == contents(alone.path)
+    assert contents(train(setup, tmp_path / "cut", execution=ENGINE).path) == contents(alone.path)
 
 
 def _spoil(ensemble: Ensemble, model: int) -> None:
@@ -82,7 +82,7 @@ def heads(path: Path) -> list[list[float]]:
 def test_a_model_that_diverges_has_no_other_heads_when_it_goes_on(seeds, monkeypatch, tmp_path):
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     setup = Setup("run", PROBLEM, TINY, seeds)
-    alone = train(setup, tmp_path / "alone", engine=ENGINE)
+    alone = train(setup, tmp_path / "alone", execution=ENGINE)
     assert heads(alone.path)[4][0] < 4
     assert alone.result.models[0].held_out_loss is None
     train_in_two(setup, tmp_path / "cut", 30, ENGINE)
@@ -113,7 +113,7 @@ def test_a_state_that_does_not_tell_is_gone_on_from(monkeypatch, tmp_path):
     """As older hopscopes wrote them."""
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     setup = Setup("run", PROBLEM, TINY, (1, 2))
-    alone = train(setup, tmp_path / "alone", engine=ENGINE)
+    alone = train(setup, tmp_path / "alone", execution=ENGINE)
     plain = Ensemble.load_state
 
     def load_state(self: Ensemble, state: dict[str, Tensor], step: int, left: Tensor | None) -> None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from hopscope.cli.sweep import command
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import EngineChoice
+from hopscope.training.execution import Execution
 from hopscope.training.many import train_all
 from hopscope.training.on_ray import RayCluster, train_all_on_ray
 from hopscope.training.progress import Progress, progress_of
@@ -26,7 +26,7 @@ from hopscope.training.setup import Setup
 RECIPE = Recipe(
     layers=2, heads=2, d_model=16, steps=600, batch_size=8, log_every=50, final_steps=7, validation_size=8, mlp=False
 )
-CHOICE = EngineChoice(precision="fp32", compiled=False)
+CHOICE = Execution(precision="fp32", compiled=False)
 SETUPS = [
     Setup(name, RetrievalProblem(hops=hops), RECIPE, seeds)
     for name, hops, seeds in (("one", 1, (0,)), ("two", 2, (0, 1)), ("three", 2, (5,)))
@@ -82,7 +82,7 @@ def cluster():
 def alone(tmp_path_factory):
     """The same setups, trained by this process undisturbed."""
     folder = tmp_path_factory.mktemp("alone")
-    train_all(SETUPS, folder, workers=1, choice=replace(CHOICE, threads=1))  # as a worker has
+    train_all(SETUPS, folder, execution=replace(replace, workers=1)(CHOICE, threads=1))  # as a worker has
     return contents(folder)
 
 
@@ -113,7 +113,7 @@ def test_a_killed_driver_loses_nothing(cluster, alone, tmp_path):
     program = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3])\n"
         "from test_training_ray import CHOICE, SETUPS, RayCluster, train_all_on_ray\n"
-        "train_all_on_ray(SETUPS, Path(sys.argv[1]), RayCluster(sys.argv[2]), choice=CHOICE)"
+        "train_all_on_ray(SETUPS, Path(sys.argv[1]), RayCluster(sys.argv[2]), execution=CHOICE)"
     )
     driver = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path), cluster, str(Path(__file__).parent)]
     process = subprocess.Popen(driver, stderr=subprocess.DEVNULL)
@@ -121,7 +121,7 @@ def test_a_killed_driver_loses_nothing(cluster, alone, tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert any(not (tmp_path / setup.name / "result.json").exists() for setup in SETUPS)
-    train_all_on_ray(SETUPS, tmp_path, RayCluster(cluster), choice=CHOICE)
+    train_all_on_ray(SETUPS, tmp_path, RayCluster(cluster), execution=CHOICE)
     assert contents(tmp_path) == alone
 
 

@@ -12,15 +12,15 @@ from seeds_apart import PROBLEM, RECIPE, runs
 from hopscope.integrity import check
 from hopscope.tensor_files import read_tensors, save_tensors
 from hopscope.training import together, trainer
-from hopscope.training.engine import Engine, EngineChoice
+from hopscope.training.execution import REFERENCE, Execution
 from hopscope.training.many import train_all
 from hopscope.training.progress import Progress
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
-FP32 = EngineChoice(precision="fp32", threads=1, device="cpu")
-ENGINE = Engine(threads=1)
+FP32 = Execution(precision="fp32", threads=1, device="cpu")
+ENGINE = REFERENCE
 SETUP = Setup("run", PROBLEM, RECIPE, (0,))
 
 
@@ -42,7 +42,7 @@ def begun(folder: Path, until: int) -> RunFolder:
             raise Stopped
 
     with pytest.raises(Stopped):
-        train(SETUP, folder, engine=ENGINE, watch=stop)
+        train(SETUP, folder, execution=ENGINE, watch=stop)
     return RunFolder(folder)
 
 
@@ -88,7 +88,7 @@ def test_a_run_that_ends_while_its_rows_are_read_lacks_none(monkeypatch, tmp_pat
         read = plain(self)
         if once:
             once.clear()
-            train(SETUP, run.path, engine=ENGINE)
+            train(SETUP, run.path, execution=ENGINE)
         return read
 
     monkeypatch.setattr(RunFolder, "rows", rows)
@@ -108,7 +108,7 @@ def test_a_run_that_goes_on_while_it_is_looked_through_is_whole(name, monkeypatc
                 def go_on() -> None:
                     if once:
                         once.clear()
-                        train(SETUP, run.path, engine=ENGINE)
+                        train(SETUP, run.path, execution=ENGINE)
 
                 if not after:
                     go_on()
@@ -129,7 +129,7 @@ def test_a_state_that_is_first_written_while_it_is_looked_for_is_not_lost(monkey
     def go_on(self: RunFolder) -> None:
         if once:
             once.clear()
-            train(SETUP, run.path, engine=ENGINE)
+            train(SETUP, run.path, execution=ENGINE)
             (run.path / "result.json").unlink()
         plain(self)
 
@@ -153,7 +153,7 @@ def test_what_is_being_laid_apart_is_not_looked_at(number, monkeypatch, tmp_path
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "finish", finish)
         with pytest.raises(Stopped):
-            train_all(runs(), tmp_path, workers=1, choice=FP32, as_ensembles=True)
+            train_all(runs(), tmp_path, execution=replace(FP32, workers=1), as_ensembles=True)
     (apart,) = tmp_path.glob(f"{together.ASIDE}/*/{together._APART}")
     assert len(list(apart.rglob("run.json"))) > 0
     assert troubles(tmp_path) == []

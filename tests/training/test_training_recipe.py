@@ -19,7 +19,7 @@ from hopscope.lab import Run, _ordered
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.seals import seal
-from hopscope.training.engine import Engine, EngineChoice
+from hopscope.training.execution import REFERENCE, Execution
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import hash_of, run_hash
@@ -57,8 +57,8 @@ def test_what_numpy_made_is_the_same_recipe_problem_and_engine(tmp_path):
     texts = {name: np.str_(getattr(RECIPE, name)) for name in ("schedule", "optimiser", "init", "checkpoint_precision")}
     recipe = replace(RECIPE, **{name: np.float64(one) for name, one in numbers.items()}, **texts)
     problem = replace(PROBLEM, base=np.float64(PROBLEM.base), symbols=np.str_("gaussian"), order=np.str_(PROBLEM.order))
-    made = RunFolder.create(tmp_path / "made", Setup("run", problem, recipe), Engine(device=np.str_("cpu")))
-    plain = RunFolder.create(tmp_path / "plain", Setup("run", PROBLEM, RECIPE), Engine(device="cpu"))
+    made = RunFolder.create(tmp_path / "made", Setup("run", problem, recipe), replace(REFERENCE, device=np.str_("cpu")))
+    plain = RunFolder.create(tmp_path / "plain", Setup("run", PROBLEM, RECIPE), REFERENCE)
     assert (made.path / "run.json").read_text() == (plain.path / "run.json").read_text()
     assert {type(one) for one in [*asdict(recipe).values(), *asdict(problem).values()]} <= {
         type(one) for one in [*asdict(RECIPE).values(), *asdict(PROBLEM).values()]
@@ -76,14 +76,14 @@ def test_so_are_its_whole_numbers_and_truths(tmp_path):
     recipe = replace(made(RECIPE), learning_rate=np.float32(0.5), hop_weights=[np.int64(1)])
     setup = Setup("run", made(PROBLEM), recipe, np.arange(2).tolist())
     given = replace(setup, seeds=tuple(np.arange(2)))
-    run = RunFolder.create(tmp_path / "run", given, Engine(threads=np.int32(1)))
+    run = RunFolder.create(tmp_path / "run", given, replace(REFERENCE, threads=np.int32(1)))
     plain = Setup("run", PROBLEM, replace(RECIPE, learning_rate=0.5, hop_weights=[1.0]), (0, 1))
     assert hash_of(given) == hash_of(setup) == hash_of(plain) == run.record.content_hash
-    assert run.record == RunFolder.create(tmp_path / "plain", plain, Engine()).record
+    assert run.record == RunFolder.create(tmp_path / "plain", plain, REFERENCE).record
 
 
 def test_a_step_that_metrics_give_is_a_step(tmp_path):
-    run = train(setup(replace(RECIPE, steps=1)), tmp_path / "run", engine=Engine())
+    run = train(setup(replace(RECIPE, steps=1)), tmp_path / "run", execution=REFERENCE)
     (step,) = run.metrics.steps
     assert isinstance(step, np.int64)
     assert run.find_checkpoint(step) == run.find_checkpoint(1)
@@ -99,10 +99,10 @@ def test_a_step_that_metrics_give_is_a_step(tmp_path):
 
 def test_there_is_one_cpu():
     """`cpu:0` is it, too: its arithmetic and its workers are those of `cpu`."""
-    assert Engine("cpu:0") == Engine("cpu")
-    assert EngineChoice("cpu:0", threads=1) == EngineChoice("cpu", threads=1)
-    assert Engine("cuda:0") != Engine("cuda")
-    assert EngineChoice(torch.device("cpu")) == EngineChoice("cpu")
+    assert replace(REFERENCE, device="cpu:0") == replace(REFERENCE, device="cpu")
+    assert Execution("cpu:0", threads=1) == Execution("cpu", threads=1)
+    assert replace(REFERENCE, device="cuda:0") != replace(REFERENCE, device="cuda")
+    assert Execution(torch.device("cpu")) == Execution("cpu")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_there_is_one_cpu():
 def test_an_engine_is_asked_for_in_its_own_words(choice, words):
     """Whether a run is begun or goes on in the engine that it has."""
     with pytest.raises(InputError, match=f"^{words}$"):
-        EngineChoice(**choice)
+        Execution(**choice)
 
 
 @pytest.mark.parametrize("seeds", [{8, 1}, {8: 1}, 3])
@@ -138,14 +138,14 @@ def test_a_setup_is_named_by_a_text(name):
 def test_a_run_whose_record_has_a_whole_number_is_read_by_its_own_hash_and_goes_on(tmp_path):
     """As older hopscopes wrote them."""
     recipe = replace(RECIPE, clip=1)
-    run = RunFolder.create(tmp_path / "run", setup(recipe), Engine(threads=1))
+    run = RunFolder.create(tmp_path / "run", setup(recipe), REFERENCE)
     told = json.loads((run.path / "run.json").read_text())
     told["recipe"]["clip"] = 1
     told["content_hash"] = run_hash(told["problem"], told["recipe"], told["seeds"])
     assert told["content_hash"] != run.record.content_hash
     del told["seal"]
     (run.path / "run.json").write_text(json.dumps({**told, "seal": seal(told, told["content_hash"])}))
-    old = train(setup(recipe), run.path, engine=Engine(threads=1))
+    old = train(setup(recipe), run.path, execution=REFERENCE)
     assert old.record.content_hash == told["content_hash"]
     assert not [one.trouble for one in check(old.path) if one.trouble]
     assert train(setup(replace(recipe, clip=1.0)), run.path).result == old.result
@@ -153,7 +153,7 @@ def test_a_run_whose_record_has_a_whole_number_is_read_by_its_own_hash_and_goes_
 
 def test_no_run_begins_inside_another(tmp_path):
     """From Python neither: whoever looks through the one would find files of the other."""
-    run = train(setup(replace(RECIPE, steps=1)), tmp_path / "run", engine=Engine())
+    run = train(setup(replace(RECIPE, steps=1)), tmp_path / "run", execution=REFERENCE)
     with pytest.raises(InputError, match=r"inner lies in .*run, which is a run; choose a place outside it"):
         hs.train(setup(RECIPE), run.path / "inner")
     assert not (run.path / "inner").exists()

@@ -16,8 +16,8 @@ from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import row_lines
-from hopscope.training import engine, many, together, trainer
-from hopscope.training.engine import EngineChoice
+from hopscope.training import execution, many, together, trainer
+from hopscope.training.execution import Execution
 from hopscope.training.many import finished, train_all
 from hopscope.training.metrics import rows_of
 from hopscope.training.progress import Progress, progress_of
@@ -30,7 +30,7 @@ RECIPE = Recipe(
     layers=2, heads=2, d_model=16, steps=120, batch_size=32, log_every=5, final_steps=9, validation_size=8, mlp=False,
     examples=64, learning_rate=1e-2, schedule="when-learned", learned_below=0.97, fall=0.25, checkpoint_every=20,
 )  # fmt: skip
-FP32 = EngineChoice(precision="fp32")
+FP32 = Execution(precision="fp32")
 PRUNED = replace(RECIPE, prune_every=5, head_dropout=0.5, head_dropout_after=1)
 
 
@@ -38,7 +38,7 @@ PRUNED = replace(RECIPE, prune_every=5, head_dropout=0.5, head_dropout_after=1)
 def _small(monkeypatch):
     """Few sequences at the end, and models one by one, as they would go alone."""
     monkeypatch.setattr(trainer, "HELD_OUT", 8)
-    monkeypatch.setattr(engine, "_ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(execution, "_POSITIONS_AT_ONCE", 1)
 
 
 def runs(recipe: Recipe = RECIPE, seeds: tuple[int, ...] = (1, 2, 3, 4)) -> list[Setup]:
@@ -46,7 +46,7 @@ def runs(recipe: Recipe = RECIPE, seeds: tuple[int, ...] = (1, 2, 3, 4)) -> list
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """What a run says, but for what may differ: its engine, its training losses, its state."""
+    """What a run says, but for what may differ: its execution, its training losses, its state."""
     skipped = {"run.json", "metrics.jsonl", "state.safetensors", ".writer"}
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -58,9 +58,9 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("recipe", [RECIPE, PRUNED, replace(RECIPE, checkpoint_precision="bf16", checkpoint_every=7)])
 def test_each_is_what_it_is_alone(recipe, tmp_path):
     setups = runs(recipe)
-    train_all(setups, tmp_path / "alone", workers=1, choice=FP32)
+    train_all(setups, tmp_path / "alone", execution=replace(FP32, workers=1))
     assert not (tmp_path / "alone" / together.ASIDE).exists()
-    train_all(setups, tmp_path / "together", workers=1, choice=FP32, as_ensembles=True)
+    train_all(setups, tmp_path / "together", execution=replace(FP32, workers=1), as_ensembles=True)
     assert [path.name for path in (tmp_path / "together").iterdir()] == ["arm"]
     alone, found = (finished(setups, tmp_path / name) for name in ("alone", "together"))
     assert len({run.result.steps for run in alone.values()}) > 1  # they end by themselves
@@ -84,8 +84,8 @@ def test_several_processes_train_what_one_trains(monkeypatch, tmp_path):
     setups = [*runs(recipe), *(replace(run, name=f"slow/{run.name}") for run in runs(slow))]
     seen: list[dict[str, Progress]] = []
     two_threads, one_thread = replace(FP32, threads=2), replace(FP32, threads=1)  # a thread a process: the same sums
-    train_all(setups, tmp_path / "two", workers=2, choice=two_threads, as_ensembles=True, watch=seen.append)
-    train_all(setups, tmp_path / "one", workers=1, choice=one_thread, as_ensembles=True)
+    train_all(setups, tmp_path / "two", execution=replace(two_threads, workers=2), as_ensembles=True, watch=seen.append)
+    train_all(setups, tmp_path / "one", execution=replace(one_thread, workers=1), as_ensembles=True)
     assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["arm", "slow"]
     two, one = (finished(setups, tmp_path / name) for name in ("two", "one"))
     assert set(two) == set(one) == {setup.name for setup in setups}
@@ -116,14 +116,14 @@ def test_a_step_that_is_being_written_is_not_told_yet(models, tmp_path):
 def test_what_a_kill_leaves_of_a_spent_ensemble_is_given_out(tmp_path):
     """Killed when one of its runs had its folder and the other had not, or one is there from elsewhere."""
     setups = runs(replace(RECIPE, steps=4, checkpoint_every=None))
-    train_all(setups, tmp_path, workers=1, choice=FP32, as_ensembles=True)
+    train_all(setups, tmp_path, execution=replace(FP32, workers=1), as_ensembles=True)
     before = files(tmp_path)
     apart = tmp_path / together.ASIDE / f"known{together._SPENT}" / together._APART / "arm"
     apart.mkdir(parents=True)
     (tmp_path / "arm" / "seed-1").rename(apart / "seed-1")
     shutil.copytree(tmp_path / "arm" / "seed-2", apart / "seed-2")
     (apart / "seed-2" / "result.json").write_text("{}")  # the one that is there stays
-    train_all(setups, tmp_path, workers=1, choice=FP32, as_ensembles=True)
+    train_all(setups, tmp_path, execution=replace(FP32, workers=1), as_ensembles=True)
     assert files(tmp_path) == before
     assert not (tmp_path / together.ASIDE).exists()
 
@@ -139,20 +139,20 @@ def test_it_goes_on_where_it_was_cut_short(tmp_path):
             raise Stopped
 
     with pytest.raises(Stopped):
-        train_all(runs(), tmp_path, workers=1, choice=FP32, as_ensembles=True, watch=stop)
+        train_all(runs(), tmp_path, execution=replace(FP32, workers=1), as_ensembles=True, watch=stop)
     (begun,) = (tmp_path / together.ASIDE).iterdir()
     wanted = runs(seeds=(2, 3, 5))
     (first,) = together.together(wanted, tmp_path, lambda _: True)
     assert (first.setup.seeds, [run.seeds for run in first.runs]) == ((1, 2, 3, 4), [(2,), (3,)])
     assert first.setup.name == f"{together.ASIDE}/{begun.name}"
-    train_all(wanted, tmp_path, workers=1, choice=FP32, as_ensembles=True)
-    train_all(runs(seeds=(2, 3, 5)), tmp_path / "alone", workers=1, choice=FP32)
+    train_all(wanted, tmp_path, execution=replace(FP32, workers=1), as_ensembles=True)
+    train_all(runs(seeds=(2, 3, 5)), tmp_path / "alone", execution=replace(FP32, workers=1))
     assert {path.name for path in (tmp_path / "arm").iterdir()} == {"seed-2", "seed-3", "seed-5"}
     others = runs(seeds=(1, 4))  # of the same ensemble, whose models nobody wanted before: they are trained
     (again,) = together.together(others, tmp_path, lambda _: True)
     assert RunFolder(tmp_path / again.setup.name).finished
-    train_all(others, tmp_path, workers=1, choice=FP32, as_ensembles=True)
-    train_all(others, tmp_path / "alone", workers=1, choice=FP32)
+    train_all(others, tmp_path, execution=replace(FP32, workers=1), as_ensembles=True)
+    train_all(others, tmp_path / "alone", execution=replace(FP32, workers=1))
     for name, run in finished([*wanted, *others], tmp_path).items():
         assert files(run.path) == files(tmp_path / "alone" / name)
 
@@ -168,7 +168,7 @@ def test_runs_that_are_wanted_under_two_names_are_trained_under_both(workers, mo
     monkeypatch.setattr(
         many, "_train_these_together", lambda found, *rest: (ensembles.extend(found), plain(found, *rest))
     )
-    train_all(setups, tmp_path, workers=workers, choice=choice, as_ensembles=True)
+    train_all(setups, tmp_path, execution=replace(choice, workers=workers), as_ensembles=True)
     assert [len(one.runs) for one in ensembles] == [3, 3]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
     assert len(finished(setups, tmp_path)) == 6
@@ -207,12 +207,12 @@ def test_what_is_in_the_way_is_named(tmp_path):
     (tmp_path / "arm" / "seed-2").mkdir(parents=True)
     (tmp_path / "arm" / "seed-2" / "mine.txt").write_text("mine")
     with pytest.raises(InputError, match="seed-2 is in use and holds no hopscope run"):
-        train_all(runs(replace(RECIPE, steps=4)), tmp_path, workers=1, choice=FP32, as_ensembles=True)
+        train_all(runs(replace(RECIPE, steps=4)), tmp_path, execution=replace(FP32, workers=1), as_ensembles=True)
 
 
 def test_everybody_is_told_where_a_run_stands(tmp_path):
     seen: list[dict[str, Progress]] = []
-    train_all(runs(), tmp_path, workers=1, choice=FP32, as_ensembles=True, watch=seen.append)
+    train_all(runs(), tmp_path, execution=replace(FP32, workers=1), as_ensembles=True, watch=seen.append)
     assert all(set(one) == {run.name for run in runs()} for one in seen)
     assert all(len(stands.partial_losses) == 1 for one in seen for stands in one.values())
     assert len({stands.partial_losses for stands in seen[0].values()}) == 4
@@ -225,22 +225,22 @@ import sys
 from pathlib import Path
 import filelock
 from killing import killed_everywhere
-import hopscope.training.engine as engine
+import hopscope.training.execution as execution
 import hopscope.training.trainer as trainer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.engine import EngineChoice
+from hopscope.training.execution import Execution
 from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
-trainer._SECONDS_BETWEEN_STATES, trainer.HELD_OUT, engine._ROWS_AT_ONCE = 0.0, 8, 1
+trainer._SECONDS_BETWEEN_STATES, trainer.HELD_OUT, execution._POSITIONS_AT_ONCE = 0.0, 8, 1
 recipe = Recipe(layers=1, heads=1, d_model=8, steps=4, batch_size=2, log_every=2, final_steps=1, validation_size=2,
                 mlp=False, checkpoint_every=2)
 setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1, chains=2), recipe, (seed,)) for seed in (1, 2)]
 root = Path(sys.argv[1])
 
 def program(folder):
-    train_all(setups, folder, workers=1, choice=EngineChoice(precision="fp32"), as_ensembles=True)
+    train_all(setups, folder, execution=Execution(precision="fp32", workers=1), as_ensembles=True)
 
 moments, alone = killed_everywhere(program, lambda name: root / name, every=5)
 assert {"run-1/result.json", "run-2/result.json"} <= set(alone)

@@ -20,16 +20,16 @@ from hopscope.integrity import check
 from hopscope.records import RecordForm
 from hopscope.training import many, together, trainer
 from hopscope.training import run as run_module
-from hopscope.training.engine import Engine, EngineChoice
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE, Execution
 from hopscope.training.many import finished, train_all
 from hopscope.training.run import _RUN, RunFolder
 from hopscope.training.run_records import RunRecord
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
-FP32 = EngineChoice(precision="fp32", threads=1, device="cpu")
-ENGINE = Engine(threads=1)
+FP32 = Execution(precision="fp32", threads=1, device="cpu")
+ENGINE = REFERENCE
 SETUP = Setup("run", PROBLEM, RECIPE, (0,))
 
 
@@ -49,7 +49,7 @@ def found_in(folder: Path, setups: list[Setup]) -> list[together.Together]:
 
 
 def trained(folder: Path, setups: list[Setup]) -> None:
-    train_all(setups, folder, workers=1, choice=FP32, as_ensembles=True)
+    train_all(setups, folder, execution=replace(FP32, workers=1), as_ensembles=True)
 
 
 @pytest.fixture
@@ -150,15 +150,15 @@ from pathlib import Path
 from seeds_apart import RECIPE, runs
 from dataclasses import replace
 import hopscope.training.trainer as trainer
-from hopscope.training.engine import EngineChoice
+from hopscope.training.execution import Execution
 from hopscope.training.many import train_all
 
 trainer.HELD_OUT = 64
-choice = EngineChoice(precision="fp32", threads=1, device="cpu")
+choice = Execution(precision="fp32", threads=1, device="cpu", workers=1)
 print("here", flush=True)
 input()
 setups = runs(range(6), recipe=replace(RECIPE, steps=60, checkpoint_every=2))
-train_all(setups, Path(sys.argv[1]), workers=1, choice=choice, as_ensembles=True)
+train_all(setups, Path(sys.argv[1]), execution=choice, as_ensembles=True)
 """
 
 
@@ -195,7 +195,7 @@ def first_comes(other: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_run_that_two_begin_has_the_record_of_the_first(monkeypatch, tmp_path):
     first_comes(SETUP, monkeypatch)
-    assert RunFolder.create(tmp_path / "run", SETUP, ENGINE).engine.precision == "bf16"
+    assert RunFolder.create(tmp_path / "run", SETUP, ENGINE).execution.precision == "bf16"
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
     first_comes(replace(SETUP, seeds=(7,)), monkeypatch)
     with pytest.raises(InputError, match=r"holds a run with seeds = \[7\], not \[0\]"):
@@ -207,7 +207,7 @@ def test_a_disk_that_knows_no_links_will_do(monkeypatch, tmp_path):
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", link)
-    assert RunFolder.create(tmp_path / "run", SETUP, ENGINE).engine == ENGINE
+    assert RunFolder.create(tmp_path / "run", SETUP, ENGINE).execution == ENGINE
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["run.json"]
 
 
@@ -215,8 +215,8 @@ def test_what_a_kill_leaves_of_a_record_goes(tmp_path):
     """Of a process that was killed when it had given the record its name."""
     begun = RunFolder.create(tmp_path / "run", SETUP, ENGINE)
     (begun.path / run_module._DRAFT).write_bytes((begun.path / "run.json").read_bytes())
-    train(SETUP, begun.path, engine=ENGINE)
-    alone = train(SETUP, tmp_path / "alone", engine=ENGINE)
+    train(SETUP, begun.path, execution=ENGINE)
+    alone = train(SETUP, tmp_path / "alone", execution=ENGINE)
     assert contents(begun.path) == contents(alone.path)
 
 
@@ -226,7 +226,7 @@ def test_a_run_trains_as_its_record_says_when_it_has_waited_its_turn(monkeypatch
 
     @contextmanager
     def waited(self: RunFolder):
-        elsewhere = replace(begun.record, engine=replace(ENGINE, precision="bf16"))
+        elsewhere = replace(begun.record, execution=replace(ENGINE, precision="bf16"))
         _RUN.write(begun.path / "run.json", elsewhere, begun.record.content_hash)
         with hold(self):
             yield
@@ -235,7 +235,7 @@ def test_a_run_trains_as_its_record_says_when_it_has_waited_its_turn(monkeypatch
     monkeypatch.setattr(
         Ensemble, "__init__", lambda self, *given: (seen.append(given[-1].precision), plain_init(self, *given))[1]
     )
-    assert train(SETUP, begun.path, engine=ENGINE).engine.precision == "bf16"
+    assert train(SETUP, begun.path, execution=ENGINE).execution.precision == "bf16"
     assert seen == ["bf16"]
 
 

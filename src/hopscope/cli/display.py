@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from hopscope.problem.retrieval import RetrievalProblem
-    from hopscope.training.engine import Engine
+    from hopscope.training.execution import Execution
     from hopscope.training.progress import Progress
     from hopscope.training.setup import Setup
 
@@ -125,7 +125,7 @@ class Display:
 
 
 @contextmanager
-def training_display(setup: Setup, engine: Engine) -> Iterator[Callable[[Progress], None]]:
+def training_display(setup: Setup, execution: Execution) -> Iterator[Callable[[Progress], None]]:
     """Progress of one run; gives the function that is called with it, which warns once if other work holds it up."""
     name = f"{len(setup.seeds)} x {setup.recipe.layers} layers, {setup.problem.named}"
     began, warned = time.monotonic(), False
@@ -133,7 +133,7 @@ def training_display(setup: Setup, engine: Engine) -> Iterator[Callable[[Progres
 
         def watch(progress: Progress) -> None:
             nonlocal warned
-            warning = crowded(progress, engine, time.monotonic() - began)
+            warning = crowded(progress, execution, time.monotonic() - began)
             if warning is not None and not warned:
                 display.say(f"hopscope: {warning}")
                 warned = True
@@ -199,18 +199,18 @@ def stages_display() -> Iterator[Callable[[str, int, int], None]]:
         end_stage()
 
 
-def crowded(progress: Progress, engine: Engine, seconds: float) -> str | None:
+def crowded(progress: Progress, execution: Execution, seconds: float) -> str | None:
     """A warning for a run, begun or resumed `seconds` ago, whose threads wait for one another; None without need.
 
     When one of two threads is held up, both stand still: beside other work, a run on several threads can be ten times
     slower than on one.
     """
     share = progress.core_share
-    alone = engine.threads == 1 or not engine.device.startswith("cpu")
+    alone = execution.threads == 1 or not str(execution.device).startswith("cpu")
     if alone or share is None or share >= CROWDED or seconds < _SECONDS_BEFORE_JUDGING:
         return None
     return (
-        f"other work is on the cores: this run's {engine.threads} threads get {share:.0%} of them and wait for one "
+        f"other work is on the cores: this run's {execution.threads} threads get {share:.0%} of them and wait for one "
         f"another ({progress.steps_per_second:.2g} steps/s); one thread alone may be several times faster: use another "
         "folder with --threads 1, or leave the cores to this run"
     )

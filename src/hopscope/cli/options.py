@@ -178,11 +178,11 @@ def say_precision(device: str | None, precision: str) -> None:
     """Say on standard error in which precision matrix products are computed, and settle the process for it."""
     from hopscope.kernels.precision import best_precision, bf16_unit
     from hopscope.own_process import settle
-    from hopscope.training.engine import Engine, default_device
+    from hopscope.training.execution import Execution, default_device
 
     settle()
     device = device or default_device()
-    Engine(device).check()
+    Execution(device).check()
     precision = best_precision(device) if precision == "auto" else precision
     unit = bf16_unit(device)
     why = {

@@ -78,7 +78,7 @@ def command(
     from hopscope.cli.display import runs_display
     from hopscope.paper.section_7 import DepthStudy, judge, read, section
     from hopscope.records import plain
-    from hopscope.training.engine import EngineChoice
+    from hopscope.training.execution import Execution
     from hopscope.training.many import train_all
     from hopscope.training.on_ray import train_all_on_ray
 
@@ -101,13 +101,13 @@ def command(
     setups = study.setups()
     if engine == "here":
         say_precision(device, precision)
-    choice = EngineChoice(device, precision=precision, compiled=compiled)
+    execution = Execution(device, None, precision, compiled, workers=workers)
     with runs_display(setups) as watch:
         if engine == "ray":
             cluster = RayCluster(**on_ray)
-            train_all_on_ray(setups, folder, cluster, choice=choice, watch=watch)
+            train_all_on_ray(setups, folder, cluster, execution=execution, watch=watch)
         else:
-            train_all(setups, folder, workers=workers, choice=choice, watch=watch)
+            train_all(setups, folder, execution=execution, watch=watch)
     found = read(study, folder, at=".")
     section(found, folder / "figures")
     if as_json:

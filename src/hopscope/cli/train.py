@@ -16,7 +16,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from hopscope.training.engine import Engine
+    from hopscope.training.execution import Execution
 
 
 @click.command()
@@ -78,17 +78,17 @@ def command(
 
     from hopscope.cli.display import training_display
     from hopscope.records import plain
-    from hopscope.training.engine import EngineChoice, engine_here
+    from hopscope.training.execution import Execution
     from hopscope.training.run import RunFolder
     from hopscope.training.trainer import train
 
-    engine = EngineChoice(device, threads, precision, compiled).engine(setup)
+    execution = Execution(device, threads, precision, compiled).resolve(setup)
     if (folder / "run.json").exists():
-        engine = engine_here(RunFolder(folder).require(setup).engine, setup)
-        _say_kept(folder, engine, device=device, threads=threads, precision=precision, compiled=compiled)
-    say_precision(engine.device, engine.precision)
-    with training_display(setup, engine) as watch:
-        run = train(setup, folder, engine=engine, watch=watch)
+        execution = RunFolder(folder).require(setup).execution.resume(setup)
+        _say_kept(folder, execution, device=device, threads=threads, precision=precision, compiled=compiled)
+    say_precision(execution.device, execution.precision)
+    with training_display(setup, execution) as watch:
+        run = train(setup, folder, execution=execution, watch=watch)
     _ = run.metrics  # where the run was finished before, damage there would otherwise not be seen
     if as_json:
         click.echo(json.dumps({"folder": str(run.path), **plain(run.result)}))
@@ -102,12 +102,12 @@ def command(
     click.echo(f"{run.path}")
 
 
-def _say_kept(folder: Path, engine: Engine, **asked: Any) -> None:
+def _say_kept(folder: Path, execution: Execution, **asked: Any) -> None:
     """Say which of the given options a run does not take, since it goes on as it was begun."""
     kept = [
-        f"{name} {getattr(engine, name)}, not {value}"
+        f"{name} {getattr(execution, name)}, not {value}"
         for name, value in asked.items()
-        if value not in (None, "auto", getattr(engine, name))
+        if value not in (None, "auto", getattr(execution, name))
     ]
     if kept:
         click.echo(f"{folder} goes on as it was begun: {'; '.join(kept)}; another folder begins anew", err=True)

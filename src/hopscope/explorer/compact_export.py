@@ -36,7 +36,7 @@ def compact_export(run: RunFolder, folder: Path) -> RunFolder:
         raise InputError(f"{folder} {why}; choose a new or empty folder for the copy")
     end = run.plans.end
     weights = half(run.transformer(end)).state_dict()
-    copy = RunFolder.create(folder, Setup(folder.name, run.problem, run.recipe, run.seeds), run.engine)
+    copy = RunFolder.create(folder, Setup(folder.name, run.problem, run.recipe, run.seeds), run.execution)
     copy.append_metrics(run.rows())
     copy.save_checkpoint(end, {name: _small(weight) for name, weight in weights.items()}, last=True)
     for number in range(len(run.seeds)):

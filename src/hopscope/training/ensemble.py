@@ -14,8 +14,8 @@ from hopscope.model.pruning import Left, prune
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.adamw import MOMENTS
-from hopscope.training.engine import Engine
 from hopscope.training.ensemble_part import EnsemblePart
+from hopscope.training.execution import Execution, models_at_once
 from hopscope.training.head_dropout import HeadScales
 from hopscope.training.recipe import Recipe
 
@@ -23,15 +23,23 @@ from hopscope.training.recipe import Recipe
 class Ensemble:
     """M models of one recipe, each with its own weights and data, updated together.
 
-    On a CPU they are computed in parts of `engine.models_at_once`: models do not depend on one another, so the parts
+    On a CPU they are computed in parts of some models: models do not depend on one another, so the parts
     affect memory and speed only.
     """
 
-    def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], engine: Engine) -> None:
-        self.problem, self.recipe, self.engine = problem, recipe, engine
-        size = engine.models_at_once
+    def __init__(
+        self,
+        problem: RetrievalProblem,
+        recipe: Recipe,
+        seeds: Sequence[int],
+        execution: Execution,
+        at_once: int | None = None,
+    ) -> None:
+        self.problem, self.recipe = problem, recipe
+        size = at_once or models_at_once(problem, recipe, len(seeds), execution)
         self._parts = [
-            EnsemblePart(problem, recipe, seeds[start : start + size], engine) for start in range(0, len(seeds), size)
+            EnsemblePart(problem, recipe, seeds[start : start + size], execution)
+            for start in range(0, len(seeds), size)
         ]
         self._slices = [slice(start, start + size) for start in range(0, len(seeds), size)]
 

@@ -17,8 +17,8 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training import adamw
 from hopscope.training.adamw import MOMENTS
-from hopscope.training.engine import Engine
-from hopscope.training.graphed import CudaGraph
+from hopscope.training.execution import Execution, kernels_used
+from hopscope.training.graphed import CudaGraph, can_record
 from hopscope.training.head_dropout import HeadScales
 from hopscope.training.losses import partial_losses
 from hopscope.training.muon import Muon
@@ -32,42 +32,44 @@ class EnsemblePart:
         problem: the problem that is learned.
         recipe: how the models are trained.
         seeds: one per model.
-        engine: how steps are computed.
+        execution: how steps are computed.
     """
 
-    def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], engine: Engine) -> None:
+    def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], execution: Execution) -> None:
         self.transformer = FastTransformer(recipe.architecture(problem), len(seeds))
         initialise(self.transformer, [derive_seed(seed, "weights") for seed in seeds], recipe.initial)
-        self.transformer.to(engine.device)
-        if engine.fused:
+        device = str(execution.device)
+        self.transformer.to(device)
+        attention, blocks = kernels_used(problem, recipe, execution)
+        if attention:
             self.transformer.fuse()
-        if engine.fused_blocks:
-            self.transformer.fuse_blocks(engine.precision)
-        self._recipe, self._device = recipe, torch.device(engine.device)
-        self._autocast = engine.precision == "bf16"
+        if blocks and execution.precision != "auto":
+            self.transformer.fuse_blocks(execution.precision)
+        self._recipe, self._device = recipe, torch.device(device)
+        self._autocast = execution.precision == "bf16"
         self._symbol_dim = problem.symbol_dim
         weights = recipe.hop_weights
-        self._weights = None if weights is None else torch.tensor(weights, device=engine.device)
+        self._weights = None if weights is None else torch.tensor(weights, device=device)
         self._parameters = [*self.transformer.parameters()]  # collected once: at every step it takes a while
         # Attention's output weights, by layer: `d_head` rows per head.
         named = self.transformer.named_parameters()
         self._outs = [weight for name, weight in named if name.endswith("attention.out.weight")]
-        self._compiled = engine.compiled
+        self._compiled = bool(execution.compiled)
         self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
         self._muon = Muon(self.transformer, recipe.weight_decay) if recipe.optimiser == "muon" else None
         others = {*self._muon.parameters} if self._muon else set()
         # A graph reads the rate, each model's share of it and the batch from fixed tensors. Muon takes its rate as a
         # number, so it is not graphed.
-        graphed = engine.graphed and self._muon is None
-        self._rate = torch.tensor(recipe.learning_rate, device=engine.device) if graphed else None
-        self._shares = torch.ones(len(seeds), device=engine.device)
+        graphed = bool(execution.kernels) and can_record(self._device) and self._muon is None
+        self._rate = torch.tensor(recipe.learning_rate, device=device) if graphed else None
+        self._shares = torch.ones(len(seeds), device=device)
         self._batch: Batch | None = None
         self._graphs: dict[bool, CudaGraph] = {}
         self._adamws = [parameter for parameter in self._parameters if parameter not in others]
         # A weight without gradients belongs to heads that are gone for good, so one number of updates serves all.
-        self._updates = torch.zeros((), dtype=torch.float32, device=engine.device)
+        self._updates = torch.zeros((), dtype=torch.float32, device=device)
         self._state: dict[Tensor, dict[str, Tensor]] = {one: self._fresh(one) for one in self._parameters}
-        if engine.compiled:
+        if bool(execution.compiled):
             # Block by block: blocks at all depths share one compiled function, so that it is compiled once.
             torch.compiler.reset()
             for block in self.transformer.blocks:

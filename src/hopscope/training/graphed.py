@@ -15,6 +15,11 @@ _REHEARSALS = 3
 """Times that the work runs before it is recorded, so that what its first call compiles, loads or allocates is there."""
 
 
+def can_record(device: torch.device) -> bool:
+    """Whether a device has CUDA graphs."""
+    return device.type == "cuda"
+
+
 class CudaGraph:
     """Work that can be replayed, each time on the current contents of its tensors.
 

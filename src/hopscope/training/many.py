@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.parallel import in_processes
-from hopscope.training.engine import (
+from hopscope.training.execution import (
     FASTEST,
-    EngineChoice,
+    Execution,
     available_cores,
     default_device,
     threads_by_default,
@@ -42,8 +41,7 @@ def train_all(
     setups: Sequence[Setup],
     folder: Path,
     *,
-    workers: int | None = None,
-    choice: EngineChoice = FASTEST,
+    execution: Execution = FASTEST,
     in_order: bool = False,
     as_ensembles: bool | None = None,
     then: Mapping[str, Then] | None = None,
@@ -58,8 +56,7 @@ def train_all(
     Args:
         setups: what to train; finished runs are skipped.
         folder: the folder that holds their run folders.
-        workers: number of processes, at most one per run; `None` for one per core on a CPU, and for one on a GPU.
-        choice: the engine asked for; its threads are shared among all processes.
+        execution: how steps are computed; its threads are shared among its workers, at most one per run.
         in_order: keep the order of the setups, so that the first ones are there if the work is cut short.
         as_ensembles: train runs that differ only by their seeds together, see `hopscope.training.together`; `None` does
             so on a GPU.
@@ -69,24 +66,22 @@ def train_all(
         watch: called now and then with the progress of every run.
 
     Raises:
-        InputError: names repeat, workers is not a whole number of at least 1, a run does not fit into memory, or a
+        InputError: names repeat, a run does not fit into memory, or a
             folder is in use for something else.
     """
-    if workers is not None:
-        check_count("workers", workers)
-    device = choice.device or default_device()
+    device = execution.device or default_device()
     left = unfinished(setups, folder, in_order=in_order)
     check_begun(setups, folder)
     left.sort(key=lambda setup: setup.name not in (then or {}))
     after = then if then and device == "cpu" else {}
-    cores = choice.threads or available_cores()
-    workers = min(workers or (cores if device == "cpu" else 1), max(1, len(left)))
+    cores = execution.threads or available_cores()
+    workers = min(execution.workers or (cores if device == "cpu" else 1), max(1, len(left)))
     share = max(1, cores // workers)
-    if choice.threads is None:
+    if execution.threads is None:
         share = min(share, threads_by_default())
-    each = replace(choice, device=device, threads=share)
+    each = replace(execution, device=device, threads=share)
     for setup in left:  # before training any, so that none is refused after others were trained
-        check_memory(setup, each.engine(setup))
+        check_memory(setup, each.resolve(setup))
     if device != "cpu" if as_ensembles is None else as_ensembles:
         tell = watch and (lambda ones: watch(progress_of(setups, folder) | ones))
         _train_together(left, folder, each, workers, tell)
@@ -116,26 +111,26 @@ def train_all(
 def _train_together(
     setups: Sequence[Setup],
     folder: Path,
-    choice: EngineChoice,
+    execution: Execution,
     workers: int,
     watch: Callable[[dict[str, Progress]], None] | None,
 ) -> None:
     """Train what can be trained as ensembles, in several rounds where the same run is wanted under several names."""
 
     def fits(ensemble: Setup) -> bool:
-        engine = choice.engine(ensemble)
-        return ROOM * workers * least_memory(ensemble, engine) <= memory_of(engine)
+        here = execution.resolve(ensemble)
+        return ROOM * workers * least_memory(ensemble, here) <= memory_of(here)
 
     clear(folder)
     while found := together(unfinished(setups, folder, in_order=True), folder, fits):
-        _train_these_together(found, folder, choice, workers, watch)
+        _train_these_together(found, folder, execution, workers, watch)
         clear(folder)
 
 
 def _train_these_together(
     found: Sequence[Together],
     folder: Path,
-    choice: EngineChoice,
+    execution: Execution,
     workers: int,
     watch: Callable[[dict[str, Progress]], None] | None,
 ) -> None:
@@ -143,7 +138,7 @@ def _train_these_together(
     workers = min(workers, len(found))
     if workers < 2:
         for one in found:
-            _train_and_lay_apart(one, folder, choice, watch and (lambda stands, of=one: watch(of.progress(stands))))
+            _train_and_lay_apart(one, folder, execution, watch and (lambda stands, of=one: watch(of.progress(stands))))
     else:
 
         def tick(done: set[int]) -> None:
@@ -152,16 +147,16 @@ def _train_these_together(
             stands = progress_of([one.setup for one in under_way], folder)
             watch({name: at for one in under_way for name, at in one.progress(stands[one.setup.name]).items()})
 
-        in_processes(_train_and_lay_apart, [(one, folder, choice) for one in found], workers, watch and tick)
+        in_processes(_train_and_lay_apart, [(one, folder, execution) for one in found], workers, watch and tick)
 
 
 def _train_and_lay_apart(
-    ensemble: Together, folder: Path, choice: EngineChoice, watch: Callable[[Progress], None] | None = None
+    ensemble: Together, folder: Path, execution: Execution, watch: Callable[[Progress], None] | None = None
 ) -> None:
     """Train an ensemble for those of its runs that no other process has trained by then, and lay it apart."""
     with alone_with(ensemble, folder) as left:
         if left is not None:
-            train_one(left.setup, folder, choice, watch)
+            train_one(left.setup, folder, execution, watch)
             lay_apart(left, folder)
 
 
@@ -171,7 +166,7 @@ def _tell_of_wide_runs(setups: Sequence[Setup], folder: Path, share: int) -> Non
     A run keeps its number of threads so that it ends in the same bits.
     """
     begun = [setup.name for setup in setups if (folder / setup.name / "run.json").exists()]
-    wide = [name for name in begun if RunFolder(folder / name).engine.threads > share]
+    wide = [name for name in begun if (RunFolder(folder / name).execution.threads or 1) > share]
     if wide:
         logging.getLogger("hopscope").warning(
             f"{counted(len(wide), 'run')} in {folder} begun on more threads than each worker has here ({share}), such "
@@ -223,22 +218,22 @@ def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
 def _train_and_then(
     setup: Setup,
     folder: Path,
-    choice: EngineChoice,
+    execution: Execution,
     then: Then | None,
     watch: Callable[[Progress], None] | None = None,
 ) -> None:
     """Train one run in this process, and call `then` with its folder."""
-    train_one(setup, folder, choice, watch)
+    train_one(setup, folder, execution, watch)
     if then is not None:
-        with using_threads(choice.engine(setup)):
+        with using_threads(execution.threads or 1):
             then(folder / setup.name)
 
 
 def train_one(
     setup: Setup,
     folder: Path,
-    choice: EngineChoice,
+    execution: Execution,
     watch: Callable[[Progress], None] | None = None,
 ) -> None:
     """Train one run in this process, into `folder / setup.name`."""
-    train(setup, folder / setup.name, engine=choice, watch=watch)
+    train(setup, folder / setup.name, execution=execution, watch=watch)

@@ -17,7 +17,7 @@ from typing import Any
 from hopscope import own_process
 from hopscope.errors import InputError, in_a_line, needs_extra
 from hopscope.training.cluster import RayCluster
-from hopscope.training.engine import FASTEST, EngineChoice
+from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.many import check_begun, train_one, unfinished
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.setup import Setup
@@ -32,7 +32,7 @@ def train_all_on_ray(
     folder: Path,
     cluster: RayCluster,
     *,
-    choice: EngineChoice = FASTEST,
+    execution: Execution = FASTEST,
     watch: Callable[[dict[str, Progress]], None] | None = None,
 ) -> None:
     """Train every setup into `folder / setup.name` on a cluster, the longest first.
@@ -41,7 +41,7 @@ def train_all_on_ray(
         setups: what to train; finished runs are skipped.
         folder: the folder that holds their run folders, seen by every machine of the cluster.
         cluster: the cluster, and what each run takes of it.
-        choice: the engine asked for; its device and threads are replaced by what `cluster` says.
+        execution: how steps are computed; its device and threads are replaced by what `cluster` says.
         watch: called now and then with the progress of every run.
 
     Raises:
@@ -51,7 +51,7 @@ def train_all_on_ray(
     left = unfinished(setups, folder)
     check_begun(setups, folder)
     if left:
-        each = replace(choice, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
+        each = replace(execution, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
         jobs = [(setup, folder.resolve(), each) for setup in left]
         with _connected(cluster) as ray:
             _wait(ray, jobs, cluster, lambda: _tell(watch, setups, folder))
@@ -90,7 +90,7 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
     try:
         import ray
     except ImportError:
-        raise needs_extra("the engine ray", "Ray", "ray") from None
+        raise needs_extra("training on a cluster", "Ray", "ray") from None
     if ray.is_initialized():
         yield ray
         return

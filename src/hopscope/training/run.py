@@ -1,6 +1,6 @@
 """A run on disk: plain files that outlive the program.
 
-    run.json                            problem, recipe, seeds, engine, versions, content hash
+    run.json                            problem, recipe, seeds, execution, versions, content hash
     metrics.jsonl                       one row per logged step and model
     checkpoints/step-NNNNNN.safetensors weights of all models, leading axis `model`
     state.safetensors                   the latest point to resume from: weights, moments, step
@@ -34,7 +34,7 @@ from hopscope.files import holding, settle, write_text
 from hopscope.model.fast import FastTransformer
 from hopscope.records import RecordForm, content_hash, read_rows, row_lines, unmarked
 from hopscope.tensor_files import load_tensors, save_tensors
-from hopscope.training.engine import Engine
+from hopscope.training.execution import Execution
 from hopscope.training.metrics import Metrics, MetricsRow, learned_below
 from hopscope.training.plans import Plans
 from hopscope.training.run_records import Result, RunRecord, check_hash, hash_of
@@ -62,10 +62,10 @@ class RunFolder:
         self.path = check_path("a run", path)
         self.record = _RUN.read(self.path / "run.json")
         self.problem, self.recipe, self.seeds = self.record.problem, self.record.recipe, self.record.seeds
-        self.engine = self.record.engine
+        self.execution = self.record.execution
 
     @classmethod
-    def create(cls, path: Path | str, setup: Setup, engine: Engine) -> RunFolder:
+    def create(cls, path: Path | str, setup: Setup, execution: Execution) -> RunFolder:
         """Begin a run in a folder that is new or empty, or find the same run there.
 
         Raises:
@@ -83,7 +83,7 @@ class RunFolder:
             "torch": str(torch.__version__),
             "python": platform.python_version(),
         }
-        _RUN.write(path / _DRAFT, RunRecord(named, problem, recipe, seeds, engine, versions), run=named)
+        _RUN.write(path / _DRAFT, RunRecord(named, problem, recipe, seeds, execution, versions), run=named)
         _publish(path / _DRAFT, path / "run.json")
         return cls(path).require(setup)  # as it was begun: another process may have come first
 

@@ -9,7 +9,7 @@ from hopscope.errors import InputError
 from hopscope.problem.graph import REVISED
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import as_before, content_hash
-from hopscope.training.engine import Engine
+from hopscope.training.execution import Execution
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -67,7 +67,7 @@ class RunRecord:
         problem: what is trained on.
         recipe: how it is trained.
         seeds: one per model.
-        engine: how steps are computed; kept when the run resumes.
+        execution: how steps are computed; kept when the run resumes.
         versions: versions of hopscope, torch and Python where the run began.
     """
 
@@ -75,7 +75,7 @@ class RunRecord:
     problem: RetrievalProblem
     recipe: Recipe
     seeds: tuple[int, ...]
-    engine: Engine
+    execution: Execution
     versions: dict[str, str]
 
 

@@ -169,7 +169,7 @@ def lay_apart(ensemble: Together, folder: Path) -> None:
     apart = []
     for setup in ensemble.runs:
         model = run.seeds.index(setup.seeds[0])
-        own = RunFolder.create(aside / setup.name, setup, run.engine)
+        own = RunFolder.create(aside / setup.name, setup, run.execution)
         own.append_metrics(_rows([row for row in rows if row.model == model], plans[model]))
         apart.append((setup, own, model))
     for step, path in run.checkpoints.items():

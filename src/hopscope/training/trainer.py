@@ -17,8 +17,8 @@ from hopscope.outside_runs import check_in_no_run
 from hopscope.own_process import flushing_denormals
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import ORDER, Data, held_out
-from hopscope.training.engine import FASTEST, Engine, EngineChoice, engine_here, using_threads
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import FASTEST, Execution, using_threads
 from hopscope.training.head_dropout import head_scales
 from hopscope.training.losses import squared_errors
 from hopscope.training.memory import HELD_OUT, check_memory
@@ -49,7 +49,7 @@ def train(
     setup: Setup,
     folder: Path,
     *,
-    engine: Engine | EngineChoice = FASTEST,
+    execution: Execution = FASTEST,
     watch: Callable[[Progress], None] | None = None,
 ) -> RunFolder:
     """Train an ensemble, one model per seed, or continue where an earlier call was stopped.
@@ -60,22 +60,21 @@ def train(
     Args:
         setup: what to train; weights, data and validation all derive from its seeds.
         folder: where the run is kept; new, empty, or holding this same run.
-        engine: how steps are computed. A run that resumes keeps its own engine where the machine has it, and its
+        execution: how steps are computed. A run that resumes keeps its own where the machine has it, and its
             precision everywhere.
         watch: called with the run's progress after every row of metrics.
 
     Raises:
         InputError: the folder lies in a run or holds something else, a guess comes to what the run waits for, this
-            machine lacks the engine, the run does not fit into memory, or a file of the run is damaged.
+            machine lacks the device, the run does not fit into memory, or a file of the run is damaged.
         KeyboardInterrupt: the process was told to stop; the state was written before.
     """
     if not (folder / "run.json").exists():
         check_in_no_run(folder)
         setup.check_waiting()
-        engine = engine.engine(setup) if isinstance(engine, EngineChoice) else engine
-        engine.check()
-        check_memory(setup, engine)
-        RunFolder.create(folder, setup, engine)
+        execution = execution.resolve(setup)
+        check_memory(setup, execution)
+        RunFolder.create(folder, setup, execution)
     run = RunFolder(folder).require(setup)
     if not run.finished:
         with run.writing():
@@ -86,33 +85,33 @@ def train(
 
 
 def _train_to_its_end(run: RunFolder, setup: Setup, watch: Callable[[Progress], None] | None) -> None:
-    """Train a run that no other process writes, with its own engine where the machine has it."""
-    engine = engine_here(run.engine, setup)
-    check_memory(setup, engine)
+    """Train a run that no other process writes, with its own execution where the machine has it."""
+    execution = run.execution.resume(setup)
+    check_memory(setup, execution)
 
     def work() -> None:
-        with using_threads(engine):
-            _continue(run, engine, watch, stop)
+        with using_threads(execution.threads or 1):
+            _continue(run, execution, watch, stop)
 
     with deferred() as stop:
-        flushing_denormals(work, engine.threads) if engine.device == "cpu" else work()
+        flushing_denormals(work, execution.threads or 1) if execution.device == "cpu" else work()
         if stop():  # told to stop while the result was written: a caller that trains several runs must know
             raise KeyboardInterrupt
 
 
 def _continue(
-    run: RunFolder, engine: Engine, watch: Callable[[Progress], None] | None, stop: Callable[[], bool]
+    run: RunFolder, execution: Execution, watch: Callable[[Progress], None] | None, stop: Callable[[], bool]
 ) -> None:
     """Take a run from its last saved state to its end."""
-    recipe = run.recipe
-    data = Data(run.problem, recipe, run.seeds, engine.device)
-    ensemble = Ensemble(run.problem, recipe, run.seeds, engine)
+    recipe, device = run.recipe, str(execution.device)
+    data = Data(run.problem, recipe, run.seeds, device)
+    ensemble = Ensemble(run.problem, recipe, run.seeds, execution)
     since_row: list[Float[Tensor, "model hop"]] = []
     first, saved = 0, run.load_state()
     if saved is not None:
         first, state = saved
         _require_order(run, first, state.pop(_ORDER, None))
-        since_row += state.pop(_SINCE_ROW, torch.empty(0)).to(engine.device)
+        since_row += state.pop(_SINCE_ROW, torch.empty(0)).to(device)
         left = state.pop(_LEFT, None)
         try:
             ensemble.load_state(state, first, left)
@@ -170,7 +169,7 @@ def _continue(
         if kept or due:  # every checkpoint comes with a state, so two without one show that it was lost
             save_state(step)
             saved_at = time.monotonic()
-    _finish(run, engine.device)
+    _finish(run, device)
 
 
 def _require_order(run: RunFolder, step: int, order: Tensor | None) -> None:

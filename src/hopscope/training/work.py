@@ -94,14 +94,14 @@ class Work:
         Raises:
             InputError: a folder is in use for something else.
         """
-        from hopscope.training.engine import EngineChoice
+        from hopscope.training.execution import Execution
         from hopscope.training.many import train_all
 
         if not setups or self.idle:
             return
-        choice = EngineChoice(self.device, precision=self.precision, compiled=self.compiled)
+        execution = Execution(self.device, None, self.precision, self.compiled, workers=self.workers)
         with self.bars(setups) if self.bars else nullcontext() as watch:
-            train_all(setups, folder, workers=self.workers, choice=choice, in_order=in_order, then=then, watch=watch)
+            train_all(setups, folder, execution=execution, in_order=in_order, then=then, watch=watch)
 
     def each(self, what: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
         """Call a function of a module with each of the jobs, each on one thread.
@@ -110,7 +110,7 @@ class Work:
         everything anew.
         """
         from hopscope.parallel import in_processes
-        from hopscope.training.engine import available_cores
+        from hopscope.training.execution import available_cores
 
         if self.idle or not jobs:
             return
