@@ -170,7 +170,7 @@ def ask(arm: TextArm, seed: int, folder: Path) -> None:
         return
     asked = TextModel(model)
     for hops in missing:
-        found = asked.circuit("equations", hops, effort=arm.effort, faithfulness=arm.faithfulness)
+        found = asked.find_circuit("equations", hops, effort=arm.effort, faithfulness=arm.faithfulness)
         found.save(_record(folder, arm, seed, hops))
     if arm.recipe.checkpoint_every:
         write_json(_history(folder, arm, seed), plain(watched(arm, seed, folder, model)))

@@ -69,14 +69,14 @@ def check_flag(name: str, value: Any) -> None:
         raise InputError(f"{name} must be true or false, got {value!r}")
 
 
-def check_watch(value: Any) -> None:
+def check_watch(value: Any, name: str = "watch") -> None:
     """Check that a value can be called with how far something is.
 
     Raises:
         InputError: it cannot.
     """
     if not callable(value):
-        raise InputError(f"watch must be a function, got {value!r}")
+        raise InputError(f"{name} must be a function, got {value!r}")
 
 
 def check_seed(value: Any, name: str = "a seed") -> None:

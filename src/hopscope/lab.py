@@ -2,7 +2,7 @@
 
 run = hs.train(hs.recipes.A, "runs/a")
 model = run[0]
-circuit = model.circuit()
+circuit = model.find_circuit()
 model.ablate({"L3.H1 x0? -> >x2": "uniform"}).loss
 model.attention()
 """
@@ -23,7 +23,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.circuits.find import Origin, circuit_of_run, origin_in
 from hopscope.circuits.interface import SEQUENCES, ForeignModel, Subject
-from hopscope.circuits.resume import SILENT, Watch
+from hopscope.circuits.resume import SILENT, SearchProgress
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.circuits.store import if_certified
 from hopscope.emergence.config import EmergenceConfig
@@ -97,7 +97,7 @@ class Model(Subject):
                 parts=lambda gpt: hs.Parts(gpt.embed, gpt.blocks, gpt.read, [b.attention.pattern for b in gpt.blocks]),
                 untrain=lambda gpt, layer, head: gpt.blocks[layer].attention.reset(head),
             )
-            model.circuit().certified
+            model.find_circuit().certified
 
         Args:
             module: the module; given inputs as `hs.sample` makes them, [sequence, position, d_input], it answers at all
@@ -124,21 +124,21 @@ class Model(Subject):
         check_count("the step of a checkpoint", wanted, least=0)
         return Model(self.run, self.number, wanted)
 
-    def circuit(
+    def find_circuit(
         self,
         *,
         effort: Effort | SearchConfig | None = None,
         max_loss: float | None = None,
         seed: int | None = None,
         proof: CertificateConfig | None = None,
-        anew: bool = False,
-        watch: Watch = SILENT,
+        overwrite: bool = False,
+        progress: SearchProgress = SILENT,
     ) -> Circuit:
         """The model's circuit, found and certified; it is stored beside the run, so that a second call reads it.
 
-        A certified circuit that is stored is returned where no search is described, and replaced by `anew` alone.
+        A certified circuit that is stored is returned where no search is described, and replaced by `overwrite` alone.
 
-            >>> run[0].circuit(effort="quick").found  # it was trained for a moment
+            >>> run[0].find_circuit(effort="quick").found  # it was trained for a moment
             False
 
         Args:
@@ -146,14 +146,14 @@ class Model(Subject):
             max_loss: the largest mean squared error that a circuit may have; the paper's 0.05 by default.
             seed: seed of the search, which decides its sequences and random orders; 0 if nothing is said.
             proof: numbers of sequences and random draws behind the certificate.
-            anew: search even if a stored circuit exists.
-            watch: called with the progress: what is being done, stages finished, stages in all.
+            overwrite: search even if a stored circuit exists.
+            progress: called with what is being done, stages finished, stages in all.
 
         Raises:
             InputError: there is no checkpoint, a value is out of range, or another search found the stored circuit.
         """
         certified = if_certified(effort, max_loss, seed, proof)
-        how: dict[str, Any] = {"max_loss": max_loss, "proof": proof, "anew": anew, "watch": watch}
+        how: dict[str, Any] = {"max_loss": max_loss, "proof": proof, "overwrite": overwrite, "progress": progress}
         how |= {"effort": "thorough" if effort is None else effort, "seed": seed, "certified": certified}
         return circuit_of_run(self.run, self.number, self.step, **how)
 
@@ -161,14 +161,14 @@ class Model(Subject):
         self,
         settings: EmergenceConfig | None = None,
         *,
-        anew: bool = False,
+        overwrite: bool = False,
         watch: Callable[[int, int], None] | None = None,
     ) -> Emergence:
         """How the model's circuit emerged, over the checkpoints of the run; it is stored beside the run.
 
         Args:
             settings: how emergence is measured.
-            anew: measure even if a stored result exists.
+            overwrite: measure even if a stored result exists.
             watch: called with the step of each finished checkpoint and the last step.
 
         Raises:
@@ -178,7 +178,7 @@ class Model(Subject):
             raise InputError(f"settings must be an hs.EmergenceConfig, as hs.EmergenceConfig(seed=1), got {settings!r}")
         if watch is not None:
             check_watch(watch)
-        return emergence_of_run(self.run, self.number, settings, step=self.step, anew=anew, watch=watch)
+        return emergence_of_run(self.run, self.number, settings, step=self.step, overwrite=overwrite, watch=watch)
 
     def to_transformer_lens(self) -> TransformerBridge:
         """The model in TransformerLens, for its caches, hooks and patches.

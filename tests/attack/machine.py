@@ -42,7 +42,7 @@ class Cases:
 
     def no_handles(self) -> Iterator[str]:
         """With room for k files beside those that are open, a command ends well or in a sentence; then it goes on."""
-        for arguments, rooms in ((TRAIN, 6), ([*CIRCUIT, "--anew"], 1), (RESUME, 3)):
+        for arguments, rooms in ((TRAIN, 6), ([*CIRCUIT, "--overwrite"], 1), (RESUME, 3)):
             wanted, short = self._alone(arguments), 0
             for room in range(rooms):
                 inside = self._fresh()
@@ -57,7 +57,8 @@ class Cases:
     def read_only_disk(self) -> Iterator[str]:
         """What is there can be read; what must be written is refused in a sentence, and nothing has changed."""
         looks = [CIRCUIT, ["circuit", "run", "--show"], EMERGENCE, ["check", "run"], ["circuit", "census", "run"]]
-        writes = [TRAIN, RESUME, [*CIRCUIT, "--anew"], [*EMERGENCE, "--anew"], [*REPORT, "--claims-only"], REPRODUCE]
+        again = [[*CIRCUIT, "--overwrite"], [*EMERGENCE, "--overwrite"]]
+        writes = [TRAIN, RESUME, *again, [*REPORT, "--claims-only"], REPRODUCE]
         for arguments, status in [*((one, 0) for one in looks), *((one, 1) for one in writes)]:
             inside = self._fresh()
             before = contents(inside)
@@ -70,7 +71,7 @@ class Cases:
 
     def clock_set_back(self) -> Iterator[str]:
         """A command is killed, the clock goes ten years back and the machine's uptime to nothing: the same bytes."""
-        for arguments in (TRAIN, [*CIRCUIT, "--anew"], RESUME):
+        for arguments in (TRAIN, [*CIRCUIT, "--overwrite"], RESUME):
             wanted = self._alone(arguments)
             for moment in (9,) if arguments[0] == "circuit" else (9, 14):
                 inside = self._fresh()
@@ -107,7 +108,7 @@ class Cases:
     def two_at_once(self) -> Iterator[str]:
         """Both come to the bytes of one alone, or one is told that the other is there."""
         _worked_out_once()
-        for arguments, times in ((TRAIN, 1), (RESUME, 1), ([*CIRCUIT, "--anew"], 1), (REPRODUCE, 1)):
+        for arguments, times in ((TRAIN, 1), (RESUME, 1), ([*CIRCUIT, "--overwrite"], 1), (REPRODUCE, 1)):
             wanted = self._alone(arguments)
             for trial in range(times):
                 inside = self._fresh()

@@ -39,7 +39,7 @@ from hopscope.problem.paths import HeadRow
 _LOOKS = (">x1", "x0>"), ("x0?", ">x1"), (">x2", "x1>"), (">x2", "x0>")
 """Rows, each with a role that it might look at: of its own pair, of any pair, and of one that stands behind it."""
 
-PLACES, OUTSIDE = (sys.modules[f"hopscope.circuits.checks.{name}"] for name in ("places", "outside"))
+PLACES, OUTSIDE = (sys.modules[f"hopscope.circuits.checks.{name}"] for name in ("attended", "outside"))
 
 
 def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:

@@ -122,7 +122,7 @@ def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
     (run.path / "circuit.json").write_text("{}")
     with pytest.raises(InputError, match="is not the record of a circuit"):
         circuit_of_run(run, 0, effort=few)
-    assert circuit_of_run(run, 0, effort=few, anew=True) == first
+    assert circuit_of_run(run, 0, effort=few, overwrite=True) == first
 
 
 def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
@@ -141,9 +141,9 @@ def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
     monkeypatch.setattr("hopscope.circuits.find.find_circuit", find)
     other = (str(run.path), "--max-loss", "0.1", "--no-figures")
     assert call(*other) == 2
-    assert "holds a circuit certified at bar 0.05, not 0.1; pass --anew" in capsys.readouterr().err
+    assert "holds a circuit certified at bar 0.05, not 0.1; pass --overwrite" in capsys.readouterr().err
     assert (path.read_bytes(), searched) == (before, [])
-    assert call(*other, "--anew") == 0
+    assert call(*other, "--overwrite") == 0
     assert (Circuit.load(path).bar, searched) == (0.1, [0.1])
 
 
@@ -161,14 +161,14 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
     assert json.loads(capsys.readouterr().out)["certified"]
     for other in (("--seed", "1"), ("--effort", "quick")):
         assert call(str(run.path), *other, "--no-figures") == 2
-        assert re.search(r"holds a certified circuit, found with .*; pass --anew", capsys.readouterr().err)
+        assert re.search(r"holds a certified circuit, found with .*; pass --overwrite", capsys.readouterr().err)
     model = Run(run.path)[0]
-    assert model.circuit() == Circuit.load(path)
+    assert model.find_circuit() == Circuit.load(path)
     for described in ({"seed": 0}, {"effort": "quick"}, {"proof": CertificateConfig()}):
-        with pytest.raises(InputError, match=r"holds a certified circuit, found with .*anew=True"):
-            model.circuit(**described)
+        with pytest.raises(InputError, match=r"holds a certified circuit, found with .*overwrite=True"):
+            model.find_circuit(**described)
     assert (path.read_bytes(), searched) == (before, [])
-    assert call(str(run.path), "--seed", "1", "--anew", "--no-figures") == 0
+    assert call(str(run.path), "--seed", "1", "--overwrite", "--no-figures") == 0
     assert searched == [1]
 
 
@@ -184,7 +184,7 @@ def test_the_circuit_of_a_run_is_not_written_over_by_hand(tmp_path: Path, monkey
             found.save(path, anothers)
     assert path.read_bytes() == before
     found.save(path, run.record.content_hash)
-    found.save(path, anew=True)
+    found.save(path, overwrite=True)
     found.save(path, "another")  # a record of no run belongs to nobody
 
 
@@ -196,8 +196,8 @@ def test_a_search_tells_a_log_of_its_stages(
     made = Circuit.load(circuit_json(run, tmp_path / "made.json"))
 
     def find(*given: Any, journal: Journal, **named: Any) -> Circuit:
-        journal.watch("growing-1", 1, 3)
-        journal.watch("certificate: harness", 1, 1)
+        journal.progress("growing-1", 1, 3)
+        journal.progress("certificate: harness", 1, 1)
         return made
 
     monkeypatch.setattr("hopscope.circuits.find.find_circuit", find)
@@ -221,7 +221,7 @@ def test_a_certified_circuit_of_another_model_is_replaced_by_anew_alone(
     with pytest.raises(InputError, match=r"circuit-1\.json holds the certified circuit of another model"):
         circuit_of_run(run, 1)
     assert other.read_bytes() == before
-    assert circuit_of_run(run, 1, anew=True) == Circuit.load(other) == made
+    assert circuit_of_run(run, 1, overwrite=True) == Circuit.load(other) == made
     circuit_json(run, other, certificate=certificate(necessity=False))  # of another, and worth nothing
     assert circuit_of_run(run, 1) == made
 
@@ -247,7 +247,7 @@ def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
 
 def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     few = SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
-    expected = circuit_of_run(run, 0, effort=few, anew=True)
+    expected = circuit_of_run(run, 0, effort=few, overwrite=True)
     (run.path / "circuit.json").unlink()
     left = run.path / ".circuit-search.json"
     left.write_text("{}")
@@ -281,8 +281,8 @@ def test_figures_are_drawn_after_a_search_and_where_they_are_asked_for(
     assert drawn_by() == ["maps", "prompt"]
     assert drawn_by() == []
     assert drawn_by("--figures") == ["maps", "prompt"]
-    assert drawn_by("--anew") == ["maps", "prompt"]
-    assert drawn_by("--anew", "--no-figures") == []
+    assert drawn_by("--overwrite") == ["maps", "prompt"]
+    assert drawn_by("--overwrite", "--no-figures") == []
 
 
 def test_what_is_another_runs_is_not_shown(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -298,7 +298,7 @@ def test_what_is_another_runs_is_not_shown(run: RunFolder, tmp_path: Path, capsy
     ("options", "words"),
     [
         (("--show", "--max-loss", "0.1"), "--show searches nothing; leave --max-loss out"),
-        (("--show", "--anew"), "--show searches nothing; leave --anew out"),
+        (("--show", "--overwrite"), "--show searches nothing; leave --overwrite out"),
         (("--show", "--figures"), "--show draws nothing; leave --figures out"),
         (("--formulation", "equations", "--hops", "7"), "hops must be 1..6 for equations in the paper's format"),
         (("--hops", "2"), "are for language models; pass --formulation"),

@@ -45,7 +45,7 @@ def test_every_intervention_is_the_same(mlp: bool) -> None:
 def test_its_circuit_is_found_and_certified() -> None:
     witness = disguised_witness(2)
     model = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts, untrain)
-    circuit = model.circuit(effort=FEW, proof=PROOF)
+    circuit = model.find_circuit(effort=FEW, proof=PROOF)
     assert sorted(one.path for one in circuit.paths) == sorted(witness.circuit)
     assert circuit.certified == ("natural", "strict")
 
@@ -58,13 +58,13 @@ def test_a_head_that_is_not_what_it_is_said_to_be_is_seen() -> None:
 
     witness = disguised_witness(1)
     model = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts, hardly)
-    circuit = model.circuit(effort=FEW, proof=PROOF)
+    circuit = model.find_circuit(effort=FEW, proof=PROOF)
     assert circuit.certificate.failed == ("untrained",)
 
 
 def test_a_circuit_whose_heads_nobody_can_untrain_is_kept_and_not_certified() -> None:
     witness = disguised_witness(1)
-    circuit = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts).circuit(
+    circuit = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts).find_circuit(
         effort=FEW, proof=PROOF
     )
     assert sorted(one.path for one in circuit.paths) == sorted(witness.circuit)
@@ -261,5 +261,5 @@ def test_state_that_is_no_tensor_and_attention_without_a_graph() -> None:
 
     gpt = Noted(random_model(PROBLEM, layers=2, heads=2)).requires_grad_(True)
     model = hs.Model.from_torch(gpt, PROBLEM, parts)
-    assert not model.certify(["L1.H1 >x1 -> x0>"], proof=PROOF).certified
+    assert not model.check(["L1.H1 >x1 -> x0>"], proof=PROOF).certified
     assert not any(model.attention(roles=roles).requires_grad for roles in (True, False))

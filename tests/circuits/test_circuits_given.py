@@ -165,12 +165,12 @@ def run(tmp_path_factory):
 def test_of_a_run_it_says_of_which_model_it_is(run) -> None:
     few = hs.CertificateConfig(sequences=32, deciding=64, few=16, rough=8, draws=20, halves=8)
     paths = ["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"]
-    circuit = run[1].certify(paths, proof=few)
+    circuit = run[1].check(paths, proof=few)
     assert (circuit.seed, circuit.number, circuit.certified) == (5, 1, ())
     assert circuit.model == run.model_hashes[1]
-    assert run[1].at(2).certify(paths, proof=few).model != circuit.model
+    assert run[1].at(2).check(paths, proof=few).model != circuit.model
     assert circuit.problem == PROBLEM
-    assert run[0].certify(circuit, max_loss=0.4, proof=few).bar == 0.4
+    assert run[0].check(circuit, max_loss=0.4, proof=few).bar == 0.4
     assert circuit.bar == 0.05
 
 

@@ -76,7 +76,7 @@ def test_a_record_replaces_records_of_circuits_alone(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=words):
             found().save(path)
         assert path.read_text() == there
-    found().save(path, anew=True)
+    found().save(path, overwrite=True)
     assert Circuit.load(path) == found()
 
 

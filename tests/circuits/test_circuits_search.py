@@ -178,7 +178,7 @@ def test_a_resumed_search_gives_the_same() -> None:
 def test_progress_names_every_stage() -> None:
     stages: list[str] = []
     evaluator, units = searched(disguised_witness(1))
-    journal = Journal(watch=lambda at, done, of: stages.append(f"{done}/{of} {at}"))
+    journal = Journal(progress=lambda at, done, of: stages.append(f"{done}/{of} {at}"))
     Orders(evaluator, units, QUICK, journal=journal).run()
     down = [
         f"{at}{of}" for at in ("0/4 least-cost", "1/4 random-1") for of in ("", ": heads", ": rows", ": one by one")

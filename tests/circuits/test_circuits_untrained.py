@@ -72,7 +72,7 @@ def test_whoever_asks_of_a_run_asks_by_its_recipe(run: hs.Run, monkeypatch: pyte
 
     monkeypatch.setattr(find, "circuit_in", seen)
     with pytest.raises(Seen):
-        run[1].circuit(effort="quick")
+        run[1].find_circuit(effort="quick")
     for first in (run[1].evaluator, *searched):
         again = first.with_untrained([(0, 0)], 1)
         for one in (first, first.part(4), first.on(first.batch[:3]), first.fresh(4, 0, "certificate"), again):

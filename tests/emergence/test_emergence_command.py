@@ -77,7 +77,7 @@ def test_what_is_there_is_kept_until_something_changes(tmp_path):
     marked = replace(Emergence.load(record), losses=(9.0,) * 7)
     marked.save(record)
     assert json.loads(ask(run.path, *options)[1].stdout)["losses"] == [9.0] * 7
-    assert json.loads(ask(run.path, *options, "--anew")[1].stdout)["losses"] != [9.0] * 7
+    assert json.loads(ask(run.path, *options, "--overwrite")[1].stdout)["losses"] != [9.0] * 7
     for change in (
         lambda: ask(run.path, "--sequences", 9, *options[2:]),
         lambda: (
@@ -97,17 +97,17 @@ def test_a_record_is_not_replaced_by_one_that_knows_less(tmp_path):
     known = json.loads(ask(run.path, "--sequences", 8, *options)[1].stdout)
     before = (run.path / "emergence.json").read_bytes()
     assert ask(run.path, "--sequences", 4, *options)[1].endswith(
-        "emergence.json is of 8 sequences, not 4; `hopscope emergence --anew` (in Python anew=True) measures again and "
-        "replaces it"
+        "emergence.json is of 8 sequences, not 4; `hopscope emergence --overwrite` (in Python overwrite=True) measures "
+        "again and replaces it"
     )
     many = json.loads(ask(run.path, "--sequences", 40, *options)[1].stdout)
     assert json.loads(ask(run.path, *options)[1].stdout) == many  # as `reproduce` asks, for no number
-    assert json.loads(ask(run.path, "--sequences", 8, "--anew", *options)[1].stdout) == known
+    assert json.loads(ask(run.path, "--sequences", 8, "--overwrite", *options)[1].stdout) == known
     run.checkpoints[300].unlink()
     assert json.loads(ask(run.path, "--sequences", 8, *options)[1].stdout) == known
     assert "emergence.json is of 7 checkpoints, not 6; `hopscope" in ask(run.path, "--sequences", 9, *options)[1]
     assert (run.path / "emergence.json").read_bytes() == before
-    _, result = ask(run.path, "--sequences", 9, "--anew", *options)
+    _, result = ask(run.path, "--sequences", 9, "--overwrite", *options)
     assert "left out: the checkpoint of step 300 is missing" in result.stderr
     assert json.loads(result.stdout)["sequences"] == 9
 

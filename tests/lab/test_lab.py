@@ -118,10 +118,10 @@ def test_attention_by_role_and_by_position(run):
 
 
 def test_the_circuit_of_a_model_that_learned_nothing_says_so(run):
-    circuit = run[0].circuit()
+    circuit = run[0].find_circuit()
     assert isinstance(circuit, hs.Circuit)
     assert not circuit.found
-    assert run[0].circuit() == circuit
+    assert run[0].find_circuit() == circuit
 
 
 def test_a_setup_brings_its_problem_and_seeds(tmp_path):
@@ -210,9 +210,9 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: run[0].at("a").loss, "the step of a checkpoint must be a whole number of at least 0, got 'a'"),
         (lambda run: run.explore(model="a"), "model must be a whole number of at least 0, got 'a'"),
         (lambda run: run.explore(3), "a page is given by its path"),
-        (lambda run: run[0].circuit(max_loss="a"), "max_loss must be above 0 and below 0.5, got 'a'"),
-        (lambda run: run[0].circuit(seed=1.5), "a seed must be a whole number from 0 to .* got 1.5"),
-        (lambda run: run[0].circuit(seed=True), "a seed must be a whole number from 0 to .* got True"),
+        (lambda run: run[0].find_circuit(max_loss="a"), "max_loss must be above 0 and below 0.5, got 'a'"),
+        (lambda run: run[0].find_circuit(seed=1.5), "a seed must be a whole number from 0 to .* got 1.5"),
+        (lambda run: run[0].find_circuit(seed=True), "a seed must be a whole number from 0 to .* got True"),
         (lambda run: hs.find_circuit(run[0], PROBLEM), "pass model.transformer .* or ask the model for model.circuit"),
         (lambda run: hs.find_circuit(run[0].transformer, hs.RetrievalProblem(hops=5)), "that it was trained on"),
         (lambda run: hs.Setup("x", 3, TINY), "problem must be a RetrievalProblem, got 3"),
@@ -238,8 +238,8 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: hs.Examples(PROBLEM).at(torch.tensor(7), torch.ones(3)), "indices must be a tensor of whole"),
         (lambda run: run[0].emergence(3), r"settings must be hs.EmergenceConfig, .* got 3"),
         (lambda run: run[0].emergence(watch=3), "watch must be a function, got 3"),
-        (lambda run: run[0].circuit(anew=True, watch=3), "watch must be a function, got 3"),
-        (lambda run: run[0].circuit(effort="quick").save(None), "the record of a circuit is given by its path"),
+        (lambda run: run[0].find_circuit(overwrite=True, progress=3), "progress must be a function, got 3"),
+        (lambda run: run[0].find_circuit(effort="quick").save(None), "the record of a circuit is given by its path"),
         (lambda run: hs.reproduce("tiny", worker=1), "worker is no option of a reproduction; there"),
         (lambda run: hs.reproduce("tiny", work=hs.Work(), workers=1), "work is given, and so is workers; put it into"),
         (lambda run: hs.Work(idle=1), "idle must be true or false, got 1"),
@@ -266,7 +266,7 @@ def test_a_notebook_completes_what_there_is_and_nothing_else():
 
 
 def test_values_with_much_in_them_are_a_line_in_a_notebook(run):
-    circuit = run[0].circuit(effort="quick")
+    circuit = run[0].find_circuit(effort="quick")
     loss = circuit.losses["full"]
     assert repr(circuit) == f"<no circuit: model {circuit.model} (seed 3), D = 2, 2 layers x 2, loss {loss:.3f}>"
     assert str(circuit).splitlines()[-1].startswith("FAIL  sufficiency")

@@ -91,7 +91,7 @@ def test_the_record_is_kept_shown_drawn_and_read_again(folder: Path, found: Circ
     asked = ["circuit", str(folder), "--formulation", "equations", "--hops", "1", "--show"]
     assert "answer -> >x1" in CliRunner().invoke(program, asked, catch_exceptions=False).stdout
     model = hs.TextModel(folder)
-    assert model.circuit("equations", 1, effort="quick") == found  # in no time: nothing is searched again
+    assert model.find_circuit("equations", 1, effort="quick") == found  # in no time: nothing is searched again
     (question,) = hs.questions("equations", 1, count=1)
     assert [role for _, role, chain in model.roles(question) if chain < 0] == ["text"]
 
@@ -116,11 +116,11 @@ def test_an_interrupted_search_goes_on_where_it_was(
     left.with_name("equations-1-hops.json").unlink()  # which is certified, and would not be replaced
     for seed, wanted in ((5, ["first"]), (5, ["first", "second"]), (6, ["first", "second", "first"])):
         with pytest.raises(KeyboardInterrupt):
-            model.circuit("equations", 1, seed=seed)
+            model.find_circuit("equations", 1, seed=seed)
         assert done == wanted
         assert left.exists()
     stop = False
-    model.circuit("equations", 1, seed=6)
+    model.find_circuit("equations", 1, seed=6)
     assert done == ["first", "second", "first", "second"]
     assert not left.exists()
 
@@ -305,7 +305,7 @@ def test_a_search_has_a_seed(seed: Any, tmp_path: Path) -> None:
     publish(untrained, tmp_path)
     for asked in (
         lambda: find_text_circuit(LanguageModel(untrained), make_tokenizer(), TASK, Named("new", "y"), seed=seed),
-        lambda: hs.TextModel(tmp_path).circuit("equations", 1, seed=seed),
+        lambda: hs.TextModel(tmp_path).find_circuit("equations", 1, seed=seed),
     ):
         with unchecked(), pytest.raises(InputError, match=r"seed must be a whole number from 0 to 2\^63 - 1, got"):
             asked()

@@ -75,7 +75,7 @@ class TestWhatIsRead:
         assert self.followed(folder).first == learned
 
     def test_a_history_of_other_paths_is_not_the_circuits(self, folder: Path) -> None:
-        """`hopscope circuit RUN --anew` found others since."""
+        """`hopscope circuit RUN --overwrite` found others since."""
         history = Emergence.load(folder / "emergence.json")
         assert self.followed(folder).final == history
         replace(history, paths=history.paths[:2]).save(folder / "emergence.json")

@@ -47,12 +47,12 @@ READERS: dict[str, list[list[str]]] = {
 
 KILLS: dict[str, tuple[list[str], str, float, float]] = {
     "reproduce": ([*REPRODUCE, "begun"], "begun", 0.05, 12),
-    "circuit": ([*CIRCUIT, "--anew"], "run", 0.15, 6),
+    "circuit": ([*CIRCUIT, "--overwrite"], "run", 0.15, 6),
     "report": (REPORT, "tiny", 0.05, 4),
     "sweep": (SWEEP, "", 0.15, 2),
     "benchmark": (ASK, "model", 0.1, 2),
     "train": (TRAIN, "", 0.35, 0.5),
-    "emergence": ([*EMERGENCE, "--anew"], "run", 0.15, 1),
+    "emergence": ([*EMERGENCE, "--overwrite"], "run", 0.15, 1),
 }  # fmt: skip
 """By verb: what is killed, on which good folder, how large a share of the kills it gets, and about how many seconds one
 takes with the second call."""

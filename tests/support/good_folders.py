@@ -18,7 +18,7 @@ def make(good: Path) -> None:
     _begun(good)
     shutil.copytree(good / "tiny" / "sweep" / "ic-layers-2-seed-0", good / "run")
     for verb in (CIRCUIT, EMERGENCE):
-        _done([*verb, "--anew"], good)  # by the small searches that the cases make
+        _done([*verb, "--overwrite"], good)  # by the small searches that the cases make
     _small(good)
 
 

@@ -136,7 +136,7 @@ def _certificate(sense: Sense, parts: Any) -> dict[str, Any]:
 class Circuit:
     """What was found in one model; `save` writes it as `circuit.json`, `load` reads it.
 
-    >>> run[0].circuit().found  # a model of a few steps has no circuit
+    >>> run[0].find_circuit().found  # a model of a few steps has no circuit
     False
 
     Attributes:
@@ -326,19 +326,19 @@ class Circuit:
         """The record as plain values."""
         return {**FORM.named, **self._fields()}
 
-    def save(self, path: Path | str, run: str = "", *, anew: bool = False) -> None:
+    def save(self, path: Path | str, run: str = "", *, overwrite: bool = False) -> None:
         """Write the record, atomically, marked with the run that it belongs to.
 
         Args:
             path: where to write it; a record of a circuit there is replaced.
             run: content hash of the run; empty if the model is from none.
-            anew: replace whatever is there.
+            overwrite: replace whatever is there.
 
         Raises:
             InputError: there is something other than a record of a circuit, or the circuit of another run.
         """
         path = check_path("the record of a circuit", path)
-        if not anew:
+        if not overwrite:
             FORM.check_replaces(path, run)
         FORM.write(path, self._fields(), run)
 

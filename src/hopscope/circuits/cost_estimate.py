@@ -9,7 +9,7 @@ from math import log2
 
 from hopscope.circuits.checks.certificate import CertificateConfig
 from hopscope.circuits.evaluate.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
-from hopscope.circuits.resume import Watch
+from hopscope.circuits.resume import SearchProgress
 from hopscope.circuits.search.attribution import BLOCKS, CHECKED, SAVED, SEQUENCES
 from hopscope.circuits.search.config import FEW, SearchConfig
 from hopscope.errors import InputError
@@ -82,12 +82,12 @@ class Forecast:
         at = next((number for number, name in enumerate(names) if name.startswith(stage)), len(names))
         return self._seconds * sum(self._stages[name] for name in names[at:])
 
-    def told(self, watch: Watch) -> Watch:
-        """A watch that passes everything on to `watch`, with the time left where that is worth telling."""
+    def told(self, progress: SearchProgress) -> SearchProgress:
+        """A function that passes everything on to `progress`, with the time left where that is worth telling."""
 
         def also(stage: str, done: int, stages: int) -> None:
             left = self.left(stage)
-            watch(f"{stage}, some {left / 60:.0f} min left" if left >= _WORTH_TELLING else stage, done, stages)
+            progress(f"{stage}, some {left / 60:.0f} min left" if left >= _WORTH_TELLING else stage, done, stages)
 
         return also
 

@@ -18,7 +18,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, OnVectors, VectorEvaluator, single
-from hopscope.circuits.resume import SILENT, Journal, Watch
+from hopscope.circuits.resume import SILENT, Journal, SearchProgress
 from hopscope.circuits.search.appendix_e import StrictOrders, whole_heads
 from hopscope.circuits.search.config import ROOM, Effort, SearchConfig
 from hopscope.circuits.search.orders import Found, Orders, Outcome
@@ -98,7 +98,7 @@ def find_circuit(
     if not isinstance(transformer, Transformer | TorchModule):
         raise InputError(
             f"a circuit is found in a transformer: pass model.transformer of a model of a run, or ask the model for "
-            f"model.circuit(), got {transformer!r}"
+            f"model.find_circuit(), got {transformer!r}"
         )
     _see_problem(transformer.shape, problem)
     batch = held_out(problem, config.confirming, config.seed, "circuit search")
@@ -226,14 +226,14 @@ def circuit_of_run(
     max_loss: float | None = None,
     seed: int | None = None,
     proof: CertificateConfig | None = None,
-    watch: Watch = SILENT,
-    anew: bool = False,
+    progress: SearchProgress = SILENT,
+    overwrite: bool = False,
     certified: IfCertified = "replace",
 ) -> Circuit:
     """The circuit of a model of a run, kept beside it (see `circuit_path`).
 
-    An existing record is returned as it is, unless it was made with other settings or `anew` is given. A circuit
-    certified at another bar is replaced only with `anew`. A search that was interrupted goes on where it was.
+    An existing record is returned as it is, unless it was made with other settings or `overwrite` is given. A circuit
+    certified at another bar is replaced only with `overwrite`. A search that was interrupted goes on where it was.
 
     Args:
         run: the run, finished or still training.
@@ -243,8 +243,8 @@ def circuit_of_run(
         max_loss: see `find_circuit`.
         seed: see `find_circuit`.
         proof: see `find_circuit`.
-        watch: called with what is being done, how many stages are finished, and how many there are.
-        anew: search again even if there is a record.
+        progress: called with what is being done, how many stages are finished, and how many there are.
+        overwrite: search again even if there is a record.
         certified: what is done with a certified circuit that another search found, see `kept_circuit`.
 
     Raises:
@@ -274,7 +274,7 @@ def circuit_of_run(
     )
     wanted["proof"] = asdict(proof)
     hashed, wanted = run.record.content_hash, _asked(config) | wanted
-    return kept_circuit(path, wanted, find, run=hashed, watch=watch, anew=anew, certified=certified)
+    return kept_circuit(path, wanted, find, run=hashed, progress=progress, overwrite=overwrite, certified=certified)
 
 
 def _asked(config: SearchConfig) -> dict[str, Any]:
@@ -305,6 +305,6 @@ def _strict(
     if not ends:
         return None
     heads = whole_heads(evaluator, units, config, None)
-    journal.watch("certificate, strict", 1, 1)
+    journal.progress("certificate, strict", 1, 1)
     evidence = Evidence(evaluator, units.hypotheses, ends[0].program, config.max_loss, config.seed + 1, proof, "strict")
     return strict_reading(ends, heads, units, evidence)

@@ -32,7 +32,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator
 from hopscope.circuits.find import Origin, find_circuit, origin_of
 from hopscope.circuits.paths import PlaceInModel, rows_at
-from hopscope.circuits.resume import SILENT, Journal, Watch
+from hopscope.circuits.resume import SILENT, Journal, SearchProgress
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.beside import reach_beside
@@ -137,14 +137,14 @@ class Subject(ABC):
             patterns = self.evaluator.transformer.patterns(self.evaluator.batch.inputs[None])
         return torch.stack([pattern[0].mean(dim=0) for pattern in patterns])
 
-    def certify(
+    def check(
         self,
         circuit: GivenCircuit,
         *,
         max_loss: float | None = None,
         seed: int = 0,
         proof: CertificateConfig | None = None,
-        watch: Watch = SILENT,
+        progress: SearchProgress = SILENT,
     ) -> Circuit:
         """The certificate of a circuit that you give: your own idea of the model, or a record by today's rules.
 
@@ -153,7 +153,7 @@ class Subject(ABC):
 
             >>> paths = ["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"]
             >>> few = hs.CertificateConfig(sequences=64, few=64)
-            >>> run[0].certify(paths, proof=few).certified  # it was trained for a moment
+            >>> run[0].check(paths, proof=few).certified  # it was trained for a moment
             ()
 
         Args:
@@ -162,14 +162,14 @@ class Subject(ABC):
             max_loss: the mean squared error that it may have at most; by default its record's, else the paper's 0.05.
             seed: the seed of the sequences and random draws that it is judged on.
             proof: how much stands behind the certificate.
-            watch: told where it stands: what is being done, stages finished, stages in all.
+            progress: told where it stands: what is being done, stages finished, stages in all.
 
         Raises:
             InputError: there is no such path in the model, or none that can reach an answer, or a value is out of
                 range.
         """
         return certify_given(
-            self.evaluator, circuit, max_loss, seed, self._origin, CertificateConfig.of(proof), Journal(watch)
+            self.evaluator, circuit, max_loss, seed, self._origin, CertificateConfig.of(proof), Journal(progress)
         )
 
     @property
@@ -268,14 +268,14 @@ class ForeignModel(Subject):
         """The model on 256 sequences that no search sees; a new one each time, for its weights as they are now."""
         return ForeignEvaluator(self.transformer, self.problem, self._batch)
 
-    def circuit(
+    def find_circuit(
         self,
         *,
         effort: Effort | SearchConfig = "thorough",
         max_loss: float | None = None,
         seed: int | None = None,
         proof: CertificateConfig | None = None,
-        watch: Watch = SILENT,
+        progress: SearchProgress = SILENT,
     ) -> Circuit:
         """Its circuit, found and certified. Keep it with `circuit.save(path)`.
 
@@ -284,7 +284,7 @@ class ForeignModel(Subject):
             max_loss: the mean squared error that a circuit may have at most; the paper's 0.05 by default.
             seed: seed of the search; its sequences and random orders follow from it.
             proof: how much stands behind the certificate.
-            watch: told where the search stands: what is being done, stages finished, stages in all.
+            progress: told where the search stands: what is being done, stages finished, stages in all.
         """
         return find_circuit(
             self.transformer,
@@ -293,7 +293,7 @@ class ForeignModel(Subject):
             max_loss=max_loss,
             seed=seed,
             proof=proof,
-            journal=Journal(watch),
+            journal=Journal(progress),
         )
 
 

@@ -14,10 +14,10 @@ from hopscope.records import RecordForm, unmarked
 if TYPE_CHECKING:
     from hopscope.circuits.evaluate.evaluator import Evaluator
 
-Watch = Callable[[str, int, int], None]
+SearchProgress = Callable[[str, int, int], None]
 """A function called with what is being done, how many stages are finished, and how many there are."""
 
-SILENT: Watch = lambda stage, done, stages: None
+SILENT: SearchProgress = lambda stage, done, stages: None
 """Nobody is told."""
 
 Memory = dict[str, Any]
@@ -32,17 +32,17 @@ class Journal:
     """Who follows a search, and what is remembered of it.
 
     Attributes:
-        watch: called with the search's progress.
+        progress: called with the search's progress.
         memory: what is finished; it is not done again, and what is done is added.
         remember: called with `memory` after something was added.
     """
 
-    watch: Watch = SILENT
+    progress: SearchProgress = SILENT
     memory: Memory = field(default_factory=dict)
     remember: Callable[[Memory], None] = lambda memory: None
 
     def __post_init__(self) -> None:
-        check_watch(self.watch)
+        check_watch(self.progress, "progress")
 
     def once(self, name: str, make: Callable[[], Any], evaluator: Evaluator) -> Any:
         """What is remembered under a name; if nothing is, it is made and remembered.

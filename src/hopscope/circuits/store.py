@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hopscope.checks import check_seed
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.resume import SILENT, Interrupted, Journal, Watch
+from hopscope.circuits.resume import SILENT, Interrupted, Journal, SearchProgress
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.records import content_hash
 
@@ -80,7 +80,7 @@ def require_of(path: Path, circuit: Circuit, run: RunFolder, number: int, step: 
         earlier = circuit.number == number and belongs_to(circuit, run)
         whose = "that model as it was before" if earlier else "another model"
         raise InputError(
-            f"{path} holds the circuit of {whose}; find this one's with `{search_for(run, number, step)} --anew`"
+            f"{path} holds the circuit of {whose}; find this one's with `{search_for(run, number, step)} --overwrite`"
         )
 
 
@@ -124,8 +124,8 @@ def kept_circuit(
     find: Callable[[Journal], Circuit],
     *,
     run: str = "",
-    watch: Watch = SILENT,
-    anew: bool = False,
+    progress: SearchProgress = SILENT,
+    overwrite: bool = False,
     certified: IfCertified = "replace",
 ) -> Circuit:
     """The circuit in `path`, if it is what is asked for; else one is searched for and kept there.
@@ -138,8 +138,8 @@ def kept_circuit(
         wanted: what the record must say of its model, its search and its proof.
         find: searches for the circuit.
         run: content hash of the run that the model is from; empty if it is from none.
-        watch: called with what is being done, how many stages are finished, and how many there are.
-        anew: search again even if there is a record.
+        progress: called with what is being done, how many stages are finished, and how many there are.
+        overwrite: search again even if there is a record.
         certified: what is done with a certified circuit of the same model that another search found: it is replaced,
             refused to be, or returned as it is.
 
@@ -149,7 +149,7 @@ def kept_circuit(
     """
     check_seed(wanted["seed"])  # here too, since a record of seed 1 would match True
     search = Interrupted.beside(path, wanted, run)
-    if path.exists() and not anew:
+    if path.exists() and not overwrite:
         circuit = Circuit.load(path, run or None)
         here = _says(circuit)
         if wanted.items() <= here.items():
@@ -158,8 +158,8 @@ def kept_circuit(
         if circuit.certified and circuit.model != wanted["model"]:
             raise InputError(
                 f"{path} holds the certified circuit of another model, or of this one as it was before; move it away, "
-                "or pass --anew (in Python "
-                "anew=True) to search in this one and replace it"
+                "or pass --overwrite (in Python "
+                "overwrite=True) to search in this one and replace it"
             )
         if circuit.certified and certified == "return":
             return circuit
@@ -168,8 +168,8 @@ def kept_circuit(
         if circuit.certified and certified == "refuse":
             raise _found_otherwise(path, here, wanted)
     path.parent.mkdir(exist_ok=True)
-    circuit = find(Journal(watch, {} if anew else search.memory(), search.remember))
-    circuit.save(path, run, anew=anew)
+    circuit = find(Journal(progress, {} if overwrite else search.memory(), search.remember))
+    circuit.save(path, run, overwrite=overwrite)
     search.forget()
     return circuit
 
@@ -185,7 +185,7 @@ def _require_as_faithful(path: Path, here: dict[str, Any], wanted: dict[str, Any
         if name in wanted and here.get(name) != wanted[name]:
             raise InputError(
                 f"{path} holds a circuit certified at {name} {here.get(name):g}, not "
-                f"{wanted[name]:g}; pass --anew (in Python anew=True) to search again and replace it"
+                f"{wanted[name]:g}; pass --overwrite (in Python overwrite=True) to search again and replace it"
             )
 
 
@@ -193,6 +193,6 @@ def _found_otherwise(path: Path, here: dict[str, Any], wanted: dict[str, Any]) -
     """What is said of a certified circuit that is not what is asked for, and is not to be replaced."""
     other = [f"{name} {here.get(name)}, not {value}" for name, value in wanted.items() if here.get(name) != value]
     return InputError(
-        f"{path} holds a certified circuit, found with {'; '.join(other[:3])}; pass --anew (in Python anew=True) to "
-        "search again and replace it"
+        f"{path} holds a certified circuit, found with {'; '.join(other[:3])}; pass --overwrite (in Python "
+        "overwrite=True) to search again and replace it"
     )

@@ -82,5 +82,5 @@ def main(arguments: list[str] | None = None) -> None:
 def _goes_on(arguments: list[str]) -> bool:
     """Whether such a command, interrupted, goes on where it was when it is given again."""
     verb, what, *_ = [*arguments, "", ""]
-    begins_again = "--anew" in arguments or what in ("certify", "compare", "census")
+    begins_again = "--overwrite" in arguments or what in ("certify", "compare", "census")
     return verb in _GO_ON and not (verb == "circuit" and begins_again)

@@ -96,8 +96,8 @@ def _of_run(
     here = (path, asked.number, asked.step) if record is None else (Path(record), 0, None)
     given = paths or shown_circuit(*here)
     model = run[asked.number] if asked.step is None else run[asked.number].at(asked.step)
-    with stages_display() as watch:
-        return model.certify(given, max_loss=max_loss, seed=seed, watch=watch)
+    with stages_display() as progress:
+        return model.check(given, max_loss=max_loss, seed=seed, progress=progress)
 
 
 def _of_language_model(
@@ -109,6 +109,6 @@ def _of_language_model(
     task = asked.task
     given = paths or Circuit.load(text_circuit_path(folder, task) if record is None else record)
     share = 0.95 if asked.faithfulness is None else asked.faithfulness
-    with stages_display() as watch:
+    with stages_display() as progress:
         model = TextModel(folder, trust_remote_code=asked.trust_remote_code)
-        return model.certify(given, task.formulation, task.hops, faithfulness=share, seed=seed, watch=watch)
+        return model.check(given, task.formulation, task.hops, faithfulness=share, seed=seed, progress=progress)

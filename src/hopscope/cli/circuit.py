@@ -56,7 +56,7 @@ command.add_command(census)
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the search.")
 @click.option("--show", is_flag=True, help="Print the circuit that was found before; do not search.")
-@click.option("--anew", is_flag=True, help="Search again even if a circuit was found before.")
+@click.option("--overwrite", is_flag=True, help="Search again even if a circuit was found before.")
 @click.option(
     "--figures/--no-figures", default=None, help="Draw the circuit and attention maps [default: after a search]."
 )
@@ -64,7 +64,7 @@ command.add_command(census)
 def find(
     run: str,
     show: bool,
-    anew: bool,
+    overwrite: bool,
     figures: bool | None,
     as_json: bool,
     asked: AskedModel,
@@ -78,7 +78,7 @@ def find(
     Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
     figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
     interrupted search of a run continues. A certified circuit that is there already is printed, and drawn with
-    --figures; --anew searches again.
+    --figures; --overwrite searches again.
 
     \b
     Strategies, how an answer comes about:
@@ -110,12 +110,12 @@ def find(
     """
     if show:
         refuse_given(
-            "--show searches nothing", "max_loss", "effort", "seed", "anew", "faithfulness", "trust_remote_code"
+            "--show searches nothing", "max_loss", "effort", "seed", "overwrite", "faithfulness", "trust_remote_code"
         )
         if figures:
             refuse_given("--show draws nothing", "figures")
     if asked.of_text(Path(run), settings["max_loss"]):
-        circuit, written = _of_language_model(Path(run), asked, show, anew, figures, settings)
+        circuit, written = _of_language_model(Path(run), asked, show, overwrite, figures, settings)
         tell(circuit, written, as_json)
         return
     from hopscope.circuits.store import circuit_path
@@ -129,7 +129,7 @@ def find(
     folder = RunFolder(run)
     record = circuit_path(folder.path, asked.number, asked.step)
     before = _written_at(record)
-    circuit = _found(folder, asked, anew, settings)
+    circuit = _found(folder, asked, overwrite, settings)
     draws = before != _written_at(record) if figures is None else figures
     tell(circuit, _draw(folder, circuit, asked.step) if draws else [], as_json)
 
@@ -140,7 +140,7 @@ def _written_at(record: Path) -> int | None:
 
 
 def _of_language_model(
-    folder: Path, asked: AskedModel, show: bool, anew: bool, figures: bool | None, settings: dict[str, Any]
+    folder: Path, asked: AskedModel, show: bool, overwrite: bool, figures: bool | None, settings: dict[str, Any]
 ) -> tuple[Circuit, list[Path]]:
     """The circuit of a language model, and the figures drawn of it."""
     from hopscope.circuits.circuit import Circuit
@@ -155,22 +155,22 @@ def _of_language_model(
     if asked.faithfulness is not None:
         search["faithfulness"] = asked.faithfulness
     before = _written_at(path)
-    with stages_display() as watch:
+    with stages_display() as progress:
         model = TextModel(folder, trust_remote_code=asked.trust_remote_code)
-        circuit = model.circuit(task.formulation, task.hops, anew=anew, watch=watch, **search)
+        circuit = model.find_circuit(task.formulation, task.hops, overwrite=overwrite, progress=progress, **search)
     draws = before != _written_at(path) if figures is None else figures
     return circuit, save(figure_5(circuit), path.with_suffix("")) if draws and circuit.found else []
 
 
-def _found(folder: RunFolder, asked: AskedModel, anew: bool, options: dict[str, Any]) -> Circuit:
+def _found(folder: RunFolder, asked: AskedModel, overwrite: bool, options: dict[str, Any]) -> Circuit:
     from hopscope.circuits.find import circuit_of_run
     from hopscope.own_process import settle
 
     settle()
-    with stages_display() as watch:
+    with stages_display() as progress:
         how: dict[str, Any] = {
-            "watch": watch,
-            "anew": anew,
+            "progress": progress,
+            "overwrite": overwrite,
             "certified": "refuse" if any_given("max_loss", "effort", "seed") else "return",
         }
         return circuit_of_run(folder, asked.number, asked.step, **how, **options)

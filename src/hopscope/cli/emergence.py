@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @click.argument("folder", metavar="RUN", type=GivenPath(file_okay=False, path_type=Path))
 @click.option("--model", default=0, show_default=True, help="Which model of the run, from 0.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw into RUN/figures.")
-@click.option("--anew", is_flag=True, help="Measure again even if it was measured before.")
+@click.option("--overwrite", is_flag=True, help="Measure again even if it was measured before.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @field_options(EmergenceConfig, show_defaults=True)
-def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, **fields: Any) -> None:
+def command(folder: Path, model: int, figures: bool, overwrite: bool, as_json: bool, **fields: Any) -> None:
     """How the heads of a run's circuit came to be, checkpoint by checkpoint.
 
     RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). Writes
@@ -44,9 +44,8 @@ def command(folder: Path, model: int, figures: bool, anew: bool, as_json: bool, 
     settings = EmergenceConfig(**chosen) if chosen else None
 
     with Display() as display:
-        emergence = emergence_of_run(
-            run, model, settings, watch=lambda step, last: display.update("checkpoints", step, last, "steps"), anew=anew
-        )
+        watch = lambda step, last: display.update("checkpoints", step, last, "steps")
+        emergence = emergence_of_run(run, model, settings, watch=watch, overwrite=overwrite)
     drawn: list[Path] = []
     if figures:
         from hopscope.circuits.circuit import Circuit

@@ -30,13 +30,13 @@ def emergence_of_run(
     *,
     step: int | None = None,
     watch: Callable[[int, int], None] | None = None,
-    anew: bool = False,
+    overwrite: bool = False,
 ) -> Emergence:
     """How the circuit of a model of a run emerged, kept in the run's folder.
 
     An existing record is returned as it is if it was made of the same circuit and settings, of all checkpoints that
     are there (some of its own may be gone since), and all could be used. Role maps that are lost are made again by
-    `anew` alone.
+    `overwrite` alone.
 
     Args:
         run: the run, finished or still training.
@@ -44,7 +44,7 @@ def emergence_of_run(
         settings: how the circuit is followed; None for the paper's 32 sequences, or more where they were measured.
         step: the step of the checkpoint whose circuit is followed; None for the last.
         watch: called with the step of each checkpoint done, and that of the last.
-        anew: measure again even if there is a record.
+        overwrite: measure again even if there is a record.
 
     Raises:
         InputError: there is no such model, no circuit, a circuit of another model, or too few checkpoints, the run is
@@ -68,7 +68,7 @@ def emergence_of_run(
             "there is nothing to follow"
         )
     path, maps_path = emergence_path(run.path, number, step), maps_over_time_path(run.path, number)
-    if path.exists() and not anew:
+    if path.exists() and not overwrite:
         known = Emergence.load(path)
         if _of_the_same(known, run, circuit):
             alike = (known.data_seed, known.ablation) == (wanted.seed, wanted.ablation)
@@ -121,6 +121,6 @@ def _require_no_less(path: Path, known: Emergence, run: RunFolder, settings: Eme
     ]
     if less:
         raise InputError(
-            f"{path} is of {' and '.join(less)}; `hopscope emergence --anew` (in Python anew=True) "
+            f"{path} is of {' and '.join(less)}; `hopscope emergence --overwrite` (in Python overwrite=True) "
             "measures again and replaces it"
         )

@@ -133,13 +133,13 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
         never = f"The circuit was not followed through training: {follow} (the run needs checkpoints)."
         history = _read(emergence_path(run.path, number), Emergence.load, never, missing, damaged)
         if history is not None and not (history.model == circuit.model and history.follows(circuit)):
-            missing.append(f"The emergence beside the run is not of this circuit and is not shown: {follow} --anew.")
+            missing.append(f"The emergence beside the run is of another circuit and not shown: {follow} --overwrite.")
             history = None
         if history is not None:
-            gone = f"The role maps over time are not there: {follow} --anew."
+            gone = f"The role maps over time are not there: {follow} --overwrite."
             maps = _read(maps_over_time_path(run.path, number), MapsOverTime.load, gone, missing, damaged)
             if maps is not None and not _goes_with(maps, history):
-                missing.append(f"The role maps over time are not of this emergence and not shown: {follow} --anew.")
+                missing.append(f"The role maps over time are of another emergence and not shown: {follow} --overwrite.")
                 maps = None
     metrics, result = _metrics(run, missing, damaged), _result(run, damaged)
     if circuit is None and transformer is None and metrics is None:

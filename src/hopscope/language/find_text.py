@@ -98,7 +98,7 @@ def find_text_circuit(
     forecast = Forecast(evaluator, config, proof, (time.monotonic() - began) / evaluator.sequences)
     if not _solves(evaluator, told, bar):
         return _none(evaluator, told, origin, bar, search)
-    journal = replace(journal, watch=forecast.told(journal.watch))
+    journal = replace(journal, progress=forecast.told(journal.progress))
     circuit = circuit_in(evaluator, replace(config, max_loss=bar), origin, proof, journal, strict=False)
     fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
     return replace(circuit, search=circuit.search | search, text=replace(told, scores=_scores(fresh, circuit)))

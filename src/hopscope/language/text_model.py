@@ -1,4 +1,4 @@
-"""A language model from a folder, and what it can be asked: `hs.TextModel(folder).circuit("equations", hops=2)`."""
+"""A language model from a folder: `hs.TextModel(folder).find_circuit("equations", hops=2)`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hopscope.checks import check_path
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.custom_circuit import GivenCircuit
-from hopscope.circuits.resume import SILENT, Journal, Watch
+from hopscope.circuits.resume import SILENT, Journal, SearchProgress
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import if_certified, kept_circuit
 from hopscope.language.find_text import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
@@ -35,7 +35,7 @@ class TextModel:
         >>> (question,) = hs.questions("equations", hops=1, count=1)
         >>> [role for _, role, _ in model.roles(question)][-5:]
         ['x0>', '>x1', 'text', 'x0?', 'answer']
-        >>> model.circuit("equations", hops=1, effort="quick").found
+        >>> model.find_circuit("equations", hops=1, effort="quick").found
         False
 
     Args:
@@ -76,7 +76,7 @@ class TextModel:
         """An evaluator of the model on questions: it gives losses, scores and role maps under any program."""
         return TextEvaluator(self.model, self.tokenizer, task, text_batch(task, self.tokenizer, questions, seed))
 
-    def circuit(
+    def find_circuit(
         self,
         formulation: str,
         hops: int | None = None,
@@ -86,13 +86,13 @@ class TextModel:
         faithfulness: float | None = None,
         seed: int | None = None,
         proof: CertificateConfig | None = None,
-        anew: bool = False,
-        watch: Watch = SILENT,
+        overwrite: bool = False,
+        progress: SearchProgress = SILENT,
     ) -> Circuit:
         """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/` and read again from there.
 
         A search that was interrupted goes on where it was. A certified circuit that is there is returned where no
-        search is described, and replaced by `anew` alone; another record is replaced.
+        search is described, and replaced by `overwrite` alone; another record is replaced.
 
         Args:
             formulation: equations, lives-with or kingdoms.
@@ -102,8 +102,8 @@ class TextModel:
             faithfulness: see `find_text_circuit`; 0.95 if nothing is said.
             seed: seed of the search; 0 if nothing is said.
             proof: see `find_text_circuit`.
-            anew: search again even if there is a record.
-            watch: called with what is being done, how many stages are finished, and how many there are.
+            overwrite: search again even if there is a record.
+            progress: called with what is being done, how many stages are finished, and how many there are.
 
         Raises:
             InputError: the formulation, tokenizer or a value cannot be used, the record is damaged, or it is of a
@@ -122,9 +122,9 @@ class TextModel:
 
         wanted = search | {"model": self.named.content, "proof": asdict(proof or TEXT_PROOF)}
         path, certified = text_circuit_path(self.path, task), if_certified(effort, faithfulness, seed, proof)
-        return kept_circuit(path, wanted, find, watch=watch, anew=anew, certified=certified)
+        return kept_circuit(path, wanted, find, progress=progress, overwrite=overwrite, certified=certified)
 
-    def certify(
+    def check(
         self,
         circuit: GivenCircuit,
         formulation: str,
@@ -134,7 +134,7 @@ class TextModel:
         faithfulness: float = 0.95,
         seed: int = 0,
         proof: CertificateConfig | None = None,
-        watch: Watch = SILENT,
+        progress: SearchProgress = SILENT,
     ) -> Circuit:
         """The certificate of a circuit that you give: your own idea of the model, or a record by today's rules.
 
@@ -142,7 +142,7 @@ class TextModel:
 
             >>> from examples.text_model.training import TextModelRecipe, make_model, publish
             >>> publish(make_model(TextModelRecipe()), folder / "mine")  # untrained
-            >>> hs.TextModel(folder / "mine").certify(["L1.H1 answer -> >x1"], "equations", hops=1).certified
+            >>> hs.TextModel(folder / "mine").check(["L1.H1 answer -> >x1"], "equations", hops=1).certified
             ()
 
         Args:
@@ -154,13 +154,13 @@ class TextModel:
             faithfulness: see `certify_text_circuit`.
             seed: see `certify_text_circuit`.
             proof: see `certify_text_circuit`.
-            watch: told what is being done.
+            progress: told what is being done.
 
         Raises:
             InputError: there is no such path in the model, or the formulation, tokenizer or a value cannot be used.
         """
         task = TextTask.of(formulation, hops, extensions)
-        how: dict[str, Any] = {"faithfulness": faithfulness, "seed": seed, "proof": proof, "journal": Journal(watch)}
+        how: dict[str, Any] = {"faithfulness": faithfulness, "seed": seed, "proof": proof, "journal": Journal(progress)}
         return certify_text_circuit(self.model, self.tokenizer, task, self.named, circuit, **how)
 
 

@@ -83,7 +83,7 @@ _OWN = ("passed", "says", "seed")
 class Certificate:
     """What proves a circuit: every part, in the order in which a reader asks for them.
 
-        >>> circuit = run[0].circuit()  # a model of a few steps has no circuit
+        >>> circuit = run[0].find_circuit()  # a model of a few steps has no circuit
         >>> circuit.certificate.passed, circuit.certificate.failed
         (False, ('sufficiency',))
 
@@ -137,7 +137,7 @@ def tidy(value: float) -> float:
 class CertificateConfig:
     """How many sequences and random draws stand behind a certificate.
 
-        >>> run[0].circuit(effort="quick", proof=hs.CertificateConfig(draws=500), anew=True).certified
+        >>> run[0].find_circuit(effort="quick", proof=hs.CertificateConfig(draws=500), overwrite=True).certified
         ()
 
     Attributes:

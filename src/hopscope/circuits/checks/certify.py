@@ -37,7 +37,7 @@ def certify(evidence: Evidence, journal: Journal | None = None) -> Certificate:
         if journal is None:
             made = _judged(judge, evidence)
         else:
-            journal.watch(f"certificate: {name}", 1, 1)
+            journal.progress(f"certificate: {name}", 1, 1)
             made = journal.once(f"certificate: {name}", partial(_judged, judge, evidence), evidence.evaluator)
         found[name] = Part.from_json(made, name)
     return Certificate(evidence.sense, found)

@@ -346,7 +346,7 @@ class StrictOrders:
             orders |= {f"strict-random-{number}": every[best] for number in range(1, self.config.orders)}
         ends = []
         for number, (name, start) in enumerate(orders.items()):
-            self.journal.watch(name, number, len(orders))
+            self.journal.progress(name, number, len(orders))
             generator = self._generator(name) if "random" in name else None
             reduced = partial(self._reduced, search, start, generator)
             end = self.journal.once(name, reduced, self.evaluator)

@@ -110,7 +110,7 @@ class Orders:
         ends: list[tuple[str, Interventions]] = []
         for number, name in enumerate(names):
             self._at = number, len(names) + 1
-            self._journal.watch(name, *self._at)
+            self._journal.progress(name, *self._at)
             way = partial(self._descend, name) if name in down else partial(self._grow, name, down)
             made = self._journal.once(name, way, self._evaluator)
             if left := made.get("left"):
@@ -122,9 +122,9 @@ class Orders:
                 )
             if end is not None:
                 ends.append((name, self._read(end)))
-        self._journal.watch("subsets", len(names), len(names) + 1)
+        self._journal.progress("subsets", len(names), len(names) + 1)
         found, minimality = self._smallest(self._distinct(ends))
-        self._journal.watch("done", len(names) + 1, len(names) + 1)
+        self._journal.progress("done", len(names) + 1, len(names) + 1)
         return Outcome(full, tuple(found), minimality)
 
     def _descend(self, name: str) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Orders:
             state = "" if generator is None else bytes(generator.get_state().tolist()).hex()
             return {"program": self._plain(program), "random": state}
 
-        self._journal.watch(f"{order}: {name}", *self._at)
+        self._journal.progress(f"{order}: {name}", *self._at)
         found = self._journal.once(f"{order}: {name}", made, self._evaluator)
         if generator is not None:
             generator.set_state(torch.tensor(list(bytes.fromhex(found["random"])), dtype=torch.uint8))
