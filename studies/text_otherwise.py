@@ -32,8 +32,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from hopscope.problem.text.chains import Chains
-from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Draw
 from hopscope.problem.text.questions import Question, questions
 from hopscope.statistics import wilson
 from hopscope.words import markdown_table

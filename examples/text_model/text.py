@@ -15,10 +15,9 @@ from torch import Tensor
 
 from examples.text_model.recipe import Cut, TextModelRecipe
 from hopscope.problem.counter import derive_seed
-from hopscope.problem.text.chains import Chains
+from hopscope.problem.text.chains import ALPHABET, Chains
 from hopscope.problem.text.equations import Equations
 from hopscope.problem.text.formulation import PAPER_CHAINS
-from hopscope.problem.text.names import ALPHABET
 from hopscope.problem.text.questions import questions
 
 END, UNKNOWN = "<end>", "<unknown>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from typing import Any
@@ -15,7 +14,7 @@ from text_reader import solve
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.functions import latin_squares
-from hopscope.problem.text.questions import FORMULATIONS, Question, formulation, question, questions
+from hopscope.problem.text.questions import FORMULATIONS, Question, question, questions
 
 many = settings(deadline=None, max_examples=60)
 
@@ -94,13 +93,6 @@ def test_mentions_name_the_characters_of_the_prompt(item: Question) -> None:
         person = next(m.chain for m in found if m.role == "person?")
         assert text[person, ">place"] == item.answer
         assert text[person, ">relative"] == text[person, "relative>"]
-
-
-@many
-@given(drawn())
-def test_structure_survives_json(item: Question) -> None:
-    form = formulation(item.formulation)
-    assert form.read(json.loads(json.dumps(item.latent.record()))) == item.latent
 
 
 @pytest.mark.parametrize("name", FORMULATIONS)

@@ -9,16 +9,20 @@ import pytest
 from text_reader import solve
 
 from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.questions import FORMULATIONS, Question
+from hopscope.problem.text.questions import FORMULATIONS, Question, question
 
 PUBLISHED = json.loads((Path(__file__).parent / "golden" / "published.json").read_text())
+
+
+def frozen(value: object) -> object:
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("name", FORMULATIONS)
 def test_published_item_from_its_structure(name: str) -> None:
     published = PUBLISHED[name]
     form = FORMULATIONS[name]
-    latent = form.read(published["latent"])
+    latent = type(question(name).latent)(**{key: frozen(value) for key, value in published["latent"].items()})
     item = Question(name, form.paper_hops, 4, 0, 0, latent, Extensions())
     assert item.prompt == (Path(__file__).parent / "golden" / f"{name}.txt").read_bytes().decode()
     assert item.answer == published["correct"]

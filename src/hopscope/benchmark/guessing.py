@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from hopscope.benchmark.statistics import at_least, uniform
 from hopscope.problem.text.blind import BLIND, look
-from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Draw
 from hopscope.problem.text.questions import Question, questions
 from hopscope.statistics import wilson
 

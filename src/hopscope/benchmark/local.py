@@ -23,7 +23,7 @@ from hopscope.benchmark.weighing import Speller, TokenIds, weigh
 from hopscope.errors import InputError, in_a_line
 from hopscope.language.limits import check_tokens, check_words, known_tokens, places
 from hopscope.language.model_folder import open_model_folder
-from hopscope.problem.text.draw import Draw
+from hopscope.problem.text.formulation import Draw
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import check_read, encode, written
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hopscope.problem.text.line import Line
+from hopscope.problem.text.formulation import Line
 from hopscope.problem.text.questions import Question
 
 

@@ -1,16 +1,17 @@
-"""The structure of the three chain formulations: levels of symbols, each a bijection onto the level before."""
+"""The structure of the three chain formulations: levels of symbols, each a bijection onto the level before; names."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import count, islice, product
 
+from hopscope.errors import InputError
 from hopscope.problem.roles import role_names
-from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.formulation import Formulation, Latent, draw_order
-from hopscope.problem.text.line import Line
+from hopscope.problem.text.formulation import PAPER_CHAINS, Draw, Formulation, Latent, Line, draw_order
 
 Words = Sequence[Sequence[str]]
 Pieces = tuple[tuple[str, ...], tuple[str | None, ...]]
@@ -42,10 +43,24 @@ class Chains(Latent):
 class ChainFormulation(Formulation[Chains]):
     """A formulation in which every fact links a symbol to one of the level before."""
 
-    @property
-    def latent_type(self) -> type[Chains]:
-        """The class `Chains`."""
-        return Chains
+    def check_published(self, hops: int, chains: int, extensions: Extensions, most: int, because: str) -> None:
+        """Refuse a size for which the published names do not suffice, unless there are others.
+
+        Args:
+            hops, chains: the size asked for.
+            extensions: whether other names may be used.
+            most: the largest number of hops.
+            because: the published names, in words.
+        """
+        if extensions.names != "paper":
+            return
+        if chains != PAPER_CHAINS:
+            raise InputError(f'chains must be 4 in the paper\'s format, got {chains}; pass names="extended"')
+        if hops > most:
+            raise InputError(
+                f"hops must be 1..{most} for {self.name} in the paper's format ({because}), got {hops}; "
+                'pass names="extended"'
+            )
 
     @abstractmethod
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
@@ -114,3 +129,30 @@ def _owners(latent: Chains) -> list[list[int]]:
             below[j] = owners[0][i]
         owners.insert(0, below)
     return owners
+
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+
+
+@cache
+def letters(wanted: int) -> tuple[str, ...]:
+    """The first names of a ... z, aa, ab, ..., as spreadsheets name their columns."""
+    words = ("".join(word) for length in count(1) for word in product(ALPHABET, repeat=length))
+    return tuple(islice(words, wanted))
+
+
+@cache
+def syllables(taken: tuple[str, ...], wanted: int) -> tuple[str, ...]:
+    """`taken`, then made-up names of two or more syllables, none of them in `taken`: Baba, Babe, ..."""
+    syllable = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
+    made = ("".join(word).capitalize() for length in count(2) for word in product(syllable, repeat=length))
+    known = set(taken)
+    more = islice((word for word in made if word not in known), max(0, wanted - len(taken)))
+    return (*taken, *more)[:wanted]
+
+
+def levels(pool: Sequence[str], hops: int, chains: int, extensions: Extensions, draw: Draw) -> list[Sequence[str]]:
+    """The names of levels 1 ... D: blocks of the pool, taken in order, or at random for random names."""
+    wanted = hops * chains
+    names = draw.some(pool, wanted) if extensions.names == "random" else pool
+    return [names[start : start + chains] for start in range(0, wanted, chains)]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from hopscope.errors import InputError
-from hopscope.problem.text.chains import ChainFormulation, Pieces, Words
-from hopscope.problem.text.draw import Draw
+from hopscope.problem.text.chains import ALPHABET, ChainFormulation, Pieces, Words, letters, levels
 from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.formulation import PAPER_CHAINS
-from hopscope.problem.text.names import ALPHABET, letters, levels
+from hopscope.problem.text.formulation import PAPER_CHAINS, Draw
 
 
 class Equations(ChainFormulation):
@@ -20,14 +17,7 @@ class Equations(ChainFormulation):
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
         """Refuse a size beyond the paper's format: the alphabet has six blocks of four letters."""
-        if extensions.names == "paper" and chains != PAPER_CHAINS:
-            raise InputError(f'chains must be 4 in the paper\'s format, got {chains}; pass names="extended"')
-        most = len(ALPHABET) // PAPER_CHAINS
-        if extensions.names == "paper" and hops > most:
-            raise InputError(
-                f"hops must be 1..{most} for equations in the paper's format (26 letters), got {hops}; "
-                'pass names="extended"'
-            )
+        self.check_published(hops, chains, extensions, len(ALPHABET) // PAPER_CHAINS, "26 letters")
 
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
         """Numbers at level 0, then blocks of letters."""

@@ -1,22 +1,105 @@
-"""What the five formulations have in common: a random structure, its lines, a question, and accuracies of guessers."""
+"""What the five formulations have in common: random draws, a random structure, its lines, a question, and guessers."""
 
 from __future__ import annotations
 
+import hashlib
+import random
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from hopscope.checks import check_count
 from hopscope.errors import InputError
-from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions, LineOrder
-from hopscope.problem.text.line import Line
 
 PAPER_CHAINS = 4
 MOST_LINES = 250_000
 """The most lines of a prompt: more than any model reads, yet drawn in seconds."""
 THINK = "Think step by step, then write only the answer on the last line."
+
+T = TypeVar("T")
+
+
+def digest(*address: str | int) -> str:
+    """The SHA-256 of an address, in hexadecimal. Parts are joined by a character that none of them may contain."""
+    return hashlib.sha256("\x1f".join(str(part) for part in address).encode()).hexdigest()
+
+
+class Draw:
+    """The stream of random numbers at one address, whatever was drawn before at others.
+
+    Only `random.Random.random` is used, the one method whose numbers Python promises to keep from version to version,
+    so that a question drawn today is the question drawn in ten years.
+    """
+
+    def __init__(self, *address: str | int) -> None:
+        self._next = random.Random(int(digest(*address)[:32], 16)).random
+
+    def uniform(self) -> float:
+        """A uniform number in [0, 1)."""
+        return self._next()
+
+    def below(self, count: int) -> int:
+        """A uniform whole number in [0, count)."""
+        return int(self._next() * count)
+
+    def permutation(self, count: int) -> tuple[int, ...]:
+        """A uniform permutation of 0 ... count - 1 (Fisher and Yates)."""
+        values = list(range(count))
+        for last in range(count - 1, 0, -1):
+            other = int(self._next() * (last + 1))
+            values[last], values[other] = values[other], values[last]
+        return tuple(values)
+
+    def some(self, values: Sequence[T], count: int) -> list[T]:
+        """`count` of the `values` in random order, none twice."""
+        return [values[i] for i in self.permutation(len(values))[:count]]
+
+
+class Line(NamedTuple):
+    """A fact or a question, in pieces.
+
+    Attributes:
+        pieces: the text, cut so that every symbol is a piece of its own.
+        roles: for every piece its role, or None for the words around the symbols. In a chain, `x{k-1}>` and `>x{k}`
+            are the members of pair k and `x0?` is the query (`hopscope.problem.roles`); conditional formulations
+            name the symbol itself: `person>` is what is looked up, `>job` what is found, `person?` the query.
+        lookup: the look-up that reads this line, counted from 1 at the question; 0 for the question.
+        chain: the chain that the line belongs to, by the number of the symbol that asks for it; None where it is not
+            part of a single chain.
+    """
+
+    pieces: tuple[str, ...]
+    roles: tuple[str | None, ...]
+    lookup: int
+    chain: int | None
+
+    @property
+    def text(self) -> str:
+        """The line, without its line break."""
+        return "".join(self.pieces)
+
+
+class Mention(NamedTuple):
+    """A symbol in the prompt: its characters `start` to `end` (end excluded), in line `line` (counted from 1)."""
+
+    start: int
+    end: int
+    line: int
+    role: str
+    lookup: int
+    chain: int | None
+
+
+def mentions(lines: Iterable[Line], start: int = 0) -> Iterator[Mention]:
+    """Every symbol of lines that follow one another, separated by line breaks, from character `start` on."""
+    for number, line in enumerate(lines, start=1):
+        for piece, role in zip(line.pieces, line.roles, strict=True):
+            if role is not None:
+                yield Mention(start, start + len(piece), number, role, line.lookup, line.chain)
+            start += len(piece)
+        start += 1
 
 
 @dataclass(frozen=True)
@@ -30,7 +113,7 @@ class Latent:
     order: tuple[int, ...]
 
     def record(self) -> dict[str, Any]:
-        """The structure as plain values; `Formulation.read` turns them back into a structure."""
+        """The structure as plain values."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -83,14 +166,12 @@ class Formulation(ABC, Generic[L]):
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
         """Refuse a size that this formulation does not allow; by default any but the published one."""
-        if hops != self.paper_hops:
-            raise InputError(
-                f"hops is {self.paper_hops} for {self.name}, whose facts are fixed, got {hops}; leave it out"
-            )
-        if chains != PAPER_CHAINS:
-            raise InputError(
-                f"chains is {PAPER_CHAINS} for {self.name}, whose words are fixed, got {chains}; leave it out"
-            )
+        sizes = (("hops", self.paper_hops, hops, "facts"), ("chains", PAPER_CHAINS, chains, "words"))
+        for name, published, value, fixed in sizes:
+            if value != published:
+                raise InputError(
+                    f"{name} is {published} for {self.name}, whose {fixed} are fixed, got {value}; leave it out"
+                )
 
     @abstractmethod
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> L:
@@ -120,15 +201,6 @@ class Formulation(ABC, Generic[L]):
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
         """Accuracy of the best guesser that leaves some lines unread, by what is left unread."""
 
-    def read(self, record: Mapping[str, Any]) -> L:
-        """The structure that `Latent.record` wrote, also after a round trip through JSON."""
-        return self.latent_type(**{name: _frozen(value) for name, value in record.items()})
-
-    @property
-    @abstractmethod
-    def latent_type(self) -> type[L]:
-        """The class of its structures."""
-
 
 def draw_order(draw: Draw, blocks: Sequence[int], shuffled: Sequence[bool], lines: LineOrder) -> tuple[int, ...]:
     """The order of numbered lines in the text.
@@ -148,7 +220,3 @@ def draw_order(draw: Draw, blocks: Sequence[int], shuffled: Sequence[bool], line
         standing.reverse()
     flat = [line for block in standing for line in block]
     return tuple(draw.some(flat, len(flat))) if lines == "shuffled" else tuple(flat)
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(part) for part in value) if isinstance(value, list | tuple) else value

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 
-from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.formulation import Formulation, Latent, draw_order
-from hopscope.problem.text.line import Line
+from hopscope.problem.text.formulation import Draw, Formulation, Latent, Line, draw_order
 
 SIZE = 4
 FUNCTIONS, ALIASES, VARIABLES = "abcd", "efgh", "ijkl"
@@ -43,11 +41,6 @@ class Functions(Formulation[Applications]):
     paper_hops = 3
     instruction = "Say directly only the numeric value, without any other words."
     allowed = frozenset({"latin", "lines", "repeat", "filler", "shots", "think"})
-
-    @property
-    def latent_type(self) -> type[Applications]:
-        """The class `Applications`."""
-        return Applications
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Applications:
         """Draw four independent tables, or a uniform Latin square, and uniform aliases, arguments and question."""

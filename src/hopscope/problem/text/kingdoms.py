@@ -4,8 +4,8 @@ a condition backwards."""
 from __future__ import annotations
 
 from hopscope.problem.text.chains import ChainFormulation, Pieces, Words
-from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Draw
 
 WORDS = (
     ("Alice", "Bob", "Charlie", "David"),

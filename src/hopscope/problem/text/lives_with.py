@@ -4,11 +4,9 @@ city."""
 from __future__ import annotations
 
 from hopscope.errors import InputError
-from hopscope.problem.text.chains import ChainFormulation, Pieces, Words
-from hopscope.problem.text.draw import Draw
+from hopscope.problem.text.chains import ChainFormulation, Pieces, Words, levels, syllables
 from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.formulation import PAPER_CHAINS
-from hopscope.problem.text.names import levels, syllables
+from hopscope.problem.text.formulation import PAPER_CHAINS, Draw
 
 _NAMES = (
     "Alice Bob Charlie David Eve Frank Grace Henry Isabelle Jack Kate Larry Mary Nick Olivia Peter Queen Rose Sam Tom"
@@ -32,16 +30,9 @@ class LivesWith(ChainFormulation):
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
         """Refuse a size beyond the paper's format, which has twenty people, and more chains than cities."""
-        if extensions.names == "paper" and chains != PAPER_CHAINS:
-            raise InputError(f'chains must be 4 in the paper\'s format, got {chains}; pass names="extended"')
+        self.check_published(hops, chains, extensions, len(NAMES) // PAPER_CHAINS, "20 names")
         if chains > len(CITIES):
             raise InputError(f"chains must be 1..{len(CITIES)} for lives-with, one a city, got {chains}")
-        most = len(NAMES) // PAPER_CHAINS
-        if extensions.names == "paper" and hops > most:
-            raise InputError(
-                f"hops must be 1..{most} for lives-with in the paper's format (20 names), got {hops}; "
-                'pass names="extended"'
-            )
 
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
         """Cities at level 0, then blocks of people."""

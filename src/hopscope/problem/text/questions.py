@@ -9,13 +9,21 @@ from typing import Any
 
 from hopscope.checks import check_count, check_seed
 from hopscope.errors import InputError
-from hopscope.problem.text.draw import Draw, digest
 from hopscope.problem.text.equations import Equations
 from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.formulation import PAPER_CHAINS, THINK, Formulation, Latent
+from hopscope.problem.text.formulation import (
+    PAPER_CHAINS,
+    THINK,
+    Draw,
+    Formulation,
+    Latent,
+    Line,
+    Mention,
+    digest,
+    mentions,
+)
 from hopscope.problem.text.functions import Functions
 from hopscope.problem.text.kingdoms import Kingdoms
-from hopscope.problem.text.line import Line, Mention, mentions
 from hopscope.problem.text.lives_with import LivesWith
 from hopscope.problem.text.relatives import Relatives
 

@@ -6,10 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hopscope.problem.text.draw import Draw
 from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.formulation import Formulation, Latent, draw_order
-from hopscope.problem.text.line import Line
+from hopscope.problem.text.formulation import Draw, Formulation, Latent, Line, draw_order
 
 PERSONS = ("John", "Chris", "Diana", "Eve")
 RELATIONS = ("mother", "sister", "father", "brother")
@@ -49,11 +47,6 @@ class Relatives(Formulation[Families]):
     paper_hops = 4
     instruction = "Say directly only the name, without any other words."
     allowed = frozenset({"lines", "repeat", "filler", "shots", "think"})
-
-    @property
-    def latent_type(self) -> type[Families]:
-        """The class `Families`."""
-        return Families
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Families:
         """Draw uniform bijections; women are mothers and sisters, men fathers and brothers."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from hopscope.errors import InputError, in_a_line
 from hopscope.problem.roles import answer_role, end_role, link_role, role_names, role_number, text_role
 from hopscope.problem.text.chains import Chains
-from hopscope.problem.text.line import Mention
+from hopscope.problem.text.formulation import Mention
 from hopscope.problem.text.questions import Question
 
 
