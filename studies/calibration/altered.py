@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.architecture import InitialWeights
 from hopscope.model.initial_weights import with_untrained_heads
 from hopscope.model.torch_module import Parts, TorchModule
@@ -55,7 +55,7 @@ class AlteredBlock(nn.Module, ABC):
         return x if self.block.mlp is None else x + self.block.mlp(self.block.mlp_norm(x[None]))[0]
 
 
-def altered(evaluator: VectorEvaluator, alter: Callable[[int, Block], AlteredBlock]) -> ForeignEvaluator:
+def altered(evaluator: VectorEvaluator, alter: Callable[[int, Block], AlteredBlock]) -> VectorEvaluator:
     """A known model with its blocks altered, on the same sequences.
 
     Args:
@@ -69,7 +69,7 @@ def altered(evaluator: VectorEvaluator, alter: Callable[[int, Block], AlteredBlo
         whole.untrain(layer, head, evaluator.initial)
 
     made = TorchModule.of(whole, _parts, untrain, inputs[:2], evaluator.shape.reads, problem.causal)
-    return ForeignEvaluator(made, problem, evaluator.batch)
+    return VectorEvaluator(made, problem, evaluator.batch)
 
 
 class _Whole(nn.Module):

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.problem.layout import layout
 from hopscope.problem.paths import AttentionPath
@@ -52,7 +52,7 @@ def may_have_backup(problem: RetrievalProblem, path: AttentionPath) -> bool:
     return problem.graph == "chain" and of_key > 0 and of_key != of_query
 
 
-def with_backup(evaluator: VectorEvaluator, backup: Backup) -> ForeignEvaluator:
+def with_backup(evaluator: VectorEvaluator, backup: Backup) -> VectorEvaluator:
     """A known model in which one row reads its key at two places, on the same sequences.
 
     Args:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.problem.paths import AttentionPath, HeadRow
 from studies.calibration.altered import AlteredBlock, altered
@@ -48,7 +48,7 @@ class Loud:
         return self.path.row._replace(head=heads)
 
 
-def with_loud(evaluator: VectorEvaluator, loud: Loud) -> ForeignEvaluator:
+def with_loud(evaluator: VectorEvaluator, loud: Loud) -> VectorEvaluator:
     """A known model with a loud head, on the same sequences. It answers as before.
 
     Args:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.problem.layout import layout
 from hopscope.problem.paths import AttentionPath
@@ -62,7 +62,7 @@ class Rest:
         )
 
 
-def resting(evaluator: VectorEvaluator, rest: Rest) -> ForeignEvaluator:
+def resting(evaluator: VectorEvaluator, rest: Rest) -> VectorEvaluator:
     """A known model with one more head in every layer, the last of each, on the same sequences.
 
     Args:

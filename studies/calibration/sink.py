@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.problem.layout import layout
 from hopscope.problem.paths import AttentionPath
@@ -52,7 +52,7 @@ class Sink:
         return AttentionPath(self.layer, head, roles.index(f">x{self.pair}"), roles.index(f"x{self.pair - 1}>"))
 
 
-def with_sink(evaluator: VectorEvaluator, sink: Sink) -> ForeignEvaluator:
+def with_sink(evaluator: VectorEvaluator, sink: Sink) -> VectorEvaluator:
     """A known model with one more head in every layer, the last of each, on the same sequences.
 
     Args:

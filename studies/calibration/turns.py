@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, VectorEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.problem.paths import AttentionPath
 from studies.calibration.altered import altered
@@ -36,7 +36,7 @@ class Turns:
     seed: int
 
 
-def by_turns(evaluator: VectorEvaluator, turns: Turns) -> ForeignEvaluator:
+def by_turns(evaluator: VectorEvaluator, turns: Turns) -> VectorEvaluator:
     """A known model in which one row looks elsewhere at times, on the same sequences.
 
     Args:

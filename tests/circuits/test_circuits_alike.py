@@ -12,7 +12,7 @@ from hopscope.circuits.checks.attended import _moved
 from hopscope.circuits.checks.harness import harness
 from hopscope.circuits.evaluate import evaluator
 from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, POSITIONAL, UNIFORM, Interventions, one_hot
-from hopscope.circuits.evaluate.apply import Drawer
+from hopscope.circuits.evaluate.apply import PatternCache
 from hopscope.circuits.evaluate.chains import ChainsSeen
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.rewired import ChainsAlike, OtherChains, errors_alike, errors_rewired
@@ -109,7 +109,7 @@ def test_what_is_alike_is_put_in_place_by_hand_too(host: Host, monkeypatch: pyte
     program = {**host.circuit, rows[0]: ALIKE}
     evidence = Evidence(host.evaluator, host.units.hypotheses, program, host.bar, 1, calibration.QUICK, "natural")
     assert harness(evidence).passed
-    monkeypatch.setattr(Drawer, "alike", lambda self, pattern, forms: pattern)
+    monkeypatch.setattr(PatternCache, "alike", lambda self, pattern, forms: pattern)
     assert not harness(evidence).passed
 
 

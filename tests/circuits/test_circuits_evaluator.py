@@ -18,7 +18,7 @@ from hopscope.circuits.evaluate.ablations import (
     AblationKind,
     one_hot,
 )
-from hopscope.circuits.evaluate.apply import Drawer, ProgramEdit, by_layer
+from hopscope.circuits.evaluate.apply import InterventionHooks, PatternCache, by_layer
 from hopscope.circuits.evaluate.role_maps import coordinates
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.errors import InputError
@@ -79,7 +79,7 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
     where = coordinates(batch, causal)
     expected = []
     for program in programs:
-        edit = ProgramEdit([by_layer(program, 3)], 3, Drawer(where))
+        edit = InterventionHooks([by_layer(program, 3)], 3, PatternCache(where))
         answers = model(batch.inputs[None], edit)[0]
         errors = (answers - batch.targets).square().view(4, 3, 2, 3)
         expected.append(errors.mean(dim=(1, 3)))

@@ -19,7 +19,7 @@ from hopscope.circuits.evaluate.ablations import (
     AblationKind,
     one_hot,
 )
-from hopscope.circuits.evaluate.apply import Drawer, LayerForms, ProgramEdit, by_layer
+from hopscope.circuits.evaluate.apply import InterventionHooks, LayerAblations, PatternCache, by_layer
 from hopscope.circuits.evaluate.role_maps import Coordinates, coordinates
 from hopscope.errors import InputError
 from hopscope.kernels import fused_attention
@@ -50,14 +50,14 @@ def random_pattern(seed: int = 0, where: Coordinates = WHERE) -> torch.Tensor:
     return scores.masked_fill(~where.allowed, -torch.inf).softmax(dim=-1)
 
 
-def of_layer(edits: dict[tuple[int, int], Ablation]) -> LayerForms:
-    """Edits of layer 0 by (head, query role), as `ProgramEdit` takes them."""
+def of_layer(edits: dict[tuple[int, int], Ablation]) -> LayerAblations:
+    """Edits of layer 0 by (head, query role), as `InterventionHooks` takes them."""
     return by_layer({HeadRow(0, head, query): edit for (head, query), edit in edits.items()}, 1)[0]
 
 
-def changed_by(programs: list[LayerForms], heads: int, pattern: torch.Tensor) -> torch.Tensor:
+def changed_by(programs: list[LayerAblations], heads: int, pattern: torch.Tensor) -> torch.Tensor:
     """The patterns of one layer, of sequences under each program in turn: axes program, batch, head, query, key."""
-    edit = ProgramEdit([[one] for one in programs], heads, Drawer(WHERE))
+    edit = InterventionHooks([[one] for one in programs], heads, PatternCache(WHERE))
     return edit.pattern(0, pattern.flatten(0, 1)[None]).view(pattern.shape)
 
 
@@ -256,7 +256,7 @@ def test_what_is_known_beforehand_is_put_in_place_without_patterns(
         by_layer({HeadRow(*row): make_edit(kind, row[2], numbers) for row, (kind, numbers) in one.items()}, 2)
         for one in rows
     ]
-    edit, plain = ProgramEdit(programs, 3, Drawer(WHERE)), random_model(PROBLEM, seed=seed, spread=1.5)
+    edit, plain = InterventionHooks(programs, 3, PatternCache(WHERE)), random_model(PROBLEM, seed=seed, spread=1.5)
     x = plain.embed(BATCH.inputs[None]).repeat(1, len(programs), 1, 1)
     with torch.no_grad(), counted_passes() as passes:
         found = quick(plain).run(x, hooks=edit, reads=reads)
@@ -270,7 +270,7 @@ def test_what_depends_on_a_pattern_sees_it(kind: AblationKind) -> None:
     """Its layer goes the plain way, and so does whoever wants patterns or gradients."""
     plain = random_model(PROBLEM)
     forms = {HeadRow(1, 0, 4): make_edit(kind, 4, [0.5] * 10), HeadRow(0, 1, 3): UNIFORM}
-    edit, x = ProgramEdit([by_layer(forms, 2)], 3, Drawer(WHERE)), plain.embed(BATCH.inputs[None])
+    edit, x = InterventionHooks([by_layer(forms, 2)], 3, PatternCache(WHERE)), plain.embed(BATCH.inputs[None])
     with torch.no_grad(), counted_passes() as passes:
         found = quick(plain).run(x, hooks=edit)
         assert passes == [1]

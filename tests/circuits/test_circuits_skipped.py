@@ -54,7 +54,7 @@ def _out(model: FastTransformer, layer: int, head: int) -> torch.Tensor:
     return model.blocks[layer].attention.out.weight[:, head * width : (head + 1) * width]
 
 
-def _evaluators(silent=SILENT) -> tuple[VectorEvaluator, VectorEvaluator]:
+def _evaluators(silent=SILENT) -> tuple[VectorEvaluator]:
     """All heads computed; the same model, with those skipped that write nothing."""
     whole, batch = _model(silent), held_out(PROBLEM, 12, 0, "skipped")
     return VectorEvaluator(whole, PROBLEM, batch), VectorEvaluator(single(whole, 0), PROBLEM, batch)

@@ -18,7 +18,7 @@ from small_models import disguised_witness
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.describe import strict_reading
 from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, ZERO, Ablation, AblationKind
-from hopscope.circuits.evaluate.apply import Drawer
+from hopscope.circuits.evaluate.apply import PatternCache
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
@@ -319,7 +319,7 @@ def test_patterns_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
         return seen
 
     monkeypatch.setattr(Attention, "pattern", watched("own", Attention.pattern))
-    monkeypatch.setattr(Drawer, "factor", watched("drawn", Drawer.factor))
+    monkeypatch.setattr(PatternCache, "factor", watched("drawn", PatternCache.factor))
     mixtures = [Ablation(AblationKind.MIXTURE, (0, 1), (1.0, float(number))) for number in range(1, 150)]
     programs = [{**end.program, HeadRow(0, 1, 4): mixture} for mixture in mixtures]
     evaluator.mse(programs)

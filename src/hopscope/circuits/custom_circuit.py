@@ -19,7 +19,6 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
-from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.find import Origin, described_model, judged
 from hopscope.circuits.paths import PlaceInModel, rows_at
 from hopscope.circuits.resume import Journal
@@ -31,7 +30,6 @@ GivenCircuit = Circuit | Iterable[PlaceInModel]
 """A circuit: a record, or the paths that it has. A head or a row instead of a path is in use with all it looks at."""
 
 
-@yields_cores
 def certify_given(
     evaluator: Evaluator,
     given: GivenCircuit,

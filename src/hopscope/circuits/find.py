@@ -16,8 +16,7 @@ from hopscope.circuits.describe import explained, strict_reading
 from hopscope.circuits.evaluate.ablations import to_json
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.evaluate.threads import yields_cores
-from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator, OnVectors, VectorEvaluator, single
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.circuits.resume import SILENT, Journal, SearchProgress
 from hopscope.circuits.search.appendix_e import StrictOrders, whole_heads
 from hopscope.circuits.search.config import ROOM, Effort, SearchConfig
@@ -28,7 +27,6 @@ from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
 from hopscope.model.torch_module import TorchModule
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.vectors import Batch
 from hopscope.records import content_hash
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
@@ -102,7 +100,7 @@ def find_circuit(
         )
     _see_problem(transformer.shape, problem)
     batch = held_out(problem, config.confirming, config.seed, "circuit search")
-    evaluator = _on_vectors(transformer, problem, batch, initial)
+    evaluator = VectorEvaluator(transformer, problem, batch, initial)
     of, journal = origin or origin_of(transformer), journal or Journal()
     circuit = circuit_in(evaluator, config, of, proof, journal, strict=True)
     return replace(circuit, search=circuit.search | {"proof": asdict(proof)})
@@ -126,14 +124,6 @@ def _see_problem(shape: Architecture, problem: RetrievalProblem) -> None:
             )
 
 
-def _on_vectors(
-    transformer: Transformer | TorchModule, problem: RetrievalProblem, batch: Batch, initial: InitialWeights
-) -> OnVectors:
-    if isinstance(transformer, TorchModule):
-        return ForeignEvaluator(transformer, problem, batch)
-    return VectorEvaluator(transformer, problem, batch, initial)
-
-
 def origin_of(transformer: Transformer | TorchModule) -> Origin:
     """The origin of a model that is known by its weights alone."""
     module = transformer.module if isinstance(transformer, TorchModule) else transformer
@@ -147,7 +137,6 @@ def origin_in(run: RunFolder, number: int, step: int | None) -> Origin:
     return Origin(model_hash(run, number, at), run.seeds[number], number)
 
 
-@yields_cores
 def circuit_in(
     evaluator: Evaluator,
     config: SearchConfig,

@@ -29,7 +29,7 @@ from hopscope.circuits.evaluate.ablations import (
     moved,
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.vector_evaluator import ForeignEvaluator
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import Origin, find_circuit, origin_of
 from hopscope.circuits.paths import PlaceInModel, rows_at
 from hopscope.circuits.resume import SILENT, Journal, SearchProgress
@@ -266,7 +266,7 @@ class ForeignModel(Subject):
     @property
     def evaluator(self) -> Evaluator:
         """The model on 256 sequences that no search sees; a new one each time, for its weights as they are now."""
-        return ForeignEvaluator(self.transformer, self.problem, self._batch)
+        return VectorEvaluator(self.transformer, self.problem, self._batch)
 
     def find_circuit(
         self,

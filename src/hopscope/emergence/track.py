@@ -11,7 +11,6 @@ from torch import Tensor
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.bootstrap import intervals
-from hopscope.circuits.evaluate.threads import yields_cores
 from hopscope.circuits.evaluate.vector_evaluator import single
 from hopscope.circuits.store import belongs_to
 from hopscope.emergence.checkpoints import readable
@@ -35,7 +34,6 @@ _TOLD = 3
 """How many troubles are named if nothing can be followed; the rest are counted."""
 
 
-@yields_cores
 def track(
     run: RunFolder,
     circuit: Circuit,

@@ -16,7 +16,7 @@ import torch
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, AblationKind, from_json, own_pattern
-from hopscope.circuits.evaluate.apply import ProgramEdit, by_layer
+from hopscope.circuits.evaluate.apply import InterventionHooks, by_layer
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.hooks import PatternRecorder
 from hopscope.model.transformer import Transformer
@@ -145,7 +145,7 @@ def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict
         return rows, None
     many = held_out(circuit.problem, _AVERAGED, purpose="positional means")
     evaluator = VectorEvaluator(transformer, circuit.problem, many)
-    edit = ProgramEdit([by_layer(program, circuit.layers)], circuit.heads, evaluator.drawer)
+    edit = InterventionHooks([by_layer(program, circuit.layers)], circuit.heads, evaluator.cache)
     seen = PatternRecorder(edit)
     with torch.no_grad():
         transformer.run(transformer.embed(evaluator.batch.inputs[None]), hooks=seen)

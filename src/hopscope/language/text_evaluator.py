@@ -40,27 +40,15 @@ class TextEvaluator(Evaluator):
             does not know.
     """
 
+    transformer: LanguageModel
+    batch: TextBatch
+
     def __init__(self, model: LanguageModel, tokenizer: Any, task: TextTask, batch: TextBatch) -> None:
         model.check_length(batch.inputs.shape[1])
         for ids in (batch.inputs, batch.candidates):
             model.check_tokens(tokenizer, ids)
         super().__init__(model, task.problem, batch)
-        self._model, self._tokenizer, self.task, self._batch = model, tokenizer, task, batch
-
-    @property
-    def transformer(self) -> LanguageModel:
-        """The model."""
-        return self._model
-
-    @property
-    def batch(self) -> TextBatch:
-        """The questions."""
-        return self._batch
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the 4D + 3 roles of a text, by number."""
-        return text_role_names(self.task.hops)
+        self.names, self.task, self._tokenizer = text_role_names(task.hops), task, tokenizer
 
     @property
     def scene(self) -> Scene:
@@ -74,7 +62,7 @@ class TextEvaluator(Evaluator):
 
     def on(self, batch: TextBatch) -> TextEvaluator:
         """The same model on other questions."""
-        return TextEvaluator(self._model, self._tokenizer, self.task, batch)
+        return TextEvaluator(self.transformer, self._tokenizer, self.task, batch)
 
     def fresh(self, sequences: int, seed: int, purpose: str) -> TextEvaluator:
         """The same model on questions that depend on seed and purpose alone."""
@@ -98,13 +86,15 @@ class TextEvaluator(Evaluator):
     def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
         """Brier scores of the whole model at once: without an edit, with the library's own attention."""
         if edit is not None:
-            return self.squared_errors(self._model.run(self._model.embed(self.batch.inputs[None]), hooks=edit))
-        logits = self._model.plain_logits(self.batch.inputs)
+            return self.squared_errors(
+                self.transformer.run(self.transformer.embed(self.batch.inputs[None]), hooks=edit)
+            )
+        logits = self.transformer.plain_logits(self.batch.inputs)
         return self._brier(logits[torch.arange(self.sequences), self.batch.answer].gather(-1, self.batch.candidates))
 
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> TextEvaluator:
         """The same questions under a copy of the model in which some heads have initial weights."""
-        return TextEvaluator(self._model.with_untrained(heads, seed), self._tokenizer, self.task, self.batch)
+        return TextEvaluator(self.transformer.with_untrained(heads, seed), self._tokenizer, self.task, self.batch)
 
     @torch.no_grad()
     def scores(self, program: Interventions) -> Scores:
@@ -124,7 +114,9 @@ class TextEvaluator(Evaluator):
 
     def _logits(self, program: Interventions) -> Float[Tensor, "question vocabulary"]:
         """Logits of the token that follows every question, under a program."""
-        return self._asked(self._model.run(self._model.embed(self.batch.inputs[None]), hooks=self.edit(program)))
+        return self._asked(
+            self.transformer.run(self.transformer.embed(self.batch.inputs[None]), hooks=self.edit(program))
+        )
 
     def _among(self, x: Stream) -> Float[Tensor, "row candidate"]:
         """Logits of the acceptable answers."""
@@ -134,7 +126,7 @@ class TextEvaluator(Evaluator):
     def _asked(self, x: Stream) -> Float[Tensor, "row vocabulary"]:
         """Logits of the token that follows every question."""
         at = self.batch.answer.repeat(x.shape[1] // self.sequences)
-        answers: Tensor = self._model.answers(x[:, torch.arange(x.shape[1]), at][:, :, None])
+        answers: Tensor = self.transformer.answers(x[:, torch.arange(x.shape[1]), at][:, :, None])
         return answers[0, :, 0]
 
     def _brier(self, logits: Float[Tensor, "row candidate"]) -> Float[Tensor, "row 1"]:

@@ -16,9 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate import threads
 from hopscope.circuits.evaluate.ablations import Ablation, Interventions
-from hopscope.circuits.evaluate.apply import MIXING, Drawer, LayerForms, ProgramEdit, by_layer, check
+from hopscope.circuits.evaluate.apply import MIXING, InterventionHooks, LayerAblations, PatternCache, by_layer, check
 from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired
 from hopscope.circuits.evaluate.role_maps import RoleMaps, Sequences, coordinates, joined, role_maps
 from hopscope.errors import InputError
@@ -44,42 +43,33 @@ class Evaluator(ABC):
     """One model and one batch, vectors or text.
 
     Args:
-        transformer: the transformer, holding one model.
+        transformer: the model, one alone.
         problem: the problem that the model answers.
         batch: the sequences, with one leading axis.
+
+    Attributes:
+        names: names of the roles, by number.
+        where: where everything stands in the batch.
 
     Raises:
         InputError: the transformer holds more than one model; take one with `single`.
     """
 
+    names: tuple[str, ...]
+
     def __init__(self, transformer: HookedModel, problem: RetrievalProblem, batch: Sequences) -> None:
         if transformer.models != 1:
             raise InputError(f"an evaluator holds one model, got {transformer.models}; take one with `single`")
-        self.problem = problem
+        self.transformer, self.problem, self.batch = transformer, problem, batch
         self.shape = transformer.shape
         self.where = coordinates(batch, self.shape.causal)
         self._evaluations = 0
         self._parts: dict[int, Evaluator] = {}
         self._whole: Evaluator | None = None
-        self.drawer = Drawer(self.where)
+        self.cache = PatternCache(self.where)
         self._checked: dict[HeadRow, Ablation] = {}
-        self._trunk: list[LayerForms] = [{} for _ in range(self.shape.layers)]
+        self._trunk: list[LayerAblations] = [{} for _ in range(self.shape.layers)]
         self._streams: dict[int, Stream] = {}
-
-    @property
-    @abstractmethod
-    def transformer(self) -> HookedModel:
-        """The model."""
-
-    @property
-    @abstractmethod
-    def batch(self) -> Sequences:
-        """The sequences."""
-
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """Names of the roles, by number."""
 
     @property
     @abstractmethod
@@ -113,7 +103,7 @@ class Evaluator(ABC):
 
     @abstractmethod
     def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
-        """The errors computed independently of this class's programs and, without an edit, of the seam too."""
+        """The errors computed independently of this class and, without an edit, of the hooks too."""
 
     @abstractmethod
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> Evaluator:
@@ -121,7 +111,7 @@ class Evaluator(ABC):
 
     @property
     def skipped(self) -> frozenset[tuple[int, int]]:
-        """Layer and head of those that write nothing and are not computed; what a program makes of them is all one."""
+        """Layer and head of those that write nothing and are not computed; ablating them changes nothing."""
         return frozenset()
 
     @property
@@ -199,7 +189,6 @@ class Evaluator(ABC):
         at_once = max(1, self._positions_at_once // self.where.role.numel())
         results: list[Tensor | None] = [None] * len(programs)
         for first in range(0, len(order), at_once):
-            threads.look()
             chosen = order[first : first + at_once]
             errors = self._errors([forms[number] for number in chosen], starts[chosen[0]])
             for number, error in zip(chosen, errors, strict=True):
@@ -257,14 +246,14 @@ class Evaluator(ABC):
             maps.append(role_maps([torch.cat([one.patterns[0] for one in seen], dim=1)], self.where))
         return joined(maps)
 
-    def edit(self, program: Interventions) -> ProgramEdit:
+    def edit(self, program: Interventions) -> InterventionHooks:
         """One program as an edit of the transformer's forward pass on this batch.
 
         Raises:
             InputError: the program does not fit the model, or looks where the mask forbids.
         """
         self._check(program)
-        return ProgramEdit([by_layer(program, self.shape.layers)], self.shape.heads, self.drawer)
+        return InterventionHooks([by_layer(program, self.shape.layers)], self.shape.heads, self.cache)
 
     def _check(self, program: Interventions) -> None:
         """Check that a program fits; forms that were checked before are not checked again."""
@@ -272,7 +261,7 @@ class Evaluator(ABC):
         check(new, self.where, self.shape)
         self._checked |= new
 
-    def _shared(self, forms: list[LayerForms]) -> int:
+    def _shared(self, forms: list[LayerAblations]) -> int:
         """How many of the first layers are as in the trunk."""
         pairs = enumerate(zip(forms, self._trunk, strict=True))
         return next((layer for layer, (mine, trunk) in pairs if mine != trunk), self.shape.layers)
@@ -281,7 +270,7 @@ class Evaluator(ABC):
         """The residual stream that enters a layer under the trunk; it is kept."""
         if not self._streams:
             self._streams[0] = self.transformer.embed(self.batch.inputs[None])
-        edit = ProgramEdit([self._trunk], self.shape.heads, self.drawer)
+        edit = InterventionHooks([self._trunk], self.shape.heads, self.cache)
         while (last := max(self._streams)) < layer:
             stop = last + self._stride
             self._streams[stop] = self.transformer.run(self._streams[last], start=last, stop=stop, hooks=edit)
@@ -293,10 +282,10 @@ class Evaluator(ABC):
         needed = 4 * self.where.role.numel() * self.shape.d_model * self.shape.layers
         return -(-needed // STREAMS)
 
-    def _errors(self, forms: list[list[LayerForms]], start: int) -> Float[Tensor, "candidate sequence hop"]:
+    def _errors(self, forms: list[list[LayerAblations]], start: int) -> Float[Tensor, "candidate sequence hop"]:
         """Errors of candidates that agree with the trunk before layer `start`."""
         start -= start % self._stride
         x = self._stream(start).repeat(1, len(forms), 1, 1)
-        edit = ProgramEdit(forms, self.shape.heads, self.drawer)
+        edit = InterventionHooks(forms, self.shape.heads, self.cache)
         x = self.transformer.run(x, start=start, hooks=edit, reads=self.shape.reads)
         return self.squared_errors(x).view(len(forms), self.sequences, -1)

@@ -1,4 +1,4 @@
-"""Evaluators of transformers on vectors: the retrieval problem as the paper trains it."""
+"""The evaluator of transformers on vectors: the retrieval problem as the paper trains it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, InitialWeights
 from hopscope.model.fast import FastTransformer
-from hopscope.model.hooks import HookedModel, Hooks, Stream
+from hopscope.model.hooks import Hooks, Stream
 from hopscope.model.initial_weights import with_untrained_heads
 from hopscope.model.torch_module import TorchModule
 from hopscope.model.transformer import Transformer
@@ -25,22 +25,31 @@ from hopscope.training.data import held_out
 from hopscope.training.losses import squared_errors
 
 
-class OnVectors(Evaluator):
-    """One model that solves the retrieval problem on vectors, whoever wrote it, and one batch."""
+class VectorEvaluator(Evaluator):
+    """One model of vectors, ours or a torch module of somebody's, and one batch.
 
-    def __init__(self, transformer: HookedModel, problem: RetrievalProblem, batch: Batch) -> None:
+    Args:
+        transformer: the transformer, holding one model, or the module.
+        problem: the problem that the model answers.
+        batch: the sequences, with one leading axis.
+        initial: how the weights of ours were drawn before it was trained; those of untrained heads are drawn likewise.
+
+    Raises:
+        InputError: the transformer holds more than one model; take one with `single`.
+    """
+
+    transformer: Transformer | TorchModule
+    batch: Batch
+
+    def __init__(
+        self,
+        transformer: Transformer | TorchModule,
+        problem: RetrievalProblem,
+        batch: Batch,
+        initial: InitialWeights = AS_TORCH,
+    ) -> None:
         super().__init__(transformer, problem, batch)
-        self._batch = batch
-
-    @property
-    def batch(self) -> Batch:
-        """The sequences."""
-        return self._batch
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the roles, by number; a chain has 2D + 1."""
-        return self.problem.roles
+        self.names, self.initial = problem.roles, initial
 
     @property
     def scene(self) -> Scene:
@@ -52,7 +61,16 @@ class OnVectors(Evaluator):
         """The fewest layers that this problem's mask and order need, with any number of heads."""
         return minimum_in_order(self.problem)
 
-    def fresh(self, sequences: int, seed: int, purpose: str) -> Evaluator:
+    @property
+    def skipped(self) -> frozenset[tuple[int, int]]:
+        """The heads that write nothing, if this transformer knows of them."""
+        return self.transformer.skipped if isinstance(self.transformer, FastTransformer) else frozenset()
+
+    def on(self, batch: Batch) -> VectorEvaluator:
+        """The same model on another batch."""
+        return VectorEvaluator(self.transformer, self.problem, batch, self.initial)
+
+    def fresh(self, sequences: int, seed: int, purpose: str) -> VectorEvaluator:
         """The same model on sequences that no training sees."""
         return self.on(held_out(self.problem, sequences, seed, purpose))
 
@@ -72,51 +90,28 @@ class OnVectors(Evaluator):
         by_program = answers.view(-1, self.sequences, *answers.shape[-2:])
         return squared_errors(by_program, self.batch.targets, self.problem.symbol_dim).flatten(0, 1)
 
-
-class VectorEvaluator(OnVectors):
-    """One model of vectors and one batch.
-
-    Args:
-        transformer: the transformer, holding one model.
-        problem: the problem that the model answers.
-        batch: the sequences, with one leading axis.
-        initial: how the model's weights were drawn before it was trained; those of untrained heads are drawn likewise.
-
-    Raises:
-        InputError: the transformer holds more than one model; take one with `single`.
-    """
-
-    def __init__(
-        self, transformer: Transformer, problem: RetrievalProblem, batch: Batch, initial: InitialWeights = AS_TORCH
-    ) -> None:
-        super().__init__(transformer, problem, batch)
-        self._transformer, self.initial = transformer, initial
-
-    @property
-    def transformer(self) -> Transformer:
-        """The model."""
-        return self._transformer
-
-    @property
-    def skipped(self) -> frozenset[tuple[int, int]]:
-        """The heads that write nothing, if this transformer knows of them."""
-        return self.transformer.skipped if isinstance(self.transformer, FastTransformer) else frozenset()
-
-    def on(self, batch: Batch) -> VectorEvaluator:
-        """The same model on another batch."""
-        return VectorEvaluator(self.transformer, self.problem, batch, self.initial)
-
     @torch.no_grad()
     def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
-        """Errors of the plain transformer with the same weights."""
-        plain = Transformer(self.shape)
-        plain.load_state_dict(self.transformer.state_dict())
-        answers = plain(self.batch.inputs[None], edit)
-        return squared_errors(answers[0], self.batch.targets, self.problem.symbol_dim)
+        """Errors of the plain transformer with the same weights, or of the module itself."""
+        inputs, model = self.batch.inputs, self.transformer
+        if isinstance(model, Transformer):
+            plain = Transformer(self.shape)
+            plain.load_state_dict(model.state_dict())
+            answers = plain(inputs[None], edit)[0]
+        elif edit is None:
+            answers = model.plain(inputs)
+        else:
+            stream = model.run(model.embed(inputs[None]), hooks=edit)
+            answers = model.answers(stream[:, :, -self.shape.reads :])[0]
+        return squared_errors(answers, self.batch.targets, self.problem.symbol_dim)
 
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> VectorEvaluator:
         """The same batch under a copy of the model in which some heads have initial weights."""
-        mixed = with_untrained_heads(self.transformer, heads, seed, self.initial)
+        model = self.transformer
+        if isinstance(model, Transformer):
+            mixed: Transformer | TorchModule = with_untrained_heads(model, heads, seed, self.initial)
+        else:
+            mixed = model.with_untrained(heads, seed)
         return VectorEvaluator(mixed, self.problem, self.batch, self.initial)
 
 
@@ -133,41 +128,3 @@ def single(transformer: Transformer, model: int) -> Transformer:
     if isinstance(alone, FastTransformer):
         alone.compute_those_that_write()
     return alone.requires_grad_(False)
-
-
-class ForeignEvaluator(OnVectors):
-    """One module and one batch.
-
-    Args:
-        transformer: the module behind the seam.
-        problem: the problem that it answers.
-        batch: the sequences, with one leading axis.
-    """
-
-    def __init__(self, transformer: TorchModule, problem: RetrievalProblem, batch: Batch) -> None:
-        super().__init__(transformer, problem, batch)
-        self._transformer = transformer
-
-    @property
-    def transformer(self) -> TorchModule:
-        """The model."""
-        return self._transformer
-
-    def on(self, batch: Batch) -> ForeignEvaluator:
-        """The same model on another batch."""
-        return ForeignEvaluator(self.transformer, self.problem, batch)
-
-    @torch.no_grad()
-    def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
-        """Errors of the module itself; under an edit, those of its parts run from the first to the last."""
-        inputs = self.batch.inputs
-        if edit is None:
-            answers = self.transformer.plain(inputs)
-        else:
-            stream = self.transformer.run(self.transformer.embed(inputs[None]), hooks=edit)
-            answers = self.transformer.answers(stream[:, :, -self.shape.reads :])[0]
-        return squared_errors(answers, self.batch.targets, self.problem.symbol_dim)
-
-    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> ForeignEvaluator:
-        """The same batch under a copy of the module in which some heads have initial weights."""
-        return ForeignEvaluator(self.transformer.with_untrained(heads, seed), self.problem, self.batch)
