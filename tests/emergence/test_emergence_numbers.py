@@ -20,8 +20,8 @@ from hopscope.emergence.track import _settled
 from hopscope.lab import train
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
-from hopscope.paper.followed import all_learned_at
 from hopscope.paper.groups import Group
+from hopscope.paper.models import all_learned_at
 from hopscope.plot.training import Panel
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem

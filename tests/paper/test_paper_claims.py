@@ -77,13 +77,8 @@ def test_two_findings_for_one_claim_are_refused() -> None:
         ({"ours": ""}, "needs ours"),
         ({"scale": ""}, "needs scale"),
         ({"n": 0}, "needs n"),
-        ({"n": -1}, "n of C4"),
-        ({"n": 1.5}, "n of C4"),
         ({"interval": None}, "needs interval"),
         ({"verdict": "inconclusive", "reason": ""}, "reason must say why"),
-        ({"interval": [2, 1]}, "interval"),
-        ({"interval": [0, float("nan")]}, "interval"),
-        ({"interval": [1, 2, 3]}, "interval"),
     ],
 )
 def test_findings_that_do_not_say_what_they_rest_on_are_refused(change: dict[str, Any], word: str) -> None:

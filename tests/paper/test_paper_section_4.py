@@ -12,7 +12,7 @@ from hopscope.benchmark.guessing import AnswerSpread, BlindScore
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.paper.claims import Finding, complete
 from hopscope.paper.section_4 import GUESS, BenchmarkResult, BenchmarkStudy, judge, run
-from hopscope.paper.table import markdown
+from hopscope.paper.table import verdicts
 from hopscope.problem.text.extensions import Extensions
 from hopscope.statistics import wilson
 
@@ -185,7 +185,7 @@ def test_a_models_name_reaches_nobodys_terminal_or_table_as_it_is() -> None:
     found = c14([replace(one, model=name) for one in nine(correct=5, accepted=5)])
     assert not any(letter in found.ours + found.reason for letter in "\x1b\u202e")
     (row,) = [row for row in complete([found]) if row.id == "C14"]
-    (line,) = [line for line in markdown({"mine": complete([found])}).splitlines() if line.startswith("| C14")]
+    (line,) = [line for line in verdicts({"mine": complete([found])}).splitlines() if line.startswith("| C14")]
     assert row.reason.startswith("acceptable answers to 1.0% of equations, D = 1")
     assert "inconclusive: acceptable answers to 1.0% of equations, D = 1 " in line
     assert "\\<b\\>\ufffd\\[31m\ufffdred\\|y:8b\\) |" in line

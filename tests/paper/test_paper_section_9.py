@@ -13,8 +13,7 @@ from hopscope.emergence.crossing import Crossing
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
 from hopscope.paper.claims import Finding
-from hopscope.paper.followed import FollowedModel
-from hopscope.paper.models import Learned, Studied
+from hopscope.paper.models import FollowedModel, Learned, Studied
 from hopscope.paper.section_9 import _parts
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.metrics import Metrics, MetricsRow

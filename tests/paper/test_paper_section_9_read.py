@@ -12,7 +12,7 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError
-from hopscope.paper.followed import FollowedModel, all_learned_at
+from hopscope.paper.models import FollowedModel, all_learned_at
 from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, judge, read
 from hopscope.records import content_hash
 from hopscope.training.recipe import Recipe

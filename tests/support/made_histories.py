@@ -12,8 +12,7 @@ from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
 from hopscope.paper.claims import Finding
-from hopscope.paper.followed import FollowedModel
-from hopscope.paper.models import Learned, Studied
+from hopscope.paper.models import FollowedModel, Learned, Studied
 from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, judge
 
 

@@ -6,11 +6,10 @@ such.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from hopscope.errors import InputError
 from hopscope.files import read_json, write_json
@@ -23,7 +22,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 _WHAT = "a table of claims"
 
-ToldInterval = str | tuple[float, float] | None
+FoundInterval = str | tuple[float, float] | None
 """The interval of what was found: in words, or as lowest and highest value; None where nothing ran."""
 
 
@@ -36,7 +35,7 @@ class Finding:
         verdict: one of `VERDICTS`.
         ours: the numbers found, in words; never empty where something ran.
         n: how many models, runs, pairs or questions the verdict rests on; `RULES` says which.
-        interval: the interval of what was found; see `ToldInterval`.
+        interval: the interval of what was found; see `FoundInterval`.
         scale: how large the study was, beginning with the preset's name: `laptop: D = 3, 1..4 layers x 2 seeds`.
         rule: the rule by which it was judged; the claim's own in `RULES` where empty.
         reason: why it is inconclusive, or not run; empty elsewhere.
@@ -51,7 +50,7 @@ class Finding:
     verdict: Verdict
     ours: str = ""
     n: int = 0
-    interval: ToldInterval = None
+    interval: FoundInterval = None
     scale: str = ""
     rule: str = ""
     reason: str = ""
@@ -63,9 +62,6 @@ class Finding:
         if self.verdict not in VERDICTS:
             raise InputError(f"the verdict on {self.claim} must be one of {', '.join(VERDICTS)}, got {self.verdict!r}")
         object.__setattr__(self, "rule", self.rule or RULES[self.claim].rule)
-        object.__setattr__(self, "interval", _interval(self.claim, self.interval))
-        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 0:
-            raise InputError(f"n of {self.claim} must be a whole number of at least 0, got {self.n!r}")
         if self.verdict == "inconclusive" and not self.reason:
             raise InputError(f"{self.claim} is judged inconclusive, so reason must say why, got nothing")
         if self.verdict in ("reproduced", "not reproduced"):
@@ -84,7 +80,7 @@ class Claim:
     ours: str
     n: int
     unit: str
-    interval: ToldInterval
+    interval: FoundInterval
     scale: str
     verdict: Verdict
     reason: str
@@ -166,15 +162,3 @@ def _row(finding: Finding) -> Claim:
         rule=finding.rule,
         run=finding.run,
     )
-
-
-def _interval(claim: str, value: Any) -> ToldInterval:
-    if value is None or isinstance(value, str):
-        return value
-    try:
-        low, high = (float(end) for end in value)
-    except (TypeError, ValueError):
-        low, high = math.nan, math.nan
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise InputError(f"the interval of {claim} must be words, lowest and highest, or None, got {value!r}")
-    return low, high

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hopscope.errors import InputError
 from hopscope.records import RecordForm
 from hopscope.theory.depth import depths
 from hopscope.training.metrics import learned_below
@@ -37,9 +36,6 @@ class Group:
             hop that is learned (`metrics.learned_below`).
         run: the folder of the run, or of the runs, relative to the reproduction's.
         made: a hash of recipe and problem, by which a study goes on from its summary alone.
-
-    Raises:
-        InputError: a seed occurs twice, a field lacks an entry for some seed, or losses lack one for some hop.
     """
 
     hops: int
@@ -54,20 +50,6 @@ class Group:
     crossings: tuple[tuple[int | None, ...], ...]
     run: str
     made: str = ""
-
-    def __post_init__(self) -> None:
-        where = f"of the group with {self.layers} layers"
-        if len({*self.seeds}) < len(self.seeds):
-            raise InputError(f"seeds {where} must all be different, got {', '.join(map(str, self.seeds))}")
-        for name in _BY_SEED:
-            entries = getattr(self, name)
-            if len(entries) != len(self.seeds):
-                raise InputError(
-                    f"{name} {where} must have an entry for each of {len(self.seeds)} seeds, got {len(entries)}"
-                )
-        for losses in (*self.final_partial_losses, *self.crossings):
-            if len(losses) != len(self.asked):
-                raise InputError(f"losses {where} must have {len(self.asked)} hops, got {len(losses)}")
 
     @classmethod
     def of(cls, runs: Sequence[RunFolder], name: str, made: str = "") -> Group:

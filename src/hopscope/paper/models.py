@@ -1,24 +1,34 @@
-"""Models that are studied one by one: the outcome of training, and the circuit that was found."""
+"""Models that are studied one by one: what training came to, the circuit that was found, and how it emerged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
+
+import numpy as np
 
 from hopscope.circuits.checks.certificate import Sense
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import StrictReading
 from hopscope.circuits.search.config import Effort
-from hopscope.circuits.store import circuit_path, model_hash
+from hopscope.circuits.store import circuit_path, require_of
+from hopscope.emergence.history import Emergence
+from hopscope.emergence.of_run import emergence_path
+from hopscope.emergence.plateau import Plateau, plateau
 from hopscope.errors import InputError
-from hopscope.paper.judging import BAR
+from hopscope.training.many import finished
+from hopscope.training.metrics import Metrics
+from hopscope.training.plan import Plan
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import hash_of
 from hopscope.training.setup import Setup
 from hopscope.training.work import Work
 from hopscope.words import counted
+
+MAX_LOSS = 0.05
+"""A loss counts as low below this (Appendix E), whatever the bar a search was given."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +48,6 @@ class Learned:
     @classmethod
     def of(cls, run: RunFolder, number: int) -> Learned:
         """The outcome of training one model of a finished run."""
-        import numpy as np
-
         result, every = run.result.models[number], run.regular_metrics
         end = run.plans.models[number].end
         late = every.after(end * 9 // 10, end).validation_loss[:, number]
@@ -79,20 +87,20 @@ class Studied:
 
     @property
     def certified(self) -> tuple[Sense, ...]:
-        """The senses in which its circuit is certified at the paper's bar."""
-        return self.circuit.certified if self.circuit and not self.at_another_bar else ()
+        """The senses in which its circuit is certified at the paper's threshold."""
+        return self.circuit.certified if self.circuit and not self.at_another_threshold else ()
 
     @property
     def solves(self) -> bool:
         """Whether the whole model's loss is below the bar; where no circuit was searched for, whether it surely is."""
         if self.circuit is not None:
-            return self.circuit.losses["full"] < BAR
-        return self.learned is not None and self.learned.held_out is not None and self.learned.held_out[1] < BAR
+            return self.circuit.losses["full"] < MAX_LOSS
+        return self.learned is not None and self.learned.held_out is not None and self.learned.held_out[1] < MAX_LOSS
 
     @property
-    def at_another_bar(self) -> bool:
+    def at_another_threshold(self) -> bool:
         """Whether its circuit was searched for at another bar than the paper's."""
-        return self.circuit is not None and self.circuit.bar != BAR
+        return self.circuit is not None and self.circuit.bar != MAX_LOSS
 
     @property
     def given_up(self) -> bool:
@@ -102,7 +110,7 @@ class Studied:
     @property
     def lost(self) -> bool:
         """Whether the search ended and found no circuit."""
-        return self.circuit is not None and not (self.strict or self.at_another_bar or self.given_up)
+        return self.circuit is not None and not (self.strict or self.at_another_threshold or self.given_up)
 
     @property
     def pruned(self) -> bool:
@@ -115,76 +123,133 @@ class Studied:
         return self.setup.recipe.layers, self.setup.recipe.heads, self.setup.problem.hops
 
 
+@dataclass(frozen=True)
+class FollowedModel:
+    """One model followed through training.
+
+    Attributes:
+        model: the model, with its circuit at the end.
+        final: how that circuit came to be; None where this is not known.
+        first: the same for the circuit found at the checkpoint where all hops had just been learned.
+        metrics: the metrics of its run; None where the run itself is missing.
+        first_certified: whether the circuit found there is certified in the natural sense, at the paper's threshold.
+    """
+
+    model: Studied
+    final: Emergence | None
+    first: Emergence | None
+    metrics: Metrics | None
+    first_certified: bool = False
+
+    @property
+    def final_certified(self) -> bool:
+        """Whether the circuit at the end is certified in the natural sense, at the paper's threshold."""
+        return "natural" in self.model.certified
+
+    @property
+    def training(self) -> tuple[Plateau, int] | None:
+        """Plateau and total number of steps; where the run is missing, as the followed circuit tells them, or None."""
+        if self.metrics is not None:
+            setup, number = self.model.setup, self.model.number
+            end = min(Plan.of(setup.recipe, self.metrics, number).end, int(self.metrics.steps[-1]))
+            regular = self.metrics.every(setup.recipe.log_every)
+            return plateau(regular, setup.problem.chains, number), end
+        return (self.final.plateau, self.final.total_steps) if self.final else None
+
+
 def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
     """The models of these setups whose run is finished in `folder`, or for which there is a record of a circuit.
 
     Raises:
         InputError: a run or record is damaged, or belongs to another setup.
     """
-    from hopscope.training.many import finished
-
     runs = finished(setups, folder)
     found = []
     for setup in setups:
         run = runs.get(setup.name)
         for number, seed in enumerate(setup.seeds):
-            record = circuit_path(folder / setup.name, number)
-            if run is None and not record.exists():
+            circuit = read_circuit(folder / setup.name, setup, number, run)
+            if run is None and circuit is None:
                 continue
             name = f"{setup.name}-{number}" if number else setup.name
             learned = Learned.of(run, number) if run else None
-            found.append(Studied(name, setup, seed, number, learned, read_circuit(record, setup, number, run)))
+            found.append(Studied(name, setup, seed, number, learned, circuit))
     return tuple(found)
 
 
 def read_circuit(
-    path: Path, setup: Setup, number: int, run: RunFolder | None, step: int | None = None
+    folder: Path, setup: Setup, number: int, run: RunFolder | None, step: int | None = None
 ) -> Circuit | None:
     """Read the record of the circuit of one model; None where there is no file.
 
     Args:
-        path: the path of the record.
-        setup: the setup that the model was trained by.
+        folder: the run folder, which may have lost all but the record.
+        setup: the setup that the model was trained by; its hash is in the record.
         number: the number of the model within its run, from 0.
-        run: the model's run; None where it is missing, and only the record says that it is of the setup.
+        run: the model's run; None where it is missing.
         step: the step of the checkpoint at which the circuit was searched for; None for the end.
 
     Raises:
         InputError: the record is damaged, or belongs to another model.
     """
+    path = circuit_path(folder, number, step)
     if not path.exists():
         return None
-    circuit = Circuit.load(path, run.record.content_hash if run else None)
-    here = {**asdict(circuit.problem), **{name: getattr(circuit, name) for name in (*_OF_A_MODEL, "model")}}
-    asked = {**asdict(setup.problem), **of_a_model(setup, number)}
+    circuit = Circuit.load(path, hash_of(setup))
     if run is not None:
-        asked["model"] = model_hash(run, number, step)
-    require_same(path, here, asked)
-    if run is None:
-        Circuit.load(path, hash_of(setup))  # only the seal tells that all else is alike, the recipe too
+        require_of(path, circuit, run, number, step)
+    elif circuit.number != number:
+        raise _of_another_model(path)
     return circuit
 
 
-_OF_A_MODEL = ("seed", "number", "layers", "heads")
+def all_learned_at(run: RunFolder, number: int) -> int | None:
+    """The first checkpoint at which all hops have been learned; None if there is none, or if it is the last."""
+    learned = run.regular_metrics.first_below()[number]
+    steps = [step for step in learned if step is not None]
+    if len(steps) < len(learned):
+        return None
+    return next((step for step in sorted(run.checkpoints)[:-1] if step >= max(steps)), None)
 
 
-def of_a_model(setup: Setup, number: int) -> dict[str, Any]:
-    """What every record of a model says about it: the seed, the number within its run, layers and heads."""
-    return dict(zip(_OF_A_MODEL, (setup.seeds[number], number, setup.recipe.layers, setup.recipe.heads), strict=True))
+def read_followed(model: Studied, folder: Path, run: RunFolder | None) -> FollowedModel:
+    """Read one followed model. Its first circuit is that of the checkpoint at which all hops had just been learned.
 
-
-def require_same(path: Path, here: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """Check that a record belongs to the model that it stands beside.
+    Args:
+        model: the model, with its circuit at the end.
+        folder: the folder of the run folders.
+        run: the run of the model; None where it is missing.
 
     Raises:
-        InputError: the record does not; the message names the first difference.
+        InputError: a record is damaged, or belongs to another model.
     """
-    for name, value in asked.items():
-        if here[name] != value:
-            raise InputError(
-                f"{path} is of another model: {name} is {here[name]}, and {value} of the model there; it was left "
-                "untouched, move it away or make it anew"
-            )
+    path, number = folder / model.setup.name, model.number
+    final = _history(emergence_path(path, number), model, run)
+    step = all_learned_at(run, number) if run is not None and run.checkpoints else None
+    if run is None or step is None:
+        return FollowedModel(model, final, None, run.metrics if run else None)
+    then = replace(model, circuit=read_circuit(path, model.setup, number, run, step))
+    first = _history(emergence_path(path, number, step), then, run)
+    return FollowedModel(model, final, first, run.metrics, "natural" in then.certified)
+
+
+def _history(path: Path, model: Studied, run: RunFolder | None) -> Emergence | None:
+    """How a model's circuit came to be; None where nobody followed it, or where another circuit of it was followed.
+
+    Raises:
+        InputError: the record is damaged, or belongs to another model.
+    """
+    if model.circuit is None or not path.exists():
+        return None
+    history = Emergence.load(path)
+    of = run.model_hashes[model.number] if run is not None else model.circuit.model
+    if (history.run, history.number, history.model) != (hash_of(model.setup), model.number, of):
+        raise _of_another_model(path)
+    return history if history.follows(model.circuit) else None
+
+
+def _of_another_model(path: Path) -> InputError:
+    return InputError(f"{path} is of another model; it was left untouched, move it away or make it anew")
 
 
 class OfModels(Protocol):

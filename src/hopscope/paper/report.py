@@ -24,7 +24,7 @@ from markupsafe import Markup, escape
 
 from hopscope.errors import InputError
 from hopscope.files import write_text
-from hopscope.paper.claims import VERDICTS, Claim, ToldInterval
+from hopscope.paper.claims import VERDICTS, Claim, FoundInterval
 from hopscope.plot.style import FORMATS
 from hopscope.version import VERSION
 
@@ -157,7 +157,7 @@ def _environment() -> Environment:
     return environment
 
 
-def _interval(interval: ToldInterval) -> str:
+def _interval(interval: FoundInterval) -> str:
     if interval is None or isinstance(interval, str):
         return interval or ""
     low, high = interval

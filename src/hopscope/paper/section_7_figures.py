@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from hopscope.errors import InputError
 from hopscope.paper.groups import Group
 from hopscope.plot.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure
-from hopscope.theory.depth import depths
-from hopscope.training.run import RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,31 +29,6 @@ class _Series:
     label: str
     look: Look
     losses: dict[int, list[float]]
-
-
-def figure_4(*of: Group | RunFolder) -> Figure:
-    """Both halves side by side: the final validation loss, and with the implicit curriculum its part for each hop.
-
-    Dotted lines mark the exact minimum depth of every hop.
-
-    Args:
-        of: finished runs, or groups of them.
-
-    Raises:
-        InputError: nothing is given, or a run is not finished.
-    """
-    groups = _groups([one if isinstance(one, Group) else Group.of([one], str(one.path)) for one in of])
-    by_hops = _with_curriculum(groups)
-    with house():
-        figure = new_figure(COLUMN * (1 + len(by_hops)), 3.1)
-        parts = figure.subfigures(1, 1 + len(by_hops), squeeze=False)[0]
-        _draw_final(parts[0].subplots(), groups, {})
-        for part, (hops, found) in zip(parts[1:], by_hops.items(), strict=True):
-            minima = {hop: depths(hop).causal for hop in range(1, hops + 1)}
-            _draw_partial(part.subplots(), groups, hops, found, minima)
-        for part in parts:
-            part.legend(loc="outside upper left", ncols=5)
-    return figure
 
 
 def final_losses(groups: Sequence[Group], theory: Mapping[str, float] | None = None) -> Figure:

@@ -11,18 +11,17 @@ from hopscope.circuits.circuit_parts import Fill, Loss, StrictReading
 from hopscope.circuits.compare import overlap, steps_beyond_first
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.judging import (
-    BAR,
     LEAST_MODELS,
     RUN_GONE,
     ModelVerdict,
+    Readings,
     below,
     every_model,
     losses,
     ranged,
     spans,
 )
-from hopscope.paper.models import Studied
-from hopscope.paper.readings import Readings
+from hopscope.paper.models import MAX_LOSS, Studied
 from hopscope.statistics import clopper_pearson
 from hopscope.theory.depth import depths
 from hopscope.words import counted
@@ -121,7 +120,7 @@ def _few_heads(readings: Readings, scale: str) -> Finding:
         if of // 3 < theory:  # whatever such a model learned, it could not do with few
             small.append(TOO_SMALL)
             continue
-        outcome = below(strict.fewest_heads_loss.interval, BAR)
+        outcome = below(strict.fewest_heads_loss.interval, MAX_LOSS)
         many = len(strict.fewest_heads) > min(of // 3, 2 * theory)
         outcomes.append("fails" if many else "meets" if outcome == "meets" else "open")
     unjudged = ["without a circuit"] * readings.missing + small + list(readings.unjudged)
@@ -199,7 +198,7 @@ def alone(claim: str, readings: Readings, scale: str, least: int = LEAST_MODELS)
     by_fill = {fill: [strict.loss(fill) for _, strict in readings.read] for fill in FILLS}
     lost: list[ModelVerdict] = ["fails"] * readings.missing
     outcomes: dict[Fill, list[ModelVerdict]] = {
-        fill: [below(loss.interval, BAR) for loss in found] + lost for fill, found in by_fill.items()
+        fill: [below(loss.interval, MAX_LOSS) for loss in found] + lost for fill, found in by_fill.items()
     }
     order: dict[Verdict, int] = {"reproduced": 0, "inconclusive": 1, "not reproduced": 2, "not run": 3}
     verdicts = {fill: every_model(mine, least, unjudged=readings.unjudged) for fill, mine in outcomes.items()}
@@ -241,7 +240,7 @@ def _needs_every_path(strict: StrictReading) -> bool:
     """Whether a circuit surely works alone, and surely fails by far without any one path beyond its first useful layer,
     while the loss with that layer uniform lies in between."""
     own, beyond, uniform = strict.loss(strict.fill), _beyond_first(strict), strict.first_layer_uniform.mse
-    works = below(own.interval, BAR) == "meets"
+    works = below(own.interval, MAX_LOSS) == "meets"
     needed = bool(beyond) and all(loss.interval[0] > NEEDED for loss in beyond)
     return works and needed and own.mse < uniform < min(loss.mse for loss in beyond)
 

@@ -18,10 +18,17 @@ from hopscope.circuits.search.config import Effort
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.plateau import LEAST_PLATEAU
 from hopscope.paper.claims import Finding, Verdict
-from hopscope.paper.followed import FollowedModel, all_learned_at, read_followed
-from hopscope.paper.judging import BAR, RUN_GONE, ModelVerdict, below, every_model, losses, spans
-from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
-from hopscope.paper.readings import Readings
+from hopscope.paper.judging import RUN_GONE, ModelVerdict, Readings, below, every_model, losses, spans
+from hopscope.paper.models import (
+    MAX_LOSS,
+    FollowedModel,
+    Studied,
+    all_learned_at,
+    do_for_every_model,
+    read_followed,
+    read_models,
+    shape_in_words,
+)
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.paper.section_8_claims import HEADS_TAKEN, alone
 from hopscope.paper.section_9_figures import appendix_d, figure_7
@@ -147,7 +154,7 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
         why = HEADS_TAKEN if large else "no model of 24 layers, one head and D = 4"
         return Finding("C12", "not run", reason=why)
     trained = [model.learned for model in alike if model.learned]
-    outcomes = [below(one.held_out, BAR) if one.held_out else "fails" for one in trained]
+    outcomes = [below(one.held_out, MAX_LOSS) if one.held_out else "fails" for one in trained]
     readings = Readings.of(alike)
     gone = [RUN_GONE] * (len(alike) - len(trained))
     learned, open_why = every_model(outcomes, 1, "whose own loss has an interval across the bar", gone)
