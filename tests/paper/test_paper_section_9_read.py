@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from known_run import WITNESS, circuit_json, known_run, recipe, witness_shape
@@ -21,10 +22,16 @@ from hopscope.training.run_records import ModelResult, Result
 from hopscope.training.setup import Setup
 
 
-def test_both_circuits_of_a_run_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def finished_run(path: Path) -> RunFolder:
     """Layers 1, 2 and 3 of a witness are switched on at steps 200, 300 and 500: x1 comes, then x2 and x3 together."""
+    run = known_run(path)
+    run.finish(Result(600, 1, (ModelResult(0, 0, run.model_hashes[0], 0.0, (0.0,) * 3, 0.0, 0.0, (0.0,) * 3),)))
+    return run
+
+
+def test_both_circuits_of_a_run_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recipe, "architecture", witness_shape)
-    run = known_run(tmp_path / "transformers" / "d")
+    run = finished_run(tmp_path / "transformers" / "d")
     assert all_learned_at(run, 0) == 500
     (run.path / "circuits").mkdir()
     circuit_json(run, run.path / "circuit.json")
@@ -52,7 +59,7 @@ class TestWhatIsRead:
     @pytest.fixture
     def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(Recipe, "architecture", witness_shape)
-        run = known_run(tmp_path / "transformers" / "d")
+        run = finished_run(tmp_path / "transformers" / "d")
         circuit_json(run, run.path / "circuit.json")
         emergence_of_run(run, 0)
         return run.path
@@ -83,10 +90,8 @@ class TestWhatIsRead:
         assert self.followed(folder).final is None
         assert (folder / "emergence.json").read_bytes() == before
 
-    def test_beside_its_run_a_record_is_of_its_weights(self, folder: Path) -> None:
-        """What training came to is read from the metrics, and the step from the checkpoints."""
+    def test_without_a_circuit_at_the_end_the_metrics_say_what_training_came_to(self, folder: Path) -> None:
         run = RunFolder(folder)
-        run.finish(Result(600, 1, (ModelResult(0, 0, run.model_hashes[0], 0.0, (0.0,) * 3, 0.0, 0.0, (0.0,) * 3),)))
         (folder / "circuits").mkdir()
         then = content_hash([run.model_hashes[0], 500])
         circuit_json(run, folder / "circuits" / "step-000500.json", model=then)
@@ -95,34 +100,23 @@ class TestWhatIsRead:
         (folder / "emergence.json").unlink()
         found = self.followed(folder)
         assert (found.final, found.first, found.training) == (None, first, (history.plateau, 600))
-        replace(history, model=then).save(folder / "emergence.json")
-        with pytest.raises(InputError, match=rf"emergence\.json is of another model: model is {then}"):
-            self.followed(folder)
 
-    def test_without_its_run_a_history_is_of_the_weights_of_the_circuit(self, folder: Path) -> None:
-        """Planted: the same recipe and seed, trained in another precision."""
-        assert self.followed(folder).final is not None
-        history = Emergence.load(folder / "emergence.json")
-        replace(history, model="0123456789abcdef").save(folder / "emergence.json")
-        with pytest.raises(InputError, match=r"emergence\.json is of another model: model is 0123456789abcdef"):
-            self.followed(folder)
-        replace(history, run="0123456789abcdef").save(folder / "emergence.json")
-        with pytest.raises(InputError, match=r"emergence\.json is of another model: run is 0123456789abcdef"):
-            self.followed(folder)
-
-    def test_without_its_run_the_circuit_of_a_checkpoint_is_of_the_same_model(self, folder: Path) -> None:
-        (folder / "circuits").mkdir()
-        circuit_json(RunFolder(folder), folder / "circuits" / "step-000500.json", model="0123456789abcdef")
-        with pytest.raises(InputError, match=r"step-000500\.json is of another model: model is 0123456789abcdef"):
-            self.followed(folder)
-
-    @pytest.mark.parametrize("change", [{"seed": 1}, {"number": 1}, {"chains": 5}, {"layers": 4}])
-    def test_another_models_history_is_refused_and_kept(self, folder: Path, change: dict[str, int]) -> None:
+    @pytest.mark.parametrize("runs", [True, False])
+    @pytest.mark.parametrize("change", [{"model": "0123456789abcdef"}, {"run": "0123456789abcdef"}, {"number": 1}])
+    def test_another_models_history_is_refused_and_kept(self, folder: Path, change: dict[str, Any], runs: bool) -> None:
+        """Planted: the same recipe and seed, trained in another precision; with the run, and without its result."""
         path = folder / "emergence.json"
+        assert self.followed(folder).final is not None
+        if not runs:
+            (folder / "result.json").unlink()
         replace(Emergence.load(path), **change).save(path)
         before = path.read_bytes()
-        with pytest.raises(
-            InputError, match=rf"emergence\.json is of another model: {next(iter(change))} is .*untouched"
-        ):
+        with pytest.raises(InputError, match=r"emergence\.json is of another model; .*untouched"):
             self.followed(folder)
         assert path.read_bytes() == before
+
+    def test_the_circuit_of_a_checkpoint_is_of_the_same_model(self, folder: Path) -> None:
+        (folder / "circuits").mkdir()
+        circuit_json(RunFolder(folder), folder / "circuits" / "step-000500.json", model="0123456789abcdef")
+        with pytest.raises(InputError, match=r"step-000500\.json"):
+            self.followed(folder)
