@@ -36,7 +36,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from trainers import PlainGPT2
 
 from hopscope import own_process
-from hopscope.kernels.precision import Precision
+from hopscope.kernels import Precision
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch

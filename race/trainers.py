@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hopscope import own_process
-from hopscope.kernels.precision import DTYPES, Precision, bf16_unit
+from hopscope.kernels import DTYPES, Precision, bf16_unit
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data

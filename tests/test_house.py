@@ -70,6 +70,13 @@ def test_a_room_imports_only_rooms_above_it(room):
         assert {part(other, 1) for other in IMPORTS[name]} & set(ROOMS) <= allowed, name
 
 
+def test_kernels_have_one_entrance():
+    """Other rooms name `hopscope.kernels` alone, not its files."""
+    for name, file in FILES.items():
+        if part(name, 1) != "kernels":
+            assert "from hopscope.kernels." not in file.read_text(), name
+
+
 def test_no_file_imports_in_a_circle_not_even_inside_a_function():
     assert "hopscope.circuits.find" in IMPORTS["hopscope.lab"]
     graphlib.TopologicalSorter(IMPORTS).prepare()  # raises CycleError, which names the files

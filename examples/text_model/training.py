@@ -35,7 +35,7 @@ from examples.text_model.text import (
 from examples.text_model.unfinished import Unfinished
 from hopscope.errors import needs_extra
 from hopscope.files import json_lines, number_or_null, write_text
-from hopscope.kernels.precision import best_precision
+from hopscope.kernels import best_precision
 from hopscope.problem.counter import derive_seed
 
 HistoryRow = dict[str, Any]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from hopscope.kernels import attention, fused_attention, gpu_products
+from hopscope.kernels import attention, fused_attention, products
 from hopscope.paper.recipes import A
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import execution as executions
@@ -89,7 +89,7 @@ def test_a_weights_gradient_by_pieces(models, rows, bf16):
     x, weight, bias = (numbers(models, *shape, dtype=torch.float32) for shape in ((rows, 6), (6, 10), (1, 10)))
     right = x.double() @ weight.double() + bias.double()
     with torch.autocast(DEVICE, torch.bfloat16, enabled=bf16):
-        ours = gpu_products.affine(x, weight, bias)
+        ours = products.affine_on_gpu(x, weight, bias)
     gradient = numbers(*ours.shape, dtype=torch.float32).detach()
     by_ours = torch.autograd.grad(ours, (x, weight, bias), gradient.to(ours.dtype))
     by_right = torch.autograd.grad(right, (x, weight, bias), gradient.double())

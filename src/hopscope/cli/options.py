@@ -176,7 +176,7 @@ def engine_options(function: Any) -> Any:
 
 def say_precision(device: str | None, precision: str) -> None:
     """Say on standard error in which precision matrix products are computed, and settle the process for it."""
-    from hopscope.kernels.precision import best_precision, bf16_unit
+    from hopscope.kernels import best_precision, bf16_unit
     from hopscope.own_process import settle
     from hopscope.training.execution import Execution, default_device
 

@@ -1,7 +1,8 @@
-"""Products of fp32 matrices on a CPU, by the library that is quickest there.
+"""Linear maps, by what is quickest on the device.
 
-torch multiplies them with MKL, which treats an AMD processor with AVX-512 as one without: on one of its cores MKL
-reaches 108 GFLOP/s. oneDNN, which torch includes and uses for bf16, reaches 257. Elsewhere nothing is gained.
+torch multiplies fp32 matrices on a CPU with MKL, which treats an AMD processor with AVX-512 as one without: on one of
+its cores MKL reaches 108 GFLOP/s. oneDNN, which torch includes and uses for bf16, reaches 257. Elsewhere nothing is
+gained.
 """
 
 from __future__ import annotations
@@ -17,6 +18,12 @@ from hopscope.kernels.precision import has_avx512, is_intel
 
 _SMALL = 2**20
 """Number of multiplications below which MKL is as quick."""
+
+_PIECES = 16
+"""The most pieces in which rows are taken."""
+
+_LEAST = 1024
+"""The fewest rows of a piece."""
 
 Flat = Float[Tensor, "model row d_in"]
 Weight = Float[Tensor, "model d_in d_out"]
@@ -78,3 +85,40 @@ def _by_onednn(left: Flat, right: Weight) -> bool:
 def quicker_here() -> bool:
     """Whether oneDNN is quicker on this processor, and torch has the operation through which its compiler calls it."""
     return not is_intel() and has_avx512() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def affine_on_gpu(x: Flat, weight: Weight, bias: Bias) -> Product:
+    """`affine` on a GPU, in the precision of autocast.
+
+    There a weight's gradient is a sum over all rows of a batch: a product of so few tiles that most of the GPU would
+    wait for it. Here it is the sum of products of some rows each.
+    """
+    if torch.is_autocast_enabled(x.device.type):
+        dtype = torch.get_autocast_dtype(x.device.type)
+        x, weight = x.to(dtype), weight.to(dtype)
+    made: Tensor = _ProductOnGpu.apply(x, weight)  # type: ignore[no-untyped-call]
+    return made + bias.to(made.dtype)
+
+
+class _ProductOnGpu(torch.autograd.Function):
+    """x @ weight, with the weight's gradient by pieces."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Flat, weight: Weight) -> Product:
+        ctx.save_for_backward(x, weight)
+        return torch.bmm(x, weight)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Product) -> tuple[Flat, Weight]:
+        x, weight = ctx.saved_tensors
+        return torch.bmm(gradient, weight.mT), _by_pieces(x, gradient)
+
+
+def _by_pieces(x: Flat, gradient: Product) -> Weight:
+    """x.mT @ gradient."""
+    (models, rows), pieces = x.shape[:2], _PIECES
+    while pieces > 1 and (rows % pieces or rows < pieces * _LEAST):
+        pieces //= 2
+    left, right = (one.reshape(models * pieces, rows // pieces, -1) for one in (x, gradient))
+    made: Weight = torch.bmm(left.mT, right).view(models, pieces, x.shape[2], -1).sum(dim=1)
+    return made

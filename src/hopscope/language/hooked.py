@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from hopscope.errors import InputError, in_a_line
-from hopscope.kernels.modules import quicken
+from hopscope.kernels import quicken
 from hopscope.language.decoder_layers import (
     SHOWN,
     attention_of,

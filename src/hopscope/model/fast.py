@@ -17,13 +17,21 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from hopscope.kernels import (
+    DTYPES,
+    EPSILON,
+    Bias,
+    FixedRows,
+    Flat,
+    Precision,
+    Weight,
+    after_norm,
+    fused_attention,
+    fused_block,
+    gelu,
+    products,
+)
 from hopscope.kernels import attention as attention_kernels
-from hopscope.kernels import fused_attention, fused_block, gpu_products
-from hopscope.kernels.after_norm import EPSILON, after_norm
-from hopscope.kernels.fused_attention import FixedRows
-from hopscope.kernels.gelu import gelu
-from hopscope.kernels.precision import DTYPES, Precision
-from hopscope.kernels.products import Bias, Flat, Weight, affine
 from hopscope.model.held import HeldHead
 from hopscope.model.hold import hold
 from hopscope.model.hooks import Hooks, Pattern, Queried, Stream
@@ -374,9 +382,9 @@ def _after(norm: nn.Module, x: Flat, weight: Weight, bias: Bias) -> Float[Tensor
 def _affine(x: Flat, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:
     """x @ weight + bias."""
     if not torch.compiler.is_compiling():
-        return affine(x, weight, bias)
+        return products.affine(x, weight, bias)
     if x.is_cuda:
-        return gpu_products.affine(x, weight, bias)
+        return products.affine_on_gpu(x, weight, bias)
     made: Tensor = _AddBias.apply(torch.bmm(x, weight), bias)  # type: ignore[no-untyped-call]
     return made
 

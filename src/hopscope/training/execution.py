@@ -22,9 +22,8 @@ import torch
 
 from hopscope.checks import check_count, make_plain
 from hopscope.errors import InputError, in_a_line
+from hopscope.kernels import Precision, best_precision, fused_attention, fused_block, products
 from hopscope.kernels import attention as attention_kernels
-from hopscope.kernels import fused_attention, fused_block, products
-from hopscope.kernels.precision import Precision, best_precision
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup

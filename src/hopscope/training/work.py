@@ -13,7 +13,7 @@ from hopscope.checks import check_count, check_flag, make_plain
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
-    from hopscope.kernels.precision import Precision
+    from hopscope.kernels import Precision
     from hopscope.training.many import Then
     from hopscope.training.progress import Progress
     from hopscope.training.setup import Setup

@@ -20,7 +20,7 @@ from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, Interve
 from hopscope.circuits.evaluate.chains import ChainsSeen, SharedKeys
 from hopscope.circuits.evaluate.role_maps import Coordinates
 from hopscope.errors import InputError
-from hopscope.kernels.fused_attention import FixedRows
+from hopscope.kernels import FixedRows
 from hopscope.model.architecture import Architecture
 from hopscope.model.fast import SkippingHooks
 from hopscope.model.hooks import Hooks, Pattern
