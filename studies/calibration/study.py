@@ -25,7 +25,7 @@ from hopscope.circuits.checks import CertificateConfig, Evidence, Sense, certify
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, from_json, to_json
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
-from hopscope.circuits.search.appendix_e import StrictOrders
+from hopscope.circuits.search.appendix_e import appendix_e
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.orders import search
 from hopscope.errors import InputError
@@ -262,7 +262,7 @@ def _keep_hosts(study: CalibrationStudy, folder: Path, path: Path) -> None:
 def _search(evaluator: VectorEvaluator, sense: Sense) -> Interventions | None:
     units, budget = Units.of(evaluator), SearchConfig.of("quick")
     if sense == "strict":
-        ends = StrictOrders(evaluator, units, budget, 0).run()
+        ends = appendix_e(evaluator, units, budget)
         return ends[0].program if ends else None
     found = search(evaluator, units, budget, None)
     return None if found is units.base else found

@@ -18,7 +18,7 @@ from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.resume import Journal
-from hopscope.circuits.search.appendix_e import StrictOrders
+from hopscope.circuits.search.appendix_e import appendix_e
 from hopscope.circuits.search.attribution import estimated_order, row_scores
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.orders import Orders, tried
@@ -199,7 +199,7 @@ def test_what_an_effort_does(effort: Any, down: int, up: int, subsets: int, pair
     journal, small = Journal(), replace(budget, sequences=8, confirming=8, deciding=8)
     evaluator, units = searched(disguised_witness(1), small)
     Orders(evaluator, units, small, journal=journal).run()
-    StrictOrders(evaluator, units, small, 0, journal).run()
+    appendix_e(evaluator, units, small, journal)
     kinds = ["least-cost", *["random"] * (down - 1), *["growing"] * up]
     kinds += ["strict"] * fills + ["strict-random"] * (down - 1)
     names = [name for name in journal.memory if not name.startswith("evaluations of ")]

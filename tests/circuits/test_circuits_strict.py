@@ -24,7 +24,7 @@ from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import find_circuit
 from hopscope.circuits.resume import Journal
-from hopscope.circuits.search.appendix_e import FILLS, HeadNumbers, Imposed, Strict, StrictOrders, whole_heads
+from hopscope.circuits.search.appendix_e import FILLS, HeadNumbers, Imposed, Strict, appendix_e, whole_heads
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.model.architecture import Architecture
@@ -46,7 +46,7 @@ def searched(made: Witness, budget: SearchConfig = BUDGET, **options: Any) -> tu
     """The sequences that the strict search saw, and its ends."""
     batch = held_out(made.problem, budget.confirming, 0, "circuit search")
     evaluator = VectorEvaluator(made.transformer, made.problem, batch)
-    return evaluator, StrictOrders(evaluator, Units.of(evaluator), budget, **{"seed": 0, **options}).run()
+    return evaluator, appendix_e(evaluator, Units.of(evaluator), budget, **options)
 
 
 @torch.no_grad()
@@ -123,7 +123,7 @@ def test_every_number_of_the_reading_is_what_slow_arithmetic_gives() -> None:
 def test_planted_paths_are_found_wherever_they_stand(hops: int, seed: int) -> None:
     """Among a twin that attends alike and a stray that attends like another layer's head, in random places."""
     host = hand_built(hops, seed, 32, 0.05)
-    ends = StrictOrders(host.evaluator, host.units, BUDGET, 0).run()
+    ends = appendix_e(host.evaluator, host.units, BUDGET)
     assert ends[0].paths == sorted(host.units.paths(host.circuit))
 
 

@@ -18,9 +18,9 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.circuits.resume import SILENT, Journal, SearchProgress
-from hopscope.circuits.search.appendix_e import StrictOrders, whole_heads
-from hopscope.circuits.search.config import ROOM, Effort, SearchConfig
-from hopscope.circuits.search.orders import Found, Orders, Outcome
+from hopscope.circuits.search.appendix_e import appendix_e, whole_heads
+from hopscope.circuits.search.config import SLACK, Effort, SearchConfig
+from hopscope.circuits.search.orders import Found, Orders, SearchResult
 from hopscope.circuits.store import IfCertified, check_model, circuit_path, kept_circuit, model_hash
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
@@ -161,7 +161,7 @@ def circuit_in(
     """
     evaluator.require_finite()
     units = Units.of(evaluator)
-    outcome, seed = Orders(evaluator, units, config, config.seed, journal).run(), config.seed
+    outcome, seed = Orders(evaluator, units, config, journal).run(), config.seed
     given_up = outcome.left > 0
     known = described_model(evaluator, origin, config.max_loss) | {
         "strict": _strict(evaluator, units, config, journal, proof) if strict and not given_up else None,
@@ -269,10 +269,10 @@ def circuit_of_run(
 def _asked(config: SearchConfig) -> dict[str, Any]:
     """The settings of the search that a record must have to be the one asked for."""
     told = {name: value for name, value in asdict(config).items() if name not in ("effort", "max_loss")}
-    return told | {"room": ROOM}
+    return told | {"room": SLACK}
 
 
-def _described(outcome: Outcome, config: SearchConfig, evaluator: Evaluator) -> dict[str, Any]:
+def _described(outcome: SearchResult, config: SearchConfig, evaluator: Evaluator) -> dict[str, Any]:
     return _asked(config) | {
         "minimality": outcome.minimality,
         "evaluations": evaluator.evaluations,
@@ -290,7 +290,7 @@ def _strict(
     evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal, proof: CertificateConfig
 ) -> StrictReading | None:
     """The result of the paper's own procedure; None where the model does not hold the bar."""
-    ends = StrictOrders(evaluator, units, config, config.seed, journal).run()
+    ends = appendix_e(evaluator, units, config, journal)
     if not ends:
         return None
     heads = whole_heads(evaluator, units, config, None)

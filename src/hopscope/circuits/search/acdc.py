@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import torch
-
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.gauge import Gauge, Random
 
 _THRESHOLDS = (0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0)
 """Thresholds as shares of `max_loss`, the largest first: ACDC leaves its own open, so it gets the best of a grid."""
 
 
-def acdc(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Interventions:
+def acdc(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
     """From the last layer to the first, a row is removed for good if the loss rises by less than a threshold.
 
     The result of the largest threshold that is within the limit is returned; `units.base` if none is. The rule is

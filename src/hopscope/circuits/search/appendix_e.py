@@ -12,8 +12,7 @@ removed from the last layer first, so that of two heads that tie pairs the earli
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,7 +32,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
-from hopscope.circuits.search.gauge import Gauge, jitter
+from hopscope.circuits.search.gauge import Gauge, Random, jitter
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.theory.delivery import arrives, by_layer
@@ -98,13 +97,7 @@ class Imposed:
 
     @classmethod
     def read(cls, program: Interventions, fill: Ablation, roles: int) -> Imposed:
-        """The imposed model that a program was made from.
-
-        Args:
-            program: the form of every row of every head.
-            fill: the form of a useful head's other rows.
-            roles: how many roles a chain has, 2D + 1.
-        """
+        """The imposed model that a program was made from, which has a form for every row of every head."""
         heads: dict[HeadNumbers, Ablation | Looks] = {}
         for layer, head in sorted({(row.layer, row.head) for row in program}):
             forms = [program[HeadRow(layer, head, query)] for query in range(roles)]
@@ -114,18 +107,6 @@ class Imposed:
 
     def _form(self, looks: Looks, query: int) -> Ablation:
         return one_hot(looks[query]) if query in looks else self.fill
-
-
-Removal = tuple[AttentionPath, Imposed]
-"""A path, and what is left without it."""
-
-
-def strict(
-    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
-) -> Interventions:
-    """A program with every head idle or imposed, of which no path can be taken away; its loss may be too high."""
-    search = Strict(Gauge.scanning(evaluator, config), units)
-    return search.reduced(search.imposed(ZERO), generator).program
 
 
 class Strict:
@@ -151,15 +132,11 @@ class Strict:
                 state, score = self._settled(state, head)
         return state
 
-    def reduced(self, state: Imposed, generator: torch.Generator | None = None) -> Imposed:
+    def reduced(self, state: Imposed, generator: Random = None) -> Imposed:
         """Take paths away until none can go: first those that cost nothing, from the last layer, then the least costly.
 
         This is done within the share of the room meant for it, then up to the threshold itself, as in the paper: a path
         without which the loss stays below it is superfluous. Above it, paths go while the loss does not rise.
-
-        Args:
-            state: what is imposed on all heads.
-            generator: perturbs costs; `None` for the least costly first.
         """
         state = self._without_the_free(self._idle_served(state))
         state = self._credited(self.one_by_one(state, self._gauge.limit(LAST), generator))
@@ -169,7 +146,7 @@ class Strict:
             state = self.one_by_one(self._idle_served(state), self._gauge.max_loss, generator)
         return state
 
-    def removals(self, state: Imposed) -> list[Removal]:
+    def removals(self, state: Imposed) -> list[tuple[AttentionPath, Imposed]]:
         """Every path that theory can spare, last layer first; twice if its head becomes idle, once for either way."""
         return [(path, left) for path in self._spared(state) for left in state.without(path)]
 
@@ -243,7 +220,7 @@ class Strict:
             chain = chain[: (len(chain) + 1) // 2]
         return chain[-1]
 
-    def one_by_one(self, state: Imposed, limit: float, generator: torch.Generator | None = None) -> Imposed:
+    def one_by_one(self, state: Imposed, limit: float, generator: Random = None) -> Imposed:
         """Take paths away one by one, the least costly first, within the limit; above it, only if it costs nothing."""
         while True:
             near = [left for _, left in self.removals(state)]
@@ -294,80 +271,62 @@ FILLS: dict[str, Ablation] = {"zero": ZERO, "uniform": UNIFORM, "identity": IDEN
 """The ways to fill the rows of a useful head that are no path. The paper does not say which it uses."""
 
 
-@dataclass(frozen=True)
-class StrictOrders:
-    """The strict procedure on one model.
+def appendix_e(
+    evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal | None = None
+) -> list[Imposed]:
+    """What the procedure ends in, in several orders, sorted by: low enough, delivering by theory, few paths, few heads.
 
-    Attributes:
+    On all sequences, no path can be taken away from the first. Empty if the model's own loss is too high.
+
+    Args:
         evaluator: the model, and the sequences that decide in the end.
         units: the model's rows, and the hypotheses about them.
-        config: what the search may spend; with one order, only the best filling is tried, by least cost; with more,
-            every filling and random orders.
-        seed: the seed of the random orders.
+        config: with one order, only the best filling is tried, by least cost; with more, every filling and random
+            orders.
         journal: follows the search, and remembers what is finished.
     """
+    if float(evaluator.own.mean()) > config.max_loss:
+        return []
+    ends = _ends(evaluator, units, config, journal or Journal())
+    gauge = Gauge.confirming(evaluator, config)
+    search = Strict(gauge, units)
+    scores = search.scores(ends)
 
-    evaluator: Evaluator
-    units: Units
-    config: SearchConfig
-    seed: int
-    journal: Journal = field(default_factory=Journal)
+    def merit(number: int) -> tuple[bool, bool, int, int, float]:
+        end, score = ends[number], scores[number]
+        return score > gauge.max_loss, not search.delivers(end.paths), len(end.paths), len(end.useful), score
 
-    def run(self) -> list[Imposed]:
-        """What all orders ended in, sorted by: low enough, delivering by theory, few paths, few heads, low loss.
-
-        On all sequences, no path can be taken away from the first. Empty if the model's own loss is too high.
-        """
-        if float(self.evaluator.own.mean()) > self.config.max_loss:
-            return []
-        ends = self._ends()
-        gauge = Gauge.confirming(self.evaluator, self.config)
-        search = Strict(gauge, self.units)
-        scores = search.scores(ends)
-
-        def merit(number: int) -> tuple[bool, bool, int, int, float]:
-            end, score = ends[number], scores[number]
-            return score > gauge.max_loss, not search.delivers(end.paths), len(end.paths), len(end.useful), score
-
-        first, *others = (ends[number] for number in sorted(range(len(ends)), key=merit))
-        first = search.one_by_one(first, gauge.max_loss)
-        return [first, *others]
-
-    def _ends(self) -> list[Imposed]:
-        """What every order ended in."""
-        search = Strict(Gauge.scanning(self.evaluator, self.config), self.units)
-        every = [search.imposed(ZERO)]
-        every += [replace(every[0], fill=fill) for fill in FILLS.values() if fill != ZERO]
-        scores = search.scores(every)
-        best = scores.index(min(scores))
-        orders = {f"strict-{list(FILLS)[best]}": every[best]}
-        if self.config.orders > 1:
-            orders |= {f"strict-{name}": one for name, one in zip(FILLS, every, strict=True)}
-            orders |= {f"strict-random-{number}": every[best] for number in range(1, self.config.orders)}
-        ends = []
-        for number, (name, start) in enumerate(orders.items()):
-            self.journal.progress(name, number, len(orders))
-            generator = self._generator(name) if "random" in name else None
-            reduced = partial(self._reduced, search, start, generator)
-            end = self.journal.once(name, reduced, self.evaluator)
-            program = dict.fromkeys(self.evaluator.rows, UNIFORM) | from_json(end, self.evaluator.problem)
-            ends.append(Imposed.read(program, start.fill, start.roles))
-        return ends
-
-    def _reduced(self, search: Strict, start: Imposed, generator: torch.Generator | None) -> list[dict[str, Any]]:
-        return to_json(search.reduced(start, generator).program, self.evaluator.problem)
-
-    def _generator(self, name: str) -> torch.Generator:
-        return torch.Generator().manual_seed(derive_seed(self.seed, "circuit search", name))
+    first, *others = (ends[number] for number in sorted(range(len(ends)), key=merit))
+    return [search.one_by_one(first, gauge.max_loss), *others]
 
 
-Off = dict[HeadNumbers, Ablation]
-"""Heads that are off, and how."""
+def _ends(evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal) -> list[Imposed]:
+    """What every order ends in."""
+    search = Strict(Gauge.scanning(evaluator, config), units)
+    every = [search.imposed(ZERO)]
+    every += [replace(every[0], fill=fill) for fill in FILLS.values() if fill != ZERO]
+    scores = search.scores(every)
+    best = scores.index(min(scores))
+    orders = {f"strict-{list(FILLS)[best]}": every[best]}
+    if config.orders > 1:
+        orders |= {f"strict-{name}": one for name, one in zip(FILLS, every, strict=True)}
+        orders |= {f"strict-random-{number}": every[best] for number in range(1, config.orders)}
+    ends = []
+    for number, (name, start) in enumerate(orders.items()):
+
+        def reduced(name: str = name, start: Imposed = start) -> list[dict[str, Any]]:
+            random = torch.Generator().manual_seed(derive_seed(config.seed, "circuit search", name))
+            end = search.reduced(start, random if "random" in name else None)
+            return to_json(end.program, evaluator.problem)
+
+        journal.progress(name, number, len(orders))
+        end = journal.once(name, reduced, evaluator)
+        program = dict.fromkeys(evaluator.rows, UNIFORM) | from_json(end, evaluator.problem)
+        ends.append(Imposed.read(program, start.fill, start.roles))
+    return ends
 
 
-def whole_heads(
-    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
-) -> Interventions:
+def whole_heads(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
     """Switch heads off, in the way that costs least, until the next one would exceed the threshold.
 
     Those that cost nothing go at once, then the least costly one by one; costs are measured again after each step.
@@ -375,10 +334,10 @@ def whole_heads(
     gauge = Gauge.scanning(evaluator, config)
     heads = sorted({(row.layer, row.head) for row in units.rows})
 
-    def program(off: Off) -> Interventions:
+    def program(off: dict[HeadNumbers, Ablation]) -> Interventions:
         return {row: off.get((row.layer, row.head), form) for row, form in units.base.items()}
 
-    off: Off = {}
+    off: dict[HeadNumbers, Ablation] = {}
     while True:
         moves = [{**off, head: form} for head in heads if head not in off for form in IDLE]
         gauge.rough.depart_from(program(off))

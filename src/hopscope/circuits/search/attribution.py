@@ -19,7 +19,7 @@ from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import BYTES_A_POSITION, Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.search.config import FEW, SearchConfig
-from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.model.hooks import Hooks, Pattern
 from hopscope.problem.paths import HeadRow
 from hopscope.statistics import rank_correlation
@@ -140,9 +140,7 @@ class _TowardsUniform(Hooks):
         return pattern + share * (self._uniform[-queries:] - pattern)
 
 
-def attribution(
-    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
-) -> Interventions:
+def attribution(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
     """The fewest rows, taken by highest estimated effect (integrated gradients), that are within the limit.
 
     `units.base` if not even all rows are. `generator` is not used: gradients give the order.

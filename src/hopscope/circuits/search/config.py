@@ -14,8 +14,8 @@ from typing import Literal
 from hopscope.checks import check_count, check_seed, make_plain
 from hopscope.errors import InputError
 
-ROOM = 0.5
-"""The share of the room between the model's loss and the threshold that a search may spend."""
+SLACK = 0.5
+"""The share of the room between the model's loss and the threshold (the slack) that a search may spend."""
 
 HEADS, ROWS, LAST = 0.3, 0.6, 0.95
 """The shares of that which may be spent once whole heads are removed, once single rows are, and once no more can be.

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.search.attribution import head_order
 from hopscope.circuits.search.config import HEADS, LAST, ROUGHLY, ROWS, SearchConfig
-from hopscope.circuits.search.gauge import Gauge, jitter
+from hopscope.circuits.search.gauge import Gauge, Random, jitter
 
 _SIZES = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 96, 128, 192, 256)
 """How many changes are tried together."""
@@ -25,9 +23,7 @@ _AT_ONCE = 4
 """How many of these sizes are tried at a time, before it is decided whether to go on."""
 
 
-def heads_spared(
-    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
-) -> Interventions:
+def heads_spared(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
     """Switch off the heads that are easily done without, the least costly first, many at a time."""
     gauge, heads = Gauge.scanning(evaluator, config), evaluator.shape.heads
     by_head: dict[int, Interventions] = {}
@@ -41,9 +37,7 @@ def heads_spared(
     return _eliminated(gauge, units.base, list(by_head.values()), gauge.limit(HEADS), generator)
 
 
-def rows_spared(
-    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
-) -> Interventions:
+def rows_spared(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
     """Switch off the rows that are easily done without, likewise, in the heads that are left."""
     gauge, program = Gauge.scanning(evaluator, config), units.base
     rows = units.on(program)
@@ -54,17 +48,13 @@ def rows_spared(
     return program
 
 
-def one_by_one(
-    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
-) -> Interventions:
+def one_by_one(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
     """Switch rows off one at a time until no row in use can be switched off."""
     gauge = Gauge.scanning(evaluator, config)
     return minimal(gauge, units, units.base, generator, gauge.limit(LAST))
 
 
-def trimmed(
-    gauge: Gauge, units: Units, program: Interventions, limit: float, generator: torch.Generator | None
-) -> Interventions:
+def trimmed(gauge: Gauge, units: Units, program: Interventions, limit: float, generator: Random) -> Interventions:
     """Switch rows off, several at a time: by `uniform`, or by their average if they never tell their own chain."""
     program = _eliminated(gauge, program, [{row: UNIFORM} for row in units.on(program)], limit, generator)
     for off in (units.hypotheses.mean, lambda row: POSITIONAL):
@@ -73,9 +63,7 @@ def trimmed(
     return program
 
 
-def minimal(
-    gauge: Gauge, units: Units, program: Interventions, generator: torch.Generator | None, limit: float
-) -> Interventions:
+def minimal(gauge: Gauge, units: Units, program: Interventions, generator: Random, limit: float) -> Interventions:
     """Switch rows off until no row in use can be switched off within the limit.
 
     Rows are tried one at a time, the least costly first, by `uniform` before other ways. What can go goes, and when all
@@ -96,7 +84,7 @@ def minimal(
 
 
 def _eliminated(
-    gauge: Gauge, program: Interventions, moves: list[Interventions], limit: float, generator: torch.Generator | None
+    gauge: Gauge, program: Interventions, moves: list[Interventions], limit: float, generator: Random
 ) -> Interventions:
     """Make as many of the moves as the limit allows, the least costly first, several at a time."""
     while moves:

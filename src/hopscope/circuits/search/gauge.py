@@ -1,11 +1,10 @@
-"""Whether a program stays below the threshold on some sequences, with the doubt that their number leaves."""
+"""Whether a candidate stays below the loss threshold on some sequences, with the doubt that their number leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -13,7 +12,13 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.search.config import CONFIRM_DOUBT, HOPELESS, JITTER, JITTERED, ROOM, SCAN_DOUBT, SearchConfig
+from hopscope.circuits.search.config import CONFIRM_DOUBT, HOPELESS, JITTER, JITTERED, SCAN_DOUBT, SLACK, SearchConfig
+
+Random = torch.Generator | None
+"""Perturbs the order in which changes are tried; with None the least costly goes first."""
+
+FIRST, LARGEST = 256, 1024
+"""How many further sequences are measured first; then as many again as so far, but at most `LARGEST` at once."""
 
 
 class Gauge:
@@ -64,12 +69,12 @@ class Gauge:
         return cls(evaluator, rough, config.max_loss, CONFIRM_DOUBT, middle=middle, further=further)
 
     def roughly(self) -> Gauge:
-        """A gauge with the same bar on the few (`rough`) sequences."""
+        """A gauge with the same threshold on the few (`rough`) sequences."""
         return Gauge(self.rough, self.rough, self.max_loss, self._doubt, full=self._anchor)
 
     def limit(self, share: float = 1.0) -> float:
         """The score that uses this share of what may be spent."""
-        return self._full + share * ROOM * (self.max_loss - self._full)
+        return self._full + share * SLACK * (self.max_loss - self._full)
 
     def scores(self, programs: Sequence[Interventions]) -> list[float]:
         """The scores of programs: mean squared errors with the doubt on top."""
@@ -81,12 +86,6 @@ class Gauge:
     def score(self, program: Interventions) -> float:
         """The score of one program; not measured again if it was the last one asked for."""
         return float(self._scores(self._losses(program)[None])[0])
-
-    def _scores(self, losses: Float[Tensor, "program sequence"]) -> Float[Tensor, " program"]:
-        scores = _above(losses, self._doubt)
-        if self._anchor is not None:
-            scores = scores.minimum(self._anchor + _above(losses - self.evaluator.own, self._doubt))
-        return scores
 
     def passes(self, program: Interventions, limit: float | None = None) -> bool:
         """Whether a program is within a limit; by default the limit that uses all that may be spent.
@@ -113,22 +112,57 @@ class Gauge:
         return min(self.score(program), mean + self._doubt * error)
 
     def hopeful(self, program: Interventions, least: Sequence[float], limit: float) -> list[int]:
-        """Numbers of the changes of a program that may be within a limit.
+        """Numbers of the changes of a program that may be within a limit, given what each costs at least.
 
         More sequences are measured only if it depends on the doubt whether a change may be.
-
-        Args:
-            program: the program that is changed.
-            least: what each change costs at least.
-            limit: the highest score allowed.
         """
         low, high = float(_above(self._losses(program), -self._doubt)), self.score(program)
         if self.further is not None and any(low + one <= limit < high + one for one in least):
             high = self.sharp(program)
         return [number for number, one in enumerate(least) if high + one <= limit]
 
+    def costs(
+        self, program: Interventions, near: Sequence[Interventions], few: Evaluator | None = None
+    ) -> tuple[list[float], list[float]]:
+        """What programs near a given one cost on few sequences, and the least that each can cost on all.
+
+        Costs vary less from sequence to sequence than losses do, so this shows early what is hopeless.
+        """
+        if not near:
+            return [], []
+        few = few or self.rough
+        few.depart_from(program)
+        own, *errors = few.errors([program, *near]).double().mean(dim=2)
+        rise = torch.stack(errors) - own
+        return rise.mean(dim=1).tolist(), _above(rise, -HOPELESS).tolist()
+
+    def by_cost(
+        self,
+        program: Interventions,
+        near: Sequence[Interventions],
+        limit: float,
+        generator: Random = None,
+    ) -> list[int]:
+        """Numbers of the programs near a given one that may be within the limit, the least costly first.
+
+        A generator perturbs the order.
+        """
+        costs, least = self.costs(program, near)
+        hopeful = self.hopeful(program, least, limit)
+        if self.middle is not None:
+            _, least = self.costs(program, [near[number] for number in hopeful], self.middle)
+            hopeful = [hopeful[number] for number in self.hopeful(program, least, limit)]
+        margin, factors = JITTERED * self.max_loss, jitter(len(near), generator)
+        weighed = [(cost - min(costs) + margin) * factor for cost, factor in zip(costs, factors, strict=True)]
+        return sorted(hopeful, key=lambda n: (weighed[n], n))
+
+    def _scores(self, losses: Float[Tensor, "program sequence"]) -> Float[Tensor, " program"]:
+        scores = _above(losses, self._doubt)
+        if self._anchor is not None:
+            scores = scores.minimum(self._anchor + _above(losses - self.evaluator.own, self._doubt))
+        return scores
+
     def _losses(self, program: Interventions) -> Float[Tensor, " sequence"]:
-        """The losses of one program; not measured again if it was the last one asked for."""
         known, losses = self._known
         if known != program:
             losses = self.evaluator.errors([program])[0].double().mean(dim=1)
@@ -152,58 +186,6 @@ class Gauge:
         difference, added = mean_and_error(losses - self._last)
         return mean + difference, (error**2 + added**2) ** 0.5, added <= error and self.further.all_asked
 
-    def costs(
-        self, program: Interventions, near: Sequence[Interventions], few: Evaluator | None = None
-    ) -> tuple[list[float], list[float]]:
-        """What programs near a given one cost on few sequences, and the least that each can cost on all.
-
-        Costs vary less from sequence to sequence than losses do, so this shows early what is hopeless.
-        """
-        if not near:
-            return [], []
-        few = few or self.rough
-        few.depart_from(program)
-        own, *errors = few.errors([program, *near]).double().mean(dim=2)
-        rise = torch.stack(errors) - own
-        return rise.mean(dim=1).tolist(), _above(rise, -HOPELESS).tolist()
-
-    def by_cost(
-        self,
-        program: Interventions,
-        near: Sequence[Interventions],
-        limit: float,
-        generator: torch.Generator | None = None,
-    ) -> list[int]:
-        """Numbers of the programs near a given one that may be within the limit, the least costly first.
-
-        A generator perturbs the order.
-        """
-        costs, least = self.costs(program, near)
-        hopeful = self.hopeful(program, least, limit)
-        if self.middle is not None:
-            _, least = self.costs(program, [near[number] for number in hopeful], self.middle)
-            hopeful = [hopeful[number] for number in self.hopeful(program, least, limit)]
-        margin, factors = JITTERED * self.max_loss, jitter(len(near), generator)
-        weighed = [(cost - min(costs) + margin) * factor for cost, factor in zip(costs, factors, strict=True)]
-        return sorted(hopeful, key=lambda n: (weighed[n], n))
-
-
-def _above(losses: Float[Tensor, "*program sequence"], doubt: float) -> Float[Tensor, "*program"]:
-    """The mean with `doubt` standard errors on top."""
-    above: Tensor = losses.mean(dim=-1) + doubt * losses.std(dim=-1) / losses.shape[-1] ** 0.5
-    return above
-
-
-FIRST, LARGEST = 256, 1024
-"""How many sequences are measured first; then as many again as so far, but at most `LARGEST` at once."""
-
-
-class _Part(NamedTuple):
-    """The model on some of the sequences, and how many sequences there are up to the end of this part."""
-
-    evaluator: Evaluator
-    end: int
-
 
 class Further:
     """Losses of programs on further sequences.
@@ -220,12 +202,12 @@ class Further:
         self._losses: Float[Tensor, " sequence"] = torch.empty(0, dtype=torch.float64)
 
     @cached_property
-    def _parts(self) -> tuple[_Part, ...]:
-        """The sequences in parts, each as large as all before it, up to a size that would fill the memory."""
+    def _parts(self) -> tuple[tuple[Evaluator, int], ...]:
+        """The sequences in parts, each as large as all before it up to `LARGEST`, and where each ends."""
         everything, ends = self._evaluator.fresh(self._most, 0, "circuit search, in doubt"), [0]
         while ends[-1] < self._most:
             ends.append(min(self._most, ends[-1] + min(max(FIRST, ends[-1]), LARGEST)))
-        return tuple(_Part(everything.on(everything.batch[start:end]), end) for start, end in pairwise(ends))
+        return tuple((everything.on(everything.batch[start:end]), end) for start, end in pairwise(ends))
 
     @property
     def asked(self) -> int:
@@ -245,32 +227,23 @@ class Further:
     def measured(self, program: Interventions, limit: float | None = None) -> tuple[float, float]:
         """Mean loss of a program and its standard error; what was measured of the last one is not measured again.
 
-        Args:
-            program: the program that is measured.
-            limit: what the mean, with the doubt on top, is compared with: sequences are measured until it is within the
-                limit, or can hardly be within it on all of them. Without a limit all are measured.
+        Sequences are measured until the mean, with the doubt on top, is within the limit, or can hardly be within it on
+        all of them. Without a limit all are measured.
         """
         if program != self._program:
             self._program, self._losses = program, torch.empty(0, dtype=torch.float64)
             self._evaluator.count(1)
-        for part in self._parts:
-            if self.asked >= part.end:
+        for evaluator, end in self._parts:
+            if self.asked >= end:
                 continue
             if not self.asked or limit is None or not clear(self._losses, self._most, limit, self._doubt):
-                losses = part.evaluator.errors([program])[0].double().mean(dim=1)
+                losses = evaluator.errors([program])[0].double().mean(dim=1)
                 self._losses = torch.cat([self._losses, losses])
         return self.last
 
 
 def clear(losses: Float[Tensor, " sequence"], most: int, limit: float, doubt: float) -> bool:
-    """Whether it is clear on which side of a limit the mean, with the doubt on top, would be on all sequences.
-
-    Args:
-        losses: the losses on the sequences measured so far.
-        most: how many sequences there are in all.
-        limit: what the mean with the doubt on top is compared with.
-        doubt: how many standard errors are added.
-    """
+    """Whether it is clear on which side of a limit the mean of `most` losses, with the doubt on top, would be."""
     mean, error = mean_and_error(losses)
     at_the_end = error * (len(losses) / most) ** 0.5
     still_open = (error**2 - at_the_end**2) ** 0.5
@@ -284,9 +257,15 @@ def mean_and_error(losses: Float[Tensor, " sequence"]) -> tuple[float, float]:
     return float(losses.mean()), float(losses.std()) / len(losses) ** 0.5
 
 
-def jitter(count: int, generator: torch.Generator | None) -> list[float]:
+def jitter(count: int, generator: Random) -> list[float]:
     """Factors on costs: all 1, or log-normal if a generator perturbs the order."""
     if generator is None:
         return [1.0] * count
     factors: list[float] = torch.randn(count, generator=generator).mul(JITTER).exp().tolist()
     return factors
+
+
+def _above(losses: Float[Tensor, "*program sequence"], doubt: float) -> Float[Tensor, "*program"]:
+    """The mean with `doubt` standard errors on top."""
+    above: Tensor = losses.mean(dim=-1) + doubt * losses.std(dim=-1) / losses.shape[-1] ** 0.5
+    return above

@@ -1,14 +1,14 @@
-"""Several ways down, several ways up, and every distinct small circuit they end in.
+"""The search: several ways down from the model, and ways up from nothing, end in circuits; the smallest come first.
 
 Each way is one order: `least-cost` first removes what costs least, `random-i` perturbs the costs, `growing-i` starts
-from nothing and puts rows back one by one. All decisions are exact: a program is accepted for the loss it has, with
+from nothing and puts rows back one by one. All decisions are exact: a circuit is accepted for the loss it has, with
 doubt on top, on sequences set apart for the search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import Any, Literal
@@ -21,22 +21,29 @@ from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import FEW, LAST, SearchConfig
 from hopscope.circuits.search.down import heads_spared, minimal, one_by_one, rows_spared, trimmed
-from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.circuits.search.simplify import simplest, told_alike
 from hopscope.circuits.search.up import grown
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import AttentionPath, HeadRow
 
-Algorithm = Callable[[Evaluator, Units, SearchConfig, torch.Generator | None], Interventions]
-"""The signature of every search algorithm: it starts from `Units.base` and returns a smaller program."""
+Algorithm = Callable[[Evaluator, Units, SearchConfig, Random], Interventions]
+"""The signature of every search algorithm: it starts from `Units.base` and returns smaller interventions."""
+
+Minimality = Literal["every subset", "pairs", "single", "none"]
+"""Which parts of a circuit were tried: every subset of its rows, every part one or two rows smaller (`pairs`), every
+part one row smaller (`single`, which the search itself has tried), or none."""
+
+_AT_ONCE = 256
+"""How many parts are measured together before it is checked whether one of them will do."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A small program that stays below the threshold.
+    """A small circuit whose loss stays below the threshold.
 
     Attributes:
-        program: the form of every row of the model.
+        program: the ablation of every row of the model.
         paths: how many attention paths it has.
         heads: in how many heads its paths are.
         mse: its loss on the evaluator's sequences.
@@ -51,13 +58,13 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a search gives back.
+class SearchResult:
+    """The result of a search.
 
     Attributes:
         full_mse: the model's own loss.
-        found: distinct programs, fewest paths first, then fewest heads, then lowest loss; empty if there is none.
-        minimality: which parts of the first were tried and do not stay below the threshold.
+        found: distinct circuits, fewest paths first, then fewest heads, then lowest loss; empty if there is none.
+        minimality: which parts of the first were tried and will not do.
         left: how many rows were left when the search was given up, see `SearchConfig.most_rows`; 0 if it was not.
     """
 
@@ -67,12 +74,10 @@ class Outcome:
     left: int = 0
 
 
-def search(
-    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
-) -> Interventions:
+def search(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
     """The circuit with the fewest paths that several orders end in; `units.base` where there is none."""
     seed = 0 if generator is None else int(torch.randint(2**31, (), generator=generator))
-    found = Orders(evaluator, units, config, seed).run().found
+    found = Orders(evaluator, units, replace(config, seed=seed)).run().found
     return found[0].program if found else units.base
 
 
@@ -82,29 +87,23 @@ class Orders:
     Args:
         evaluator: the model, and the sequences that decide in the end.
         units: the rows that are decided on, and the hypotheses about them.
-        config: what the search may spend.
-        seed: the seed of the random orders.
+        config: how it is searched for.
         journal: follows the search, and remembers what is finished.
     """
 
     def __init__(
-        self,
-        evaluator: Evaluator,
-        units: Units,
-        config: SearchConfig,
-        seed: int = 0,
-        journal: Journal | None = None,
+        self, evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal | None = None
     ) -> None:
-        self._evaluator, self._units, self._config, self._seed = evaluator, units, config, seed
+        self._evaluator, self._units, self._config = evaluator, units, config
         self._journal = journal or Journal()
         self._ends: dict[tuple[HeadRow, ...], Interventions | None] = {}
         self._at = 0, 1
 
-    def run(self) -> Outcome:
-        """Search. The same model, problem, config and seed give the same result, resumed or not."""
+    def run(self) -> SearchResult:
+        """Search. The same model, problem and configuration give the same result, resumed or not."""
         full = float(self._evaluator.own.mean())
         if full > self._config.max_loss:
-            return Outcome(full, (), "none")
+            return SearchResult(full, (), "none")
         down = ["least-cost", *(f"random-{number}" for number in range(1, self._config.orders))]
         names = [*down, *(f"growing-{number}" for number in range(1, self._config.growing + 1))]
         ends: list[tuple[str, Interventions]] = []
@@ -114,18 +113,16 @@ class Orders:
             way = partial(self._descend, name) if name in down else partial(self._grow, name, down)
             made = self._journal.once(name, way, self._evaluator)
             if left := made.get("left"):
-                return Outcome(full, (), "none", left)
-            end = made["end"]
+                return SearchResult(full, (), "none", left)
+            end = None if made["end"] is None else self._read(made["end"])
             if small := made.get("small"):  # what led to an end does so again, even if the search was interrupted
-                self._ends.setdefault(
-                    tuple(self._units.on(self._read(small))), None if end is None else self._read(end)
-                )
+                self._ends.setdefault(tuple(self._units.on(self._read(small))), end)
             if end is not None:
-                ends.append((name, self._read(end)))
+                ends.append((name, end))
         self._journal.progress("subsets", len(names), len(names) + 1)
         found, minimality = self._smallest(self._distinct(ends))
         self._journal.progress("done", len(names) + 1, len(names) + 1)
-        return Outcome(full, tuple(found), minimality)
+        return SearchResult(full, tuple(found), minimality)
 
     def _descend(self, name: str) -> dict[str, Any]:
         """One way down: the rows left once the easily spared are off and, if they are not too many, the circuit."""
@@ -136,11 +133,10 @@ class Orders:
         if most is not None and left > most:
             return {"left": left}
         small = self._stage(name, "one by one", one_by_one, pool, generator)
-        end = self._end(pool, small)
-        return {"pool": self._plain(pool), "small": self._plain(small), "end": self._plain(end)}
+        return {"pool": self._plain(pool), **self._ended(pool, small)}
 
     def _stage(
-        self, order: str, name: str, algorithm: Algorithm, start: Interventions, generator: torch.Generator | None
+        self, order: str, name: str, algorithm: Algorithm, start: Interventions, generator: Random
     ) -> Interventions:
         """One stage of a way down, remembered with the random generator's state until its order is finished."""
 
@@ -160,11 +156,14 @@ class Orders:
         number = int(name.removeprefix("growing-"))
         pool = self._read(self._journal.memory[down[(number - 1) % len(down)]]["pool"])
         part = grown(self._evaluator, self._units.within(pool), self._config, self._generator(name))
-        small = self._apply(one_by_one, part)
-        return {"small": self._plain(small), "end": self._plain(self._end(pool, small))}
+        return self._ended(pool, self._apply(one_by_one, part))
+
+    def _ended(self, pool: Interventions, small: Interventions) -> dict[str, Any]:
+        end = self._end(pool, small)
+        return {"small": self._plain(small), "end": None if end is None else self._plain(end)}
 
     def _end(self, pool: Interventions, small: Interventions) -> Interventions | None:
-        """The circuit for `small`: minimal on all sequences, every row in its form.
+        """The circuit for `small`: minimal on all sequences, every row in its simplest form.
 
         If the loss of `small` is too high on all sequences, the search goes back to the pool, or to the model, and on
         from there on all sequences. None if not even the model's own loss is low enough.
@@ -172,9 +171,8 @@ class Orders:
         signature = tuple(self._units.on(small))
         if signature not in self._ends:
             gauge = Gauge.confirming(self._evaluator, self._config)
-            end = next(
-                (stage for stage in (small, pool, self._units.base) if gauge.passes(stage, gauge.max_loss)), None
-            )
+            stages = (small, pool, self._units.base)
+            end = next((stage for stage in stages if gauge.passes(stage, gauge.max_loss)), None)
             if end is not None and end is not small:
                 limit = gauge.limit(LAST)
                 end = minimal(gauge, self._units, trimmed(gauge, self._units, end, limit, None), None, limit)
@@ -215,33 +213,32 @@ class Orders:
         end = self._finished(Gauge.confirming(self._evaluator, self._config), part)
         return self._smallest([self._found(end, (f"part of {first.orders[0]}",)), *found])
 
-    def _plain(self, program: Interventions | None) -> list[dict[str, Any]] | None:
-        return None if program is None else to_json(program, self._evaluator.problem)
+    def _plain(self, program: Interventions) -> list[dict[str, Any]]:
+        return to_json(program, self._evaluator.problem)
 
     def _read(self, program: Any) -> Interventions:
         return dict.fromkeys(self._evaluator.rows, UNIFORM) | from_json(program, self._evaluator.problem)
 
     def _generator(self, purpose: str) -> torch.Generator:
-        return torch.Generator().manual_seed(derive_seed(self._seed, "circuit search", purpose))
+        return torch.Generator().manual_seed(derive_seed(self._config.seed, "circuit search", purpose))
 
 
-_AT_ONCE = 256
-"""How many parts are measured together before it is checked whether one of them holds."""
+def smallest(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
+    """The smallest part of `units.base`, with the model's own patterns, that will do; else the base itself.
 
-Minimality = Literal["every subset", "pairs", "single", "none"]
-"""Which parts of a circuit were tried: every subset of its rows, every part one or two rows smaller (`pairs`), every
-part one row smaller (`single`, which the search itself has tried), or none."""
-
-
-def smallest(
-    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
-) -> Interventions:
-    """The smallest part of `units.base`, with the model's own patterns, that will do; else the base itself."""
+    Few sequences rule out what is hopeless; all sequences decide on the rest.
+    """
     program = units.natural(units.base)
     rows = units.on(program)
     parts = [units.only(program, kept) for size in sizes(len(rows), config) for kept in combinations(rows, size)]
     gauge = Gauge.confirming(evaluator, config)
-    return _first_passing(gauge, program, parts) or units.base
+    few = gauge.evaluator.part(FEW)
+    for first in range(0, len(parts), _AT_ONCE):
+        chosen = parts[first : first + _AT_ONCE]
+        for number in gauge.hopeful(program, gauge.costs(program, chosen, few)[1], gauge.max_loss):
+            if gauge.passes(chosen[number], gauge.max_loss):
+                return chosen[number]
+    return units.base
 
 
 def sizes(rows: int, config: SearchConfig) -> Sequence[int]:
@@ -253,14 +250,3 @@ def sizes(rows: int, config: SearchConfig) -> Sequence[int]:
 def tried(rows: int, config: SearchConfig) -> Minimality:
     """Which parts are tried of a circuit with so many rows."""
     return "every subset" if rows <= config.every_subset else "pairs" if rows <= config.pairs else "single"
-
-
-def _first_passing(gauge: Gauge, program: Interventions, parts: Sequence[Interventions]) -> Interventions | None:
-    """The first part that will do. Few sequences rule out what is hopeless; all sequences decide on the rest."""
-    few = gauge.evaluator.part(FEW)
-    for first in range(0, len(parts), _AT_ONCE):
-        chosen = parts[first : first + _AT_ONCE]
-        for number in gauge.hopeful(program, gauge.costs(program, chosen, few)[1], gauge.max_loss):
-            if gauge.passes(chosen[number], gauge.max_loss):
-                return chosen[number]
-    return None

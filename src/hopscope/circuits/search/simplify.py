@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import torch
-
 from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, Ablation, AblationKind, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.search.config import AMONG_OTHERS, CLEAR, NEARLY_AS_GOOD, SearchConfig
-from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.problem.paths import HeadRow
 
 
-def simplest(
-    evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None
-) -> Interventions:
+def simplest(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
     """Every row in use in its simplest form, by the first sequences or, if its loss is too high then, by all."""
     formed = in_forms(Gauge.scanning(evaluator, config), units)
     gauge = Gauge.confirming(evaluator, config)

@@ -11,11 +11,11 @@ from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.search.config import LAST, SearchConfig
-from hopscope.circuits.search.gauge import Gauge
+from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.problem.paths import HeadRow
 
 
-def grown(evaluator: Evaluator, units: Units, config: SearchConfig, generator: torch.Generator | None) -> Interventions:
+def grown(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
     """A small part of `units.base`, grown from nothing: its rows are put back in random order until the limit holds.
 
     The row that tips the balance is needed together with those before it; it stays, and growth starts over with it. If
