@@ -28,7 +28,7 @@ from hopscope.circuits.store import model_hash
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import RecordForm
+from hopscope.records import RecordFormat
 from hopscope.theory.witness.built import disguised_witness
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
@@ -79,7 +79,7 @@ class SearchFound:
     minimal: bool
 
 
-_FORM = RecordForm(SearchFound, "hopscope search comparison", "what a search found")
+_FORM = RecordFormat(SearchFound, "hopscope search comparison", "what a search found")
 
 
 def compare(

@@ -6,6 +6,7 @@ FOLDER/training/  recipe.json, history.jsonl (losses and accuracies), step-NNNNN
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections import defaultdict
@@ -33,8 +34,9 @@ from examples.text_model.text import (
     vocabulary,
 )
 from examples.text_model.unfinished import Unfinished
+from hopscope.checks import finite_or_none
 from hopscope.errors import needs_extra
-from hopscope.files import json_lines, number_or_null, write_text
+from hopscope.files import write_text
 from hopscope.kernels import best_precision
 from hopscope.problem.counter import derive_seed
 
@@ -107,7 +109,7 @@ def train_text_model(
         tally["answers"].append(float(right[answers].float().mean()))
         done = step + 1
         if done % LOG_EVERY == 0 or done == recipe.steps:
-            means = {name: number_or_null(round(sum(part) / len(part), 4)) for name, part in tally.items()}
+            means = {name: finite_or_none(round(sum(part) / len(part), 4)) for name, part in tally.items()}
             before = history[-1]["step"] if history else 0
             if recipe.prunes_at(before, done, means["answers"]):
                 left = prune(model, partial(_loss_on_others, model, texts), recipe.prune_cost)
@@ -120,7 +122,7 @@ def train_text_model(
             watch(history[-1])
         if recipe.checkpoint_every and done % recipe.checkpoint_every == 0:
             publish(model, checkpoint_path(folder, done), recipe.cut)
-    write_text(folder / "training" / "history.jsonl", json_lines(history))
+    write_text(folder / "training" / "history.jsonl", "".join(json.dumps(row) + "\n" for row in history))
     publish(model, folder, recipe.cut)
     unfinished.forget()
     return history

@@ -146,13 +146,39 @@ def check_new_folder(what: str, value: Any) -> Path:
     """The path of a folder, which is there or can be made.
 
     Raises:
-        InputError: as in `check_path`, or a part of the path is a file.
+        InputError: as in `check_path`, or the path or a part of it is a file.
     """
     path = check_path(what, value)
-    file = next((parent for parent in path.parents if parent.is_file()), None)
-    if file is not None:
-        raise InputError(f"{path} cannot be a folder, since {file} is a file; choose another")
+    check_folder(path)
     return path
+
+
+def check_folder(folder: Path) -> None:
+    """Check that there can be a folder at a path.
+
+    Raises:
+        InputError: the path, or one of its parents, is a file.
+    """
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        raise InputError(f"{there} is a file; give a folder")
+
+
+def check_outside_runs(path: Path) -> None:
+    """Check that a path is no run folder, nor inside one: it holds only files of its run.
+
+    Raises:
+        InputError: it is.
+    """
+    path = path.resolve()
+    for folder in (path, *path.parents):
+        if (folder / "run.json").exists():
+            raise InputError(f"{folder} is a run folder, which holds only files of its run; choose a place outside it")
+
+
+def finite_or_none(value: float) -> float | None:
+    """A number fit for JSON: None where a diverged model gives NaN or infinity."""
+    return value if math.isfinite(value) else None
 
 
 def _check_own(name: str, value: Any) -> None:

@@ -31,7 +31,7 @@ from hopscope.circuits.search.orders import search
 from hopscope.errors import InputError
 from hopscope.files import read_json
 from hopscope.problem.counter import derive_seed
-from hopscope.records import RecordForm, content_hash, plain
+from hopscope.records import RecordFormat, content_hash, plain
 from hopscope.statistics import clopper_pearson
 from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
@@ -214,7 +214,7 @@ def read(study: CalibrationStudy, folder: Path) -> CalibrationResult:
     return CalibrationResult(tuple(_read(study, path) for path in sorted(folder.glob("*-[0-9][0-9][0-9].json"))))
 
 
-_FORM = RecordForm(Certified, "hopscope calibration", "a planted circuit")
+_FORM = RecordFormat(Certified, "hopscope calibration", "a planted circuit")
 
 
 def _read(study: CalibrationStudy, path: Path) -> Certified:
@@ -242,7 +242,7 @@ class _Kept:
     clear: bool = False
 
 
-_HOST = RecordForm(_Kept, "hopscope calibration host", "a circuit found for calibration", schema=2)
+_HOST = RecordFormat(_Kept, "hopscope calibration host", "a circuit found for calibration")
 
 
 def _keep_hosts(study: CalibrationStudy, folder: Path, path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from hopscope.circuits.checks import PARTS, CertificateConfig
-from hopscope.records import RecordForm, content_hash, plain
+from hopscope.records import RecordFormat, content_hash, plain
 from hopscope.training.work import Work
 from hopscope.words import markdown_table
 from studies.calibration.hosts import MARGIN
@@ -71,7 +71,7 @@ class CalibrationSummary:
         return {f"{by} {one.family} {one.planted} {n}" for one in self.counts for n in range(one.certified)}
 
 
-_FORM = RecordForm(CalibrationSummary, "hopscope calibration summary", "what the calibration came to")
+_FORM = RecordFormat(CalibrationSummary, "hopscope calibration summary", "what the calibration came to")
 
 
 def kept_summary(folder: Path) -> CalibrationSummary | None:

@@ -9,9 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hopscope.checks import check_items, check_path
+from hopscope.checks import check_items, check_outside_runs, check_path
 from hopscope.errors import InputError
-from hopscope.outside_runs import check_no_run
 from hopscope.training.work import Work
 from studies.tools.judgements import JUDGEMENTS, Judgement, Judgements, judgements_table
 from studies.tools.recorded_study import RecordedStudy
@@ -134,7 +133,7 @@ def _check_folder(name: str, folder: Path) -> None:
     Raises:
         InputError: the folder is a run or inside one, or holds another study.
     """
-    check_no_run(folder)
+    check_outside_runs(folder)
     for other in QUESTIONS:
         if other != name and (folder / f"{other}.json").exists():
             raise InputError(f"{folder} holds the study {other}; choose another folder for {name}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hopscope.records import RecordForm
+from hopscope.records import RecordFormat
 from hopscope.statistics import clopper_pearson, rank_correlation, share_in_words
 from hopscope.words import markdown_table
 
@@ -50,7 +50,7 @@ class Judgements:
     judgements: tuple[Judgement, ...]
 
 
-JUDGEMENTS = RecordForm(Judgements, "hopscope judgements", "the verdicts of a study")
+JUDGEMENTS = RecordFormat(Judgements, "hopscope judgements", "the verdicts of a study")
 """The form of judgements.json."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from hopscope.records import RecordForm, as_before, content_hash, plain
+from hopscope.records import RecordFormat, content_hash, plain
 from hopscope.training.setup import Setup
 
 if TYPE_CHECKING:
@@ -29,10 +29,6 @@ class Telling(Protocol):
         """Names of what it is about; with `planned`, also of what it will be about once the study is finished."""
 
 
-_ADDED = {"most_rows": 64}
-"""Fields that searches lacked when the first records were written, and the values that hold for those records. The same
-for recipes and problems stands in `hopscope.training.run_records`."""
-
 R = TypeVar("R")
 OfModel = TypeVar("OfModel", bound="Kept")
 
@@ -49,16 +45,14 @@ def kept(study: str, folder: Path, kind: type[R]) -> R | None:
     return study_form(study, kind).read(path)
 
 
-def study_form(study: str, kind: type[R]) -> RecordForm[R]:
+def study_form(study: str, kind: type[R]) -> RecordFormat[R]:
     """The form of the record of a study, given the type of its result."""
-    return RecordForm(kind, f"hopscope study {study}", "what a study came to")
+    return RecordFormat(kind, f"hopscope study {study}", "what a study came to")
 
 
 def made_by(setup: Setup, *looked_at: Any) -> str:
     """A hash that identifies a model, whatever it is called: by how it is trained, and then examined."""
-    from hopscope.training.run_records import ADDED
-
-    return content_hash(as_before([plain(replace(setup, name="")), *map(plain, looked_at)], ADDED | _ADDED))
+    return content_hash([plain(replace(setup, name="")), *map(plain, looked_at)])
 
 
 def told(found: Any, *, planned: bool = False) -> set[str]:

@@ -21,7 +21,7 @@ from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 from hopscope.lab import Run, train
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import RecordForm, content_hash
+from hopscope.records import RecordFormat, content_hash
 from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -254,14 +254,14 @@ def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypat
     with pytest.raises(InputError, match=r"circuit-search\.json"):
         circuit_of_run(run, 0, effort=few)
 
-    read = RecordForm.read
+    read = RecordFormat.read
 
-    def gone(form: RecordForm[Any], path: Path, run: str | None = None) -> Any:
+    def gone(form: RecordFormat[Any], path: Path, run: str | None = None) -> Any:
         if path == left:
             left.unlink(missing_ok=True)
         return read(form, path, run)
 
-    monkeypatch.setattr(RecordForm, "read", gone)
+    monkeypatch.setattr(RecordFormat, "read", gone)
     assert circuit_of_run(run, 0, effort=few) == expected
 
 

@@ -50,7 +50,7 @@ def damage(path: Path, rng: random.Random) -> str:
 
 def _other_fields(path: Path, rng: random.Random, sealed: bool) -> None:
     """A value somewhere inside replaced; with a seal that fits, as whoever wrote it on purpose would have it."""
-    from hopscope.seals import seal
+    from hopscope.records import seal
 
     text = path.read_bytes().split(b"\n")[0] if path.suffix == ".jsonl" else path.read_bytes()
     try:

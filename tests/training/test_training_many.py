@@ -13,7 +13,6 @@ import pytest
 from noting import note
 
 from hopscope.errors import InputError
-from hopscope.files import json_lines
 from hopscope.paper.section_7 import DepthStudy
 from hopscope.records import plain
 from hopscope.training.execution import REFERENCE, Execution
@@ -137,7 +136,9 @@ def test_progress_reads_a_torn_line(tmp_path):
     losses = {step: [[step / 10, float("nan")]] for step in (5, 10)}
     rows = [plain(row) for step in (5, 10) for row in rows_of(step, losses[step], losses[step])]
     (tmp_path / "ic-layers-1-seed-0").mkdir()
-    (tmp_path / "ic-layers-1-seed-0" / "metrics.jsonl").write_text(json_lines(rows * 200) + '{"step": 15, "mo')
+    (tmp_path / "ic-layers-1-seed-0" / "metrics.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows * 200) + '{"step": 15, "mo'
+    )
     progress = progress_of(STUDY.setups(), tmp_path)
     assert (progress["ic-layers-1-seed-0"].step, progress["ic-layers-1-seed-0"].partial_losses[0]) == (10, (1.0, None))
     assert progress["ic-layers-2-seed-0"] == Progress(0, 30)

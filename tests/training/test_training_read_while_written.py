@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 from seeds_apart import PROBLEM, RECIPE, runs
 
 from hopscope.integrity import check
-from hopscope.tensor_files import read_tensors, save_tensors
+from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training import together, trainer
 from hopscope.training.execution import REFERENCE, Execution
 from hopscope.training.many import train_all
@@ -50,34 +49,26 @@ def troubles(folder: Path) -> list[str]:
     return [one.trouble for one in check(folder) if one.trouble]
 
 
-def test_tensors_are_those_that_their_mark_tells_of(monkeypatch, tmp_path):
-    """The file is replaced when it has been opened, at whatever moment it is opened once more."""
+def test_tensors_are_those_of_their_mark(monkeypatch, tmp_path):
+    """The file is replaced whenever it has been opened."""
     path, versions = tmp_path / "state.safetensors", iter(range(2, 100))
-    save_tensors(path, {"weight": torch.full((4,), 1.0)}, 1, "run")
 
-    def replaced() -> None:
-        step = next(versions)
-        save_tensors(tmp_path / "next", {"weight": torch.full((4,), float(step))}, step, "run")
-        os.replace(tmp_path / "next", path)
-
-    plain_map, plain_open = torch.UntypedStorage.from_file, Path.read_bytes
-
-    def mapped(*given: object, **options: object) -> torch.UntypedStorage:
-        replaced()
-        return plain_map(*given, **options)
+    def save(step: int) -> None:
+        save_tensors(path, {"weight": torch.full((4,), float(step))}, step, "run")
 
     def opened(of: Path) -> bytes:
         data = plain_open(of)
         if of == path:
-            replaced()
+            save(next(versions))
         return data
 
-    monkeypatch.setattr(torch.UntypedStorage, "from_file", mapped)
+    save(1)
+    plain_open = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", opened)
-    for _ in range(3):
-        read = read_tensors(path, "run")
-        assert read.sealed
-        assert read.tensors["weight"].tolist() == [float(read.step)] * 4
+    for expected in (1, 2, 3):
+        step, tensors = load_tensors(path, "run")
+        assert step == expected
+        assert tensors["weight"].tolist() == [float(step)] * 4
 
 
 def test_a_run_that_ends_while_its_rows_are_read_lacks_none(monkeypatch, tmp_path):

@@ -17,7 +17,7 @@ from seeds_apart import PROBLEM, RECIPE, runs
 from hopscope import files
 from hopscope.errors import InputError
 from hopscope.integrity import check
-from hopscope.records import RecordForm
+from hopscope.records import RecordFormat
 from hopscope.training import many, together, trainer
 from hopscope.training import run as run_module
 from hopscope.training.ensemble import Ensemble
@@ -41,7 +41,7 @@ def _small(monkeypatch):
 @pytest.fixture
 def impatient(monkeypatch):
     """Who finds an ensemble held does not wait."""
-    monkeypatch.setattr(together, "holding", lambda path, busy, patience: files.holding(path, busy))
+    monkeypatch.setattr(together, "lock", lambda path, busy, patience: files.lock(path, busy))
 
 
 def found_in(folder: Path, setups: list[Setup]) -> list[together.Together]:
@@ -184,7 +184,7 @@ def test_two_processes_in_one_folder_destroy_nothing(tmp_path):
 def first_comes(other: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process begins its run between this one's look at the folder and its own record."""
 
-    class Late(RecordForm[RunRecord]):
+    class Late(RecordFormat[RunRecord]):
         def write(self, path: Path, value: RunRecord, run: str = "") -> None:
             monkeypatch.setattr(run_module, "_RUN", _RUN)
             RunFolder.create(path.parent, other, replace(ENGINE, precision="bf16"))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hopscope.benchmark.settings import BenchmarkSettings, Cell, Mode
 from hopscope.benchmark.statistics import at_least, mcnemar, paired_interval
 from hopscope.benchmark.trial import Record
-from hopscope.records import RecordForm, content_hash, plain
+from hopscope.records import RecordFormat, content_hash, plain
 from hopscope.statistics import wilson
 
 
@@ -145,7 +144,7 @@ class Summary:
 
     @staticmethod
     def read(path: Path) -> Summary:
-        """Read a summary, in this form or an older one.
+        """Read a summary.
 
         Raises:
             InputError: there is none, it is damaged, or it is another file.
@@ -153,21 +152,7 @@ class Summary:
         return _FORM.read(path)
 
 
-def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
-    """Upgrade a summary from before summaries said their kind; what it lacks follows from what it has."""
-    for point in there.get("points", ()):
-        right, answered = (point["accuracy"] or 0.0) * point["accepted"], point["asked"] - point["unanswered"]
-        point["correct"] = right
-        point["lowest"] = right / answered if answered else 0.0
-        point["highest"] = (right + point["never_accepted"]) / answered if answered else 1.0
-        point["limit"] = point["accuracy"] if point["mode"] == "exact" else None
-        point["one_spelling"] = point["asked"] if point["mode"] == "exact" else 0
-    for pair in there.get("comparisons", ()):
-        pair["low"] = pair["high"] = None
-    return there
-
-
-_FORM = RecordForm(Summary, "benchmark summary", "a benchmark's summary", schema=2, upgrade=_from_old)
+_FORM = RecordFormat(Summary, "benchmark summary", "a benchmark's summary")
 
 
 def summarise(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> Point:

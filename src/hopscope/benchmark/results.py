@@ -15,10 +15,9 @@ from typing import Any
 from hopscope.benchmark.names import all_redacted, file_name, redacted
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.trial import Record
-from hopscope.errors import InputError
-from hopscope.files import holding
-from hopscope.records import RecordForm, content_hash, plain, read_rows
-from hopscope.seals import sealed_row
+from hopscope.errors import UNTOUCHED, InputError
+from hopscope.files import lock
+from hopscope.records import RecordFormat, content_hash, plain, read_rows, row_lines
 
 WHAT = "a benchmark's results"
 
@@ -74,12 +73,35 @@ class Results:
         self._write(self.header)
 
     @property
-    def name(self) -> str:
-        """A name for the settings, to which the folder's files belong."""
-        return _name(self.header.settings)
+    def hash(self) -> str:
+        """A hash of the settings, which the folder's files carry."""
+        return content_hash(plain(self.header.settings))
+
+    def owns(self, path: Path) -> bool:
+        """Whether a file in the folder must be one of the benchmark, going by its name."""
+        return path in (self._path, self.folder / "summary.json") or path.parent == self.folder / "records"
+
+    def check_complete(self) -> None:
+        """Check that all records that the summary counts are there; there may be more.
+
+        Raises:
+            InputError: some are missing, or are no records of questions.
+        """
+        from hopscope.benchmark.points import Summary, group
+        from hopscope.benchmark.settings import Cell
+
+        records = {model: group(self.records(model).values()) for model in self.models}
+        summary = self.folder / "summary.json"
+        for point in Summary.read(summary).points if summary.exists() else ():
+            found = len(records.get(point.model, {}).get(Cell(point.formulation, point.hops), []))
+            if found < point.asked:
+                raise InputError(
+                    f"{self.path(point.model)} has {found} of the {point.asked} records of {point.formulation} at "
+                    f"{point.hops} hops that summary.json counts; {UNTOUCHED}"
+                )
 
     def _write(self, header: Header) -> None:
-        _FORM.write(self._path, header, _name(header.settings))
+        _FORM.write(self._path, header, content_hash(plain(header.settings)))
 
     @property
     def models(self) -> list[str]:
@@ -96,14 +118,14 @@ class Results:
         Of a question that was asked again the tokens and the cost are those of all its records.
         """
         path, found = self.path(model), dict[str, Record]()
-        for record in read_rows(path, Record, WHAT, self.name) if path.exists() else ():
+        for record in read_rows(path, Record, WHAT, self.hash) if path.exists() else ():
             before = found.get(record.id)
             found[record.id] = record if before is None else _with_spent(record, before)
         return found
 
     def append(self, record: Record) -> None:
         """Add a record in one write, without the environment's secrets."""
-        line = sealed_row(plain(_free_of_secrets(record)), self.name)
+        line = row_lines([_free_of_secrets(record)], self.hash)
         with self.path(record.model).open("ab", buffering=0) as file:
             file.write(line.encode())
 
@@ -128,7 +150,7 @@ class Results:
             InputError: another program writes there.
         """
         busy = f"another program writes to {self.folder}; wait for it or choose another folder"
-        with holding(self.folder / ".lock", busy):
+        with lock(self.folder / ".lock", busy):
             yield
 
 
@@ -165,13 +187,4 @@ def _free_of_secrets(record: Record) -> Record:
     )
 
 
-def _name(settings: BenchmarkSettings) -> str:
-    return content_hash(plain(settings))
-
-
-def _from_old(there: dict[str, Any], schema: int) -> dict[str, Any]:
-    """Upgrade a header from before records said their kind: its schema and hopscope's version were fields."""
-    return {name: value for name, value in there.items() if name not in {"schema", "hopscope"}}
-
-
-_FORM = RecordForm(Header, "benchmark", WHAT, schema=2, upgrade=_from_old)
+_FORM = RecordFormat(Header, "benchmark", WHAT)

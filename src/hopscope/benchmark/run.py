@@ -11,9 +11,8 @@ from hopscope.benchmark.results import Results, check_settings
 from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.benchmark.tables import write_tables
 from hopscope.benchmark.trial import Keep, Record, Reply, Trial
-from hopscope.checks import check_count, check_path, check_watch
+from hopscope.checks import check_count, check_folder, check_path, check_watch
 from hopscope.errors import InputError
-from hopscope.files import check_folder
 from hopscope.problem.text.formulation import PAPER_CHAINS
 from hopscope.problem.text.questions import Question, formulation
 

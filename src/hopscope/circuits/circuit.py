@@ -46,7 +46,7 @@ from hopscope.errors import UNTOUCHED, InputError
 from hopscope.problem.paths import AttentionPath, HeadRow, NamedPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
-from hopscope.records import RecordForm, convert, plain
+from hopscope.records import RecordFormat, convert, plain
 from hopscope.words import counted
 
 _NAMES = ("layer", "head", "query", "key")
@@ -85,7 +85,7 @@ def numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[st
     return {name: names.path(roles)} | {key: value for key, value in given.items() if key not in _NAMES}
 
 
-FORM = RecordForm(dict[str, Any], "hopscope circuit", "the record of a circuit (`hopscope circuit RUN` makes one)")
+FORM = RecordFormat(dict[str, Any], "hopscope circuit", "the record of a circuit (`hopscope circuit RUN` makes one)")
 """The form of circuit.json, whose fields are those of `Circuit` with other names of paths; see `Circuit.load`."""
 
 

@@ -13,7 +13,7 @@ from hopscope.circuits.resume import SearchProgress
 from hopscope.circuits.search.attribution import BLOCKS, CHECKED, SAVED, SEQUENCES
 from hopscope.circuits.search.config import FEW, SearchConfig
 from hopscope.errors import InputError
-from hopscope.files import free_memory, in_words
+from hopscope.machine import free_memory, in_words
 
 _ROWS, _HEADS = 8, 4
 """How many rows and heads a circuit is expected to have."""

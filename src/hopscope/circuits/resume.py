@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hopscope.checks import check_watch
 from hopscope.errors import InputError
-from hopscope.records import RecordForm, unmarked
+from hopscope.records import RecordFormat
 
 if TYPE_CHECKING:
     from hopscope.circuits.evaluate.evaluator import Evaluator
@@ -71,7 +71,7 @@ class _Memory:
     memory: Memory
 
 
-_FORM = RecordForm(_Memory, "an interrupted search", "an interrupted search", upgrade=unmarked)
+_FORM = RecordFormat(_Memory, "an interrupted search", "an interrupted search")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hopscope.checks import check_seed
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.resume import SILENT, Interrupted, Journal, SearchProgress
-from hopscope.errors import UNTOUCHED, InputError
+from hopscope.errors import InputError
 from hopscope.records import content_hash
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ IfCertified = Literal["replace", "refuse", "return"]
 
 _HOW_FAITHFUL = ("max_loss", "faithfulness")
 """The settings that say how much a circuit may lose."""
-
-_PLACE = re.compile(r"circuit(?:-\d+)?\.json|circuits/step-(\d{1,18})(?:-\d+)?\.json", re.ASCII)
-"""The paths that `circuit_path` gives, relative to the run folder."""
 
 
 def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path:
@@ -91,26 +87,6 @@ def belongs_to(circuit: Circuit, run: RunFolder) -> bool:
         return False
     finished = run.model_hashes[number]
     return circuit.model in {finished, *(content_hash([finished, step]) for step in run.checkpoints)}
-
-
-def circuits_in(folder: Path) -> dict[Path, int | None]:
-    """The records of circuits in a run folder, each with the step in its name; None for models as they are."""
-    named = {path: _PLACE.fullmatch(path.relative_to(folder).as_posix()) for path in sorted(folder.rglob("*.json"))}
-    return {path: int(match[1]) if match[1] else None for path, match in named.items() if match}
-
-
-def check_place(path: Path, step: int | None, run: RunFolder) -> None:
-    """Check that a record of a circuit in a run folder is of the model that its name says, if only at an earlier time.
-
-    Raises:
-        InputError: the record is of another model, or damaged.
-    """
-    circuit = Circuit.load(path, run.record.content_hash)
-    there = circuit.number < len(run.seeds)
-    if not there or not (belongs_to(circuit, run) if step is None else is_of(circuit, run, circuit.number, step)):
-        raise InputError(f"{path} holds the circuit of another model; {UNTOUCHED}")
-    if path != (place := circuit_path(run.path, circuit.number, step)):
-        raise InputError(f"{path} holds the circuit of model {circuit.number}, whose place is {place}; {UNTOUCHED}")
 
 
 def if_certified(*described: Any) -> IfCertified:

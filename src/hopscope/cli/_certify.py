@@ -74,12 +74,11 @@ def _see_elsewhere(out: Path, model: Path) -> None:
     Raises:
         InputError: it cannot.
     """
+    from hopscope.checks import check_folder, check_outside_runs
     from hopscope.circuits.circuit import FORM
-    from hopscope.files import check_folder
-    from hopscope.outside_runs import check_in_no_run
 
     check_folder(out.parent)
-    check_in_no_run(out)
+    check_outside_runs(out)
     if model.resolve() in out.resolve().parents:
         raise InputError(f"{out} lies in {model}, the model's own folder; choose a place outside it")
     FORM.check_replaces(out)

@@ -13,11 +13,10 @@ import click
 
 from hopscope.benchmark.names import holds_secret, redacted, shown
 from hopscope.benchmark.settings import BenchmarkSettings, cells
+from hopscope.checks import check_folder, check_outside_runs
 from hopscope.cli.display import Display, for_people
 from hopscope.cli.options import GivenPath, field_options, given, numbers, refuse_given
 from hopscope.errors import InputError
-from hopscope.files import check_folder
-from hopscope.outside_runs import check_no_run
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import formulation
 
@@ -105,7 +104,7 @@ def command(
         raise InputError(f"a model was named twice: {', '.join(models)}; name each once")
     _refuse_idle_options(models)
     check_folder(out)
-    check_no_run(out)
+    check_outside_runs(out)
     check_settings(out, settings)
     opening = {
         name: options[name] for name in ("device", "batch", "trust_remote_code", "base_url", "connections", "timeout")

@@ -19,9 +19,8 @@ from hopscope.words import counted
 def command(folder: Path, as_json: bool) -> int:
     """Check that every file of FOLDER, a run or what holds runs or a benchmark, is what was written there.
 
-    Ends with status 1 where one is damaged, missing, of another run or under another's name. Nothing is changed. Files
-    from before hopscope wrote checksums are read and counted; figures and tables that follow from the rest are not
-    looked at.
+    Ends with status 1 where one is damaged, missing or of another run. Nothing is changed. Figures and tables that
+    follow from the rest are not looked at.
 
     \b
     Examples:
@@ -37,7 +36,5 @@ def command(folder: Path, as_json: bool) -> int:
     else:
         for one in damaged:
             click.echo(readable(one.trouble))
-        old = sum(not one.sealed and not one.trouble for one in found)
-        told = f", {old} of them without a checksum" if old else ""
-        click.echo(f"{counted(len(found), 'file')}{told}; {len(damaged) or 'none'} damaged")
+        click.echo(f"{counted(len(found), 'file')}; {len(damaged) or 'none'} damaged")
     return 1 if damaged else 0

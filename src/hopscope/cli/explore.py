@@ -52,9 +52,9 @@ def command(
     """
     import json
 
+    from hopscope.checks import check_folder
     from hopscope.errors import InputError
     from hopscope.explorer.page import PAGE, check_page, explore
-    from hopscope.files import check_folder
     from hopscope.training.run import RunFolder
 
     if out is not None:
@@ -64,10 +64,10 @@ def command(
     if compact is not None:
         if len(runs) != 1:
             raise InputError(f"--compact copies one run, got {len(runs)}; give one RUN")
+        from hopscope.checks import check_outside_runs
         from hopscope.explorer.compact_export import compact_export as export
-        from hopscope.outside_runs import check_in_no_run
 
-        check_in_no_run(compact)
+        check_outside_runs(compact)
         export(runs[0], compact)
     path, page = explore(runs, out, model=model, large=large)
     for sentence in page.damaged:

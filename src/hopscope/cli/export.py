@@ -32,11 +32,11 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
       hopscope export runs/first --to transformer-lens --out early --model 1 --checkpoint 800
       hopscope export own --to huggingface --out own-plain
     """
+    from hopscope.checks import check_outside_runs
     from hopscope.errors import InputError
     from hopscope.language.model_folder import export_model_folder, is_model_folder
-    from hopscope.outside_runs import check_no_run
 
-    check_no_run(out)
+    check_outside_runs(out)
     of_text = is_model_folder(source) and not (source / "run.json").exists()
     wanted = cast(Literal["transformer-lens", "huggingface"], form)
     if not of_text and not (source / "run.json").exists():

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
+from hopscope.checks import check_outside_runs
 from hopscope.cli.options import GivenPath
 from hopscope.cli.reproduce import PRESETS
 from hopscope.errors import InputError
-from hopscope.outside_runs import check_no_run
 
 
 @click.command()
@@ -38,7 +38,7 @@ def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) 
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
-    check_no_run(folder)
+    check_outside_runs(folder)
     if any(folder.glob("*/run.json")):
         raise InputError(
             f"{folder} holds runs side by side, as of a sweep, whose figures `hopscope sweep` draws; give a folder "

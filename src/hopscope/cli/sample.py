@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
+from hopscope.checks import check_folder, check_outside_runs
 from hopscope.cli.options import SEED, GivenPath, field_options, given
 from hopscope.errors import InputError, needs_extra
-from hopscope.files import check_file, check_fits, check_folder, replacing
-from hopscope.outside_runs import check_in_no_run
+from hopscope.files import check_file, replacing
+from hopscope.machine import check_fits
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.extensions import Extensions
@@ -162,7 +163,7 @@ def _tell(out: Path | None, records: Iterable[dict[str, Any]]) -> None:
 def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
     """Write records as JSON lines or Parquet, by the file's ending."""
     check_folder(path.parent)
-    check_in_no_run(path)
+    check_outside_runs(path)
     if path.suffix == ".jsonl":
         _check_replaces(path, _first_line)
         with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from hopscope.checks import check_outside_runs
 from hopscope.cli.options import GivenPath, engine_options, field_options, given, numbers, say_precision
 from hopscope.errors import InputError
-from hopscope.outside_runs import check_no_run
 from hopscope.paper import recipes
 from hopscope.training.cluster import RayCluster
 from hopscope.training.recipe import Recipe
@@ -82,7 +82,7 @@ def command(
     from hopscope.training.many import train_all
     from hopscope.training.on_ray import train_all_on_ray
 
-    check_no_run(folder)
+    check_outside_runs(folder)
     here: dict[str, Any] = {"workers": workers, "device": device}
     on_ray = given(RayCluster)
     _refuse(here if engine == "ray" else on_ray, engine)

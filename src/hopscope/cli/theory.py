@@ -178,12 +178,11 @@ def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_h
     if problem.hops > _MOST_SHOWN:
         raise InputError(f"--show and --figure go up to {_MOST_SHOWN} hops, got {problem.hops}; the table goes further")
     if figure is not None:
-        from hopscope.files import check_folder
-        from hopscope.outside_runs import check_in_no_run
+        from hopscope.checks import check_folder, check_outside_runs
         from hopscope.paper.section_5_figures import save_flow
 
         check_folder(figure.parent)
-        check_in_no_run(figure)
+        check_outside_runs(figure)
         save_flow(problem, figure)
         if not as_json:
             click.echo(f"wrote {figure}")

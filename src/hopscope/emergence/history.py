@@ -38,7 +38,7 @@ from hopscope.emergence.crossing import LEVEL, Crossing
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
 from hopscope.errors import InputError
-from hopscope.records import RecordForm, plain
+from hopscope.records import RecordFormat, plain
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Emergence:
         _check_lengths(self)
 
 
-_FORM = RecordForm(Emergence, "hopscope emergence", "the record of an emergence (`hopscope emergence RUN` makes one)")
+_FORM = RecordFormat(Emergence, "hopscope emergence", "the record of an emergence (`hopscope emergence RUN` makes one)")
 
 
 def _check_lengths(history: Emergence) -> None:

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.role_maps import RoleMaps
 from hopscope.errors import InputError
-from hopscope.records import RecordForm
+from hopscope.records import RecordFormat
 
 
 @dataclass(frozen=True)
@@ -91,4 +91,6 @@ class MapsOverTime:
         return _FORM.read(path)
 
 
-_FORM = RecordForm(MapsOverTime, "hopscope maps over time", "role maps over time (`hopscope emergence RUN` makes them)")
+_FORM = RecordFormat(
+    MapsOverTime, "hopscope maps over time", "role maps over time (`hopscope emergence RUN` makes them)"
+)

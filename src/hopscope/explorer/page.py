@@ -14,12 +14,12 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from hopscope.checks import check_outside_runs
 from hopscope.errors import InputError
 from hopscope.explorer.exhibit import Exhibit, exhibits
 from hopscope.explorer.manifest import Arrays, manifest
 from hopscope.explorer.static import static
 from hopscope.files import read_bytes, write_text
-from hopscope.outside_runs import check_in_no_run
 from hopscope.training.run import RunFolder
 from hopscope.version import VERSION
 
@@ -102,7 +102,7 @@ def check_page(path: Path, own: Path | None = None) -> None:
     if path.suffix.lower() != ".html":
         raise InputError(f"a page's name must end in .html, got {path.name!r}")
     if own is None or path.resolve() != own.resolve():
-        check_in_no_run(path)
+        check_outside_runs(path)
     head = read_bytes(path, "a page")[:_HEAD] if path.exists() else None
     if head is not None and not all(mark in head for mark in _MADE_HERE):
         raise InputError(f"{path} is not an explorer of hopscope, which would replace it; choose another place")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.errors import InputError, in_a_line, needs_extra
-from hopscope.files import in_words, memory
+from hopscope.machine import in_words, memory
 from hopscope.problem.text.tokens import unread
 
 

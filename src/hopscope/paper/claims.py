@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal, get_args
 
-from hopscope.errors import InputError
+from hopscope.errors import UNTOUCHED, InputError
 from hopscope.files import read_json, write_json
 from hopscope.paper.rules import RULES
-from hopscope.records import convert
-from hopscope.seals import sealed_table, unsealed_table
+from hopscope.records import convert, sealed_table
 
 Verdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -135,10 +134,12 @@ def read_claims(path: Path) -> list[Claim]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{path} is not {_WHAT} (a list of objects); it was left untouched")
     try:
-        rows = unsealed_table(path, rows)
-        return complete(_finding(convert(row, Claim, "a row")) for row in rows)
+        content = [{name: value for name, value in row.items() if name != "checksum"} for row in rows]
+        if rows != sealed_table(content):
+            raise InputError("its content does not fit its checksum")
+        return complete(_finding(convert(row, Claim, "a row", complete=True)) for row in content)
     except InputError as error:
-        raise InputError(f"{path} is not {_WHAT}: {error}; it was left untouched") from None
+        raise InputError(f"{path} is not {_WHAT}, or damaged: {error}; {UNTOUCHED}") from None
 
 
 def _finding(row: Claim) -> Finding:

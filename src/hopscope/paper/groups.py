@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hopscope.records import RecordForm
+from hopscope.records import RecordFormat
 from hopscope.theory.depth import depths
 from hopscope.training.metrics import learned_below
 from hopscope.training.run import RunFolder
@@ -118,7 +118,7 @@ class DepthSummary:
     groups: tuple[Group, ...]
 
 
-_FORM = RecordForm(DepthSummary, "hopscope depth study", "the summary of a depth study")
+_FORM = RecordFormat(DepthSummary, "hopscope depth study", "the summary of a depth study")
 
 
 def write_summary(path: Path, groups: tuple[Group, ...]) -> None:

@@ -17,12 +17,11 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from hopscope.checks import check_path
+from hopscope.checks import check_outside_runs, check_path
 from hopscope.errors import InputError
 from hopscope.explorer.exhibit import exhibit
 from hopscope.explorer.page import build
 from hopscope.files import write_text
-from hopscope.outside_runs import check_no_run
 from hopscope.paper import presets, section_4, section_5, section_7, section_8, section_9
 from hopscope.paper.claims import Claim, check_replaces_claims, complete, write_claims
 from hopscope.paper.groups import read_groups
@@ -89,7 +88,7 @@ def reproduce(
     if not isinstance(chosen, Preset):
         raise InputError(f"a preset is one of {', '.join(presets.BY_NAME)}, or a Preset of your own, got {preset!r}")
     folder = check_path("a reproduction", folder if folder is not None else Path("runs") / chosen.name)
-    check_no_run(folder)
+    check_outside_runs(folder)
     if folder.is_file():
         raise InputError(f"{folder} is a file; give a folder for the reproduction")
     check_replaces_claims(folder / "claims.json")

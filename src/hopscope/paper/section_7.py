@@ -21,11 +21,10 @@ from hopscope.paper.section_7_figures import final_losses, partial_losses
 from hopscope.plot.style import save
 from hopscope.plot.training import Panel, training
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import as_before, content_hash, plain
+from hopscope.records import content_hash, plain
 from hopscope.theory.depth import depths, reach
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe
-from hopscope.training.run_records import ADDED
 from hopscope.training.setup import Setup
 from hopscope.training.work import Work
 from hopscope.words import counted
@@ -111,7 +110,7 @@ def run_name(curriculum: bool, layers: int, seed: int) -> str:
 
 def made(one: Setup) -> str:
     """A hash that tells a run from those of another formulation, depth or recipe, but not from those of other seeds."""
-    return content_hash(as_before([plain(replace(one, name="", seeds=(0,)))], ADDED))
+    return content_hash([plain(replace(one, name="", seeds=(0,)))])
 
 
 @dataclass(frozen=True)

@@ -153,11 +153,6 @@ CONDITIONAL = {"functions": FUNCTIONS, "relatives": RELATIVES}
 """The graphs in which look-ups meet, by name."""
 
 
-REVISED = {"relatives": 2}
-"""Revision of the graphs whose sequences have changed, so that a run on earlier sequences counts as another run.
-Revision 2: a distractor's value leads on, as the fact's does."""
-
-
 def look_ups(graph: str, otherwise: int = 3) -> int:
     """Number of look-ups in the graph of that name; `otherwise` for a chain."""
     return len(CONDITIONAL[graph].steps) if graph in CONDITIONAL else otherwise

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hopscope.checks import check_count
 from hopscope.errors import InputError
-from hopscope.files import check_fits
+from hopscope.machine import check_fits
 from hopscope.problem.counter import random_bits, to_normal
 from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem, check_problem

@@ -28,7 +28,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from hopscope.files import check_fits
+from hopscope.machine import check_fits
 from hopscope.problem.graph import Graph
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from hopscope.errors import InputError
-from hopscope.files import in_words, memory
 from hopscope.kernels import fused_block
+from hopscope.machine import in_words, memory
 from hopscope.training.execution import Execution, kernels_used, models_at_once
 from hopscope.training.setup import Setup
 

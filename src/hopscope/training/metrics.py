@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from hopscope.checks import check_count, check_number
+from hopscope.checks import check_count, check_number, finite_or_none
 from hopscope.errors import InputError, needs_extra
-from hopscope.files import number_or_null
 from hopscope.words import counted
 
 if TYPE_CHECKING:
@@ -71,10 +70,10 @@ def rows_of(
         MetricsRow(
             step,
             model,
-            number_or_null(sum(seen) / len(seen)),
-            number_or_null(sum(fresh) / len(fresh)),
-            tuple(map(number_or_null, fresh)),
-            tuple(map(number_or_null, seen)),
+            finite_or_none(sum(seen) / len(seen)),
+            finite_or_none(sum(fresh) / len(fresh)),
+            tuple(map(finite_or_none, fresh)),
+            tuple(map(finite_or_none, seen)),
             left,
         )
         for model, (seen, fresh, left) in enumerate(

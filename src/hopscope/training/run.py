@@ -10,7 +10,7 @@ Rows hold `step`, `model` (from 0), `train_loss` and `train_partial_losses` (mea
 `validation_loss` and `partial_losses` (on fresh sequences), the lists by hop asked for. A loss that is not a number is
 null. `pandas.read_json(path, lines=True)` and `polars.read_ndjson(path)` read them.
 
-Every file carries the content hash and a checksum (`hopscope.seals`), which are checked whenever it is read.
+Every file carries the content hash and a checksum (`hopscope.records`), which are checked whenever it is read.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from torch import Tensor
 
 from hopscope.checks import check_count, check_path, plain_value
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.files import holding, settle, write_text
+from hopscope.files import lock, sync, write_text
 from hopscope.model.fast import FastTransformer
-from hopscope.records import RecordForm, content_hash, read_rows, row_lines, unmarked
+from hopscope.records import RecordFormat, content_hash, read_rows, row_lines
 from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.execution import Execution
 from hopscope.training.metrics import Metrics, MetricsRow, learned_below
 from hopscope.training.plans import Plans
-from hopscope.training.run_records import Result, RunRecord, check_hash, hash_of
+from hopscope.training.run_records import Result, RunRecord, hash_of
 from hopscope.training.setup import Setup
 from hopscope.version import VERSION
 
-_RUN = RecordForm(RunRecord, "hopscope run", "the record of a hopscope run", check=check_hash)
-_RESULT = RecordForm(Result, "hopscope result", "the result of a finished run", upgrade=unmarked)
+_RUN = RecordFormat(RunRecord, "hopscope run", "the record of a hopscope run")
+_RESULT = RecordFormat(Result, "hopscope result", "the result of a finished run")
 
 _DRAFT = ".run.json.new"
 """The name of run.json until it is complete."""
@@ -114,7 +114,7 @@ class RunFolder:
             InputError: another process is still training this run.
         """
         busy = f"another process is training in {self.path}; wait for it, or stop it"
-        with holding(self.path / ".writer", busy, patience):
+        with lock(self.path / ".writer", busy, patience):
             (self.path / _DRAFT).unlink(missing_ok=True)  # left by a process that was killed in between
             yield
 
@@ -135,6 +135,41 @@ class RunFolder:
     def finish(self, result: Result) -> None:
         """Write the result, which marks the run as finished."""
         _RESULT.write(self.path / "result.json", result, self.record.content_hash)
+
+    @property
+    def hash(self) -> str:
+        """The content hash, which the run's files carry."""
+        return self.record.content_hash
+
+    def owns(self, path: Path) -> bool:
+        """Whether a file in the folder must be one of the run, going by its name: figures are not."""
+        return path.suffix in (".json", ".jsonl", ".safetensors")
+
+    def check_complete(self) -> None:
+        """Check what needs the run as a whole; each of its files by itself must have been found good.
+
+        Rows and checkpoints come to the disk before the state that counts on them, so the state is read first: another
+        process may be training the run.
+
+        Raises:
+            InputError: rows, checkpoints or the state are missing, or the result is of other models.
+        """
+        state = self.load_state()
+        step = state[0] if state else 0
+        if self.metrics.steps.size or step:
+            self.require_rows(step)
+        if lost := self.lost_checkpoints(step) if step else []:
+            raise InputError(
+                f"{', '.join(map(str, lost))} missing, and the run has come past step {step}; restore them"
+            )
+        if not state and not self.finished:
+            try:
+                self.require_no_lost_state()
+            except InputError:
+                if not self.finished and not (self.path / "state.safetensors").exists():
+                    raise
+        if self.finished and len(self.result.models) != len(self.seeds):
+            raise InputError(f"{self.path / 'result.json'} must tell of {len(self.seeds)} models; {UNTOUCHED}")
 
     @cached_property
     def model_hashes(self) -> tuple[str, ...]:
@@ -291,7 +326,7 @@ class RunFolder:
     def save_state(self, step: int, state: dict[str, Tensor]) -> None:
         """Replace the state to resume from; the rows of metrics up to it are brought to the disk first."""
         if (self.path / "metrics.jsonl").exists():
-            settle(self.path / "metrics.jsonl")
+            sync(self.path / "metrics.jsonl")
         save_tensors(self.path / "state.safetensors", state, step, self.record.content_hash)
 
     def load_state(self) -> tuple[int, dict[str, Tensor]] | None:
@@ -319,10 +354,7 @@ class RunFolder:
         return transformer.requires_grad_(False)
 
     def _load_checkpoint(self, path: Path) -> dict[str, Tensor]:
-        """The weights in `path`, after a check that they are this run's at the step in its name."""
-        held, weights = load_tensors(path, self.record.content_hash)
-        check_name(path, held)
-        return weights
+        return load_tensors(path, self.record.content_hash)[1]
 
 
 def _publish(draft: Path, path: Path) -> None:
@@ -335,16 +367,4 @@ def _publish(draft: Path, path: Path) -> None:
         os.replace(draft, path)
     draft.unlink(missing_ok=True)
     if sys.platform != "win32":  # Windows cannot open folders
-        settle(path.parent)
-
-
-def check_name(path: Path, held: int) -> None:
-    """Check that a checkpoint's name has the step of the weights that it holds.
-
-    Raises:
-        InputError: the name has another step.
-    """
-    if path.stem != f"step-{held:06d}":
-        raise InputError(
-            f"{path} holds the weights of step {held}; give it back its name, step-{held:06d}{path.suffix}"
-        )
+        sync(path.parent)

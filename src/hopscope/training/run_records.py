@@ -2,60 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from hopscope.errors import InputError
-from hopscope.problem.graph import REVISED
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import as_before, content_hash
+from hopscope.records import content_hash
 from hopscope.training.execution import Execution
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
-ADDED = {
-    "head_dropout": 0.0,
-    "head_dropout_after": 0,
-    "embedding_gain": 1.0,
-    "output_gain": 1.0,
-    "optimiser": "adamw",
-}
-"""Fields added to recipes and problems since studies keep records of them (`studies.tools.kept`), with the values
-that hold for records without them. Add new fields here."""
-
-_ADDED_BEFORE = {
-    "fall": 0.3,
-    "learned_below": 0.5,
-    "prune_every": None,
-    "prune_cost": 0.3,
-    "hop_weights": None,
-    "asked": None,
-    "graph": "chain",
-}
-"""Fields that were added before that, likewise; older runs lack them."""
-
-
-def run_hash(problem: dict[str, Any], recipe: dict[str, Any], seeds: list[int]) -> str:
-    """The content hash of what is trained; it is the same for a recipe written before a field was added and after."""
-    told: dict[str, Any] = {"problem": problem, "recipe": recipe, "seeds": seeds}
-    if problem.get("graph") in REVISED:
-        told["revision"] = REVISED[problem["graph"]]
-    return content_hash(as_before(told, ADDED | _ADDED_BEFORE))
-
 
 def hash_of(setup: Setup) -> str:
     """The content hash of a setup's run, whether the run exists or not."""
-    return run_hash(asdict(setup.problem), asdict(setup.recipe), list(setup.seeds))
+    return _hash(setup.problem, setup.recipe, setup.seeds)
 
 
-def check_hash(told: dict[str, Any]) -> None:
-    """Check that the content hash in run.json is that of its problem, recipe and seeds. Older recipes may lack fields.
-
-    Raises:
-        InputError: the content hash is another.
-    """
-    if run_hash(told["problem"], told["recipe"], told["seeds"]) != told["content_hash"]:
-        raise InputError("its content_hash is not that of its problem, recipe and seeds")
+def _hash(problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int]) -> str:
+    return content_hash({"problem": asdict(problem), "recipe": asdict(recipe), "seeds": list(seeds)})
 
 
 @dataclass(frozen=True)
@@ -77,6 +41,10 @@ class RunRecord:
     seeds: tuple[int, ...]
     execution: Execution
     versions: dict[str, str]
+
+    def __post_init__(self) -> None:
+        if self.content_hash != _hash(self.problem, self.recipe, self.seeds):
+            raise InputError("content_hash is not that of problem, recipe and seeds")
 
 
 @dataclass(frozen=True)

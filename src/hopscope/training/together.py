@@ -15,8 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hopscope.checks import finite_or_none
 from hopscope.errors import InputError
-from hopscope.files import holding, number_or_null
+from hopscope.files import lock
 from hopscope.tensor_files import load_tensors
 from hopscope.training.metrics import MetricsRow
 from hopscope.training.plan import Plan
@@ -146,7 +147,7 @@ def _holding(ensemble: Path, patience: float = 10.0) -> Iterator[None]:
     held = ensemble.parent.with_name(f"{_HELD}{ensemble.stem}")
     held.parent.mkdir(parents=True, exist_ok=True)
     busy = f"another process is training in {ensemble}; wait for it, or stop it"
-    with holding(held, busy, patience):
+    with lock(held, busy, patience):
         try:
             yield
         finally:
@@ -261,4 +262,4 @@ def _as_one(since: Sequence[tuple[int, MetricsRow]]) -> MetricsRow:
 def _mean(updates: Sequence[int], losses: Sequence[float | None]) -> float | None:
     """The mean over all updates; None where a loss is not a number."""
     told = [float("nan") if loss is None else loss for loss in losses]
-    return number_or_null(sum(n * loss for n, loss in zip(updates, told, strict=True)) / sum(updates))
+    return finite_or_none(sum(n * loss for n, loss in zip(updates, told, strict=True)) / sum(updates))

@@ -10,10 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.checks import check_outside_runs, finite_or_none
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.files import number_or_null
 from hopscope.interrupts import deferred
-from hopscope.outside_runs import check_in_no_run
 from hopscope.own_process import flushing_denormals
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import ORDER, Data, held_out
@@ -70,7 +69,7 @@ def train(
         KeyboardInterrupt: the process was told to stop; the state was written before.
     """
     if not (folder / "run.json").exists():
-        check_in_no_run(folder)
+        check_outside_runs(folder.parent)
         setup.check_waiting()
         execution = execution.resolve(setup)
         check_memory(setup, execution)
@@ -227,9 +226,9 @@ def _finish(run: RunFolder, device: str) -> None:
                 hash=run.model_hashes[model],
                 final_validation_loss=_mean(last.validation_loss[:, model].tolist()),
                 final_partial_losses=tuple(map(_mean, last.partial_losses[:, model].T.tolist())),
-                held_out_loss=number_or_null(by_sequence.mean().item()),
-                held_out_standard_error=number_or_null((by_sequence.std() / len(by_sequence) ** 0.5).item()),
-                held_out_partial_losses=tuple(map(number_or_null, errors[model].mean(dim=0).tolist())),
+                held_out_loss=finite_or_none(by_sequence.mean().item()),
+                held_out_standard_error=finite_or_none((by_sequence.std() / len(by_sequence) ** 0.5).item()),
+                held_out_partial_losses=tuple(map(finite_or_none, errors[model].mean(dim=0).tolist())),
             )
         )
     run.finish(Result(plans.end, HELD_OUT, tuple(models)))
@@ -255,4 +254,4 @@ def held_out_errors(
 
 def _mean(losses: list[float]) -> float | None:
     """The mean, or None if a loss is not a number."""
-    return number_or_null(sum(losses) / len(losses))
+    return finite_or_none(sum(losses) / len(losses))
