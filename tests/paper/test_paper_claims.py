@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from hopscope.errors import InputError
 from hopscope.integrity import check
-from hopscope.paper.claims import VERDICTS, Claim, Finding, complete, read_claims, write_claims
+from hopscope.paper.claims import VERDICTS, Finding, complete, read_claims, write_claims
 from hopscope.paper.presets import named
 from hopscope.paper.reproduce import read
 from hopscope.paper.rules import RULES
@@ -36,13 +35,7 @@ def test_nothing_found_gives_fifteen_rows_not_run() -> None:
     rows = complete([])
     assert [row.id for row in rows] == IDS
     assert {row.verdict for row in rows} == {"not run"}
-    assert all(row.title and row.paper and row.rule and not row.ours and row.run is None for row in rows)
-
-
-def test_fields_are_the_contract_of_claims_json() -> None:
-    names = ["id", "title", "paper", "ours", "interval", "scale", "verdict", "run"]
-    assert set(names) <= {field.name for field in fields(Claim)}
-    assert {field.name for field in fields(Claim)} - set(names) == {"n", "unit", "reason", "rule"}
+    assert all(not row.ours and row.run is None for row in rows)
 
 
 def test_numbers_of_the_paper_stand_in_their_rows() -> None:
@@ -73,7 +66,6 @@ def test_two_findings_for_one_claim_are_refused() -> None:
     [
         ({"claim": "C16"}, "C1 to C15"),
         ({"claim": "c1"}, "C1 to C15"),
-        ({"verdict": "maybe"}, "maybe"),
         ({"ours": ""}, "needs ours"),
         ({"scale": ""}, "needs scale"),
         ({"n": 0}, "needs n"),
@@ -84,11 +76,6 @@ def test_two_findings_for_one_claim_are_refused() -> None:
 def test_findings_that_do_not_say_what_they_rest_on_are_refused(change: dict[str, Any], word: str) -> None:
     with pytest.raises(InputError, match=word):
         finding(**change)
-
-
-def test_the_rule_is_the_claims_own() -> None:
-    assert finding("C3").rule == RULES["C3"].rule
-    assert finding("C3", rule="another").rule == "another"
 
 
 ends = st.floats(-1e9, 1e9)
@@ -183,4 +170,4 @@ def test_the_pages_say_what_the_stored_claims_and_the_rules_say(tmp_path: Path) 
 @pytest.mark.parametrize("name", STORED)
 def test_the_stored_claims_are_what_the_rules_say_of_the_stored_data(name: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "results" / name, tmp_path / name)
-    assert read(named(name), tmp_path / name).claims == tuple(read_claims(ROOT / "results" / name / "claims.json"))
+    assert read(named(name), tmp_path / name).claims == (read_claims(ROOT / "results" / name / "claims.json"))

@@ -81,12 +81,6 @@ def test_without_the_curriculum_there_are_no_partial_losses() -> None:
         partial_losses([group(1, curriculum=False)])
 
 
-def test_missing_groups_are_refused() -> None:
-    for draw in (final_losses, partial_losses):
-        with pytest.raises(InputError, match="at least one"):
-            draw([])
-
-
 def test_training_lines_and_crossings() -> None:
     figure = training(Panel("1 layer", metrics()), Panel("with a <title>", metrics()))
     first, second = figure.axes[:2]

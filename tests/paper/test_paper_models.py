@@ -87,7 +87,7 @@ class TestThreeModelsThatSolveTheTask:
             (setup,) = (setup for setup in SETUPS if setup.name == path.parent.name)
             itself = {"seed": seed, "model": content_hash([circuit.model, seed])}
             replace(circuit, **itself, **changed.get(f"seed_{seed}", {})).save(path, hash_of(setup))
-        return {finding.claim: finding for finding in judge(read(PAPER_SHORT.circuits, folder))}
+        return {finding.id: finding for finding in judge(read(PAPER_SHORT.circuits, folder))}
 
     def test_they_are_as_the_paper_says(self, tmp_path: Path) -> None:
         found = self.judged(tmp_path)

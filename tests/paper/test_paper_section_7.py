@@ -17,7 +17,7 @@ LOW, HIGH = 0.01, 0.75
 
 def judged(*groups: Group, scale: str = "paper") -> dict[str, Finding]:
     study = replace(PAPER.depth, scale=scale)
-    return {finding.claim: finding for finding in judge(DepthResult(study, groups, (), "sweep"))}
+    return {finding.id: finding for finding in judge(DepthResult(study, groups, (), "sweep"))}
 
 
 def plain(layers: int, losses: list[float | None]) -> Group:

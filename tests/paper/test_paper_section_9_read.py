@@ -13,8 +13,8 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.of_run import emergence_of_run
 from hopscope.errors import InputError
-from hopscope.paper.models import FollowedModel, all_learned_at
-from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, judge, read
+from hopscope.paper.models import FollowedModel, ModelStudy, all_learned_at
+from hopscope.paper.section_9 import EmergenceResult, judge, read
 from hopscope.records import content_hash
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -39,7 +39,7 @@ def test_both_circuits_of_a_run_are_read(tmp_path: Path, monkeypatch: pytest.Mon
     circuit_json(run, run.path / "circuits" / "step-000500.json", model=then)
     final, first = emergence_of_run(run, 0), emergence_of_run(run, 0, step=500)
     assert (run.path / "emergence" / "step-000500.json").exists()
-    study = EmergenceStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
+    study = ModelStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
     (followed,) = read(study, tmp_path).followed
     assert (followed.final, followed.first) == (final, first)
     assert (followed.final_certified, followed.first_certified) == (False, False), "these records have no certificate"
@@ -65,7 +65,7 @@ class TestWhatIsRead:
         return run.path
 
     def followed(self, folder: Path) -> FollowedModel:
-        study = EmergenceStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
+        study = ModelStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
         (followed,) = read(study, folder.parents[1]).followed
         return followed
 

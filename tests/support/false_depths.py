@@ -65,7 +65,7 @@ def _ladder(rng: Rng, layers: int, needs: Sequence[int] = (2, 3, 3, 4, 4), luck:
 
 
 def _verdict(claim: str, groups: Sequence[Group]) -> Verdict:
-    return {one.claim: one.verdict for one in judge_groups(groups, "paper")}[claim]
+    return {one.id: one.verdict for one in judge_groups(groups, "paper")}[claim]
 
 
 def _plain(rng: Rng, succeeds: Sequence[float]) -> Verdict:
@@ -113,7 +113,7 @@ def _theory(rng: Rng, claim: str, runs: int, share: float) -> Verdict:
     losses = [exception if rng.random() < share else known for _ in range(runs)]
     trained = [group(1, losses=losses), group(4, losses=[[LOW] * 3] * (1 if claim == "C1" else 0) or None)]
     found = judge(run(TheoryStudy("paper"), trained))
-    return {one.claim: one.verdict for one in found}[claim]
+    return {one.id: one.verdict for one in found}[claim]
 
 
 PAPER_NOW = (4, 5, 4, 5, 5, 5, 5, 5)

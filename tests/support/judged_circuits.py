@@ -14,7 +14,7 @@ ALL = ("C7", "C8", "C9", "C10", "C11")
 
 
 def judged(*models: Studied, scale: str = "paper") -> dict[str, Finding]:
-    return {finding.claim: finding for finding in judge(circuits(*models, scale=scale))}
+    return {finding.id: finding for finding in judge(circuits(*models, scale=scale))}
 
 
 def abc(**changes: Any) -> list[Studied]:

@@ -12,8 +12,8 @@ from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.emergence.order import Order
 from hopscope.emergence.plateau import Plateau
 from hopscope.paper.claims import Finding
-from hopscope.paper.models import FollowedModel, Learned, Studied
-from hopscope.paper.section_9 import EmergenceResult, EmergenceStudy, judge
+from hopscope.paper.models import FollowedModel, Learned, ModelStudy, Studied
+from hopscope.paper.section_9 import EmergenceResult, judge
 
 
 def emergence(**changes: Any) -> Emergence:
@@ -37,8 +37,8 @@ def model(name: str = "d", learned: Learned | None = None, **changes: Any) -> St
 
 
 def judged(*followed: FollowedModel, scale: str = "paper") -> dict[str, Finding]:
-    study = EmergenceStudy(scale, (D_LIKE,), "transformers", "quick")
-    return {finding.claim: finding for finding in judge(EmergenceResult(study, followed))}
+    study = ModelStudy(scale, (D_LIKE,), "transformers", "quick")
+    return {finding.id: finding for finding in judge(EmergenceResult(study, followed))}
 
 
 AS_TOLD = emergence()

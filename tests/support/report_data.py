@@ -10,8 +10,8 @@ import numpy as np
 
 from hopscope.circuits.circuit_parts import Loss, StrictPath, StrictReading
 from hopscope.paper.groups import Group
-from hopscope.paper.models import Learned, Studied
-from hopscope.paper.section_8 import CircuitResult, CircuitStudy
+from hopscope.paper.models import Learned, ModelStudy, Studied
+from hopscope.paper.section_8 import CircuitResult
 from hopscope.problem.paths import NamedPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.metrics import Metrics
@@ -128,4 +128,4 @@ def searched(model: Studied, **how: Any) -> Studied:
 
 def circuits(*models: Studied, scale: str = "paper") -> CircuitResult:
     """What a study of these models found."""
-    return CircuitResult(CircuitStudy(scale, (A_LIKE,), "transformers", "quick"), models)
+    return CircuitResult(ModelStudy(scale, (A_LIKE,), "transformers", "quick"), models)

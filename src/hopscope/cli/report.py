@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -51,7 +50,7 @@ def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) 
 
     found = read(named(name), folder)
     page = folder / "claims.json" if claims_only else write_report(found)
-    click.echo(json.dumps([asdict(claim) for claim in found.claims]) if as_json else str(page))
+    click.echo(json.dumps([claim.to_json() for claim in found.claims]) if as_json else str(page))
 
 
 def _preset(folder: Path) -> str:

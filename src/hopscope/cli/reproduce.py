@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import click
 from hopscope.cli.options import GivenPath, engine_options, say_precision
 
 if TYPE_CHECKING:
-    from hopscope.paper.claims import Claim
+    from hopscope.paper.claims import Finding
 
 PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 
@@ -60,10 +59,10 @@ def command(
     show(found.claims, write_report(found), as_json)
 
 
-def show(claims: Sequence[Claim], page: Path, as_json: bool) -> None:
+def show(claims: Sequence[Finding], page: Path, as_json: bool) -> None:
     """Print the claims that were judged, a line each, and where the report is; or all claims as JSON."""
     if as_json:
-        click.echo(json.dumps([asdict(claim) for claim in claims]))
+        click.echo(json.dumps([claim.to_json() for claim in claims]))
         return
     for claim in claims:
         if claim.verdict != "not run":

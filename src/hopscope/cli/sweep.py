@@ -114,7 +114,7 @@ def command(
         click.echo(json.dumps(plain(found.groups)))
         return
     for finding in judge(found):
-        click.echo(f"{finding.claim}  {finding.verdict:<14}  {finding.reason or finding.ours}")
+        click.echo(f"{finding.id}  {finding.verdict:<14}  {finding.reason or finding.ours}")
     click.echo(str(folder / "figures"))
 
 

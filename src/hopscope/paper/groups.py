@@ -30,8 +30,7 @@ class Group:
         seeds: the seeds of the models.
         final_validation_loss: mean validation loss over the last steps.
         final_partial_losses: the same by hop asked for.
-        held_out_loss: the loss on the fixed held-out sequences, at the end.
-        held_out_standard_error: the standard error of that loss.
+        held_out_loss: the loss on the fixed held-out sequences, at the end, with its standard error after it.
         crossings: for each hop asked for, the first logged step at which its validation loss was that of a
             hop that is learned (`metrics.learned_below`).
         run: the folder of the run, or of the runs, relative to the reproduction's.
@@ -109,11 +108,7 @@ class Group:
 
 @dataclass(frozen=True)
 class DepthSummary:
-    """What `summary.json` holds.
-
-    Attributes:
-        groups: one for each formulation and depth with a known seed.
-    """
+    """What `summary.json` holds: a group for each formulation and depth with a known seed."""
 
     groups: tuple[Group, ...]
 

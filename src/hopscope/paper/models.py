@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -29,6 +28,23 @@ from hopscope.words import counted
 
 MAX_LOSS = 0.05
 """A loss counts as low below this (Appendix E), whatever the bar a search was given."""
+
+
+@dataclass(frozen=True)
+class ModelStudy:
+    """Which models are studied one by one.
+
+    Attributes:
+        scale: the preset's name.
+        setups: the setups that they are trained by.
+        at: the folder of their run folders, in the reproduction's folder.
+        effort: the effort of the search for circuits.
+    """
+
+    scale: str
+    setups: tuple[Setup, ...]
+    at: str
+    effort: Effort
 
 
 @dataclass(frozen=True)
@@ -252,24 +268,8 @@ def _of_another_model(path: Path) -> InputError:
     return InputError(f"{path} is of another model; it was left untouched, move it away or make it anew")
 
 
-class OfModels(Protocol):
-    """A study that treats models one by one."""
-
-    @property
-    def setups(self) -> tuple[Setup, ...]:
-        """The setups that the models are trained by."""
-
-    @property
-    def at(self) -> str:
-        """The folder of their run folders."""
-
-    @property
-    def effort(self) -> Effort:
-        """The effort of the search for circuits."""
-
-
 def do_for_every_model(
-    what: str, function: Callable[[Path, int, Effort], None], study: OfModels, folder: Path, work: Work
+    what: str, function: Callable[[Path, int, Effort], None], study: ModelStudy, folder: Path, work: Work
 ) -> None:
     """Train what is not trained yet, and call `function(run, number, effort)` for every model, in parallel."""
     work.train(study.setups, folder / study.at)

@@ -10,11 +10,10 @@ from hopscope.circuits.search.config import Effort
 from hopscope.errors import InputError
 from hopscope.model.held import HeldHead
 from hopscope.paper import recipes
+from hopscope.paper.models import ModelStudy
 from hopscope.paper.section_4 import BenchmarkStudy
 from hopscope.paper.section_5 import TheoryStudy
 from hopscope.paper.section_7 import DepthStudy
-from hopscope.paper.section_8 import CircuitStudy
-from hopscope.paper.section_9 import EmergenceStudy
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -38,8 +37,8 @@ class Preset:
     benchmark: BenchmarkStudy
     theory: TheoryStudy
     depth: DepthStudy
-    circuits: CircuitStudy
-    emergence: EmergenceStudy
+    circuits: ModelStudy
+    emergence: ModelStudy
 
     @property
     def alone(self) -> tuple[Setup, ...]:
@@ -56,8 +55,8 @@ def _on_one_ladder(depth: DepthStudy, summary: str, effort: Effort, **others: ob
         name=depth.scale,
         summary=summary,
         depth=depth,
-        circuits=CircuitStudy(depth.scale, followed, "sweep", effort),
-        emergence=EmergenceStudy(depth.scale, followed, "sweep", effort),
+        circuits=ModelStudy(depth.scale, followed, "sweep", effort),
+        emergence=ModelStudy(depth.scale, followed, "sweep", effort),
         **{"benchmark": BenchmarkStudy(), "theory": TheoryStudy(depth.scale), **others},  # type: ignore[arg-type]
     )
 
@@ -101,8 +100,8 @@ PAPER = Preset(
         seeds=_NINE,
         plain_seeds=_NINE,
     ),
-    circuits=CircuitStudy("paper", (recipes.A, recipes.B, recipes.C, *MORE_OF_A), "transformers", "thorough"),
-    emergence=EmergenceStudy("paper", (recipes.D,), "transformers", "thorough"),
+    circuits=ModelStudy("paper", (recipes.A, recipes.B, recipes.C, *MORE_OF_A), "transformers", "thorough"),
+    emergence=ModelStudy("paper", (recipes.D,), "transformers", "thorough"),
 )
 
 FIGURE_4 = Preset(
@@ -117,8 +116,8 @@ FIGURE_4 = Preset(
         seeds=tuple(range(8)),
         plain_seeds=tuple(range(8)),
     ),
-    circuits=CircuitStudy("figure-4", (), "transformers", "quick"),
-    emergence=EmergenceStudy("figure-4", (), "transformers", "quick"),
+    circuits=ModelStudy("figure-4", (), "transformers", "quick"),
+    emergence=ModelStudy("figure-4", (), "transformers", "quick"),
 )
 
 PAPER_SHORT = Preset(
@@ -127,13 +126,13 @@ PAPER_SHORT = Preset(
     benchmark=BenchmarkStudy(),
     theory=TheoryStudy("paper-short"),
     depth=replace(PAPER.depth, scale="paper-short", layers=()),
-    circuits=CircuitStudy(
+    circuits=ModelStudy(
         "paper-short",
         tuple(Setup(f"seed-{seed}", recipes.A.problem, recipes.A_SHORT, (seed,)) for seed in range(10)),
         "transformers",
         "thorough",
     ),
-    emergence=EmergenceStudy("paper-short", (), "transformers", "thorough"),
+    emergence=ModelStudy("paper-short", (), "transformers", "thorough"),
 )
 
 TINY = _on_one_ladder(

@@ -24,7 +24,7 @@ from markupsafe import Markup, escape
 
 from hopscope.errors import InputError
 from hopscope.files import write_text
-from hopscope.paper.claims import VERDICTS, Claim, FoundInterval
+from hopscope.paper.claims import VERDICTS, Finding
 from hopscope.plot.style import FORMATS
 from hopscope.version import VERSION
 
@@ -82,7 +82,7 @@ def write_page(
     path: Path,
     title: str,
     lead: str,
-    claims: Sequence[Claim],
+    claims: Sequence[Finding],
     sections: Sequence[Section],
     rerun: Sequence[str],
     *,
@@ -157,14 +157,14 @@ def _environment() -> Environment:
     return environment
 
 
-def _interval(interval: FoundInterval) -> str:
+def _interval(interval: str | tuple[float, float] | None) -> str:
     if interval is None or isinstance(interval, str):
         return interval or ""
     low, high = interval
     return f"{low:.3g} to {high:.3g}"
 
 
-def _preset(claim: Claim) -> str:
+def _preset(claim: Finding) -> str:
     """The preset whose verdict it is, where the finding comes from training at that preset's scale; else empty."""
     name, colon, _ = claim.scale.partition(":")
     return name if colon and claim.verdict != "not run" else ""

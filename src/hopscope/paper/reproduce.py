@@ -23,7 +23,7 @@ from hopscope.explorer.exhibit import exhibit
 from hopscope.explorer.page import build
 from hopscope.files import write_text
 from hopscope.paper import presets, section_4, section_5, section_7, section_8, section_9
-from hopscope.paper.claims import Claim, check_replaces_claims, complete, write_claims
+from hopscope.paper.claims import Finding, check_replaces_claims, complete, write_claims
 from hopscope.paper.groups import read_groups
 from hopscope.paper.presets import Preset
 from hopscope.paper.report import Section, write_page
@@ -39,18 +39,7 @@ LEAD = (
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The results, section by section.
-
-    Attributes:
-        preset: the preset that was run.
-        folder: the folder of the reproduction.
-        benchmark: the results of Section 4.
-        theory: the results of Section 5.
-        depth: the results of Section 7.
-        circuits: the results of Section 8.
-        emergence: the results of Section 9.
-        claims: the fifteen claims, judged.
-    """
+    """The results, section by section, and the fifteen claims, judged."""
 
     preset: Preset
     folder: Path
@@ -59,7 +48,7 @@ class Reproduction:
     depth: section_7.DepthResult
     circuits: section_8.CircuitResult
     emergence: section_9.EmergenceResult
-    claims: tuple[Claim, ...]
+    claims: tuple[Finding, ...]
 
 
 def reproduce(
@@ -92,8 +81,9 @@ def reproduce(
     if folder.is_file():
         raise InputError(f"{folder} is a file; give a folder for the reproduction")
     check_replaces_claims(folder / "claims.json")
+    then = section_9.after_training(chosen.emergence) if chosen.emergence.at == "sweep" else {}
     # A circuit is looked for as soon as its model is trained, beside the training of others; then whatever is left.
-    section_7.run(chosen.depth, folder, work, then=chosen.emergence.of_runs("sweep"))
+    section_7.run(chosen.depth, folder, work, then=then)
     section_9.run(chosen.emergence, folder, work)
     section_8.run(chosen.circuits, folder, work)
     return read(chosen, folder)
@@ -121,7 +111,7 @@ def read(preset: Preset, folder: Path) -> Reproduction:
         *section_8.judge(circuits),
         *section_9.judge(emergence),
     ]
-    claims = tuple(complete(findings))
+    claims = complete(findings)
     write_claims(folder / "claims.json", claims)
     return Reproduction(preset, folder, benchmark, theory, depth, circuits, emergence, claims)
 

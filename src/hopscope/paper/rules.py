@@ -24,6 +24,11 @@ class Rule:
     unit: str
     rule: str
 
+    @property
+    def paper(self) -> str:
+        """The number to meet, and where it stands."""
+        return f"{self.number} ({self.where})"
+
 
 RULES: Mapping[str, Rule] = {
     "C1": Rule(

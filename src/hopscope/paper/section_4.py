@@ -49,13 +49,7 @@ class BenchmarkStudy:
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """What language models and blind solvers reached.
-
-    Attributes:
-        summary: the summary of the benchmark in the reproduction's folder; None where there is none.
-        blind: the scores of every blind solver on every formulation.
-        spreads: how evenly the right answers of each formulation are spread.
-    """
+    """What language models, where asked, and blind solvers reached; and how evenly right answers are spread."""
 
     summary: Summary | None
     blind: tuple[BlindScore, ...]

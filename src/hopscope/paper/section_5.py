@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
 from hopscope.paper.groups import Group
 from hopscope.paper.judging import LEAST_MODELS
@@ -33,17 +32,10 @@ class TheoryStudy:
         scale: the preset's name, for the scale of the trained models.
         largest_hops: the most hops of a chain; all from 1 on are simulated, without a mask, and causal in both block
             orders.
-
-    Raises:
-        InputError: `largest_hops` is below 1.
     """
 
     scale: str
     largest_hops: int = 64
-
-    def __post_init__(self) -> None:
-        if self.largest_hops < 1:
-            raise InputError(f"largest_hops must be at least 1, got {self.largest_hops}")
 
 
 @dataclass(frozen=True)
@@ -86,13 +78,7 @@ class Simulated:
 
 @dataclass(frozen=True)
 class TheoryResult:
-    """What the simulation gives, and the trained runs to compare it with.
-
-    Attributes:
-        study: what was simulated.
-        simulated: the result for every chain.
-        trained: the results of trained runs.
-    """
+    """What the simulation gives for every chain, and the trained runs to compare it with."""
 
     study: TheoryStudy
     simulated: tuple[Simulated, ...]

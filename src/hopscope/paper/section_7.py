@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
-from hopscope.paper.claims import Finding
+from hopscope.paper.claims import Finding, in_folder
 from hopscope.paper.groups import Group, read_summary, write_summary
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.paper.section_7_claims import judge_groups
@@ -115,14 +115,8 @@ def made(one: Setup) -> str:
 
 @dataclass(frozen=True)
 class DepthResult:
-    """The results of the study.
-
-    Attributes:
-        study: what was trained.
-        groups: the groups of the runs that are finished; `summary.json` holds them.
-        curves: the number of layers and the metrics of the runs with the implicit curriculum.
-        run: the folder that holds the runs, relative to the reproduction's.
-    """
+    """The groups of the finished runs, as in `summary.json`; by number of layers the metrics of those with the implicit
+    curriculum; and the folder of the runs, relative to the reproduction's."""
 
     study: DepthStudy
     groups: tuple[Group, ...]
@@ -180,26 +174,20 @@ def _known(study: DepthStudy, folder: Path) -> dict[str, Group]:
     """
     summary = folder / "summary.json"
     groups = read_summary(summary) if summary.exists() else ()
-    setups = study.setups()
-    asked = {made(one) for one in setups}
-    shapes = {(one.recipe.layers, one.problem.hops, one.problem.curriculum) for one in setups}
+    asked = {made(one) for one in study.setups()}
     for group in groups:
         if group.made not in asked:
-            models = f"models of {counted(group.layers, 'layer')} and D = {group.hops}"
-            alike = (group.layers, group.hops, group.curriculum) in shapes
-            why = "trains by another recipe" if alike else "does not train"
-            ask = "ask for these too (--depths, --hops, --plain-hops, or the preset that made them), or "
             raise InputError(
-                f"{summary} holds {models} that {study.scale} {why}; it was left untouched: "
-                f"{'' if alike else ask}choose another folder"
+                f"{summary} holds models of {counted(group.layers, 'layer')} and D = {group.hops} that {study.scale} "
+                "does not train; it was left untouched: ask for the same depths, hops and recipe, or choose another "
+                "folder"
             )
     return {group.made: group for group in groups}
 
 
 def judge(result: DepthResult) -> list[Finding]:
     """Findings on C3, C4 and C5."""
-    found = judge_groups(result.groups, result.study.scale)
-    return [replace(finding, run=result.run) if finding.verdict != "not run" else finding for finding in found]
+    return in_folder(result.run, judge_groups(result.groups, result.study.scale))
 
 
 def section(result: DepthResult, figures: Path) -> Section | None:

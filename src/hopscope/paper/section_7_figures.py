@@ -46,7 +46,7 @@ def final_losses(groups: Sequence[Group], theory: Mapping[str, float] | None = N
     with house():
         figure = new_figure(COLUMN, 3.1)
         axes = figure.subplots()
-        _draw_final(axes, _groups(groups), theory or {})
+        _draw_final(axes, groups, theory or {})
         figure.legend(loc="outside upper left", ncols=2)
     return figure
 
@@ -82,7 +82,7 @@ def partial_losses(groups: Sequence[Group], theory: Mapping[int, float] | None =
     Raises:
         InputError: there is no group with the curriculum.
     """
-    by_hops = _with_curriculum(_groups(groups))
+    by_hops = _with_curriculum(groups)
     if not by_hops:
         raise InputError("partial losses need at least one group with the implicit curriculum, got none")
     with house():
@@ -191,12 +191,6 @@ def _mark_theory(axes: Axes, theory: Mapping[int, float], deepest: int) -> None:
             layers - 0.07 * (nth + 1), color=hop_look(hop).color, linestyle=(0, (1, 1.2)), linewidth=1.3, zorder=1,
             label=f"_theory {hop_label(hop)}",
         )  # fmt: skip
-
-
-def _groups(groups: Sequence[Group]) -> Sequence[Group]:
-    if not groups:
-        raise InputError("a figure by depth needs at least one group of runs, got none")
-    return groups
 
 
 def _number(loss: float | None) -> float:

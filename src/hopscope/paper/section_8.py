@@ -2,55 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath
 from hopscope.circuits.search.config import Effort
-from hopscope.paper.claims import Finding
-from hopscope.paper.models import Studied, do_for_every_model, read_models, shape_in_words
+from hopscope.paper.claims import Finding, in_folder
+from hopscope.paper.models import ModelStudy, Studied, do_for_every_model, read_models, shape_in_words
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.paper.section_8_claims import judge_circuits, judge_training
 from hopscope.plot.circuit import figure_5
 from hopscope.plot.style import save
-from hopscope.training.setup import Setup
 from hopscope.training.work import Work
 
 _NUMBERS = "Numbers: loss of the circuit without the path, with the model's own patterns."
 
 
 @dataclass(frozen=True)
-class CircuitStudy:
-    """Which models are examined.
-
-    Attributes:
-        scale: the preset's name.
-        setups: the setups that they are trained by.
-        at: the folder of their run folders, in the reproduction's folder.
-        effort: the effort of the search for circuits.
-    """
-
-    scale: str
-    setups: tuple[Setup, ...]
-    at: str
-    effort: Effort
-
-
-@dataclass(frozen=True)
 class CircuitResult:
-    """What was found.
+    """Those models of the study that are there."""
 
-    Attributes:
-        study: which models were examined.
-        models: those of the models that are there.
-    """
-
-    study: CircuitStudy
+    study: ModelStudy
     models: tuple[Studied, ...]
 
 
-def run(study: CircuitStudy, folder: Path, work: Work | None = None) -> CircuitResult:
+def run(study: ModelStudy, folder: Path, work: Work | None = None) -> CircuitResult:
     """Train what is not trained yet, find and certify the circuit of every model, and read what was found."""
     do_for_every_model("circuits", find, study, folder, work or Work())
     return read(study, folder)
@@ -66,7 +43,7 @@ def find(path: Path, number: int, effort: Effort) -> None:
         circuit_of_run(run, number, effort=effort)
 
 
-def read(study: CircuitStudy, folder: Path) -> CircuitResult:
+def read(study: ModelStudy, folder: Path) -> CircuitResult:
     """Read what is in `folder`: finished runs, and records of circuits.
 
     Raises:
@@ -81,7 +58,7 @@ def judge(result: CircuitResult) -> list[Finding]:
         return [Finding(f"C{number}", "not run") for number in range(6, 12)]
     scale = f"{result.study.scale}: {shape_in_words(result.models)}"
     found = [judge_training(result.models, scale), *judge_circuits(result.models, scale)]
-    return [replace(finding, run=result.study.at) if finding.verdict != "not run" else finding for finding in found]
+    return in_folder(result.study.at, found)
 
 
 def section(result: CircuitResult, figures: Path) -> Section | None:

@@ -7,7 +7,7 @@ hops have just been learned. They need not be the same: a spike of the loss can 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -17,11 +17,12 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import Effort
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.plateau import LEAST_PLATEAU
-from hopscope.paper.claims import Finding, Verdict
+from hopscope.paper.claims import Finding, Verdict, in_folder
 from hopscope.paper.judging import RUN_GONE, ModelVerdict, Readings, below, every_model, losses, spans
 from hopscope.paper.models import (
     MAX_LOSS,
     FollowedModel,
+    ModelStudy,
     Studied,
     all_learned_at,
     do_for_every_model,
@@ -36,7 +37,6 @@ from hopscope.plot.style import save
 from hopscope.plot.training import figure_6
 from hopscope.training.metrics import Metrics
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
 from hopscope.training.work import Work
 from hopscope.words import counted
 
@@ -62,45 +62,22 @@ LEAST_HOPS = 3
 
 
 @dataclass(frozen=True)
-class EmergenceStudy:
-    """Which models are followed.
-
-    Attributes:
-        scale: the preset's name.
-        setups: the setups that they are trained by; their recipes keep checkpoints.
-        at: the folder of their run folders, in the reproduction's folder.
-        effort: the effort of the search for circuits.
-    """
-
-    scale: str
-    setups: tuple[Setup, ...]
-    at: str
-    effort: Effort
-
-    def of_runs(self, at: str) -> dict[str, Then]:
-        """What to do with each run once it is trained, by its name, if the models are followed in that folder."""
-        if at != self.at:
-            return {}
-        return {one.name: partial(_follow_all, models=len(one.seeds), effort=self.effort) for one in self.setups}
-
-
-@dataclass(frozen=True)
 class EmergenceResult:
-    """What was found.
+    """Those models of the study that are there, followed."""
 
-    Attributes:
-        study: which models were followed.
-        followed: those of the models that are there.
-    """
-
-    study: EmergenceStudy
+    study: ModelStudy
     followed: tuple[FollowedModel, ...]
 
 
-def run(study: EmergenceStudy, folder: Path, work: Work | None = None) -> EmergenceResult:
+def run(study: ModelStudy, folder: Path, work: Work | None = None) -> EmergenceResult:
     """Train what is not trained yet, find every model's circuits at both times, follow them, and read the results."""
     do_for_every_model("circuits and their emergence", follow, study, folder, work or Work())
     return read(study, folder)
+
+
+def after_training(study: ModelStudy) -> dict[str, Then]:
+    """What to do with each run once it is trained, by its name."""
+    return {one.name: partial(_follow_all, models=len(one.seeds), effort=study.effort) for one in study.setups}
 
 
 def _follow_all(path: Path, *, models: int, effort: Effort) -> None:
@@ -123,7 +100,7 @@ def follow(path: Path, number: int, effort: Effort) -> None:
         emergence_of_run(run, number, step=step)
 
 
-def read(study: EmergenceStudy, folder: Path) -> EmergenceResult:
+def read(study: ModelStudy, folder: Path) -> EmergenceResult:
     """Read what is in `folder`: runs, records of circuits, and of how these came to be.
 
     Raises:
@@ -143,7 +120,7 @@ def judge(result: EmergenceResult) -> list[Finding]:
         return [Finding("C12", "not run"), Finding("C13", "not run")]
     scale = f"{result.study.scale}: {shape_in_words([one.model for one in result.followed])}"
     found = [_learns([one.model for one in result.followed], scale), _in_order(result.followed, scale)]
-    return [replace(finding, run=result.study.at) if finding.verdict != "not run" else finding for finding in found]
+    return in_folder(result.study.at, found)
 
 
 def _learns(models: Sequence[Studied], scale: str) -> Finding:

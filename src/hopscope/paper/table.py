@@ -13,12 +13,12 @@ from pathlib import Path
 from hopscope.benchmark.tables import markdown as markdown_text
 from hopscope.errors import InputError
 from hopscope.files import write_text
-from hopscope.paper.claims import Claim, read_claims
+from hopscope.paper.claims import Finding, read_claims
 from hopscope.paper.rules import RULES
 from hopscope.words import markdown_table
 
 
-def verdicts(tables: Mapping[str, Sequence[Claim]]) -> str:
+def verdicts(tables: Mapping[str, Sequence[Finding]]) -> str:
     """A row for each claim: the verdict with its n, or the reason why there is none."""
     rows = (
         [claim, row.title, *(_cell(table[place]) for table in tables.values())]
@@ -27,7 +27,7 @@ def verdicts(tables: Mapping[str, Sequence[Claim]]) -> str:
     return markdown_table(["", "claim", *tables], rows)
 
 
-def _cell(claim: Claim) -> str:
+def _cell(claim: Finding) -> str:
     if claim.verdict in ("inconclusive", "not run"):
         return claim.verdict + (f": {markdown_text(claim.reason.partition(': ')[0])}" if claim.reason else "")
     return f"**{claim.verdict}**, n = {claim.n}"
@@ -36,7 +36,7 @@ def _cell(claim: Claim) -> str:
 def rules() -> str:
     """Every claim with the paper's number, what n counts, and its rule."""
     return "\n".join(
-        f"**{claim}** {row.title}  \n*{row.number} ({row.where}); n counts {row.unit}*\n\n"
+        f"**{claim}** {row.title}  \n*{row.paper}; n counts {row.unit}*\n\n"
         f"{textwrap.fill(row.rule, 120, break_long_words=False, break_on_hyphens=False)}\n"
         for claim, row in RULES.items()
     )
