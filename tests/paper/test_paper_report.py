@@ -82,7 +82,7 @@ def full(drawings: Path, text: str = "plain") -> str:
     figures = [PageFigure(drawings / name, text) for name in ("final losses", "partial-losses", "training")]
     sections = [Section(text, [text], figures, [Table([text, "loss"], [[text, 0.5]], text)])]
     found = [
-        Finding("C3", "reproduced", text, 3, text, f"{text}: {text}", text, "", text),
+        Finding("C3", "reproduced", text, 3, text, f"{text}: {text}", "", text),
         Finding("C4", "not reproduced", "a", 8, (0.1234, 2), "laptop: b", run="sweep/ic layers"),
         Finding("C5", "inconclusive", text, 2, text, text, reason=text),
     ]
