@@ -4,14 +4,12 @@ interpreter, where Triton is installed, and torch's own products on the CPU."""
 from __future__ import annotations
 
 import os
-import sys
 from importlib.util import find_spec
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from hopscope.kernels import attention, fused_attention, products
+from hopscope.kernels import attention, products
 from hopscope.paper.recipes import A
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import execution as executions
@@ -97,22 +95,6 @@ def test_a_weights_gradient_by_pieces(models, rows, bf16):
     for one, other in zip((ours, *by_ours), (right, *by_right), strict=True):
         assert one.shape == other.shape
         assert off(one, other) < (1e-2 if bf16 else 1e-5)
-
-
-@pytest.mark.parametrize(
-    ("name", "given"), [("attend", ("made", 2, True)), ("attend_last", ("query", "made", 2, True))]
-)
-def test_tensors_go_to_the_kernels_of_their_device(name, given, monkeypatch):
-    import hopscope.kernels as package
-
-    gpu = SimpleNamespace(**{name: lambda *args: ("gpu", args)})
-    monkeypatch.setitem(sys.modules, "hopscope.kernels.gpu_attention", gpu)
-    monkeypatch.setattr(package, "gpu_attention", gpu, raising=False)
-    monkeypatch.setattr(fused_attention, name, lambda *args: ("cpu", args))
-    for on_gpu in (True, False):
-        made = SimpleNamespace(is_cuda=on_gpu)
-        args = tuple(made if one == "made" else one for one in given)
-        assert getattr(attention, name)(*args) == ("gpu" if on_gpu else "cpu", args)
 
 
 def test_who_has_kernels_for_a_gpu(monkeypatch):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,6 @@ from hopscope.parallel import in_processes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import Execution
-from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
@@ -73,13 +70,6 @@ def test_who_made_it_is_read_or_asked(monkeypatch, tmp_path, told, named, expect
     assert precision.bf16_unit("cpu") == expected
 
 
-def test_nothing_is_timed(monkeypatch):
-    """The same processor, however busy, has the same answer."""
-    monkeypatch.setattr("time.perf_counter", lambda: pytest.fail("timed"))
-    monkeypatch.setattr("time.monotonic", lambda: pytest.fail("timed"))
-    Execution(device="cpu").resolve(SETUP)
-
-
 def test_where_torch_does_not_know_linux_is_asked(monkeypatch, tmp_path):
     monkeypatch.delattr(torch.cpu, "_is_avx512_bf16_supported", raising=False)
     monkeypatch.setattr(precision, "is_intel", lambda: False)
@@ -116,9 +106,6 @@ def test_the_command_says_precision_once_keeps_it_and_writes_it_down(monkeypatch
     again = CliRunner().invoke(command, [str(tmp_path / "run"), *TINY])
     assert "cpu in bf16, for which this device has no unit" in again.stderr
     assert RunFolder(tmp_path / "run").execution.precision == "bf16"
-    other = CliRunner().invoke(command, [str(tmp_path / "other"), *TINY, "--precision", "fp32"])
-    assert other.stderr.strip() == "matrix products on cpu in fp32"
-    assert RunFolder(tmp_path / "other").execution.precision == "fp32"
 
 
 ASK = "print(bool(torch.tensor([1e-40]) * 1 == 0), [n for n in asked if n == 'mallopt'])"
@@ -143,6 +130,7 @@ def told(code: str, folder: Path) -> str:
     return shown.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_users_process_is_left_as_it_is(tmp_path):
     recipe = "hs.Recipe(layers=1, heads=1, d_model=8, steps=2, batch_size=2)"
     notebook = f"import hopscope as hs\nhs.train({recipe}, hs.RetrievalProblem(hops=1), folder)"
@@ -151,6 +139,7 @@ def test_a_users_process_is_left_as_it_is(tmp_path):
                 tmp_path / "called") == "False []"  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="mallopt is glibc's")
 def test_the_programs_own_process_is_settled(tmp_path):
     code = f"from hopscope.cli import main\nsys.argv = ['hopscope', 'train', folder, *{TINY}]\ntry: main()\n"
@@ -181,20 +170,6 @@ def test_a_run_rounds_denormals_to_zero_wherever_it_is_trained(monkeypatch, tmp_
         assert (all_flush(small), torch.get_num_threads()) == ([False], threads)
     finally:
         torch.set_num_threads(before)
-
-
-def test_a_run_on_several_threads_fails_and_stops_as_on_one(tmp_path):
-    choice = Execution(device="cpu", threads=min(2, os.cpu_count() or 1), precision="fp32")
-
-    def stop(progress: Progress) -> None:
-        raise RuntimeError(f"at step {progress.step}")
-
-    with pytest.raises(RuntimeError, match="at step 1"):
-        train(SETUP, tmp_path / "failed", execution=choice, watch=stop)
-    long = replace(SETUP, recipe=replace(SETUP.recipe, steps=10**6))
-    with pytest.raises(KeyboardInterrupt):
-        train(long, tmp_path / "run", execution=choice, watch=lambda progress: os.kill(os.getpid(), signal.SIGINT))
-    assert RunFolder(tmp_path / "run").load_state() is not None
 
 
 @pytest.mark.slow

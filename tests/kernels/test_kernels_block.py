@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from threads import on_threads
 from torch import Tensor
 
 from hopscope.kernels import fused_block
@@ -66,19 +67,16 @@ def outcome(
     block: FastBlock, x: Tensor, gradient: Tensor, precision: str, *, fused: bool = False, threads: int = 1
 ) -> dict[str, Tensor]:
     """The stream after it and all gradients, in one pass or by torch."""
-    reads, before, dtype = gradient.shape[2], torch.get_num_threads(), DTYPES[precision]
+    reads, dtype = gradient.shape[2], DTYPES[precision]
     block.double() if precision == "fp64" else block.float()
     block.whole = precision if fused else None
     mine = x.to(dtype, copy=True).requires_grad_()
     assert block.goes_whole(mine) is fused
     block.zero_grad()
-    torch.set_num_threads(threads)
-    try:
+    with on_threads(threads):
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
             out = fused_block.through(mine, [block.parts()], reads) if fused else block(mine, reads)
         out.backward(gradient.to(out.dtype))
-    finally:
-        torch.set_num_threads(before)
     gradients = {name: one.grad.double().clone() for name, one in block.named_parameters()}
     return {"out": out.detach().double(), "x": mine.grad.double()} | gradients
 
@@ -103,7 +101,7 @@ def random(*size: int, seed: int = 1) -> Tensor:
 
 
 @in_all
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     models=st.integers(1, 3),
     batch=st.integers(1, 9),
@@ -120,7 +118,8 @@ def random(*size: int, seed: int = 1) -> Tensor:
 def test_values_and_gradients(
     precision, models, batch, positions, reads, heads, d_head, width, mlp, causal, layer_norm, threads
 ):
-    """Every size."""
+    """Every size; heads of odd width in fp32."""
+    d_head -= precision == "fp32"
     reads = positions if reads == 0 or reads > positions else reads
     shape = Architecture(20, 8, reads, 1, heads, width, head_dim=d_head, mlp=mlp, causal=causal, layer_norm=layer_norm)
     x, gradient = random(models, batch, positions, width), random(models, batch, reads, width, seed=2)
@@ -138,13 +137,6 @@ def test_what_does_not_fit_goes_by_torch(sizes):
     x = torch.randn(1, 2, positions, sizes["d_model"])
     assert not transformer.blocks[0].goes_whole(x)
     assert transformer.run(x).shape == x.shape
-
-
-@needs_compiler
-@pytest.mark.parametrize("d_head", [1, 7, 25, 127])
-def test_odd_heads_go_in_fp32(d_head):
-    shape = Architecture(20, 8, 28, 1, 3, 48, head_dim=d_head)
-    as_exact(a_block(1, shape), random(1, 5, 28, 48), random(1, 5, 28, 48, seed=2), "fp32")
 
 
 @in_all
@@ -177,20 +169,6 @@ def test_blocks_together_are_one_after_the_other(precision, change, mlp, layer_n
 
 
 @in_all
-def test_without_gradients_nothing_is_kept(precision, monkeypatch):
-    """Blocks together keep what each made for the way back; where there is none, one block's is there at a time."""
-    kept, apply = [], fused_block._Through.apply
-    monkeypatch.setattr(
-        fused_block._Through, "apply", lambda x, sizes, *rest: kept.append(len(sizes)) or apply(x, sizes, *rest)
-    )
-    transformer = FastTransformer(Architecture(20, 8, 3, 4, 2, 32, head_dim=8))
-    transformer.fuse_blocks(precision)
-    with torch.no_grad():
-        transformer.run(random(1, 2, 9, 32).to(DTYPES[precision]))
-    assert kept == [1, 1, 1, 1]
-
-
-@in_all
 @pytest.mark.parametrize("d_head", [8, 64])
 def test_a_model_is_the_same_alone_and_a_sequence_too(precision, d_head):
     """Among others and on any number of threads: the same bits of what passes; sums over sequences differ by order."""
@@ -220,28 +198,15 @@ def test_what_is_not_a_number_stays_so_and_in_its_sequence(precision, d_head):
 
 
 @in_all
-@pytest.mark.parametrize("d_head", [8, 32])
 @pytest.mark.parametrize("size", [30.0, 3000.0])
-def test_large_numbers(precision, size, d_head):
+def test_large_numbers(precision, size):
     """GELU and softmax far out, where an exponential is beyond what fp32 can hold."""
-    block = a_block(1, Architecture(20, 8, 28, 1, 2, 64, head_dim=d_head, layer_norm=False))
+    block = a_block(1, Architecture(20, 8, 28, 1, 2, 64, head_dim=8, layer_norm=False))
     as_exact(block, size * random(1, 4, 28, 64), random(1, 4, 28, 64, seed=2), precision)
 
 
-@in_all
-@pytest.mark.parametrize("d_head", [8, 32])
-def test_a_model_that_diverges_does_not_go_on_with_attention_to_all_alike(precision, d_head):
-    """Scores that are all far below zero, and scores beyond what fp32 holds, of which torch makes no number either."""
-    block = a_block(1, Architecture(20, 8, 28, 1, 2, 64, head_dim=d_head, layer_norm=False, mlp=False))
-    x, gradient = random(1, 4, 28, 64), random(1, 4, 28, 64, seed=2)
-    exact = outcome(block, 1e16 * x, gradient, "fp64")["out"]
-    fused, plain = (outcome(block, 1e16 * x, gradient, precision, fused=fused)["out"] for fused in (True, False))
-    mine, theirs = ((one - exact).norm() / exact.norm() for one in (fused, plain))
-    assert mine <= 2 * theirs + EXACTNESS[precision]
-    assert outcome(block, 1e30 * x, gradient, precision, fused=True)["out"].isnan().all()
-
-
 @needs_compiler
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is guarded as Linux does it")
 @pytest.mark.parametrize("kind", ["block", "attention"])
 def test_nothing_past_the_end_is_touched(kind):
@@ -255,6 +220,7 @@ def small(steps: int = 10, **recipe: object) -> Setup:
 
 
 @in_all
+@pytest.mark.slow
 @pytest.mark.parametrize("models", [1, 3])
 def test_a_model_in_training_is_the_plain_one(precision, models):
     """Twenty steps side by side, with heads left out and heads taken away: as far apart as rounding puts them."""
@@ -308,16 +274,6 @@ def test_what_somebody_asks_for_inside_goes_the_other_way(monkeypatch, precision
     assert times(lambda one: one(inputs), autocast=precision == "fp32") == 0  # the stream is of the other precision
 
 
-@in_all
-def test_sizes_that_it_is_not_made_for(precision):
-    cases = [({"head_dim": 130}, 9), ({"d_model": 24}, 9), ({}, 81), *([({"head_dim": 5}, 9)] * (precision == "bf16"))]
-    for shape, positions in cases:
-        given = {"d_model": 16, "head_dim": 8} | shape
-        block, x = a_block(1, Architecture(20, 8, 2, 1, 2, **given)), random(1, 2, positions, given["d_model"])
-        with pytest.raises(ValueError, match="at most 80 positions, a d_head up to 128, even in bf16, and a d_model"):
-            fused_block.through(x.to(DTYPES[precision]), [block.parts()], 2)
-
-
 @needs_compiler
 def test_numbers_of_another_kind_are_refused_before_they_are_read():
     block, x = a_block(1, Architecture(20, 8, 2, 1, 2, 16)), random(1, 2, 9, 16)
@@ -326,6 +282,8 @@ def test_numbers_of_another_kind_are_refused_before_they_are_read():
     block.double()
     with pytest.raises(ValueError, match=r"got torch\.bfloat16, cpu, torch\.float64"):
         fused_block.through(x, [block.parts()], 2)
+    with pytest.raises(ValueError, match="at most 80 positions, a d_head up to 128, even in bf16, and a d_model"):
+        fused_block.through(random(1, 2, 81, 16).float(), [a_block(1, Architecture(20, 8, 2, 1, 2, 16)).parts()], 2)
 
 
 @in_all
