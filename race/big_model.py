@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 import hopscope as hs
-from hopscope import own_process
+from hopscope import processes
 from hopscope.files import read_json, write_json
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import text_role_names
@@ -73,8 +73,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, default=None, help="also write the numbers to this file")
     asked = parser.parse_args()
-    own_process.claim()
-    own_process.settle()
+    processes.claim_process()
+    processes.tune_process()
     torch.set_num_threads(asked.threads)
     layers, heads = asked.layers, asked.heads
     stand = Stand(layers, heads, asked.width, (layers // 5, heads // 3), (2 * layers // 3, heads // 2))

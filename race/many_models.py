@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from trainers import PlainGPT2
 
-from hopscope import own_process
+from hopscope import processes
 from hopscope.kernels import Precision
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
@@ -226,8 +226,8 @@ def main() -> None:
     parser.add_argument("--check-steps", type=int, default=5, help="steps whose losses are compared [default: 5]")
     parser.add_argument("--json", type=Path, default=None, help="also write the numbers to this file")
     arguments = parser.parse_args()
-    own_process.claim()
-    own_process.settle()
+    processes.claim_process()
+    processes.tune_process()
     problem = RetrievalProblem(hops=5)
     recipe = replace(recipes.SWEEP, layers=arguments.layers, batch_size=arguments.batch)
     results = []

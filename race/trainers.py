@@ -27,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hopscope import own_process
+from hopscope import processes
 from hopscope.kernels import DTYPES, Precision, bf16_unit
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
@@ -229,8 +229,8 @@ def main() -> None:
     parser.add_argument("--precision", choices=["auto", "fp32", "bf16"], default="auto", help="of ours [default: auto]")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    own_process.claim()
-    own_process.settle()
+    processes.claim_process()
+    processes.tune_process()
     setup = recipes.BY_NAME[arguments.recipe]
     problem, recipe = setup.problem, setup.recipe
     threads = arguments.threads or available_cores()

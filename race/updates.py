@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import torch
 
-from hopscope import own_process
+from hopscope import processes
 from hopscope.paper import recipes
 from hopscope.training.data import Data
 from hopscope.training.ensemble import Ensemble
@@ -75,8 +75,8 @@ def main() -> None:
     parser.add_argument("--device", default=default_device())
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    own_process.claim()
-    own_process.settle()
+    processes.claim_process()
+    processes.tune_process()
     named = recipes.BY_NAME[given.recipe]
     recipe = replace(named.recipe, layers=given.layers or named.recipe.layers)
     found = []

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from hopscope.cli.options import GivenPath, engine_options, refuse_given, say_precision
-from hopscope.ending import run_to_its_end
-from hopscope.interrupts import raise_on_every_order
-from hopscope.own_process import claim
+from hopscope.exit import run_and_exit
+from hopscope.processes import claim_process
+from hopscope.signals import raise_on_stop_signals
 from studies.tools.asking import QUESTIONS, TAKE_RUNS, WITHOUT_ENGINE, study
 
 _ENGINE = ("device", "precision", "compiled")
@@ -102,6 +102,6 @@ def _refuse_idle_options(name: str, quick: bool, idle: bool) -> None:
 
 
 if __name__ == "__main__":
-    claim()
-    raise_on_every_order()
-    run_to_its_end(command, "python -m studies")
+    claim_process()
+    raise_on_stop_signals()
+    run_and_exit(command, "python -m studies")

@@ -201,9 +201,9 @@ def test_a_reader_that_leaves_is_no_trouble():
 
 def test_another_pipe_that_breaks_is_trouble():
     program = (
-        "import click, hopscope.ending as ending\n"
+        "import click, hopscope.exit as ending\n"
         "def fail(): raise BrokenPipeError(32, 'Broken pipe')\n"
-        "ending.run_to_its_end(click.command()(fail), 'fail', [])"
+        "ending.run_and_exit(click.command()(fail), 'fail', [])"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     said = "hopscope: a pipe to another process broke; nothing finished was lost\n"

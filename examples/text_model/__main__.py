@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from hopscope.checks import check_path
-from hopscope.ending import run_to_its_end
 from hopscope.errors import InputError
-from hopscope.interrupts import raise_on_every_order
+from hopscope.exit import run_and_exit
+from hopscope.signals import raise_on_stop_signals
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -54,5 +54,5 @@ def _change(text: str) -> tuple[str, Any]:
 
 
 if __name__ == "__main__":
-    raise_on_every_order()
-    run_to_its_end(command, "python -m examples.text_model")
+    raise_on_stop_signals()
+    run_and_exit(command, "python -m examples.text_model")

@@ -60,3 +60,17 @@ def lacking(text: str) -> str | None:
     if "not enough memory" in text or "out of memory" in text:
         return "this machine has not enough memory for that"
     return next((os.strerror(number) for number in _RUNS_OUT if os.strerror(number) in text), None)
+
+
+def machine_trouble(error: BaseException) -> str | None:
+    """What the machine lacks, in words, if that is what caused an error; else None."""
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        if isinstance(cause, OSError):
+            return f"{cause.filename or 'this machine'}: {cause.strerror}" if cause.strerror else str(cause)
+        if trouble := lacking("out of memory" if isinstance(cause, MemoryError) else str(cause)):
+            return trouble
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    return None

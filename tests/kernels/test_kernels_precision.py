@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from hopscope.cli.train import command
 from hopscope.kernels import precision
-from hopscope.parallel import in_processes
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.processes import in_processes
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import Execution
 from hopscope.training.recipe import Recipe

@@ -78,9 +78,9 @@ def command(
             import pytest
 
             from hopscope.cli import main
-            from hopscope.interrupts import raise_on_every_order
+            from hopscope.signals import raise_on_stop_signals
 
-            raise_on_every_order()
+            raise_on_stop_signals()
             before()
             with pytest.MonkeyPatch.context() as patch:
                 writes = Writes(patch, kill_at)

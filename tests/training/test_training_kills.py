@@ -57,7 +57,7 @@ def test_a_run_killed_at_any_write_loses_nothing(tmp_path):
 MANY_RUNS = """
 import sys
 from pathlib import Path
-from hopscope import interrupts
+from hopscope import signals
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution
 from hopscope.training.many import train_all
@@ -67,7 +67,7 @@ from hopscope.training.setup import Setup
 folder, runs, steps = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 shape = {"layers": 1, "heads": 1, "d_model": 8, "batch_size": 4, "log_every": 5, "final_steps": 1, "validation_size": 2}
 setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1), Recipe(steps=steps, **shape), (seed,)) for seed in range(runs)]
-interrupts.raise_on_every_order()
+signals.raise_on_stop_signals()
 execution = Execution(precision="fp32", compiled=False, workers=2)
 train_all(setups, folder, execution=execution, in_order=True)
 """

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 import pytest
 from seeds_apart import runs
 
-from hopscope.parallel import in_processes
+from hopscope.processes import in_processes
 from hopscope.training import trainer
 from hopscope.training.execution import Execution
 from hopscope.training.many import train_all
@@ -41,8 +41,8 @@ def test_an_order_while_the_result_is_written_begins_no_other_run(monkeypatch, t
 
 LOST = """
 import os, signal, sys
-from hopscope.interrupts import raise_on_every_order
-raise_on_every_order()
+from hopscope.signals import raise_on_stop_signals
+raise_on_stop_signals()
 try:
     os.kill(os.getpid(), signal.SIGTERM)
     signal.pause()
@@ -62,8 +62,8 @@ def test_an_order_whose_exception_was_lost_stops_the_training_that_follows(tmp_p
 
 TWICE = """
 import os, signal, sys
-from hopscope.interrupts import deferred, raise_on_every_order
-raise_on_every_order()
+from hopscope.signals import deferred, raise_on_stop_signals
+raise_on_stop_signals()
 for wanted in range(12):
     lines = []
     def send(frame, event, argument):
@@ -89,7 +89,7 @@ def test_two_orders_at_once_do_not_wait_for_one_another():
 
 SCRIPT = """
 import os.path
-from hopscope.parallel import in_processes
+from hopscope.processes import in_processes
 print("begun", in_processes(os.path.basename, [("a/b",), ("c",)], 2), globals().get("__file__"))
 """
 

@@ -10,9 +10,9 @@ from importlib import import_module
 import click
 
 import hopscope
-from hopscope.ending import run_to_its_end
-from hopscope.interrupts import raise_on_every_order
-from hopscope.own_process import claim
+from hopscope.exit import run_and_exit
+from hopscope.processes import claim_process
+from hopscope.signals import raise_on_stop_signals
 
 VERBS = {
     "reproduce": "The main job: train, analyse, report.",
@@ -65,18 +65,18 @@ def program() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program and exit; see `hopscope.ending`.
+    """Run the program and exit; see `hopscope.exit`.
 
     Without `arguments` those of the process are taken, and the process counts as the program's own.
     """
     if arguments is None:
-        claim()
-        raise_on_every_order()
+        claim_process()
+        raise_on_stop_signals()
         os.environ["MPLBACKEND"] = "agg"  # a notebook's own, which its shells inherit, need not be installed here
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # what a terminal's encoding lacks
-    run_to_its_end(program, "hopscope", arguments, goes_on=_goes_on(sys.argv[1:] if arguments is None else arguments))
+    run_and_exit(program, "hopscope", arguments, resumes=_goes_on(sys.argv[1:] if arguments is None else arguments))
 
 
 def _goes_on(arguments: list[str]) -> bool:

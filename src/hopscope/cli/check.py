@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hopscope.cli.options import GivenPath
-from hopscope.ending import readable
+from hopscope.exit import readable
 from hopscope.words import counted
 
 

@@ -164,9 +164,9 @@ def _of_language_model(
 
 def _found(folder: RunFolder, asked: AskedModel, overwrite: bool, options: dict[str, Any]) -> Circuit:
     from hopscope.circuits.find import circuit_of_run
-    from hopscope.own_process import settle
+    from hopscope.processes import tune_process
 
-    settle()
+    tune_process()
     with stages_display() as progress:
         how: dict[str, Any] = {
             "progress": progress,

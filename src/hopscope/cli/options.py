@@ -177,10 +177,10 @@ def engine_options(function: Any) -> Any:
 def say_precision(device: str | None, precision: str) -> None:
     """Say on standard error in which precision matrix products are computed, and settle the process for it."""
     from hopscope.kernels import best_precision, bf16_unit
-    from hopscope.own_process import settle
+    from hopscope.processes import tune_process
     from hopscope.training.execution import Execution, default_device
 
-    settle()
+    tune_process()
     device = device or default_device()
     Execution(device).check()
     precision = best_precision(device) if precision == "auto" else precision

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from hopscope.own_process import flushes_denormals
+from hopscope.processes import flushes_denormals
 
 _ANY_ORDER = ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math")
 """Flags that allow sums in any order. Never -ffast-math: it makes the whole process round denormal numbers to zero."""

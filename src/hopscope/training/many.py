@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hopscope.errors import InputError
-from hopscope.parallel import in_processes
+from hopscope.processes import in_processes
 from hopscope.training.execution import (
     FASTEST,
     Execution,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hopscope import own_process
+from hopscope import processes
 from hopscope.errors import InputError, in_a_line, needs_extra
 from hopscope.training.cluster import RayCluster
 from hopscope.training.execution import FASTEST, Execution
@@ -77,8 +77,8 @@ def _wait(ray: Any, jobs: list[tuple[Any, ...]], cluster: RayCluster, tick: Call
 
 def train_in_worker(*job: Any) -> None:
     """`train_one` in a worker process of Ray, which runs nothing but hopscope."""
-    own_process.claim()
-    own_process.settle()
+    processes.claim_process()
+    processes.tune_process()
     train_one(*job)
 
 

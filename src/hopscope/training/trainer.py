@@ -12,9 +12,9 @@ from torch import Tensor
 
 from hopscope.checks import check_outside_runs, finite_or_none
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.interrupts import deferred
-from hopscope.own_process import flushing_denormals
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.processes import flushing_denormals
+from hopscope.signals import deferred
 from hopscope.training.data import ORDER, Data, held_out
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import FASTEST, Execution, using_threads
@@ -93,7 +93,7 @@ def _train_to_its_end(run: RunFolder, setup: Setup, watch: Callable[[Progress], 
             _continue(run, execution, watch, stop)
 
     with deferred() as stop:
-        flushing_denormals(work, execution.threads or 1) if execution.device == "cpu" else work()
+        flushing_denormals(work) if execution.device == "cpu" else work()
         if stop():  # told to stop while the result was written: a caller that trains several runs must know
             raise KeyboardInterrupt
 

@@ -109,7 +109,7 @@ class Work:
         They run in separate processes or, with a single worker or job, in this one: another would have to load
         everything anew.
         """
-        from hopscope.parallel import in_processes
+        from hopscope.processes import in_processes
         from hopscope.training.execution import available_cores
 
         if self.idle or not jobs:
