@@ -7,7 +7,7 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, a process a core
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes are started: each would compile the package
-# As `hopscope.processes.tune_process` has it for our own processes, here for the tests' workers: what is freed is needed again.
+# As in `hopscope.processes.tune_process`, here for the tests' workers: what is freed is needed again.
 os.environ |= {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
 
 # A core each: what would use several threads of one process takes one, where two would wait for each other.

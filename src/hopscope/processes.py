@@ -61,7 +61,7 @@ def flushes_denormals() -> bool:
 
 
 def flushing_denormals(work: Callable[[], T]) -> T:
-    """What `work` gives where denormal numbers are zero, as in a tuned process; the caller's arithmetic stays as it was.
+    """What `work` gives where denormal numbers are zero, as in a tuned process; the caller's arithmetic stays.
 
     The work is done in a thread of its own, since torch's threads keep the arithmetic of the thread that began them.
     """

@@ -12,8 +12,8 @@ from typing import Any
 _STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 _raised: list[int] = []
-"""The signals for which `raise_on_stop_signals` raised. The exception may be lost: torch, while it is imported, imports
-NumPy and ignores its errors. A list, since a `threading.Event` has a lock at which a second signal would wait for ever."""
+"""The signals for which `raise_on_stop_signals` raised; the exception may be lost, since torch, while it is imported,
+ignores NumPy's errors. A list: a `threading.Event` has a lock at which a second signal would wait for ever."""
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
 
 import pytest
 from seeds_apart import runs
