@@ -195,8 +195,8 @@ def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsy
     [
         ([], r"circuit\.json does not exist; `hopscope circuit .*` makes it"),
         (["L1.H1 >x1 -> x0>", "--of", "."], "by its paths or by --of a record, not by both"),
-        (["L1.H1 x0?", "--out", "circuit.json"], "lies in .*, which is a run"),
-        (["L1.H1 x0?", "--out", "../run/checkpoints/mine.json"], "lies in .*, which is a run"),
+        (["L1.H1 x0?", "--out", "circuit.json"], "is a run folder, which holds only"),
+        (["L1.H1 x0?", "--out", "../run/checkpoints/mine.json"], "is a run folder, which holds only"),
         (["L1.H1 x0?", "--out", "../notes.json"], "is not the record of a circuit"),
         (["L1.H1 x0?", "--model", "7"], "2 models|from 0 to 1"),
         (["L1.H1 x0?", "--checkpoint", "3"], "checkpoint"),

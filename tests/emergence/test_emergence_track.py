@@ -237,7 +237,7 @@ def test_a_checkpoint_that_cannot_be_read_is_named_and_left_out(tmp_path, monkey
 
 
 @pytest.mark.parametrize(
-    ("harm", "words"), [(damage, "damaged"), (foreign, "another run"), (misnamed, "holds the weights of step 500")]
+    ("harm", "words"), [(damage, "damaged"), (foreign, "another run"), (misnamed, "damaged or renamed")]
 )
 def test_a_checkpoint_that_cannot_be_trusted_is_named_and_left_out(tmp_path, harm, words):
     run = known_run(tmp_path / "run")

@@ -88,7 +88,7 @@ def test_a_record_is_not_replaced_by_one_that_knows_less(there, idle, tmp_path, 
 
 def test_a_study_goes_into_no_folder_of_something_else(tmp_path):
     (tmp_path / "run.json").write_text("{}")
-    assert "is a run; choose another folder" in refused(["heads", str(tmp_path)])
+    assert "is a run folder, which holds only" in refused(["heads", str(tmp_path)])
     (tmp_path / "run.json").rename(tmp_path / "depth.json")
     words = f"{tmp_path} holds the study depth; choose another folder for heads"
     assert refused(["heads", str(tmp_path), "--quick"]) == words

@@ -93,7 +93,7 @@ def test_no_sample_is_written_into_a_run(name: str, tmp_path: Path, capsys: pyte
     (tmp_path / "run.json").write_text("{}")
     (tmp_path / "metrics.jsonl").write_text("rows\n")
     assert run("equations", "--out", str(tmp_path / name)) == 2
-    assert "which is a run; choose a place outside it" in capsys.readouterr().err
+    assert "is a run folder, which holds only" in capsys.readouterr().err
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"run.json": "{}", "metrics.jsonl": "rows\n"}
 
 
