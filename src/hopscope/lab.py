@@ -28,7 +28,7 @@ from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.circuits.store import if_certified
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence
-from hopscope.emergence.of_run import emergence_of_run
+from hopscope.emergence.track import emergence_of_run
 from hopscope.errors import InputError
 from hopscope.model.torch_module import Parts
 from hopscope.model.transformer import Transformer

@@ -99,7 +99,7 @@ def checkpoints_after_learning(one: RunFolder) -> list[int]:
 def looked_at(one: RunFolder) -> bool:
     """Whether a circuit was searched for at each of these checkpoints, and the last circuit followed."""
     from hopscope.circuits.store import circuit_path
-    from hopscope.emergence.of_run import emergence_path
+    from hopscope.emergence.track import emergence_path
 
     if not all(circuit_path(one.path, 0, step).exists() for step in checkpoints_after_learning(one)):
         return False
@@ -119,7 +119,7 @@ def _circuits(one: RunFolder) -> tuple[Seen, ...]:
 
 def follow(path: Path) -> None:
     """Follow the last circuit of a run through its checkpoints, unless that was done before."""
-    from hopscope.emergence.of_run import emergence_of_run
+    from hopscope.emergence.track import emergence_of_run
 
     one = RunFolder(path)
     circuits = _circuits(one)
@@ -130,7 +130,7 @@ def follow(path: Path) -> None:
 def followed(one: RunFolder) -> Followed:
     """The record of a run whose circuits were found and followed."""
     from hopscope.emergence.history import Emergence
-    from hopscope.emergence.of_run import emergence_path
+    from hopscope.emergence.track import emergence_path
 
     circuits = _circuits(one)
     crossed: tuple[float | None, ...] = ()

@@ -18,7 +18,7 @@ from hopscope.circuits.compare import first_head_ties_pairs
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.emergence.of_run import emergence_of_run
+from hopscope.emergence.track import emergence_of_run
 from hopscope.errors import InputError
 from hopscope.explorer.exhibit import exhibits
 from hopscope.plot.circuit import figure_5

@@ -11,9 +11,7 @@ from known_run import WITNESS, circuit_json, known_run
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.cli.emergence import _lines, command
-from hopscope.emergence.history import Emergence
-from hopscope.emergence.maps_over_time import MapsOverTime
-from hopscope.emergence.plateau import Plateau
+from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.errors import InputError
 from hopscope.paper.section_9_figures import appendix_d, figure_7
 from hopscope.plot import figure_6
@@ -54,7 +52,6 @@ def test_json_and_an_ensembles_second_model(tmp_path):
     circuit_json(run, run.path / "circuit-1.json", number=1)
     _, result = ask(run.path, "--model", 1, "--sequences", 8, "--json", "--no-figures")
     told = json.loads(result.stdout)
-    assert result.stderr.splitlines() == [f"checkpoint of step {step} of 600" for step in range(0, 601, 100)]
     assert told["number"] == 1
     assert told["paths"][0]["crossing"]["between"] == [300, 400]
     there = json.loads((run.path / "emergence-1.json").read_text())
@@ -89,29 +86,6 @@ def test_what_is_there_is_kept_until_something_changes(tmp_path):
         assert json.loads(change()[1].stdout)["losses"] != [9.0] * 7
 
 
-def test_a_record_is_not_replaced_by_one_that_knows_less(tmp_path):
-    """Checkpoints are often removed, to save disk, once a run was followed."""
-    run = known_run(tmp_path / "run")
-    circuit_json(run, run.path / "circuit.json")
-    options = ("--no-figures", "--json")
-    known = json.loads(ask(run.path, "--sequences", 8, *options)[1].stdout)
-    before = (run.path / "emergence.json").read_bytes()
-    assert ask(run.path, "--sequences", 4, *options)[1].endswith(
-        "emergence.json is of 8 sequences, not 4; `hopscope emergence --overwrite` (in Python overwrite=True) measures "
-        "again and replaces it"
-    )
-    many = json.loads(ask(run.path, "--sequences", 40, *options)[1].stdout)
-    assert json.loads(ask(run.path, *options)[1].stdout) == many  # as `reproduce` asks, for no number
-    assert json.loads(ask(run.path, "--sequences", 8, "--overwrite", *options)[1].stdout) == known
-    run.checkpoints[300].unlink()
-    assert json.loads(ask(run.path, "--sequences", 8, *options)[1].stdout) == known
-    assert "emergence.json is of 7 checkpoints, not 6; `hopscope" in ask(run.path, "--sequences", 9, *options)[1]
-    assert (run.path / "emergence.json").read_bytes() == before
-    _, result = ask(run.path, "--sequences", 9, "--overwrite", *options)
-    assert "left out: the checkpoint of step 300 is missing" in result.stderr
-    assert json.loads(result.stdout)["sequences"] == 9
-
-
 def test_bad_circuits_are_refused(tmp_path):
     run = known_run(tmp_path / "run")
     circuit_json(run, run.path / "circuit.json", model="0123456789abcdef")
@@ -127,7 +101,7 @@ def test_bad_circuits_are_refused(tmp_path):
 @pytest.mark.slow
 def test_figures_show_the_numbers(tmp_path):
     from hopscope.emergence.config import EmergenceConfig
-    from hopscope.emergence.of_run import emergence_of_run
+    from hopscope.emergence.track import emergence_of_run
 
     run = known_run(tmp_path / "run")
     circuit = Circuit.load(circuit_json(run, run.path / "circuit.json"))
@@ -147,41 +121,6 @@ def test_figures_show_the_numbers(tmp_path):
     assert right.get_title(loc="left") == "Validation loss by hop"
     with pytest.raises(InputError, match="no row of model 3"):
         figure_6(run.metrics, model=3)
-
-
-def test_paths_that_fell_back_are_counted(tmp_path):
-    """Hops are told by first crossings; a path that is not above 0.5 at a later checkpoint is said to have fallen."""
-    run = known_run(tmp_path / "run")
-    circuit_json(run, run.path / "circuit.json")
-    ask(run.path, "--sequences", 4, "--no-figures")
-    emergence = Emergence.load(run.path / "emergence.json")
-    first, *others = emergence.paths
-    spike = replace(first, attention=(0.0, 0.9, 0.5, *(0.9 for _ in emergence.steps[3:])))
-    told = {}
-    for name, one in (("stays", first), ("falls", spike)):
-        (told[name],) = (line for line in _lines(replace(emergence, paths=(one, *others))) if "by then" in line)
-    assert told["stays"].startswith("delivered by the paths that have crossed 0.5 by then: x1 ")
-    assert told["falls"] == told["stays"] + f"; 1 of {len(others) + 1} paths fell below it again afterwards"
-
-
-def test_a_plateau_that_was_not_seen_is_not_said_to_last(tmp_path):
-    """With one chain nobody need guess: its level is 0, and no loss is under that."""
-    run = known_run(tmp_path / "run")
-    circuit_json(run, run.path / "circuit.json")
-    ask(run.path, "--sequences", 4, "--no-figures")
-    emergence = Emergence.load(run.path / "emergence.json")
-
-    def told(left, learned, level=0.5):
-        (line,) = (
-            line
-            for line in _lines(replace(emergence, plateau=Plateau(level, 10, left, learned)))
-            if "losses by hop" in line
-        )
-        return line
-
-    assert told(None, (40, None), level=0.0) == "no plateau was seen; losses by hop below 0.5 at step 40, never"
-    assert told(None, (None, None)).startswith("plateau at 0.5 not left; ")
-    assert told(40, (40, None)).startswith("plateau at 0.5 left at step 40 (epoch 5); ")
 
 
 @pytest.mark.parametrize(("chains", "below"), [(1, "0.5"), (2, "0.33"), (4, "0.5"), (8, "0.58")])

@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from known_run import WITNESS, scaled
 
-from hopscope.emergence.crossing import crossings, first_crossings, spread
-from hopscope.emergence.measures import defined, measure
-from hopscope.emergence.order import hop_of
-from hopscope.emergence.plateau import plateau
+from hopscope.emergence.observe import defined, measure
+from hopscope.emergence.timing import Plateau, crossings, first_crossings, hop_of, plateau
 from hopscope.emergence.track import _settled
 from hopscope.lab import train
 from hopscope.model.initial_weights import initialise
@@ -74,21 +72,6 @@ def test_intervals_come_from_the_sequences():
     assert same == found
     (never,), _ = crossings([0, 10, 20, 30, 40], curve * 0.5)
     assert (never.step, never.low, never.high, never.between) == (None, None, None, None)
-
-
-def test_never_is_beyond_all_steps_in_a_spread():
-    assert spread([5.0]) == (5.0, 5.0, 5.0)
-    middle, low, high = spread([1.0, 2.0, None])
-    assert (middle, low, high) == (2.0, 1.0, None)
-    assert spread([None, None]) == (None, None, None)
-
-
-def test_the_median_of_two_is_between_them_and_never_where_half_never_do():
-    assert spread([100, 1000]) == (550.0, 100.0, 1000.0)
-    assert spread([1, 2, 4, 8])[0] == 3.0
-    assert spread([100, None])[0] is None
-    assert spread([100, 200, None, None])[0] is None
-    assert spread([100, 200, 300, None])[0] == 250.0
 
 
 def metrics(*hops, every=10):
@@ -155,15 +138,6 @@ def test_a_measure_counts_from_when_it_stays():
     ):
         found = _settled(steps, torch.tensor(values, dtype=torch.float64))
         assert found == (None if right is None else pytest.approx(right))
-
-
-def test_the_sign_of_a_copy_counts():
-    against = Transformer(WITNESS.transformer.shape)
-    against.load_state_dict(WITNESS.transformer.state_dict())
-    with torch.no_grad():
-        against.blocks[1].attention.out.weight.neg_()
-    measures = defined(WITNESS.circuit, WITNESS.problem)
-    assert measure(against, WITNESS.problem, measures)[2] == pytest.approx(-1.0, abs=0.02)
 
 
 def test_a_path_is_drawn_with_the_furthest_symbol_it_touches():

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
-import os
 import shutil
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-from known_run import EVERY, STEPS, WITNESS, circuit_json, known_run, recipe, scaled, weights_at
+from known_run import EVERY, STEPS, WITNESS, circuit_json, known_run, scaled
 from small_models import answers_with
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.config import EmergenceConfig
-from hopscope.emergence.crossing import Crossing, crossings
-from hopscope.emergence.history import Emergence
-from hopscope.emergence.maps_over_time import MapsOverTime
+from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.emergence.observe import observe
-from hopscope.emergence.order import order
+from hopscope.emergence.timing import Crossing, crossings, order
 from hopscope.emergence.track import follow, track
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
@@ -206,36 +200,6 @@ def misnamed(path):
     shutil.copy(path.with_name("step-000500.safetensors"), path)
 
 
-def test_a_checkpoint_that_cannot_be_read_is_named_and_left_out(tmp_path, monkeypatch):
-    """Whatever stands at its place, or keeps this process from it; with too few left, that is said in one sentence."""
-    run = known_run(tmp_path / "run")
-    folder, pipe, closed, broken = (run.checkpoints[step] for step in (100, 200, 300, 400))
-    for path in (folder, pipe):
-        path.unlink()
-    folder.mkdir()
-    os.mkfifo(pipe)
-    plain = Path.open
-
-    def opened(path, *given, **named):
-        number = {closed: errno.EACCES, broken: errno.EIO}.get(path)
-        if number is not None:
-            raise OSError(number, os.strerror(number), str(path))
-        return plain(path, *given, **named)
-
-    monkeypatch.setattr(Path, "open", opened)
-    emergence, _ = follow(run, PATHS, 0, QUICK)
-    assert emergence.steps == (0, 500, 600)
-    words = ("is not a file", "is not a file", "may not be read", "Input/output error")
-    assert len(emergence.troubles) == 4
-    for path, trouble, word in zip((folder, pipe, closed, broken), emergence.troubles, words, strict=True):
-        assert path.name in trouble
-        assert word in trouble
-    for step in (0, 500):
-        run.checkpoints[step].write_bytes(b"")
-    with pytest.raises(InputError, match=r"has 1 checkpoint that can be read.*step-000000.*step-000100.*, 6 in all; t"):
-        follow(run, PATHS, 0, QUICK)
-
-
 @pytest.mark.parametrize(
     ("harm", "words"), [(damage, "damaged"), (foreign, "another run"), (misnamed, "damaged or renamed")]
 )
@@ -249,19 +213,6 @@ def test_a_checkpoint_that_cannot_be_trusted_is_named_and_left_out(tmp_path, har
     assert 300 not in maps.steps
     assert [words in trouble and "step-000300" in trouble for trouble in emergence.troubles] == [True]
     assert path.read_bytes() == before
-
-
-def test_strangers_among_the_checkpoints(tmp_path):
-    run = known_run(tmp_path / "run")
-    run.save_checkpoint(250, weights_at(300))
-    (run.path / "checkpoints" / "step-last.safetensors").write_bytes(b"?")
-    nan = {name: tensor * float("nan") for name, tensor in weights_at(600).items()}
-    run.save_checkpoint(600, nan)
-    emergence, _ = follow(run, PATHS, 0, QUICK)
-    assert emergence.steps == (0, 100, 200, 300, 400, 500)
-    assert len(emergence.troubles) == 3
-    for name, words in (("step-000250", "schedule"), ("step-last", "not a checkpoint"), ("step-000600", "not finite")):
-        assert any(name in trouble and words in trouble for trouble in emergence.troubles)
 
 
 def test_too_few_checkpoints_give_no_curve(tmp_path):
@@ -285,16 +236,6 @@ def test_a_run_still_training_is_read_as_far_as_it_has_come(tmp_path):
     assert emergence.paths[-1].crossing.step is None
     assert emergence.order.emerged[0] is not None
     assert emergence.order.emerged[1:] == (None, None)
-
-
-def test_bf16_checkpoints_measure_the_same(tmp_path, monkeypatch):
-    exact, _ = follow(known_run(tmp_path / "exact"), PATHS, 0, QUICK)
-    monkeypatch.setattr("known_run.recipe", lambda: replace(recipe(), checkpoint_precision="bf16"))
-    run = known_run(tmp_path / "halved")
-    assert run.checkpoints[300].stat().st_size < 0.6 * run.checkpoints[600].stat().st_size
-    halved, _ = follow(run, PATHS, 0, QUICK)
-    for one, other in zip(exact.paths, halved.paths, strict=True):
-        assert one.crossing.step == pytest.approx(other.crossing.step, abs=1.0)
 
 
 def test_the_record_comes_back_as_it_was(tmp_path):

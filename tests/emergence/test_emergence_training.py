@@ -6,10 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_models import answers_with
 
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
-from hopscope.cli.options import field_options, given
 from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.model.held import HeldHead
@@ -98,26 +95,6 @@ def test_a_held_head_attends_as_it_is_told_and_the_others_as_ever(pattern, row, 
     assert not torch.equal(held[1], own[1])
 
 
-def test_holding_is_what_the_seam_would_do():
-    batch = held_out(PROBLEM, 3)
-    length = PROBLEM.sequence_length
-
-    def edit(layer, pattern):
-        if layer != 1:
-            return pattern
-        pattern = pattern.clone()
-        pattern[:, :, 0] = torch.eye(length)[[0, *range(length - 1)]]
-        return pattern
-
-    by_hand = answers_with(transformer(), batch.inputs[None], edit)
-    held = transformer((HeldHead(2, 1, "previous"),))
-    assert torch.allclose(held(batch.inputs[None]), by_hand, atol=1e-6)  # the short way through the last block
-    # An intervention comes after the hold, and analysis meets the held model.
-    assert torch.allclose(answers_with(held, batch.inputs[None], edit), by_hand, atol=1e-6)
-    errors = (by_hand[0] - batch.targets).square().mean()
-    assert VectorEvaluator(single(held, 0), PROBLEM, batch).mse([{}])[0] == pytest.approx(errors.item(), rel=1e-4)
-
-
 def test_held_heads_are_held_through_training_and_after(tmp_path):
     held = (HeldHead(1, 1, "previous"), HeldHead(2, 2, "nothing"))
     run = train(
@@ -152,22 +129,3 @@ def test_held_heads_are_held_through_training_and_after(tmp_path):
 def test_heads_that_cannot_be_held_are_named(held, words):
     with pytest.raises(InputError, match=words):
         replace(TINY, held=held)
-
-
-def test_held_heads_as_text():
-    assert HeldHead.parse("1.2=previous") == HeldHead(1, 2, "previous")
-    for text, words in (("1=previous", "LAYER.HEAD"), ("1.1=next", "previous, itself"), ("0.1=itself", "at least 1")):
-        with pytest.raises(InputError, match=words):
-            HeldHead.parse(text)
-
-    import click
-    from click.testing import CliRunner
-
-    @click.command()
-    @field_options(Recipe)
-    def verb(**_):
-        click.echo(repr(given(Recipe).get("held")))
-
-    shown = CliRunner().invoke(verb, ["--held", "1.1=previous,2.1=nothing"]).output
-    assert eval(shown) == (HeldHead(1, 1, "previous"), HeldHead(2, 1, "nothing"))
-    assert CliRunner().invoke(verb, []).output == "None\n"

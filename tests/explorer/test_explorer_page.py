@@ -23,8 +23,7 @@ from page_reader import Reader, told
 
 import hopscope as hs
 from hopscope.cli.explore import command
-from hopscope.emergence.history import Emergence
-from hopscope.emergence.maps_over_time import MapsOverTime
+from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.errors import InputError
 from hopscope.explorer import page as pages
 from hopscope.explorer.exhibit import exhibit, exhibits

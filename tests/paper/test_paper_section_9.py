@@ -9,9 +9,7 @@ import pytest
 from made_histories import AS_TOLD, emergence, follow, judged, model
 from report_data import D_LIKE, SERIAL, loss, searched, strict, studied
 
-from hopscope.emergence.crossing import Crossing
-from hopscope.emergence.order import Order
-from hopscope.emergence.plateau import Plateau
+from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import FollowedModel, Learned, Studied
 from hopscope.paper.section_9 import _parts

@@ -11,7 +11,7 @@ from known_run import WITNESS, circuit_json, known_run, recipe, witness_shape
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.history import Emergence
-from hopscope.emergence.of_run import emergence_of_run
+from hopscope.emergence.track import emergence_of_run
 from hopscope.errors import InputError
 from hopscope.paper.models import FollowedModel, ModelStudy, all_learned_at
 from hopscope.paper.section_9 import EmergenceResult, judge, read

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 from planted_arms import arm
 
-from hopscope.emergence.plateau import LEAST_PLATEAU
+from hopscope.emergence.timing import LEAST_PLATEAU
 from hopscope.errors import InputError
 from hopscope.paper.recipes import D
 from hopscope.problem.retrieval import RetrievalProblem

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from known_run import circuit_json, known_run, witness_shape
 
-from hopscope.emergence.of_run import emergence_of_run
+from hopscope.emergence.track import emergence_of_run
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 

@@ -14,8 +14,7 @@ from made_histories import judged as histories_judged
 from report_data import BACKWARD, D_LIKE, DOUBLING, SERIAL, TIES, NamedPath, loss, strict, studied
 
 from hopscope.circuits.circuit_parts import Loss, StrictReading
-from hopscope.emergence.order import Order
-from hopscope.emergence.plateau import Plateau
+from hopscope.emergence.timing import Order, Plateau
 from hopscope.paper.claims import Verdict
 from hopscope.paper.models import Learned, Studied
 from hopscope.problem.retrieval import RetrievalProblem

@@ -7,10 +7,8 @@ from typing import Any
 
 from report_data import D_LIKE, SERIAL, strict, studied
 
-from hopscope.emergence.crossing import Crossing
 from hopscope.emergence.history import Emergence, PathHistory
-from hopscope.emergence.order import Order
-from hopscope.emergence.plateau import Plateau
+from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import FollowedModel, Learned, ModelStudy, Studied
 from hopscope.paper.section_9 import EmergenceResult, judge

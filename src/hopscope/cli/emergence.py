@@ -36,7 +36,7 @@ def command(folder: Path, model: int, figures: bool, overwrite: bool, as_json: b
       hopscope emergence runs/first --model 1
       hopscope emergence runs/d --json | jq '.paths[] | [.layer, .query, .key, .crossing.step]'
     """
-    from hopscope.emergence.of_run import emergence_of_run
+    from hopscope.emergence.track import emergence_of_run
     from hopscope.training.run import RunFolder
 
     run = RunFolder(folder)

@@ -1,42 +1,26 @@
-"""The record of an emergence: `emergence.json`, one model and its circuit over all checkpoints.
+"""The records of an emergence: one model and its circuit over all checkpoints, and its role maps over time.
 
-    schema       version of this record, 1
-    kind         "hopscope emergence"
-    run          content hash of the run; `model` is the model's own hash, `number` and `seed` say which one it is
-    hops, chains, layers, heads, total_steps, steps_per_epoch   those of the run
-    sequences, data_seed, ablation   how it was measured
-    steps        the steps of the checkpoints that were read; everything "by checkpoint" has one value for each
-    losses       mean squared error by checkpoint; `partial_losses` by checkpoint and hop asked for
-    paths        layer and head from 1, query and key as roles, hop (see `order.hop_of`); by checkpoint: `attention`
-                 (mean weight), `foremost` (share of queries that put their largest weight on the key), `change` (rise
-                 of the loss without the path) with `change_interval`; `crossing`, when the attention crosses 0.5
-    learned      for each hop asked for, when its partial loss on these sequences falls below 0.5 (for other than four
-                 chains see `training.metrics.learned_below`)
-    order        `emerged`: for hops 1 to D, the step at which the paths that have crossed 0.5 by then, each at some
-                 time, deliver it; `certainty` that each comes after the one before (see `order.py`)
-    plateau      from the metrics of training: level, reached, left, learned
-    measures     progress measures: name, heads, hop, values by checkpoint, and `settled`, the step from which on it
-                 stays above 0.5
-    circuit      losses of the circuit that is followed, as its own record has them
-    asked        the hops that the losses are of
-    troubles     a sentence for each checkpoint that could not be used; empty where all is well
-
-Crossings have `step` (null for never), `low` and `high` (95%, sequences resampled) and `between`, the checkpoints on
-either side. Steps are updates; an epoch has `steps_per_epoch` of them.
+`emergence.json` holds an `Emergence`, `emergence-maps.json` a `MapsOverTime`, with their fields by name. Steps are
+updates; an epoch has `steps_per_epoch` of them. In JavaScript a frame of the maps is read by
+`Uint8Array.from(atob(frame), c => c.charCodeAt(0))`.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from hopscope.circuits.circuit import Circuit
-from hopscope.emergence.crossing import LEVEL, Crossing
-from hopscope.emergence.order import Order
-from hopscope.emergence.plateau import Plateau
+from hopscope.circuits.evaluate.role_maps import RoleMaps
+from hopscope.emergence.timing import LEVEL, Crossing, Order, Plateau
 from hopscope.errors import InputError
 from hopscope.records import RecordFormat, plain
 
@@ -50,7 +34,7 @@ class PathHistory:
         head: number of the head in its layer, from 1.
         query: the role that attends.
         key: the role that is attended to.
-        hop: the hop that the path is drawn with, see `order.hop_of`.
+        hop: the hop that the path is drawn with, see `timing.hop_of`.
         attention: mean weight along the path, by checkpoint.
         foremost: share of queries that put their largest weight on the path's key, by checkpoint.
         change: how much the loss rises without the path, by checkpoint.
@@ -123,12 +107,12 @@ class Emergence:
         paths: the circuit's paths.
         learned: for each hop asked for, when its partial loss on these sequences falls below 0.5 (at N = 4; see
             `training.metrics.learned_below`).
-        order: the order in which the hops are delivered, see `hopscope.emergence.order`.
+        order: the order in which the hops are delivered, see `hopscope.emergence.timing`.
         plateau: the plateau, from the metrics of training.
         measures: the progress measures.
         circuit: losses of the circuit that is followed, as its own record has them.
         troubles: a sentence for each checkpoint that could not be used.
-        asked: the hops that the losses are of; empty in older records.
+        asked: the hops that the losses are of.
 
     Raises:
         InputError: something by checkpoint does not have one value for each.
@@ -157,12 +141,7 @@ class Emergence:
     measures: tuple[MeasureHistory, ...]
     circuit: dict[str, Any]
     troubles: tuple[str, ...]
-    asked: tuple[int, ...] = ()
-
-    @property
-    def loss_hops(self) -> Sequence[int]:
-        """The hops that the losses are of. Older records do not say: theirs are the last ones, all hops or one."""
-        return self.asked or range(self.hops - len(self.plateau.learned) + 1, self.hops + 1)
+    asked: tuple[int, ...]
 
     def epoch(self, step: int | float | None) -> float | None:
         """A step in epochs; None stays None."""
@@ -191,21 +170,83 @@ class Emergence:
         return _FORM.read(path)
 
     def __post_init__(self) -> None:
-        _check_lengths(self)
+        count = len(self.steps)
+        curves: dict[str, tuple[Any, ...]] = {"losses": self.losses, "partial_losses": self.partial_losses}
+        for number, path in enumerate(self.paths, start=1):
+            for name in ("attention", "foremost", "change", "change_interval"):
+                curves[f"{name} of path {number}"] = getattr(path, name)
+        for number, measure in enumerate(self.measures, start=1):
+            curves[f"values of measure {number}"] = measure.values
+        for name, curve in curves.items():
+            if len(curve) != count:
+                raise InputError(f"{name} must have a value for each of {count} checkpoints, got {len(curve)}")
 
 
 _FORM = RecordFormat(Emergence, "hopscope emergence", "the record of an emergence (`hopscope emergence RUN` makes one)")
 
 
-def _check_lengths(history: Emergence) -> None:
-    """Check that everything by checkpoint has one value for each."""
-    count = len(history.steps)
-    curves: dict[str, tuple[Any, ...]] = {"losses": history.losses, "partial_losses": history.partial_losses}
-    for number, path in enumerate(history.paths, start=1):
-        for name in ("attention", "foremost", "change", "change_interval"):
-            curves[f"{name} of path {number}"] = getattr(path, name)
-    for number, measure in enumerate(history.measures, start=1):
-        curves[f"values of measure {number}"] = measure.values
-    for name, curve in curves.items():
-        if len(curve) != count:
-            raise InputError(f"{name} must have a value for each of {count} checkpoints, got {len(curve)}")
+@dataclass(frozen=True)
+class MapsOverTime:
+    """Role maps of every head over the checkpoints; `save` writes them as `emergence-maps.json`, `load` reads them.
+
+    Attributes:
+        roles: names of the roles, by number.
+        layers: how many layers the model has.
+        heads: how many heads each layer has.
+        steps: the steps of the frames.
+        frames: one for each step, as base64: one byte for each weight, layer by layer, head by head, of the same chain
+            and then of others, query by query, key by key; `frame` reads them.
+    """
+
+    roles: tuple[str, ...]
+    layers: int
+    heads: int
+    steps: tuple[int, ...]
+    frames: tuple[str, ...]
+
+    @classmethod
+    def of(cls, steps: Sequence[int], maps: Sequence[RoleMaps], roles: Sequence[str]) -> MapsOverTime:
+        """The file's contents from the role maps of one model at some steps."""
+        frames = []
+        for one in maps:
+            both = torch.stack((one.same[0], one.other[0]), dim=2)  # layer head which query key
+            weights = (both.clamp(0, 1) * 255).round().to(torch.uint8)
+            frames.append(base64.b64encode(weights.cpu().numpy().tobytes()).decode())
+        layers, heads = maps[0].same.shape[1:3]
+        return cls(tuple(roles), layers, heads, tuple(steps), tuple(frames))
+
+    def frame(self, number: int) -> Float[Tensor, "layer head which role role"]:
+        """The maps of frame `number` (from 0), exact to within 1/510."""
+        data = bytearray(base64.b64decode(self.frames[number], validate=True))
+        weights = torch.frombuffer(data, dtype=torch.uint8).float() / 255
+        return weights.view(self.layers, self.heads, 2, len(self.roles), len(self.roles))
+
+    def __post_init__(self) -> None:
+        size = self.layers * self.heads * 2 * len(self.roles) ** 2
+        if len(self.steps) != len(self.frames):
+            raise InputError(f"there must be a frame for each of {len(self.steps)} steps, got {len(self.frames)}")
+        for step, frame in zip(self.steps, self.frames, strict=True):
+            try:
+                held = len(base64.b64decode(frame, validate=True))
+            except ValueError:
+                raise InputError(f"the frame of step {step} is not base64") from None
+            if held != size:
+                raise InputError(f"the frame of step {step} must hold {size} bytes, got {held}")
+
+    def save(self, path: Path, run: str = "") -> None:
+        """Write the file, atomically, marked with the content hash of the run that it belongs to."""
+        _MAPS_FORM.write(path, self, run)
+
+    @classmethod
+    def load(cls, path: Path) -> MapsOverTime:
+        """Read the file.
+
+        Raises:
+            InputError: the file is missing, damaged or something else.
+        """
+        return _MAPS_FORM.read(path)
+
+
+_MAPS_FORM = RecordFormat(
+    MapsOverTime, "hopscope maps over time", "role maps over time (`hopscope emergence RUN` makes them)"
+)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import torch
 from jaxtyping import Float
@@ -12,17 +13,13 @@ from torch import Tensor
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.bootstrap import intervals
 from hopscope.circuits.evaluate.vector_evaluator import single
-from hopscope.circuits.store import belongs_to
-from hopscope.emergence.checkpoints import readable
+from hopscope.circuits.store import belongs_to, check_model, circuit_path, require_of, search_for
 from hopscope.emergence.config import EmergenceConfig
-from hopscope.emergence.crossing import LEVEL, Crossing, crossings, first_crossings
-from hopscope.emergence.history import Emergence, MeasureHistory, PathHistory
-from hopscope.emergence.maps_over_time import MapsOverTime
-from hopscope.emergence.measures import Measure, defined, measure
-from hopscope.emergence.observe import Observation, check_paths, observe
-from hopscope.emergence.order import hop_of, order
-from hopscope.emergence.plateau import plateau
+from hopscope.emergence.history import Emergence, MapsOverTime, MeasureHistory, PathHistory
+from hopscope.emergence.observe import Measure, Observation, check_paths, defined, measure, observe
+from hopscope.emergence.timing import LEVEL, Crossing, crossings, first_crossings, hop_of, order, plateau
 from hopscope.errors import InputError
+from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import held_out
@@ -185,3 +182,118 @@ def _settled(steps: Sequence[int], values: Float[Tensor, " step"]) -> float | No
     last_below = max((place for place, value in enumerate(values.tolist()) if not value > LEVEL), default=0)
     crossed = first_crossings(steps[last_below:], values[last_below:]).item()
     return crossed if math.isfinite(crossed) else None
+
+
+def readable(run: RunFolder, trouble: Callable[[str], None]) -> Iterator[tuple[int, Transformer]]:
+    """The step and the transformer of each checkpoint, in order, as far as the run has come.
+
+    Args:
+        run: the run, finished or still training.
+        trouble: called with a sentence for each checkpoint that is missing, damaged, foreign, on no schedule or not
+            finite.
+
+    Raises:
+        InputError: the run has no checkpoint at all.
+    """
+    found = run.checkpoints
+    if not found:
+        raise InputError(f"{run.path} has no checkpoint yet; let the run come to one")
+    for step in _missing(run, max(found)):
+        trouble(f"the checkpoint of step {step} is missing")
+    for path in sorted((run.path / "checkpoints").iterdir()):
+        if path not in found.values() and not path.name.startswith("."):
+            trouble(f"{path.name} is not a checkpoint")
+    for step, path in sorted(found.items()):
+        if not _planned(run, step):
+            trouble(f"{path.name} is on no schedule of this run")
+            continue
+        try:
+            transformer = run.transformer(step)
+        except (InputError, OSError) as error:
+            trouble(str(error))
+            continue
+        if not all(bool(torch.isfinite(weight).all()) for weight in transformer.state_dict().values()):
+            trouble(f"{path.name} has weights that are not finite: training had diverged")
+            continue
+        yield step, transformer
+
+
+def _missing(run: RunFolder, last: int) -> list[int]:
+    """The steps up to `last` (of a finished run, up to its end) that should have a checkpoint and have none."""
+    plans = run.plans
+    last = plans.end if run.finished else last
+    return [step for step in range(last + 1) if plans.checkpoints(step) and step not in run.checkpoints]
+
+
+def _planned(run: RunFolder, step: int) -> bool:
+    plans = run.plans
+    return step <= plans.end and (plans.checkpoints(step) or plans.checkpoints_in_jump(step))
+
+
+def emergence_of_run(
+    run: RunFolder,
+    number: int = 0,
+    settings: EmergenceConfig | None = None,
+    *,
+    step: int | None = None,
+    watch: Callable[[int, int], None] | None = None,
+    overwrite: bool = False,
+) -> Emergence:
+    """How the circuit of a model of a run emerged, kept in the run's folder.
+
+    An existing record is returned as it is if it was made of the same circuit and settings, of all checkpoints that
+    are there (some of its own may be gone since), and all could be used. Role maps that are lost are made again by
+    `overwrite` alone.
+
+    Args:
+        run: the run, finished or still training.
+        number: the model's number within the run, from 0.
+        settings: how the circuit is followed; None for the paper's 32 sequences, or more where they were measured.
+        step: the step of the checkpoint whose circuit is followed; None for the last.
+        watch: called with the step of each checkpoint done, and that of the last.
+        overwrite: measure again even if there is a record.
+
+    Raises:
+        InputError: there is no such model, no circuit, a circuit of another model, or too few checkpoints, the run is
+            not of chains.
+    """
+    if run.problem.graph != "chain":
+        raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
+    wanted = settings or EmergenceConfig()
+    check_model(run, number)
+    of_circuit = circuit_path(run.path, number, step)
+    if not of_circuit.exists():
+        raise InputError(
+            f"{of_circuit} does not exist, and emergence follows a known circuit; find it first "
+            f"with `{search_for(run, number, step)}`"
+        )
+    circuit = Circuit.load(of_circuit, run.record.content_hash)
+    require_of(of_circuit, circuit, run, number, step)
+    if not circuit.found:
+        raise InputError(
+            f"model {number} of {run.path} has no circuit (`{search_for(run, number, step)} --show` says why), so "
+            "there is nothing to follow"
+        )
+    path, maps_path = emergence_path(run.path, number, step), maps_over_time_path(run.path, number)
+    if path.exists() and not overwrite:
+        known = Emergence.load(path)
+        same = known.model == run.model_hashes[number] and known.follows(circuit) and known.circuit == circuit.losses
+        alike = (known.data_seed, known.ablation) == (wanted.seed, wanted.ablation)
+        enough = known.sequences >= wanted.sequences if settings is None else known.sequences == wanted.sequences
+        if same and alike and enough and not known.troubles and set(known.steps) >= set(run.checkpoints):
+            return known
+    emergence, maps = track(run, circuit, wanted, watch)
+    maps.save(maps_path, run.record.content_hash)
+    emergence.save(path)
+    return emergence
+
+
+def emergence_path(folder: Path, number: int, step: int | None = None) -> Path:
+    """The path at which the emergence of a model is kept."""
+    model = f"-{number}" if number else ""
+    return folder / (f"emergence{model}.json" if step is None else f"emergence/step-{step:06d}{model}.json")
+
+
+def maps_over_time_path(folder: Path, number: int) -> Path:
+    """The path at which a model's role maps over time are kept."""
+    return folder / (f"emergence-maps-{number}.json" if number else "emergence-maps.json")

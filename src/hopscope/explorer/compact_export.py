@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from hopscope.circuits.store import circuit_path
-from hopscope.emergence.of_run import emergence_path, maps_over_time_path
+from hopscope.emergence.track import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
 from hopscope.explorer.arrays import half
 from hopscope.training.run import RunFolder

@@ -10,9 +10,8 @@ from typing import TypeVar
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.store import circuit_path, is_of
-from hopscope.emergence.history import Emergence
-from hopscope.emergence.maps_over_time import MapsOverTime
-from hopscope.emergence.of_run import emergence_path, maps_over_time_path
+from hopscope.emergence.history import Emergence, MapsOverTime
+from hopscope.emergence.track import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.training.metrics import Metrics

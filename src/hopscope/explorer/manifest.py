@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.emergence.history import Emergence
-from hopscope.emergence.maps_over_time import MapsOverTime
-from hopscope.emergence.order import hop_of
+from hopscope.emergence.history import Emergence, MapsOverTime
+from hopscope.emergence.timing import hop_of
 from hopscope.explorer.arrays import PROMPTS, Chunk, circuit_alone, half, pack, prompts, weights
 from hopscope.explorer.exhibit import Exhibit
 from hopscope.explorer.story import story

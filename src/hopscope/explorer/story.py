@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hopscope.emergence.crossing import LEVEL
 from hopscope.emergence.history import Emergence
-from hopscope.emergence.plateau import LEAST_PLATEAU
+from hopscope.emergence.timing import LEAST_PLATEAU, LEVEL
 from hopscope.explorer.exhibit import Exhibit
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.words import counted

@@ -14,8 +14,8 @@ from hopscope.circuits.circuit_parts import StrictReading
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import circuit_path, require_of
 from hopscope.emergence.history import Emergence
-from hopscope.emergence.of_run import emergence_path
-from hopscope.emergence.plateau import Plateau, plateau
+from hopscope.emergence.timing import Plateau, plateau
+from hopscope.emergence.track import emergence_path
 from hopscope.errors import InputError
 from hopscope.training.many import finished
 from hopscope.training.metrics import Metrics

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import Effort
 from hopscope.emergence.history import Emergence
-from hopscope.emergence.plateau import LEAST_PLATEAU
+from hopscope.emergence.timing import LEAST_PLATEAU
 from hopscope.paper.claims import Finding, Verdict, in_folder
 from hopscope.paper.judging import RUN_GONE, ModelVerdict, Readings, below, every_model, losses, spans
 from hopscope.paper.models import (
@@ -88,7 +88,7 @@ def _follow_all(path: Path, *, models: int, effort: Effort) -> None:
 def follow(path: Path, number: int, effort: Effort) -> None:
     """Find and follow both circuits of one model of the run in `path`; those of the same search are kept."""
     from hopscope.circuits.find import circuit_of_run
-    from hopscope.emergence.of_run import emergence_of_run
+    from hopscope.emergence.track import emergence_of_run
 
     run = RunFolder(path)
     if run.result.models[number].diverged:

@@ -52,7 +52,7 @@ def _draw_crossings(axes: Axes, emergence: Emergence, paths: Sequence[PathHistor
             markeredgecolor="white", markeredgewidth=0.6, linestyle="none", zorder=3,
         )  # fmt: skip
     learned: dict[int, list[int]] = {}
-    for hop, step in zip(emergence.loss_hops, emergence.plateau.learned, strict=False):
+    for hop, step in zip(emergence.asked, emergence.plateau.learned, strict=False):
         if step is not None:
             learned.setdefault(step, []).append(hop)
     height, last = 0, -math.inf

@@ -1,0 +1,228 @@
+"""When what emerges: curves that cross a level, the plateau before, and the order in which hops are delivered.
+
+A crossing is interpolated linearly between checkpoints; its interval comes from resampling sequences. A hop has emerged
+once the paths that have crossed 0.5 by then, each at some time, carry its symbol to the query (Lemma 2). A path counts
+from then on, also where its attention falls again, as by a spike of the loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.problem.paths import AttentionPath
+from hopscope.problem.roles import symbol_of
+from hopscope.theory.delivery import deliver
+from hopscope.training.metrics import ON_PLATEAU, Metrics, first_step
+
+LEVEL = 0.5
+"""The mean attention above which a path has emerged (Section 9.2)."""
+
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """When a curve first crosses its level.
+
+    Attributes:
+        step: the interpolated step; None if it never crosses.
+        low: lower end of a 95% interval; None if that end is never.
+        high: upper end of that interval; None if at least 1 in 40 resamples never crosses.
+        between: the measured steps on either side, or the first step twice if the curve is beyond the level from the
+            start; None if it never crosses. Where checkpoints are missing this is wide.
+    """
+
+    step: float | None
+    low: float | None
+    high: float | None
+    between: tuple[int, int] | None
+
+
+def first_crossings(
+    steps: Sequence[int], curves: Float[Tensor, "*curve step"], *, level: float = LEVEL, falling: bool = False
+) -> Float[Tensor, "*curve"]:
+    """The interpolated step at which each curve first is beyond `level`; NaN if it never is.
+
+    Beyond is above, or below if `falling`. A curve that is beyond at the first step crosses there. A value that is not
+    a number is not beyond.
+    """
+    at = torch.tensor(steps, dtype=torch.float64, device=curves.device)
+    height = (level - curves.double()) if falling else (curves.double() - level)
+    beyond = height > 0
+    after = beyond.to(torch.uint8).argmax(dim=-1, keepdim=True)
+    before = (after - 1).clamp(min=0)
+    low, high = height.gather(-1, before), height.gather(-1, after)
+    share = torch.where((after == 0) | low.isnan(), 1.0, -low / (high - low))
+    found = at[before] + share * (at[after] - at[before])
+    return torch.where(beyond.any(dim=-1), found.squeeze(-1), math.nan)
+
+
+def crossings(
+    steps: Sequence[int],
+    curves: Float[Tensor, "curve step sequence"],
+    *,
+    level: float = LEVEL,
+    falling: bool = False,
+    seed: int = 0,
+) -> tuple[list[Crossing], Float[Tensor, "curve resample"]]:
+    """Crossings of the means over sequences, with intervals; and the crossing of every resample, NaN for never.
+
+    All curves share their resamples, so that the order in which they cross can be judged.
+    """
+    means = curves.double().mean(dim=-1)
+    found = first_crossings(steps, means, level=level, falling=falling)
+    drawn = resampled_means(curves, seed)
+    resampled = first_crossings(steps, drawn.transpose(1, 2), level=level, falling=falling)
+    edges = resampled.nan_to_num(nan=math.inf).sort(dim=-1).values
+    places = [round(share * (edges.shape[-1] - 1)) for share in (0.025, 0.975)]
+    result = []
+    for number, step in enumerate(found.tolist()):
+        low, high = (_or_none(edges[number, place].item()) for place in places)
+        result.append(Crossing(_or_none(step), low, high, _between(steps, step)))
+    return result, resampled
+
+
+def resampled_means(values: Float[Tensor, "*curve sequence"], seed: int) -> Float[Tensor, "*curve resample"]:
+    """Means over sequences drawn with replacement, with the same draws for all curves."""
+    sequences = values.shape[-1]
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randint(sequences, (_RESAMPLES, sequences), generator=generator)
+    counts = torch.zeros(_RESAMPLES, sequences, dtype=torch.float64)
+    counts.scatter_add_(1, drawn, torch.ones_like(drawn, dtype=torch.float64))
+    means: Tensor = values.double().cpu() @ counts.T / sequences
+    return means
+
+
+def _or_none(step: float) -> float | None:
+    return step if math.isfinite(step) else None
+
+
+def _between(steps: Sequence[int], step: float) -> tuple[int, int] | None:
+    if not math.isfinite(step):
+        return None
+    after = next(known for known in steps if known >= step)
+    before = max((known for known in steps if known < step), default=after)
+    return before, after
+
+
+LEAST_PLATEAU = 0.28
+"""The share of the run, from step 0, from which on a plateau counts as long: half of the paper's 450 of 800 epochs."""
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """The stretch of training at the loss of averaging the candidates, 1 - 1/N.
+
+    Attributes:
+        level: that loss.
+        reached: the first logged step at which the validation loss is within 5% of it or below; None if never.
+        left: the first logged step from which on, until hop 1 is learned, its partial loss is under 93% of the level
+            (0.7 at N = 4); None while training is still on it. What comes after, a spike say, is no plateau.
+        learned: for each hop asked for, the first logged step at which its partial loss is below 0.5 (at N = 4); None
+            if never.
+    """
+
+    level: float
+    reached: int | None
+    left: int | None
+    learned: tuple[int | None, ...]
+
+    @property
+    def length(self) -> int | None:
+        """Steps from reaching it to leaving it; None if it was not left, 0 if it was passed without a stop."""
+        if self.left is None:
+            return None
+        return max(0, self.left - (self.left if self.reached is None else self.reached))
+
+
+def plateau(metrics: Metrics, chains: int, model: int = 0) -> Plateau:
+    """The plateau of one model.
+
+    Args:
+        metrics: the metrics of its run.
+        chains: N.
+        model: the model's number within the run, from 0.
+    """
+    level = 1 - 1 / chains
+    reached = first_step(metrics.steps, metrics.validation_loss[:, model] < 1.05 * level)
+    learned = metrics.first_below()[model]
+    left = None
+    for step, loss in zip(reversed(metrics.steps.tolist()), reversed(metrics.partial_losses[:, model, 0]), strict=True):
+        if learned[0] is not None and step > learned[0]:
+            continue
+        if not loss < ON_PLATEAU * level:  # nor does a model that diverged leave it
+            break
+        left = step
+    return Plateau(level, reached, left, learned)
+
+
+_ORDER_RESAMPLES = 400
+
+
+@dataclass(frozen=True)
+class Order:
+    """When each hop has emerged.
+
+    Attributes:
+        emerged: for hops 1 ... D, the step at which the paths that have crossed 0.5 by then, each at some time, carry
+            x{k} to the query; None if they never do.
+        certainty: for each hop but the first, the share of resamples of the sequences in which it emerges after the
+            one before.
+    """
+
+    emerged: tuple[float | None, ...]
+    certainty: tuple[float, ...]
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether every hop emerges, and later than the one before."""
+        if any(step is None for step in self.emerged):
+            return False
+        return all(one < after for one, after in pairwise(step for step in self.emerged if step is not None))
+
+
+def hop_of(path: AttentionPath, hops: int) -> int:
+    """The hop that a path is drawn with: that of the furthest symbol its two positions hold, and at least 1."""
+    return max(1, symbol_of(path.query, hops), symbol_of(path.key, hops))
+
+
+def order(
+    paths: Sequence[AttentionPath], found: Sequence[Crossing], resampled: Float[Tensor, "path resample"], hops: int
+) -> Order:
+    """The order of hops, from the crossings of paths and of their resamples."""
+    delivery = _Delivery(paths, hops)
+    emerged = delivery.emerged([math.nan if one.step is None else one.step for one in found])
+    again = [delivery.emerged(steps) for steps in resampled[:, :_ORDER_RESAMPLES].T.tolist()]
+    certainty = [sum(steps[k] < steps[k + 1] for steps in again) / len(again) for k in range(hops - 1)]
+    return Order(tuple(step if math.isfinite(step) else None for step in emerged), tuple(certainty))
+
+
+class _Delivery:
+    """How far sets of paths carry; each set is given to the simulator once."""
+
+    def __init__(self, paths: Sequence[AttentionPath], hops: int) -> None:
+        self._paths, self._hops = paths, hops
+        self._reach: dict[frozenset[int], int] = {}
+
+    def emerged(self, steps: Sequence[float]) -> list[float]:
+        """For every hop, the step at which its paths have emerged, infinity for never; paths at NaN never emerge."""
+        result = [math.inf] * self._hops
+        there: frozenset[int] = frozenset()
+        for number in sorted((n for n, step in enumerate(steps) if math.isfinite(step)), key=lambda n: steps[n]):
+            there |= {number}
+            for hop in range(self._reached(there)):
+                result[hop] = min(result[hop], steps[number])
+        return result
+
+    def _reached(self, numbers: frozenset[int]) -> int:
+        """The furthest hop that some of the paths deliver; all hops before it are delivered too."""
+        if numbers not in self._reach:
+            self._reach[numbers] = len(deliver(self._hops, [self._paths[number] for number in numbers]).hops)
+        return self._reach[numbers]
