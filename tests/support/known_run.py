@@ -12,6 +12,7 @@ from circuit_records import imposed
 from hopscope.circuits.checks.certificate import PART_NAMES
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import seal
 from hopscope.theory.witness import Witness, build_witness
 from hopscope.training.execution import REFERENCE
 from hopscope.training.metrics import MetricsRow
@@ -84,7 +85,8 @@ def circuit_json(run: RunFolder, path: Path, number: int = 0, **changes: object)
         "program": imposed(WITNESS.circuit, WITNESS.problem), "others": [], "search": {}, "certificate": {},
         "helpers": [],
     }  # fmt: skip
-    path.write_text(json.dumps({**record, **changes}))
+    fields, hashed = {**record, **changes}, run.record.content_hash
+    path.write_text(json.dumps({**fields, "seal": seal(fields, hashed)}))
     return path
 
 
