@@ -1,105 +1,155 @@
-"""The whole attack: `make attack`, or `python tests/attack --help`. Prints a table; status 1 where any fault is.
+"""A seeded attack on the command line: `python tests/attack [--seed 1] [--cases 100]` prints a line a fault.
 
-The cases follow from seed and counts, however many processes share them.
+Options are bent, files damaged, commands killed at a write and called again, single bits flipped. Every case is a fork,
+in a folder of its own. A fault is a traceback, another status than 0, 1, 2 or 130, no word, no end, a refusal that
+changed a file, bytes other than those of the undisturbed command, and a flipped bit that passes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import random
+import shutil
 import sys
 import tempfile
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "INSPECT_LOG_LEVEL": "error"}
+os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
-from attacked_verbs import KILLS
-from attacker import Tally
-from chunks import Chunk, all_at_once
+from bending import bent
+from damaging import damage, flips
 from everything_loaded import load
-from good_folders import make, make_small, with_model
-from tables import table
+from hurrying import quick
+from sandbox import Ended, command, contents
+
+from hopscope.integrity import check
+
+TINY = """
+    --layers 1 --heads 1 --d-model 8 --head-dim 8 --no-mlp --steps 2 --batch-size 2 --log-every 1 --final-steps 1
+    --validation-size 2 --schedule constant --device cpu --precision fp32 --no-compile --hops 1 --chains 2
+""".split()  # noqa: SIM905 - it is read as a command is
+TRAIN = ["train", "new", *TINY]
+CIRCUIT = ["circuit", "run", "--no-figures", "--effort", "quick"]
+SHOW = ["circuit", "run", "--show"]
+SWEEP = ["sweep", "new", *TINY[2:-4], *"--depths 1 --hops 1 --plain-hops 1 --seeds 0 --workers 1".split()]  # noqa: SIM905
+
+COMMANDS = [
+    TRAIN, SWEEP, CIRCUIT, SHOW, ["circuit", "census", "run"], ["emergence", "run", "--no-figures", "--sequences", "4"],
+    ["theory", "--hops", "3"], ["theory", "--show", "--hops", "2"], ["theory", "--graph", "graph.json"],
+    ["sample", "equations"], ["sample", "vectors"], ["sample", "functions", "--out", "new.jsonl"], ["check", "run"],
+]  # fmt: skip
+"""Commands that end in a moment, to be bent."""
+
+READERS = [["train", "run", *TINY], SHOW, CIRCUIT, ["check", "run"], ["circuit", "census", "run"]]
+"""Commands that read the run, of which a file is damaged."""
+
+
+class Attack:
+    """Cases over one good run; `faults` has what should not have happened, a line each."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.faults: list[str] = []
+        self.cases = 0
+        self._random = random.Random(seed)
+        self._good, self._room = folder / "good", folder / "room"
+        self._good.mkdir()
+        for arguments in (["train", "run", *TINY], CIRCUIT):
+            ended = command(arguments, self._good, before=quick, seconds=600)
+            assert ended.status == 0, ended.said
+        graph = {"steps": [{"keys": ["a"], "value": "b"}], "known": ["a"], "target": "b"}
+        (self._good / "graph.json").write_text(json.dumps(graph))
+
+    def bend_options(self) -> None:
+        """A command with one or two options or arguments bent."""
+        arguments = list(self._random.choice(COMMANDS))
+        for _ in range(self._random.choice((1, 1, 2))):
+            arguments = bent(arguments, self._random)
+        with self._case() as inside:
+            before = contents(inside)
+            ended = command(arguments, inside, before=quick)
+            self._note(ended, repr(arguments)[:400], changed=contents(inside) != before, may_be_long=True)
+
+    def damage_files(self) -> None:
+        """A command on a run of which one file is damaged."""
+        arguments = self._random.choice(READERS)
+        with self._case() as inside:
+            path = self._random.choice(sorted(path for path in (inside / "run").rglob("*.*") if path.is_file()))
+            how = damage(path, self._random)
+            damaged = contents(inside)
+            ended = command(arguments, inside, before=quick)
+            self._note(ended, f"{how} of {path.name}, then {arguments[:3]}", changed=contents(inside) != damaged)
+
+    def kill(self, count: int) -> None:
+        """Commands killed around a write and called again: then nothing differs."""
+        for arguments in (TRAIN, SWEEP, [*CIRCUIT, "--overwrite"]):
+            with self._case() as inside:
+                whole = command(arguments, inside, before=quick, seconds=600)
+                wanted = contents(inside)
+            for moment in self._random.sample(range(1, whole.moments + 1), min(count, whole.moments)):
+                with self._case() as inside:
+                    killed = command(arguments, inside, kill_at=moment, before=quick, seconds=600)
+                    ended = command(arguments, inside, before=quick, seconds=600)
+                    what = f"{arguments[:2]} killed at moment {moment} of {whole.moments}"
+                    self._note(ended, what, changed=False)
+                    if killed.status != 137 or contents(inside) != wanted:
+                        self.faults.append(f"{what}: other bytes than those of one left alone")
+
+    def flip_bits(self, count: int) -> None:
+        """Single bits flipped in the files of the run: `check` names the file, or it says the same."""
+        with self._case() as inside:
+            for path, before in flips(inside / "run", count, str(self._random.random())):
+                self.cases += 1
+                named = any(path.name in one.trouble for one in check(inside / "run") if one.trouble)
+                if not named and (path.suffix != ".json" or json.loads(path.read_text()) != json.loads(before)):
+                    self.faults.append(f"{path.name} has a flipped bit and passes")
+
+    @contextmanager
+    def _case(self) -> Iterator[Path]:
+        """A folder with copies of the good files."""
+        shutil.copytree(self._good, self._room)
+        os.mkfifo(self._room / "fifo")
+        (self._room / "file").write_text("a file")
+        (self._room / "folder").mkdir()
+        try:
+            yield self._room
+        finally:
+            shutil.rmtree(self._room)
+
+    def _note(self, ended: Ended, what: str, *, changed: bool, may_be_long: bool = False) -> None:
+        """Note a fault; a command may be asked for much work, and must then hear SIGTERM."""
+        self.cases += 1
+        fault = ended.fault
+        if ended.status == 2 and changed:
+            fault = "refused, and changed a file"
+        if ended.status == 130 and not may_be_long:
+            fault = "no end in time"
+        if fault:
+            self.faults.append(f"{what}: {fault}")
+            print(self.faults[-1], file=sys.stderr, flush=True)
 
 
 def main() -> int:
-    """Attack, and say what came of it."""
-    options = _options()
-    load(language=options.cases >= 1000)
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory() as name:
-        good = Path(name) / "good"
-        if options.cases >= 1000:
-            make(good)
-            with_model(good, _model(Path(name) / "model"))
-        else:
-            make_small(good)
-        _progress(f"{time.monotonic() - began:.0f} s: good folders are made")
-        tally = Tally()
-        chunks = _chunks(options, good)
-        for done in all_at_once(chunks, good, Path(name) / "room", options.workers, _progress):
-            tally.add(done)
-    print(table(tally))
-    computed = sum(os.times()[:4])  # children's too
-    print(f"{time.monotonic() - began:.0f} seconds, {computed:.0f} of them on cores; {len(tally.faults)} faults")
-    return 1 if tally.faults else 0
-
-
-def _options() -> argparse.Namespace:
+    """Attack, and print what came of it."""
     parser = argparse.ArgumentParser(prog="tests/attack", description=__doc__)
-    parser.add_argument("--cases", type=int, default=10_000, help="commands with odd options or on damaged files")
-    parser.add_argument("--kills", type=int, default=200, help="commands killed at a write and called again")
-    parser.add_argument("--flips", type=int, default=1000, help="single bits flipped in a run folder")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes [default: cores]")
-    return parser.parse_args()
-
-
-def _chunks(options: argparse.Namespace, good: Path) -> list[Chunk]:
-    """The work in parts of a minute at most, the longest first."""
-    bent = options.cases * 7 // 10
-    parts = [
-        *(Chunk("flips", 0.03 * count, count, f"{options.seed}.{part}") for part, count in _parted(options.flips, 250)),
-        *(Chunk("options", 0.25 * count, count, f"{options.seed}.{part}") for part, count in _parted(bent, 50)),
-        *(
-            Chunk("files", 0.2 * count, count, f"{options.seed}.{part}")
-            for part, count in _parted(options.cases - bent, 50)
-        ),
-    ]
-    for verb, (_, needs, share, seconds) in KILLS.items():
-        count = round(share * options.kills)
-        if count and (good / needs).exists() and (good.joinpath("tiny").exists() or verb != "emergence"):
-            many = -(-count // 10)
-            parts += [Chunk(verb, seconds * count / many, count, str(options.seed), part, many) for part in range(many)]
-    return sorted(parts, key=lambda one: -one.seconds)
-
-
-def _parted(count: int, most: int) -> list[tuple[int, int]]:
-    """A count in parts of `most`: number and size of each."""
-    return [(part, min(most, count - part * most)) for part in range(-(-count // most))]
-
-
-def _progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _model(folder: Path) -> Path:
-    """A language model of no use, in a fork: training computes."""
-    child = os.fork()
-    if child == 0:
-        from dataclasses import replace
-
-        from own_small import RECIPE
-
-        from examples.text_model.training import train_text_model
-
-        train_text_model(replace(RECIPE, steps=2), folder)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    return folder
+    parser.add_argument("--cases", type=int, default=100, help="commands with bent options or on damaged files")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    load()
+    with tempfile.TemporaryDirectory() as folder:
+        attack = Attack(Path(folder), options.seed)
+        attack.flip_bits(options.cases)
+        for number in range(options.cases):
+            attack.damage_files() if number % 3 == 0 else attack.bend_options()
+        attack.kill(max(1, options.cases // 25))
+    print(f"{attack.cases} cases, {len(attack.faults)} faults", *attack.faults, sep="\n")
+    return 1 if attack.faults else 0
 
 
 if __name__ == "__main__":
