@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: reproduce test test-all lint race claims docs attack clean
+.PHONY: reproduce test test-all lint race claims docs clean
 
 reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
@@ -19,10 +19,6 @@ lint: $(VENV)/.installed-dev
 	$(RUN)/ruff check .
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy
-
-attack: $(VENV)/.installed-dev
-	$(RUN)/python tests/attack --cases $(or $(CASES),10000) --kills $(or $(KILLS),200) --flips $(or $(FLIPS),1000) \
-		--seed $(or $(SEED),0)
 
 race: $(VENV)/.installed
 	$(RUN)/python race/trainers.py
