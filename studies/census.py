@@ -39,20 +39,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 
-from hopscope.problem.retrieval import RetrievalProblem
+import hopscope as hs
 from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
-from hopscope.theory.depth import minimum_paths
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
-from hopscope.words import markdown_table
 from studies.tools import arms
-from studies.tools.by_place import ByPlace
-from studies.tools.circuits import HASTY, Search, Seen, between, find_circuits, rules_in_words
+from studies.tools.by_place import ByPlace, places_of
+from studies.tools.circuits import HASTY, Search, Seen, between, find_circuits
 from studies.tools.judgements import Judgement, most_of, never
-from studies.tools.kept import kept
-from studies.tools.moving_rows import places_of
+from studies.tools.records import markdown_table
 from studies.tools.study import Study
+from studies.tools.work import Work
 
 LEAST = 10
 """The fewest models by which the absence of a drift can be shown."""
@@ -75,7 +70,7 @@ class CensusStudy:
         search: how circuits are searched for.
     """
 
-    recipe: Recipe
+    recipe: hs.Recipe
     hops: int = 3
     layers: tuple[int, ...] = (3, 4, 6)
     seeds: tuple[int, ...] = tuple(range(6000, 6070))
@@ -84,20 +79,20 @@ class CensusStudy:
     search: Search = field(default_factory=Search)
 
     @property
-    def models(self) -> list[Setup]:
+    def models(self) -> list[hs.Setup]:
         """One run for each model."""
-        problem = RetrievalProblem(hops=self.hops)
+        problem = hs.RetrievalProblem(hops=self.hops)
         recipes = [replace(self.recipe, layers=layers) for layers in self.layers]
-        depths = [Setup(f"{recipe.layers}-layers", problem, recipe, self.seeds) for recipe in recipes]
+        depths = [hs.Setup(f"{recipe.layers}-layers", problem, recipe, self.seeds) for recipe in recipes]
         return [run for depth in depths for run in arms.runs_of(depth, to_the_end=True)]
 
     @property
-    def in_order(self) -> list[Setup]:
+    def in_order(self) -> list[hs.Setup]:
         """All runs, seed after seed, so that a census cut short is a smaller census."""
         return sorted([*self.models, *self.trained_on], key=lambda setup: setup.seeds)
 
     @property
-    def trained_on(self) -> list[Setup]:
+    def trained_on(self) -> list[hs.Setup]:
         """The same seeds on the same data, trained longer; until the rate first falls they equal those of `models`."""
         recipe = replace(
             self.recipe,
@@ -106,8 +101,8 @@ class CensusStudy:
             steps=3 * self.recipe.steps,
             fall=self.recipe.fall / 3,
         )
-        problem = RetrievalProblem(hops=self.hops)
-        return [Setup(f"further/seed-{seed:03d}", problem, recipe, (seed,)) for seed in self.seeds[: self.further]]
+        problem = hs.RetrievalProblem(hops=self.hops)
+        return [hs.Setup(f"further/seed-{seed:03d}", problem, recipe, (seed,)) for seed in self.seeds[: self.further]]
 
 
 @dataclass(frozen=True)
@@ -141,12 +136,12 @@ class CensusResult:
         return [(one, other) for one, other in both if other]
 
 
-def standard(recipe: Recipe) -> CensusStudy:
+def standard(recipe: hs.Recipe) -> CensusStudy:
     """The census of a recipe."""
     return CensusStudy(recipe)
 
 
-def quick(recipe: Recipe) -> CensusStudy:
+def quick(recipe: hs.Recipe) -> CensusStudy:
     """A tiny version that only shows that the study runs: models of one hop."""
     recipe = replace(recipe, steps=240, fall=0.6)
     return CensusStudy(recipe, hops=1, layers=(2,), seeds=(0,), further=1, further_layers=2, search=HASTY)
@@ -154,15 +149,14 @@ def quick(recipe: Recipe) -> CensusStudy:
 
 def run(study: CensusStudy, folder: Path, work: Work) -> CensusResult:
     """Train what is not trained yet, find the circuit of every model, and test by what it tells rows apart."""
-    before = kept("census", folder, CensusResult) or CensusResult((), ())
-    known = (*before.models, *before.further)
-    found = {one.model: one for one in find_circuits(study.in_order, folder / "runs", work, study.search, known)}
+    found = {one.model: one for one in find_circuits(study.in_order, folder / "runs", work, study.search)}
     models, further = (
         tuple(found[setup.name] for setup in setups if setup.name in found)
         for setups in (study.models, study.trained_on)
     )
     every = tuple(range(1, study.hops + 1))
-    places = places_of(study.models, folder / "runs", before.places, work, lambda problem: every, SEQUENCES)
+    runs = arms.finished(study.models, folder / "runs")
+    places = places_of(runs, folder, work, lambda problem: every, SEQUENCES)
     return CensusResult(models, further, places)
 
 
@@ -171,7 +165,7 @@ def judge(result: CensusResult) -> list[Judgement]:
     found = []
     for layers in result.depths:
         models = result.solved(layers)
-        small = [0 < len(one.strict) <= minimum_paths(one.hops) for one in models]
+        small = [0 < len(one.strict) <= hs.theory.minimum_paths(one.hops) for one in models]
         none = sum(not one.strict for one in models)
         doubling = [one.strategy == "doubling" for one in models]
         found += [
@@ -232,7 +226,6 @@ def table(result: CensusResult) -> str:
     depths = result.depths
     rows: dict[str, Callable[[list[Seen]], str]] = {
         "with a circuit": lambda seen: str(len(seen)),
-        "certified": rules_in_words,
         "certified, natural": lambda seen: share_in_words(sum("natural" in one.certified for one in seen), len(seen)),
         "certified, strict": lambda seen: share_in_words(sum("strict" in one.certified for one in seen), len(seen)),
         "theory delivers x{D}": lambda seen: share_in_words(sum(one.delivers for one in seen), len(seen)),
@@ -250,4 +243,14 @@ def table(result: CensusResult) -> str:
     return markdown_table(["layers", *map(str, depths)], [models, *told])
 
 
-STUDY = Study("census", CensusResult, standard, quick, run, judge, table, "census", "laptop")
+STUDY = Study(
+    "census",
+    "Which circuits do models learn, how alike, and do they change?",
+    CensusResult,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+    recipe=hs.recipes.LAPTOP,
+)

@@ -38,32 +38,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hopscope.problem.graph import CONDITIONAL
-from hopscope.problem.retrieval import GraphName, RetrievalProblem
-from hopscope.theory.information_flow import minimum_layers
-from hopscope.training.metrics import LEARNED
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
-from hopscope.words import markdown_table
+import hopscope as hs
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, nothing_beyond
-from studies.tools.by_place import ByPlace
-from studies.tools.circuits import HASTY, Search, Seen, by_one_rule, find_circuits, seen_table
+from studies.tools.by_place import ByPlace, places_of
+from studies.tools.circuits import HASTY, Search, Seen, find_circuits, seen_table
 from studies.tools.judgements import Judgement, as_many_as, most_of
-from studies.tools.kept import kept
-from studies.tools.moving_rows import places_of
+from studies.tools.records import markdown_table
 from studies.tools.study import Study
+from studies.tools.work import Work
 
-CHAINS: Mapping[GraphName, int] = {"functions": 4, "relatives": 2}
-"""N, the chains in a sequence, by graph."""
 
-STEPS: Mapping[GraphName, int] = {"functions": 2, "relatives": 4}
-"""How many times the recipe's steps are trained, by graph."""
+@dataclass(frozen=True)
+class Graph:
+    """What is asked about one graph.
 
-BELOW: Mapping[GraphName, float] = {"functions": LEARNED, "relatives": 0.3}
-"""The validation loss below which a look-up counts as learned, by graph. Where one key leads to two facts, their mean
-leaves half of the error; what each of two keys leads to by itself leaves a third at best."""
+    Attributes:
+        look_ups: how many look-ups a question takes.
+        chains: N, the chains in a sequence.
+        steps: how many times the recipe's steps are trained.
+        below: the validation loss below which a look-up counts as learned. Where one key leads to two facts, their mean
+            leaves half of the error; what each of two keys leads to by itself leaves a third at best.
+        question: the roles of the question's positions.
+        meeting: the roles at which the question looks up keys that meet in one fact; none where these are fewer than
+            two.
+        facts_that_meet: the facts of one key, from 1, whose value is needed together with another to look up a third.
+        needs_what_meets: the number of the first look-up that needs several keys, from 1.
+    """
+
+    look_ups: int
+    chains: int
+    steps: int
+    below: float
+    question: tuple[str, ...]
+    meeting: tuple[str, ...]
+    facts_that_meet: tuple[int, ...]
+    needs_what_meets: int = 3
+
+
+GRAPHS: Mapping[str, Graph] = {
+    "functions": Graph(3, 4, 2, 0.5, ("f?", "i?"), (">a", ">0"), (1, 2)),
+    "relatives": Graph(4, 2, 4, 0.3, ("Eve?",), (), (2,)),
+}
+"""In `functions` f(a(i)) is looked up by a and by 0; in `relatives` Eve's mother by Eve and by mother."""
 
 
 @dataclass(frozen=True)
@@ -72,34 +89,32 @@ class ConditionalStudy:
 
     Attributes:
         recipe: the recipe of all models; its layers are varied.
-        chains: N, by the graph that is asked about.
-        steps: how many times the recipe's steps are trained, by graph.
+        graphs: the graphs that are asked about.
         seeds: the seeds of every arm.
         further: further seeds of the arms with too few layers.
         beside: the depths, as layers above (or, negative, below) the exact minimum.
         search: how circuits are searched for.
     """
 
-    recipe: Recipe
-    chains: Mapping[GraphName, int] = field(default_factory=lambda: CHAINS)
-    steps: Mapping[GraphName, int] = field(default_factory=lambda: STEPS)
+    recipe: hs.Recipe
+    graphs: Mapping[str, Graph] = field(default_factory=lambda: GRAPHS)
     seeds: tuple[int, ...] = tuple(range(9000, 9005))
     further: tuple[int, ...] = tuple(range(9005, 9008))
     beside: tuple[int, ...] = (0, 1, 2, -1)
     search: Search = field(default_factory=Search)
 
     @property
-    def arms(self) -> list[Setup]:
+    def arms(self) -> list[hs.Setup]:
         """One arm for each graph and depth, the minimum first."""
         found = []
-        for graph, chains in self.chains.items():
-            problem = RetrievalProblem(len(CONDITIONAL[graph].steps), chains, graph=graph)
-            times = self.steps[graph]  # and as many steps of falling rate as the recipe has
+        for name, graph in self.graphs.items():
+            problem = hs.RetrievalProblem(graph.look_ups, graph.chains, graph=name)  # type: ignore[arg-type]
+            times = graph.steps  # and as many steps of falling rate as the recipe has
             longer = replace(self.recipe, steps=times * self.recipe.steps, fall=self.recipe.fall / times)
             for more in self.beside:
-                layers = minimum_layers(problem) + more
+                layers = hs.theory.minimum_layers(problem) + more
                 seeds = self.seeds + (self.further if more < 0 else ())
-                found.append(Setup(f"{graph}-{layers}-layers", problem, replace(longer, layers=layers), seeds))
+                found.append(hs.Setup(f"{name}-{layers}-layers", problem, replace(longer, layers=layers), seeds))
         return found
 
 
@@ -121,89 +136,69 @@ class ConditionalResult:
 
     def of(self, graph: str) -> list[ArmLearned]:
         """The arms of a graph."""
-        return [arm for arm in self.arms if arm.setup.problem.graph == graph]
+        return [arm for arm in self.arms if arm.problem.graph == graph]
 
     def solved(self, graph: str) -> list[Seen]:
         """The models of a graph that hold the bar."""
         return [one for one in self.models if one.model.startswith(f"{graph}-") and one.holds(self.bar)]
 
 
-def standard(recipe: Recipe) -> ConditionalStudy:
+def standard(recipe: hs.Recipe) -> ConditionalStudy:
     """The study of a recipe."""
     return ConditionalStudy(recipe)
 
 
-def quick(recipe: Recipe) -> ConditionalStudy:
+def quick(recipe: hs.Recipe) -> ConditionalStudy:
     """A tiny version that only shows that the study runs."""
     return ConditionalStudy(
-        replace(recipe, steps=20, held=()), dict.fromkeys(CHAINS, 2), seeds=(0,), further=(), beside=(0,), search=HASTY
+        replace(recipe, steps=20),
+        {name: replace(graph, chains=2) for name, graph in GRAPHS.items()},
+        seeds=(0,),
+        further=(),
+        beside=(0,),
+        search=HASTY,
     )
 
 
 def run(study: ConditionalStudy, folder: Path, work: Work) -> ConditionalResult:
     """Train what is not trained yet, seed after seed, and find the circuit of every model."""
     runs, bar = folder / "runs", study.search.budget.max_loss
-    before = kept("conditional", folder, ConditionalResult) or ConditionalResult(bar, (), ())
     setups = arms.by_seed(study.arms, to_the_end=True)
-    models = find_circuits(setups, runs, work, study.search, before.models)
-    found = [arm for graph in study.chains for arm in _learned_of(graph, study, runs, before)]
-    places = places_of(setups, runs, before.places, work, lambda problem: facts_that_meet(problem.graph))
+    models = find_circuits(setups, runs, work, study.search)
+    found = [arm for graph in study.graphs for arm in _learned_of(graph, study, runs)]
+    trained = arms.finished(setups, runs)
+    places = places_of(trained, folder, work, lambda problem: GRAPHS[problem.graph].facts_that_meet)
     return ConditionalResult(bar, tuple(found), models, places)
 
 
-def _learned_of(
-    graph: GraphName, study: ConditionalStudy, runs: Path, before: ConditionalResult
-) -> Sequence[ArmLearned]:
+def _learned_of(graph: str, study: ConditionalStudy, runs: Path) -> Sequence[ArmLearned]:
     """What the arms of a graph learned."""
     of_graph = [arm for arm in study.arms if arm.problem.graph == graph]
-    return arms.read(of_graph, runs, before.of(graph), to_the_end=True, below=BELOW[graph]).arms
+    return arms.read(of_graph, runs, to_the_end=True, below=GRAPHS[graph].below).arms
 
 
 def judge(result: ConditionalResult) -> list[Judgement]:
     """Judge by the rules above, graph by graph."""
     judgements = []
-    for graph in dict.fromkeys(arm.setup.problem.graph for arm in result.arms):
+    for graph in dict.fromkeys(arm.problem.graph for arm in result.arms):
         found, solved = result.of(graph), result.solved(graph)
         judgements.append(nothing_beyond(f"{graph}: no run learns a look-up beyond its depth", found))
         for arm in found:
             if arm.layers >= arm.needs(arm.last):
                 judgements.append(_learned(graph, arm))
         judgements.append(most_of(f"{graph}: circuits deliver", [one.delivers for one in solved]))
-        if meeting(graph):
-            together = [parallel(one, meeting(graph)) for one in solved if one.paths]
+        if meeting := GRAPHS[graph].meeting:
+            together = [parallel(one, meeting) for one in solved if one.paths]
             judgements.append(most_of(f"{graph}: look-ups that meet are made side by side", together))
         certified = ["natural" in one.certified for one in solved]
-        most = most_of(f"{graph}: most models have a certified circuit", certified)
-        judgements.append(by_one_rule(most, solved))
+        judgements.append(most_of(f"{graph}: most models have a certified circuit", certified))
         judgements += _by_what_they_hold(graph, found, result.places)
     return judgements
 
 
-def meeting(graph: str) -> tuple[str, ...]:
-    """The roles at which the question looks up keys that meet in one fact; none where these are fewer than two."""
-    facts = CONDITIONAL[graph]
-    for step in facts.steps:
-        keys = tuple(f">{key}" for key in step.keys if key in facts.values)
-        if len(keys) > 1:
-            return keys
-    return ()
-
-
-def facts_that_meet(graph: str) -> tuple[int, ...]:
-    """The facts of one key, from 1, whose value is needed together with another to look up a third."""
-    steps = CONDITIONAL[graph].steps
-    needed = {key for step in steps if len(step.keys) > 1 for key in step.keys}
-    return tuple(n for n, step in enumerate(steps, start=1) if len(step.keys) == 1 and step.value in needed)
-
-
-def needs_what_meets(graph: str) -> int:
-    """The number of the first look-up that needs several keys, from 1."""
-    return next(n for n, step in enumerate(CONDITIONAL[graph].steps, start=1) if len(step.keys) > 1)
-
-
 def parallel(one: Seen, roles: Sequence[str]) -> bool:
     """Whether the question, at whichever of its positions, first attends to all these roles in the same layer."""
-    question = {f"{symbol}?" for symbol in CONDITIONAL[one.model.partition("-")[0]].known}
+    question = GRAPHS[one.model.partition("-")[0]].question
     looks = [(layer, key) for layer, _, query, key in one.paths if query in question]
     first = [min((layer for layer, key in looks if key == role), default=None) for role in roles]
     return None not in first and len(set(first)) == 1
@@ -211,7 +206,7 @@ def parallel(one: Seen, roles: Sequence[str]) -> bool:
 
 def _by_what_they_hold(graph: str, found: Sequence[ArmLearned], places: Sequence[ByPlace]) -> list[Judgement]:
     """Rule 6."""
-    look_up, asked = needs_what_meets(graph), f"{graph}: rows are told by what they hold"
+    look_up, asked = GRAPHS[graph].needs_what_meets, f"{graph}: rows are told by what they hold"
     too_few = tuple(f"{arm.name}/" for arm in found if arm.layers < arm.needs(look_up))
     make_it = [one for one in places if one.model.startswith(f"{graph}-") and one.makes(look_up)]
     shallow = [one for one in make_it if one.model.startswith(too_few)]
@@ -223,7 +218,7 @@ def _by_what_they_hold(graph: str, found: Sequence[ArmLearned], places: Sequence
 
 def _learned(graph: str, arm: ArmLearned) -> Judgement:
     """Rule 2."""
-    needs, seeds = arm.needs(arm.last), len(arm.setup.seeds)
+    needs, seeds = arm.needs(arm.last), len(arm.planned)
     more = "the minimum" if arm.layers == needs else f"{arm.layers - needs} above the minimum"
     learned = sum(step is not None for step in arm.everything())
     asked = f"{graph}: learned with {arm.layers} layers, {more}"
@@ -241,7 +236,7 @@ def places_table(places: Sequence[ByPlace]) -> str:
     that lead there moved."""
     rows = []
     for one in places:
-        look_up = needs_what_meets(one.model.partition("-")[0])
+        look_up = GRAPHS[one.model.partition("-")[0]].needs_what_meets
         loss, worst = one.told(look_up)
         cells = ["-"] * 4
         if worst:
@@ -252,4 +247,14 @@ def places_table(places: Sequence[ByPlace]) -> str:
     return markdown_table(("model", "look-up", "loss", *moved), rows)
 
 
-STUDY = Study("conditional", ConditionalResult, standard, quick, run, judge, table, "conditional", "laptop")
+STUDY = Study(
+    "conditional",
+    "Are questions in which look-ups meet learned at the theory's depth, and how?",
+    ConditionalResult,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+    recipe=hs.recipes.LAPTOP,
+)

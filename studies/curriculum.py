@@ -18,16 +18,13 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
+import hopscope as hs
 from hopscope.model.held import HeldHead
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.depth import minimum_causal
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms, table
 from studies.tools.judgements import Judgement, most_of
 from studies.tools.study import Study
+from studies.tools.work import Work
 
 __all__ = ["STUDY", "CurriculumStudy", "enough", "judge", "quick", "run", "standard", "table"]
 
@@ -47,38 +44,39 @@ class CurriculumStudy:
         seeds: the seeds of every arm.
     """
 
-    recipe: Recipe
+    recipe: hs.Recipe
     hops: tuple[int, ...] = (3, 4)
     weights: tuple[float, ...] = (0.1, 0.01, 0.001)
     longer: int = 10
     seeds: tuple[int, ...] = tuple(range(5000, 5010))
 
     @property
-    def arms(self) -> list[Setup]:
+    def arms(self) -> list[hs.Setup]:
         """The arms: sets of hops, then weights, then what may stand in for a curriculum."""
-        first, layers = self.hops[0], minimum_causal(self.hops[0]) + 1
-        recipe, every = replace(self.recipe, layers=layers), RetrievalProblem(hops=first)
+        first = self.hops[0]
+        layers = hs.theory.depths(first).causal + 1
+        recipe, every = replace(self.recipe, layers=layers), hs.RetrievalProblem(hops=first)
         alone, deep = replace(every, curriculum=False), replace(recipe, layers=layers + 2)
         found = [arm for hops in self.hops for arm in self._sets(hops)]
         for weight in self.weights:
             weighted = replace(recipe, hop_weights=(*[weight] * (first - 1), 1.0))
-            found.append(Setup(f"{first}-hops/weight-{weight:g}", every, weighted, self.seeds))
-        found.append(Setup(f"{first}-hops/all/{layers + 2}-layers", every, deep, self.seeds))
+            found.append(hs.Setup(f"{first}-hops/weight-{weight:g}", every, weighted, self.seeds))
+        found.append(hs.Setup(f"{first}-hops/all/{layers + 2}-layers", every, deep, self.seeds))
         for name, changed in (
             (f"{layers + 2}-layers", deep),
             ("first-head-handed", replace(recipe, held=HANDED)),
             (f"{self.longer}-times-the-steps", replace(recipe, steps=self.longer * recipe.steps)),
         ):
-            found.append(Setup(f"{first}-hops/x{first}-alone/{name}", alone, changed, self.seeds))
+            found.append(hs.Setup(f"{first}-hops/x{first}-alone/{name}", alone, changed, self.seeds))
         return found
 
-    def _sets(self, hops: int) -> list[Setup]:
-        recipe = replace(self.recipe, layers=minimum_causal(hops) + 1)
+    def _sets(self, hops: int) -> list[hs.Setup]:
+        recipe = replace(self.recipe, layers=hs.theory.depths(hops).causal + 1)
         before = range(1, hops)
         return [
-            Setup(
+            hs.Setup(
                 f"{hops}-hops/{'-'.join(f'x{hop}' for hop in (*some, hops))}",
-                RetrievalProblem(hops=hops, asked=(*some, hops)),
+                hs.RetrievalProblem(hops=hops, asked=(*some, hops)),
                 recipe,
                 self.seeds,
             )
@@ -87,19 +85,19 @@ class CurriculumStudy:
         ]
 
 
-def standard(recipe: Recipe) -> CurriculumStudy:
+def standard(recipe: hs.Recipe) -> CurriculumStudy:
     """The study of a recipe with twice its steps."""
     return CurriculumStudy(replace(recipe, steps=2 * recipe.steps))
 
 
-def quick(recipe: Recipe) -> CurriculumStudy:
+def quick(recipe: hs.Recipe) -> CurriculumStudy:
     """A tiny version that only shows that the study runs."""
-    return CurriculumStudy(replace(recipe, steps=20, held=()), (2,), (0.1,), longer=2, seeds=(0,))
+    return CurriculumStudy(replace(recipe, steps=20), (2,), (0.1,), longer=2, seeds=(0,))
 
 
 def run(study: CurriculumStudy, folder: Path, work: Work) -> Arms:
     """Train what is not trained yet, and read what was learned."""
-    return arms.learned("curriculum", study.arms, folder, work)
+    return arms.train(study.arms, folder, work)
 
 
 def enough(arm: ArmLearned) -> bool:
@@ -129,9 +127,18 @@ def _most_learn(arm: ArmLearned) -> Judgement:
 
 def _is_control(other: ArmLearned, arm: ArmLearned) -> bool:
     """Whether `other` is the control of `arm`: every hop asked for alike, as many layers and no head handed over."""
-    mine, theirs = arm.setup, other.setup
-    plain = (theirs.recipe.hop_weights, theirs.recipe.held, theirs.recipe.layers) == (None, (), mine.recipe.layers)
-    return plain and theirs.problem == replace(mine.problem, asked=None, curriculum=True)
+    plain = other.layers == arm.layers and "weight" not in other.name
+    return plain and other.problem == replace(arm.problem, asked=None, curriculum=True)
 
 
-STUDY = Study("curriculum", Arms, standard, quick, run, judge, table, "curriculum", some_arms=True)
+STUDY = Study(
+    "curriculum",
+    "How little curriculum is enough?",
+    Arms,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+    arms=lambda study: [arm.name for arm in study.arms],
+)

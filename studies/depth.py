@@ -32,16 +32,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hopscope.problem.retrieval import RetrievalProblem
+import hopscope as hs
 from hopscope.statistics import clopper_pearson, fisher, share_in_words
-from hopscope.theory.depth import minimum_of_hop
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms, table
 from studies.tools.judgements import Judgement, never
 from studies.tools.study import Study
+from studies.tools.work import Work
 
 __all__ = ["STUDY", "DepthLawStudy", "judge", "kind", "quick", "run", "standard", "table", "trained_minimum"]
 
@@ -61,7 +58,7 @@ class DepthLawStudy:
         of: the numbers of hops of those.
     """
 
-    recipe: Recipe
+    recipe: hs.Recipe
     hops: tuple[int, ...] = tuple(range(1, 9))
     beside: tuple[int, ...] = (-1, 0, 1)
     masks: tuple[bool, ...] = (True, False)
@@ -70,45 +67,45 @@ class DepthLawStudy:
     of: tuple[int, ...] = tuple(range(2, 8))
 
     @property
-    def series(self) -> list[list[Setup]]:
+    def series(self) -> list[list[hs.Setup]]:
         """The arms in series of one mask and number of heads each, many heads first."""
         one_head = replace(self.recipe, heads=1, head_dim=None)
         return [self._series(causal, recipe) for recipe in (self.recipe, one_head) for causal in self.masks]
 
-    def _series(self, causal: bool, recipe: Recipe) -> list[Setup]:
+    def _series(self, causal: bool, recipe: hs.Recipe) -> list[hs.Setup]:
         heads = "one-head" if recipe.heads == 1 else "many-heads"
         found = []
         for hops in self.hops:
-            problem = RetrievalProblem(hops=hops, causal=causal)
-            least = minimum_of_hop(problem, hops, one_head=recipe.heads == 1)
+            problem = hs.RetrievalProblem(hops=hops, causal=causal)
+            least = hs.theory.minimum_of_hop(problem, hops, one_head=recipe.heads == 1)
             for layers in (least + more for more in self.beside if least + more > 0):
                 name = f"{'causal' if causal else 'no-mask'}/{heads}/{hops}-hops/{layers}-layers"
                 further = causal and heads == "many-heads" and layers < least and hops in self.of
                 seeds = self.seeds + (self.more if further else ())
-                found.append(Setup(name, problem, replace(recipe, layers=layers), seeds))
+                found.append(hs.Setup(name, problem, replace(recipe, layers=layers), seeds))
         return found
 
 
-def standard(recipe: Recipe) -> DepthLawStudy:
+def standard(recipe: hs.Recipe) -> DepthLawStudy:
     """The study of a recipe with 6,400 steps, since more hops take longer."""
     return DepthLawStudy(replace(recipe, steps=6_400))
 
 
-def quick(recipe: Recipe) -> DepthLawStudy:
+def quick(recipe: hs.Recipe) -> DepthLawStudy:
     """A tiny version that only shows that the study runs."""
-    return DepthLawStudy(replace(recipe, steps=20, held=()), hops=(1, 2), masks=(True,), seeds=(0,), beside=(0,))
+    return DepthLawStudy(replace(recipe, steps=20), hops=(1, 2), masks=(True,), seeds=(0,), beside=(0,))
 
 
 def run(study: DepthLawStudy, folder: Path, work: Work) -> Arms:
     """Train what is not trained yet, series after series, and read what was learned."""
-    found = [arms.learned("depth", series, folder, work) for series in study.series]
+    found = [arms.train(series, folder, work) for series in study.series]
     return Arms(tuple(arm for series in found for arm in series.arms))
 
 
 def kind(arm: ArmLearned) -> str:
     """The series of an arm, in words: its mask and heads."""
-    mask = "causal mask" if arm.setup.problem.causal else "no mask"
-    return f"{mask}, {'one head' if arm.setup.recipe.heads == 1 else f'{arm.setup.recipe.heads} heads'}"
+    mask = "causal mask" if arm.problem.causal else "no mask"
+    return f"{mask}, {'one head' if arm.heads == 1 else f'{arm.heads} heads'}"
 
 
 def judge(found: Arms) -> list[Judgement]:
@@ -177,4 +174,14 @@ def _minimum(series: str, found: Sequence[ArmLearned]) -> Judgement:
     return Judgement(asked, "inconclusive", ours, n, "too few seeds" if least else "no depth learned all hops")
 
 
-STUDY = Study("depth", Arms, standard, quick, run, judge, table, "depth", some_arms=True)
+STUDY = Study(
+    "depth",
+    "Does the depth that training needs follow the theory's?",
+    Arms,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+    arms=lambda study: [arm.name for series in study.series for arm in series],
+)

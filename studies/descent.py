@@ -34,17 +34,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean
 
-from hopscope.problem.retrieval import RetrievalProblem
+import hopscope as hs
 from hopscope.statistics import fewer, sign_test, t_interval
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
-from hopscope.words import markdown_table
-from studies.tools.circuits import HASTY, Search, look
-from studies.tools.followed import Followed, checkpoints_after_learning, follow, followed, looked_at
+from studies.tools import records
+from studies.tools.arms import finished
+from studies.tools.circuits import HASTY, Search, search_circuit
+from studies.tools.followed import Followed, checkpoints_after_learning, follow
 from studies.tools.judgements import Judgement, most_of
-from studies.tools.kept import Models, kept
+from studies.tools.records import markdown_table
 from studies.tools.study import Study
+from studies.tools.work import Work
 
 RATES = ("constant", "falling")
 
@@ -63,21 +62,21 @@ class DescentStudy:
         search: how circuits are searched for.
     """
 
-    recipe: Recipe
+    recipe: hs.Recipe
     hops: int = 3
     seeds: tuple[int, ...] = tuple(range(7000, 7012))
     search: Search = field(default_factory=Search)
 
     @property
-    def setups(self) -> list[Setup]:
+    def setups(self) -> list[hs.Setup]:
         """One run for each seed, at the constant rate and then at the falling one."""
         recipes = (
             ("constant", replace(self.recipe, schedule="constant")),
             ("falling", replace(self.recipe, schedule="trapezoid", fall=2 / 3)),
         )
-        problem = RetrievalProblem(hops=self.hops)
+        problem = hs.RetrievalProblem(hops=self.hops)
         return [
-            Setup(f"{rate}/seed-{seed:03d}", problem, recipe, (seed,))
+            hs.Setup(f"{rate}/seed-{seed:03d}", problem, recipe, (seed,))
             for rate, recipe in recipes
             for seed in self.seeds
         ]
@@ -98,31 +97,25 @@ class DescentResult:
         return [one for one in self.models if one.rate == rate and len(one.circuits) > 1]
 
 
-def standard(recipe: Recipe) -> DescentStudy:
+def standard(recipe: hs.Recipe) -> DescentStudy:
     """The study of a recipe with three times its steps."""
     return DescentStudy(replace(recipe, steps=3 * recipe.steps, checkpoint_every=recipe.steps // 4))
 
 
-def quick(recipe: Recipe) -> DescentStudy:
+def quick(recipe: hs.Recipe) -> DescentStudy:
     """A tiny version that only shows that the study runs: one hop, one seed."""
     return DescentStudy(replace(recipe, steps=300, checkpoint_every=100), hops=1, seeds=(0,), search=HASTY)
 
 
 def run(study: DescentStudy, folder: Path, work: Work) -> DescentResult:
     """Train what is not trained yet, find the circuits at checkpoints, and follow the last circuit of each model."""
-    from hopscope.training.many import finished
-
-    before = kept("descent", folder, DescentResult)
-    models = Models(study.setups, before.models if before else (), study.search)
-    work.train(models.left, folder / "runs")
-    runs = finished(models.left, folder / "runs")
-    jobs = [(one.path, step, study.search) for one in runs.values() for step in checkpoints_after_learning(one)]
-    work.each("circuits at checkpoints", look, jobs)
-    work.each("paths over time", follow, [(one.path,) for one in runs.values()])
-    for name, one in runs.items():
-        if looked_at(one):
-            models.add(name, followed(one))
-    return DescentResult(models.all)
+    work.train(study.setups, folder / "runs")
+    runs = finished(study.setups, folder / "runs").values()
+    jobs = [(one.path, step, study.search) for one in runs for step in checkpoints_after_learning(one)]
+    work.each("circuits at checkpoints", search_circuit, jobs)
+    kept = [(one, folder / "followed" / f"{one.path.parent.name}-{one.path.name}.json") for one in runs]
+    work.each("paths over time", follow, [(one.path, study.search, path) for one, path in kept])
+    return DescentResult(tuple(records.read(path, Followed) for _, path in kept if path.exists()))
 
 
 def judge(result: DescentResult) -> list[Judgement]:
@@ -211,4 +204,13 @@ def table(result: DescentResult) -> str:
     return markdown_table(("model", "circuits", "first at", *kept, "spikes"), rows)
 
 
-STUDY = Study("descent", DescentResult, standard, quick, run, judge, table, "descent")
+STUDY = Study(
+    "descent",
+    "Does the last circuit descend from the first, and do spikes rebuild it?",
+    DescentResult,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+)

@@ -42,15 +42,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hopscope.problem.retrieval import RetrievalProblem
+import hopscope as hs
 from hopscope.statistics import share_in_words, spread_in_words, t_interval
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
-from hopscope.words import markdown_table
+from studies.tools.arms import finished
 from studies.tools.judgements import TOO_FEW, Judgement, falls_with, most_of, never
-from studies.tools.kept import Models, kept
+from studies.tools.records import markdown_table
 from studies.tools.study import Study
+from studies.tools.work import Work
 
 BAR = 0.05
 """The paper's bar: a model with a lower loss solves the task."""
@@ -70,19 +68,19 @@ class HeadsStudy:
         seeds: the seeds of every shape.
     """
 
-    recipe: Recipe
+    recipe: hs.Recipe
     chains: tuple[int, ...] = (2, 4, 8)
     heads: tuple[int, ...] = (1, 2, 4, 8, 16)
     seeds: tuple[int, ...] = tuple(range(9000, 9005))
 
     @property
-    def models(self) -> list[Setup]:
+    def models(self) -> list[hs.Setup]:
         """One run for each model, seed by seed."""
         shapes = [(1, heads) for heads in self.heads] + [(2, heads) for heads in (self.heads[0], self.heads[-1])]
         return [
-            Setup(
+            hs.Setup(
                 f"{chains}-chains/{layers}-layers-{heads}-heads/seed-{seed}",
-                RetrievalProblem(hops=1, chains=chains),
+                hs.RetrievalProblem(hops=1, chains=chains),
                 replace(self.recipe, layers=layers, heads=heads),
                 (seed,),
             )
@@ -102,7 +100,6 @@ class OneModel:
         heads: its number of heads per layer.
         seed: the seed it was trained from.
         loss: its loss on held-out sequences; None where it diverged.
-        made: how it was trained, see `studies.tools.kept.made_by`; empty if it is not known.
     """
 
     chains: int
@@ -110,7 +107,6 @@ class OneModel:
     heads: int
     seed: int
     loss: float | None
-    made: str = ""
 
     @property
     def averaging(self) -> float:
@@ -128,7 +124,7 @@ class HeadsResult:
     """The results of all models.
 
     Attributes:
-        models: the models that are trained; older records lack those that diverged.
+        models: the models that are trained.
     """
 
     models: tuple[OneModel, ...]
@@ -152,27 +148,25 @@ class HeadsResult:
         return found
 
 
-def standard(recipe: Recipe) -> HeadsStudy:
+def standard(recipe: hs.Recipe) -> HeadsStudy:
     """The study of a recipe."""
     return HeadsStudy(replace(recipe, head_dim=8, schedule="trapezoid", steps=4_800, fall=0.3))
 
 
-def quick(recipe: Recipe) -> HeadsStudy:
+def quick(recipe: hs.Recipe) -> HeadsStudy:
     """A tiny version that only shows that the study runs."""
-    return HeadsStudy(replace(recipe, head_dim=8, steps=20, held=()), (2,), (1, 2), (0,))
+    return HeadsStudy(replace(recipe, head_dim=8, steps=20), (2,), (1, 2), (0,))
 
 
 def run(study: HeadsStudy, folder: Path, work: Work) -> HeadsResult:
     """Train what is not trained yet, and read the losses."""
-    from hopscope.training.many import finished
+    work.train(study.models, folder / "runs")
+    return HeadsResult(tuple(map(_model, finished(study.models, folder / "runs").values())))
 
-    before = kept("heads", folder, HeadsResult)
-    models = Models(study.models, before.models if before else ())
-    work.train(models.left, folder / "runs")
-    for name, run in finished(models.left, folder / "runs").items():
-        loss = run.result.models[0].held_out_loss
-        models.add(name, OneModel(run.problem.chains, run.recipe.layers, run.recipe.heads, run.seeds[0], loss))
-    return HeadsResult(models.all)
+
+def _model(run: hs.Run) -> OneModel:
+    loss = run.result.models[0].held_out_loss
+    return OneModel(run.problem.chains, run.recipe.layers, run.recipe.heads, run.seeds[0], loss)
 
 
 def judge(result: HeadsResult) -> list[Judgement]:
@@ -241,4 +235,4 @@ def table(result: HeadsResult) -> str:
     return markdown_table(("chains", "averaging", "layers", "heads", "models", "loss"), rows)
 
 
-STUDY = Study("heads", HeadsResult, standard, quick, run, judge, table, "heads")
+STUDY = Study("heads", "Can heads stand in for a layer?", HeadsResult, standard, quick, run, judge, table)

@@ -33,15 +33,12 @@ from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.plan import Plan
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
+import hopscope as hs
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms, table
 from studies.tools.judgements import Judgement, as_many_as
 from studies.tools.study import Study
+from studies.tools.work import Work
 
 __all__ = ["STUDY", "LearningStudy", "judge", "quick", "run", "standard", "table"]
 
@@ -65,14 +62,14 @@ class LearningStudy:
         fresh: the seeds of the last ones, in which heads are left out once a hop is learned.
     """
 
-    recipe: Recipe
+    recipe: hs.Recipe
     seeds: tuple[int, ...] = tuple(range(1000, 1040))
     fresh: tuple[int, ...] = tuple(range(1100, 1140))
 
     @property
-    def arms(self) -> list[Setup]:
+    def arms(self) -> list[hs.Setup]:
         """One arm for each depth, then those with a longer budget, then those with twice the heads."""
-        budget = Plan(self.recipe).falls_from
+        budget = self.recipe.steps - ceil(self.recipe.fall * self.recipe.steps)
         once, twice = (replace(self.recipe, steps=steps) for steps in (budget, 2 * budget))
         heads = 2 * once.heads
         more_heads = replace(twice, heads=heads, head_dim=once.head_dim or once.d_model // once.heads)
@@ -87,25 +84,25 @@ class LearningStudy:
         later = replace(left_out, steps=budget, head_dropout_after=1)
         last = [(f"{layers}-layers-{heads}-heads-dropout-later", layers, later) for layers in ASKED]
         return [
-            Setup(name, RetrievalProblem(hops=3), replace(recipe, layers=layers), seeds)
+            hs.Setup(name, hs.RetrievalProblem(hops=3), replace(recipe, layers=layers), seeds)
             for shapes, seeds in ((shapes, self.seeds), (last, self.fresh))
             for name, layers, recipe in shapes
         ]
 
 
-def standard(recipe: Recipe) -> LearningStudy:
+def standard(recipe: hs.Recipe) -> LearningStudy:
     """The study of a recipe."""
     return LearningStudy(recipe)
 
 
-def quick(recipe: Recipe) -> LearningStudy:
+def quick(recipe: hs.Recipe) -> LearningStudy:
     """A tiny version that only shows that the study runs."""
     return LearningStudy(replace(recipe, steps=20), (0,), (2,))
 
 
 def run(study: LearningStudy, folder: Path, work: Work) -> Arms:
     """Train what is not trained yet, and read what was learned."""
-    return arms.learned("learning", study.arms, folder, work)
+    return arms.train(study.arms, folder, work)
 
 
 def judge(found: Arms) -> list[Judgement]:
@@ -115,7 +112,7 @@ def judge(found: Arms) -> list[Judgement]:
 
 def _judge(arm: ArmLearned) -> Judgement:
     hop, share = ASKED[arm.layers]
-    planned, beyond = len(arm.setup.seeds), arm.beyond_theory
+    planned, beyond = len(arm.planned), arm.beyond_theory
     wanted = ceil(share * planned - 1e-9)
     change = arm.name.removeprefix(f"{arm.layers}-layers").replace("-", " ").lstrip()
     asked = f"{arm.layers} layers{change and ', '}{change}: x{hop} in {wanted} of {planned} seeds"
@@ -123,4 +120,14 @@ def _judge(arm: ArmLearned) -> Judgement:
     return as_many_as(asked, wanted, learned, len(arm.seeds), planned, told=told, refuted=beyond > 0)
 
 
-STUDY = Study("learning", Arms, standard, quick, run, judge, table, "survival", some_arms=True)
+STUDY = Study(
+    "learning",
+    "How surely does the laptop's recipe learn, and after how many steps?",
+    Arms,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+    arms=lambda study: [arm.name for arm in study.arms],
+)

@@ -48,18 +48,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
-from hopscope.words import counted, markdown_table
+import hopscope as hs
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, nothing_beyond
-from studies.tools.by_place import MADE, ByPlace
+from studies.tools.by_place import MADE, ByPlace, places_of
 from studies.tools.judgements import Judgement, falls_with, most_of, never
-from studies.tools.kept import kept
-from studies.tools.moving_rows import places_of
+from studies.tools.records import counted, markdown_table
 from studies.tools.study import Study
+from studies.tools.work import Work
 
 
 @dataclass(frozen=True)
@@ -74,20 +70,20 @@ class PlacesStudy:
         seeds: the seeds of every arm.
     """
 
-    recipe: Recipe
+    recipe: hs.Recipe
     chains: tuple[int, ...] = (2, 3, 4)
     layers: tuple[int, ...] = (2, 3)
     heads: tuple[int, ...] = (1, 2, 4, 8, 32)
     seeds: tuple[int, ...] = tuple(range(9100, 9106))
 
     @property
-    def arms(self) -> list[Setup]:
+    def arms(self) -> list[hs.Setup]:
         """One arm for each number of chains and of layers, then one for each number of chains and of heads."""
         shapes = [(f"{layers}-layers", replace(self.recipe, layers=layers)) for layers in self.layers]
         name, shallow = shapes[0]
         by_heads = [(f"{name}-{heads}-heads", replace(shallow, heads=heads)) for heads in self.heads]
         return [
-            Setup(f"{chains}-chains-{name}", RetrievalProblem(hops=2, chains=chains), recipe, self.seeds)
+            hs.Setup(f"{chains}-chains-{name}", hs.RetrievalProblem(hops=2, chains=chains), recipe, self.seeds)
             for some in (shapes, by_heads)
             for chains in self.chains
             for name, recipe in some
@@ -109,44 +105,42 @@ class PlacesResult:
     @property
     def by_layers(self) -> list[ArmLearned]:
         """The arms with the one number of heads that is trained at several depths."""
-        heads = [arm.setup.recipe.heads for arm in self.arms if arm.layers >= arm.needs(2)]
-        return [arm for arm in self.arms if arm.setup.recipe.heads in heads]
+        heads = [arm.heads for arm in self.arms if arm.layers >= arm.needs(2)]
+        return [arm for arm in self.arms if arm.heads in heads]
 
     @property
     def shallow(self) -> list[ArmLearned]:
         """The arms with fewer layers than theory asks for, heads rising."""
-        return sorted((arm for arm in self.arms if arm.layers < arm.needs(2)), key=lambda arm: arm.setup.recipe.heads)
+        return sorted((arm for arm in self.arms if arm.layers < arm.needs(2)), key=lambda arm: arm.heads)
 
     def of(self, arm: ArmLearned) -> list[ByPlace]:
         """The models of an arm that make the second look-up."""
         return [one for one in self.places if one.model.startswith(f"{arm.name}/") and one.makes(2)]
 
 
-def standard(recipe: Recipe) -> PlacesStudy:
+def standard(recipe: hs.Recipe) -> PlacesStudy:
     """The study of a recipe."""
     longer = replace(recipe, steps=2 * recipe.steps, fall=recipe.fall / 2)  # as many of falling rate
     return PlacesStudy(replace(longer, heads=16, head_dim=8))
 
 
-def quick(recipe: Recipe) -> PlacesStudy:
+def quick(recipe: hs.Recipe) -> PlacesStudy:
     """A tiny version that only shows that the study runs."""
-    return PlacesStudy(replace(recipe, steps=20, held=()), (2,), heads=(1,), seeds=(0,))
+    return PlacesStudy(replace(recipe, steps=20), (2,), heads=(1,), seeds=(0,))
 
 
 def run(study: PlacesStudy, folder: Path, work: Work) -> PlacesResult:
     """Train what is not trained yet, and test every model."""
-    before = kept("places", folder, PlacesResult) or PlacesResult((), ())
-    runs, setups = folder / "runs", arms.by_seed(study.arms, to_the_end=True)
-    arms.train(study.arms, runs, work, before.arms, to_the_end=True)
-    found = arms.read(study.arms, runs, before.arms, to_the_end=True, below=MADE)
-    return PlacesResult(found.arms, places_of(setups, runs, before.places, work, lambda problem: (1, 2)))
+    found = arms.train(study.arms, folder, work, to_the_end=True, below=MADE)
+    runs = arms.finished(arms.by_seed(study.arms, to_the_end=True), folder / "runs")
+    return PlacesResult(found.arms, places_of(runs, folder, work, lambda problem: (1, 2)))
 
 
 def judge(result: PlacesResult) -> list[Judgement]:
     """Judge by the rules above, for each number of chains."""
     judgements = []
-    for chains in dict.fromkeys(arm.setup.problem.chains for arm in result.arms):
-        found = [arm for arm in result.by_layers if arm.setup.problem.chains == chains]
+    for chains in dict.fromkeys(arm.problem.chains for arm in result.arms):
+        found = [arm for arm in result.by_layers if arm.problem.chains == chains]
         where = counted(chains, "chain")
         judgements.append(nothing_beyond(f"{where}: no model learns a hop beyond its depth", found))
         for arm in found:
@@ -157,28 +151,26 @@ def judge(result: PlacesResult) -> list[Judgement]:
             else:
                 asked = f"{where}: with layers enough models go by what rows hold"
                 judgements.append(most_of(asked, [not one for one in by_place]))
-        shallow = [arm for arm in result.shallow if arm.setup.problem.chains == chains]
+        shallow = [arm for arm in result.shallow if arm.problem.chains == chains]
         judgements.append(_more_heads(f"{where}: with two layers more heads learn x2, and sooner", shallow))
     return [*judgements, _fewer_heads(result.shallow)]
 
 
 def _more_heads(asked: str, found: Sequence[ArmLearned]) -> Judgement:
     """Rule 4."""
-    models = [
-        (arm.setup.recipe.heads, arm.budget + 1 if step is None else step) for arm in found for step in arm.times(2)
-    ]
+    models = [(arm.heads, arm.budget + 1 if step is None else step) for arm in found for step in arm.times(2)]
     return falls_with(asked, [one[0] for one in models], [one[1] for one in models], "heads and step")
 
 
 def _fewer_heads(found: Sequence[ArmLearned]) -> Judgement:
     """Rule 5."""
     asked = "with two layers it takes as many heads as there are chains"
-    fewer = [arm for arm in found if arm.setup.recipe.heads < arm.setup.problem.chains]
+    fewer = [arm for arm in found if arm.heads < arm.problem.chains]
     if not any(arm.seeds for arm in fewer):
         return Judgement(asked, "not run")
-    can = {arm.setup.problem.chains for arm in found if arm not in fewer and arm.steps(2)}
+    can = {arm.problem.chains for arm in found if arm not in fewer and arm.steps(2)}
     broken = sum(len(arm.steps(2)) for arm in fewer)
-    n = sum(len(arm.steps(1)) for arm in fewer if arm.setup.problem.chains in can)
+    n = sum(len(arm.steps(1)) for arm in fewer if arm.problem.chains in can)
     ours = f"{broken} learn x2 with fewer" if broken else f"none of {n} with fewer that learn x1 learns x2"
     lacking = "" if can else "no model with more heads learned it"
     return never(asked, ours, n, happened=bool(broken), rare=0.2, lacking=lacking)
@@ -198,4 +190,14 @@ def table(result: PlacesResult) -> str:
     return f"{arms.table(arms.Arms(result.arms))}\n{markdown_table(headings, rows)}"
 
 
-STUDY = Study("places", PlacesResult, standard, quick, run, judge, table, "places", some_arms=True)
+STUDY = Study(
+    "places",
+    "Can places stand in for a layer?",
+    PlacesResult,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+    arms=lambda study: [arm.name for arm in study.arms],
+)

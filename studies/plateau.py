@@ -25,16 +25,14 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hopscope.problem.retrieval import RetrievalProblem
+import hopscope as hs
 from hopscope.statistics import Times, holm, log_rank, ratio_of_means, share_in_words, survival_median
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
-from hopscope.words import markdown_table
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms
 from studies.tools.judgements import Judgement
+from studies.tools.records import markdown_table
 from studies.tools.study import Study
+from studies.tools.work import Work
 
 SAME = 0.8, 1.25
 """Two times count as the same if their ratio lies within these bounds, those of bioequivalence."""
@@ -101,30 +99,30 @@ class PlateauStudy:
         seeds: the seeds of every arm.
     """
 
-    recipe: Recipe
+    recipe: hs.Recipe
     hops: int = 3
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: CHANGES)
     seeds: tuple[int, ...] = tuple(range(4000, 4010))
 
     @property
-    def arms(self) -> list[Setup]:
+    def arms(self) -> list[hs.Setup]:
         """The arms, the unchanged recipe first."""
-        of_recipe = {one.name for one in fields(Recipe)}
+        of_recipe = {one.name for one in fields(hs.Recipe)}
         found = []
         for name, change in {BASE: {}, **self.changes}.items():
             recipe = replace(self.recipe, **{key: value for key, value in change.items() if key in of_recipe})
             changed = {key: value for key, value in change.items() if key not in of_recipe}
-            problem = RetrievalProblem(**{"hops": self.hops, **changed})
-            found.append(Setup(name.replace(" ", "-"), problem, recipe, self.seeds))
+            problem = hs.RetrievalProblem(**{"hops": self.hops, **changed})
+            found.append(hs.Setup(name.replace(" ", "-"), problem, recipe, self.seeds))
         return found
 
 
-def standard(recipe: Recipe) -> PlateauStudy:
+def standard(recipe: hs.Recipe) -> PlateauStudy:
     """The study of a recipe with twice its steps, to give time to slower changes."""
     return PlateauStudy(replace(recipe, steps=2 * recipe.steps))
 
 
-def quick(recipe: Recipe) -> PlateauStudy:
+def quick(recipe: hs.Recipe) -> PlateauStudy:
     """A tiny version that only shows that the study runs: one hop, its first head handed over, at two learning
     rates."""
     changes = {"learning rate/0.003": {"learning_rate": 3e-3}}
@@ -133,7 +131,7 @@ def quick(recipe: Recipe) -> PlateauStudy:
 
 def run(study: PlateauStudy, folder: Path, work: Work) -> Arms:
     """Train what is not trained yet, and read what was learned."""
-    return arms.learned("plateau", study.arms, folder, work)
+    return arms.train(study.arms, folder, work)
 
 
 @dataclass(frozen=True)
@@ -245,4 +243,14 @@ def _ratio(moved: Moved | None) -> str:
     return f"{_bound(moved)}{ratio:.2f} ({low:.2f} to {high:.2f}){'*' if moved.p < 0.05 else ''}"
 
 
-STUDY = Study("plateau", Arms, standard, quick, run, judge, table, "plateau", some_arms=True)
+STUDY = Study(
+    "plateau",
+    "What ends the plateau? One change of the recipe at a time.",
+    Arms,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+    arms=lambda study: [arm.name for arm in study.arms],
+)

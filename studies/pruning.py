@@ -23,8 +23,7 @@ Rules:
 the upper one is below. 2 is as asked if the two-sided sign test over seeds that differ gives p below 5% that way, not
 as asked if it gives it the other way. 3 is not as asked if a model holds the bar with all heads and not without, as
 asked if there is none and the upper 95% Clopper-Pearson bound on how often there would be is below one tenth. (It was
-content with ten models, of which one in twenty is missed in three draws of five.) Else inconclusive, and so where one
-version of the certificate's rules made some of the certificates and another others.
+content with ten models, of which one in twenty is missed in three draws of five.) Else inconclusive.
 
 How large circuits are, how alike those of different seeds, and what the model loses by it is told and not judged.
 
@@ -37,17 +36,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hopscope.problem.retrieval import RetrievalProblem
+import hopscope as hs
 from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
-from hopscope.words import markdown_table
 from studies.tools import arms
-from studies.tools.circuits import HASTY, Search, Seen, between, by_one_rule, find_circuits, rules_in_words
+from studies.tools.circuits import HASTY, Search, Seen, between, find_circuits
 from studies.tools.judgements import Judgement, most_of, never
-from studies.tools.kept import kept
+from studies.tools.records import markdown_table
 from studies.tools.study import Study
+from studies.tools.work import Work
 
 UNSEEN = 7140
 """The first seed of the laptop's recipe whose circuit nobody had seen when search or certificate were last changed."""
@@ -67,7 +63,7 @@ class PruningStudy:
         search: how circuits are searched for.
     """
 
-    recipe: Recipe
+    recipe: hs.Recipe
     prune_every: int = 40
     hops: int = 3
     seeds: tuple[int, ...] = tuple(range(7000, 7020))
@@ -76,29 +72,29 @@ class PruningStudy:
     search: Search = field(default_factory=Search)
 
     @property
-    def pruned_models(self) -> list[Setup]:
+    def pruned_models(self) -> list[hs.Setup]:
         """One run for each model that is pruned."""
         recipe = replace(self.recipe, prune_every=self.prune_every)
-        return arms.runs_of(Setup("pruned", self._problem, recipe, self.seeds), to_the_end=True)
+        return arms.runs_of(hs.Setup("pruned", self._problem, recipe, self.seeds), to_the_end=True)
 
     @property
-    def whole_models(self) -> list[Setup]:
+    def whole_models(self) -> list[hs.Setup]:
         """One run for each model that keeps all heads."""
-        arm = Setup("all-heads", self._problem, self.recipe, self.seeds[: self.whole])
+        arm = hs.Setup("all-heads", self._problem, self.recipe, self.seeds[: self.whole])
         return arms.runs_of(arm, to_the_end=True)
 
     @property
-    def laptop_models(self) -> list[Setup]:
+    def laptop_models(self) -> list[hs.Setup]:
         """One run for each model of the laptop's recipe: pruned, twice the heads, some left out until it has
         learned."""
         width = self.recipe.head_dim or self.recipe.d_model // self.recipe.heads
         heads = replace(self.recipe, heads=2 * self.recipe.heads, head_dim=width, prune_every=self.prune_every)
         recipe = replace(heads, head_dropout=0.1, head_dropout_after=1)
-        return arms.runs_of(Setup("laptop", self._problem, recipe, self.fresh), to_the_end=True)
+        return arms.runs_of(hs.Setup("laptop", self._problem, recipe, self.fresh), to_the_end=True)
 
     @property
-    def _problem(self) -> RetrievalProblem:
-        return RetrievalProblem(hops=self.hops)
+    def _problem(self) -> hs.RetrievalProblem:
+        return hs.RetrievalProblem(hops=self.hops)
 
 
 @dataclass(frozen=True)
@@ -138,12 +134,12 @@ class PruningResult:
         return [one for one in self.laptop if one.seed < UNSEEN]
 
 
-def standard(recipe: Recipe) -> PruningStudy:
+def standard(recipe: hs.Recipe) -> PruningStudy:
     """The study of a recipe."""
     return PruningStudy(recipe)
 
 
-def quick(recipe: Recipe) -> PruningStudy:
+def quick(recipe: hs.Recipe) -> PruningStudy:
     """A tiny version that only shows that the study runs: a model of one hop."""
     recipe = replace(recipe, steps=240, fall=0.6)
     return PruningStudy(recipe, 20, hops=1, seeds=(0,), fresh=(UNSEEN,), whole=1, search=HASTY)
@@ -151,35 +147,24 @@ def quick(recipe: Recipe) -> PruningStudy:
 
 def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
     """Train what is not trained yet, and find the circuit of every model; a seed's two models in turn."""
-    from hopscope.training.many import finished
-
     setups = sorted([*study.pruned_models, *study.whole_models, *study.laptop_models], key=lambda setup: setup.seeds)
-    before = kept("pruning", folder, PruningResult) or PruningResult(study.search.budget.max_loss, (), (), ())
-    known = (*before.pruned, *before.whole, *before.laptop)
     arms_seen: dict[str, list[Seen]] = {"pruned": [], "all-heads": [], "laptop": []}
-    for one in find_circuits(setups, folder / "runs", work, study.search, known):
+    for one in find_circuits(setups, folder / "runs", work, study.search):
         arms_seen[one.model.split("/")[0]].append(one)
     pruned, whole, laptop = map(tuple, arms_seen.values())
-    counts = zip((*before.pruned, *before.laptop), (*before.left, *before.laptop_left), strict=True)
-    left = {one.made: count for one, count in counts}
-    new = {one.model: one.made for one in (*pruned, *laptop) if one.made not in left}
-    for name, there in finished([setup for setup in setups if setup.name in new], folder / "runs").items():
-        left[new[name]] = int(there.metrics.heads[-1, 0])
-    of_pruned, of_laptop = (tuple(left[one.made] for one in models) for models in (pruned, laptop))
+    left = {name: int(run.metrics.heads[-1, 0]) for name, run in arms.finished(setups, folder / "runs").items()}
+    of_pruned, of_laptop = (tuple(left[one.model] for one in models) for models in (pruned, laptop))
     return PruningResult(study.search.budget.max_loss, pruned, whole, of_pruned, laptop, of_laptop)
 
 
 def judge(result: PruningResult) -> list[Judgement]:
     """Judge by the rules above."""
     pruned, laptop = ([one for one in models if one.holds(result.bar)] for models in (result.pruned, result.unseen))
-    pairs = [one for pair in result.pairs for one in pair]
     return [
-        by_one_rule(most_of("most pruned models have a certified circuit", list(map(_natural, pruned))), pruned),
-        by_one_rule(_does_it(result.pairs), pairs),
+        most_of("most pruned models have a certified circuit", list(map(_natural, pruned))),
+        _does_it(result.pairs),
         _costs(result),
-        by_one_rule(
-            most_of("most models of the laptop's recipe have a certified circuit", list(map(_natural, laptop))), laptop
-        ),
+        most_of("most models of the laptop's recipe have a certified circuit", list(map(_natural, laptop))),
     ]
 
 
@@ -234,7 +219,6 @@ def table(result: PruningResult) -> str:
         "hold the bar": lambda seen: share_in_words(sum(one.holds(result.bar) for one in seen), len(seen)),
         "loss": lambda seen: spread_in_words([one.loss for one in seen if one.loss is not None]),
         "with a circuit": lambda seen: str(sum(bool(one.paths) for one in seen)),
-        "certified": rules_in_words,
         "certified, natural": lambda seen: share_in_words(sum(map(_natural, seen)), len(seen)),
         "certified, strict": lambda seen: share_in_words(sum("strict" in one.certified for one in seen), len(seen)),
         "paths, natural": lambda seen: spread_in_words([len(one.paths) for one in seen if one.paths]),
@@ -252,4 +236,13 @@ def table(result: PruningResult) -> str:
     return markdown_table(["", *arms_seen], [*told, heads])
 
 
-STUDY = Study("pruning", PruningResult, standard, quick, run, judge, table, "pruning")
+STUDY = Study(
+    "pruning",
+    "Can a circuit be certified once spare heads are gone?",
+    PruningResult,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+)

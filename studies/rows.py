@@ -37,20 +37,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hopscope.problem.retrieval import RetrievalProblem
+import hopscope as hs
 from hopscope.statistics import clopper_pearson, share_in_words
-from hopscope.theory.depth import minimum_of_hop
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
-from hopscope.words import counted, markdown_table
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms
-from studies.tools.by_place import MADE, ByPlace
+from studies.tools.by_place import MADE, ByPlace, places_of
 from studies.tools.judgements import Judgement, at_all, most_of, never
-from studies.tools.kept import kept
-from studies.tools.moving_rows import places_of
+from studies.tools.records import counted, markdown_table
 from studies.tools.study import Study
+from studies.tools.work import Work
 
 HALF = 0.5
 """What happens less often than this, with 95% confidence, counts as not done (rule 2)."""
@@ -70,18 +65,18 @@ class RowsStudy:
         seeds: the seeds of every arm.
     """
 
-    recipe: Recipe
+    recipe: hs.Recipe
     chains: int = 2
     shapes: tuple[tuple[int, int], ...] = ((3, 2), (3, 3), (4, 2), (4, 3), (4, 4))
     seeds: tuple[int, ...] = tuple(range(9200, 9206))
 
     @property
-    def arms(self) -> list[Setup]:
+    def arms(self) -> list[hs.Setup]:
         """One arm for each shape."""
         return [
-            Setup(
+            hs.Setup(
                 f"{counted(hops, 'hop')}-{counted(layers, 'layer')}".replace(" ", "-"),
-                RetrievalProblem(hops=hops, chains=self.chains),
+                hs.RetrievalProblem(hops=hops, chains=self.chains),
                 replace(self.recipe, layers=layers),
                 self.seeds,
             )
@@ -94,14 +89,11 @@ class RowsResult(Arms):
     """What was found.
 
     Attributes:
-        arms: what each arm learned; in the stored record the last steps of a run were looked at one by one.
+        arms: what each arm learned.
         places: by what the models tell rows apart.
     """
 
     places: tuple[ByPlace, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "arms", tuple(arm.regular for arm in self.arms))
 
     def early(self) -> list[tuple[ByPlace, list[int]]]:
         """Models that make look-ups with fewer layers than Assumption 1 asks for, and these look-ups."""
@@ -113,12 +105,12 @@ class RowsResult(Arms):
         return [(one, hops) for one, hops in found if hops]
 
 
-def standard(recipe: Recipe) -> RowsStudy:
+def standard(recipe: hs.Recipe) -> RowsStudy:
     """The study of a recipe with twice its steps, to give time to what is slower."""
     return RowsStudy(replace(recipe, steps=2 * recipe.steps, fall=recipe.fall / 2, heads=32, head_dim=8))
 
 
-def quick(recipe: Recipe) -> RowsStudy:
+def quick(recipe: hs.Recipe) -> RowsStudy:
     """A tiny version that only shows that the study runs."""
     return RowsStudy(replace(recipe, steps=20), shapes=((3, 2), (3, 3)), seeds=(0,))
 
@@ -128,12 +120,9 @@ def run(study: RowsStudy, folder: Path, work: Work) -> RowsResult:
 
     Runs go on while the rate falls, since a hop counts as learned here only below a lower loss than elsewhere.
     """
-    before = kept("rows", folder, RowsResult) or RowsResult((), ())
-    runs, setups = folder / "runs", arms.by_seed(study.arms, to_the_end=True)
-    arms.train(study.arms, runs, work, before.arms, to_the_end=True)
-    found = arms.read(study.arms, runs, before.arms, to_the_end=True, below=MADE)
-    asked = places_of(setups, runs, before.places, work, lambda problem: range(1, problem.hops + 1))
-    return RowsResult(found.arms, asked)
+    found = arms.train(study.arms, folder, work, to_the_end=True, below=MADE)
+    runs = arms.finished(arms.by_seed(study.arms, to_the_end=True), folder / "runs")
+    return RowsResult(found.arms, places_of(runs, folder, work, lambda problem: range(1, problem.hops + 1)))
 
 
 def judge(found: RowsResult) -> list[Judgement]:
@@ -148,7 +137,7 @@ def judge(found: RowsResult) -> list[Judgement]:
 
 def _by_row(arm: ArmLearned, hop: int) -> int:
     """The layers that are needed with a head for every row."""
-    return minimum_of_hop(arm.setup.problem, hop, head_a_row=True)
+    return arm.needs(hop, head_a_row=True)
 
 
 def _as_far_as_may_be(arm: ArmLearned) -> int:
@@ -211,4 +200,14 @@ def table(found: RowsResult) -> str:
     return f"{arms.table(found)}\n{early}"
 
 
-STUDY = Study("rows", RowsResult, standard, quick, run, judge, table, "survival", some_arms=True)
+STUDY = Study(
+    "rows",
+    "Is a layer saved by a head for every row, and never two?",
+    RowsResult,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+    arms=lambda study: [arm.name for arm in study.arms],
+)

@@ -35,41 +35,28 @@ one model decides:
 5. One kind of token says what a line says: all look-ups into lines, of all circuits, land on names, or on links, or on
    values, or on line ends. As asked: on one kind, and in every circuit there are some. Not as asked: on several.
 
-And by arm, of the models that answer at every number of hops: hops are learned in order, the accuracy at each passing
-half of the way from guessing to certain, on 256 questions, at a later checkpoint than at the hop before. As asked: in
-all. Not as asked: in one a hop passes at an earlier checkpoint than the hop before. Else inconclusive: checkpoints may
-be too far apart to tell. Not run where there are no checkpoints. How they answer what is put otherwise than in training
-is judged by the rule of `studies.text_otherwise`.
-
-(The rules were content with three models, of which three draws in ten are alike where three models in ten are not. So
-nothing is as asked of arms with three seeds any more.)
-
     python -m studies text results/studies/text
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import Literal
 
+import hopscope as hs
 from examples.text_model.recipe import TextModelRecipe
-from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.search.config import Effort
-from hopscope.errors import UNTOUCHED, InputError
-from hopscope.files import read_json, write_json
-from hopscope.records import convert, plain
-from hopscope.training.recipe import Recipe
-from hopscope.training.work import Work
-from hopscope.words import counted, markdown_table
-from studies.text_found import ANSWERS, Answered, Grown, TextResult
-from studies.text_otherwise import Otherwise, ask_otherwise, judge_otherwise, otherwise_table
+from examples.text_model.training import train_text_model
+from studies.tools.circuits import NamedPath
 from studies.tools.judgements import Judgement, all_of
+from studies.tools.records import counted, markdown_table
 from studies.tools.study import Study
+from studies.tools.work import Work
 
-QUESTIONS = 256
-"""Questions that are asked of every checkpoint."""
+ANSWERS = 0.95
+"""A model answers if its accuracy is surely at least this."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +73,7 @@ class TextArm:
 
     name: str
     recipe: TextModelRecipe
-    effort: Effort = "thorough"
+    effort: Literal["quick", "thorough"] = "thorough"
     faithfulness: float = 0.95
     seeds: tuple[int, ...] = (0, 1, 2)
 
@@ -98,20 +85,94 @@ class TextArm:
 
 _TWO = TextModelRecipe()
 _PRUNED = replace(_TWO, steps=2 * _TWO.steps, prune_every=100)
-_FOUR = TextModelRecipe(layers=5, most_hops=4, steps=6_000, checkpoint_every=500)
+_FOUR = TextModelRecipe(layers=5, most_hops=4, steps=6_000)
 _SIX = replace(_PRUNED, layers=6, most_hops=3, steps=10_000, precision="auto")
 
 ARMS = (
     TextArm("two-hops", _TWO),
-    TextArm("only-questions", replace(_TWO, taught=0.0, checkpoint_every=300)),
+    TextArm("only-questions", replace(_TWO, taught=0.0)),
     TextArm("few-heads", replace(_TWO, heads=2), "quick", faithfulness=0.9),
     TextArm("pruned", _PRUNED, "quick", seeds=(3, 4, 5, 6, 7, 8)),
     TextArm("pruned-three-hops", replace(_PRUNED, layers=5, most_hops=3), "quick", seeds=(3, 4, 5)),
     TextArm("pruned-six-layers", _SIX, "quick", seeds=(3, 4, 5, 6, 7, 8)),
-    TextArm("by-the-word", replace(_TWO, taught=0.0, cut="word", checkpoint_every=300)),
+    TextArm("by-the-word", replace(_TWO, taught=0.0, cut="word")),
     TextArm("four-hops", _FOUR, "quick"),
     TextArm("not-taught", replace(_FOUR, taught=0.0), "quick"),
 )
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What was found in one model at one number of hops.
+
+    Attributes:
+        arm: the arm of the model.
+        seed: the seed of the model.
+        hops: D.
+        accuracy: the accuracy of the model.
+        lowest: the lower end of its 95% interval.
+        bar: the highest Brier score that the circuit may have.
+        losses: of the model (`full`), of the circuit with its patterns imposed and with its own, and of nothing.
+        certified: whether all parts of the certificate passed.
+        failed: the parts that did not pass.
+        strategy: the strategy of the circuit.
+        layers_used: the number of layers with a path that matters.
+        layers_needed: the number of layers that are needed by theory.
+        delivers: whether the paths carry x{D} to where the answer is written, by theory.
+        looked_up: how many look-ups into lines land on each kind of token.
+        paths: the paths of the circuit.
+    """
+
+    arm: str
+    seed: int
+    hops: int
+    accuracy: float
+    lowest: float
+    bar: float
+    losses: dict[str, float]
+    certified: bool
+    failed: tuple[str, ...]
+    strategy: str
+    layers_used: int
+    layers_needed: int
+    delivers: bool
+    looked_up: dict[str, int]
+    paths: tuple[NamedPath, ...]
+
+    @property
+    def answers(self) -> bool:
+        """Whether the model surely answers."""
+        return self.lowest >= ANSWERS
+
+    @classmethod
+    def of(cls, circuit: hs.Circuit, arm: str, seed: int) -> Answered:
+        """What is kept of a circuit."""
+        assert circuit.text is not None
+        paths = tuple(one.path.names(circuit.roles) for one in circuit.paths)
+        return cls(
+            arm=arm,
+            seed=seed,
+            hops=circuit.hops,
+            accuracy=circuit.text.scores["full"].accuracy,
+            lowest=circuit.text.lowest,
+            bar=circuit.bar,
+            losses=circuit.losses,
+            certified="natural" in circuit.certified,
+            failed=circuit.certificate.failed,
+            strategy=circuit.strategy,
+            layers_used=circuit.certificate.number("deliverability", "layers_used") or 0,
+            layers_needed=circuit.certificate.number("deliverability", "layers_needed") or 0,
+            delivers=circuit.delivers,
+            looked_up=_kinds_looked_up(paths),
+            paths=paths,
+        )
+
+
+@dataclass(frozen=True)
+class TextResult:
+    """Everything that was found, one entry for each arm, model and number of hops."""
+
+    found: tuple[Answered, ...]
 
 
 @dataclass(frozen=True)
@@ -125,80 +186,40 @@ class TextStudy:
     arms: tuple[TextArm, ...] = ARMS
 
 
-def standard(_: Recipe) -> TextStudy:
+def standard(_: hs.Recipe) -> TextStudy:
     """All arms. They have recipes of their own, so the one that is given is not used."""
     return TextStudy()
 
 
-def quick(_: Recipe) -> TextStudy:
+def quick(_: hs.Recipe) -> TextStudy:
     """A tiny version that only shows that the study runs: a model that cannot have learned anything."""
-    recipe = TextModelRecipe(layers=2, d_model=32, heads=2, most_hops=1, steps=4, checkpoint_every=2)
+    recipe = TextModelRecipe(layers=2, d_model=32, heads=2, most_hops=1, steps=4)
     return TextStudy((TextArm("quick", recipe, "quick", seeds=(0,)),))
 
 
 def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
-    """Train what is not trained yet, find the circuit of every model at every number of hops, and follow their growth.
+    """Train what is not trained yet, and find the circuit of every model at every number of hops.
 
     Models whose circuits are there already, as records beside the study, are not needed.
     """
     models = [(arm, seed) for arm in study.arms for seed in arm.seeds]
     work.each("models of text", ask, [(arm, seed, folder) for arm, seed in models])
     records = [(arm, seed, _record(folder, arm, seed, hops)) for arm, seed in models for hops in arm.hops]
-    histories = [_history(folder, arm, seed) for arm, seed in models]
-    otherwise = [_otherwise(folder, arm, seed) for arm, seed in models]
     return TextResult(
-        tuple(Answered.of(_circuit(path), arm.name, seed) for arm, seed, path in records if path.exists()),
-        tuple(convert(read_json(path, "how a model grew"), Grown, str(path)) for path in histories if path.exists()),
-        tuple(one for path in otherwise if path.exists() for one in _read_otherwise(path)),
+        tuple(Answered.of(hs.Circuit.load(path), arm.name, seed) for arm, seed, path in records if path.exists())
     )
 
 
 def ask(arm: TextArm, seed: int, folder: Path) -> None:
-    """Train one model, find its circuits, and follow how it grew; what is found is kept beside the study."""
-    from examples.text_model.training import train_text_model
-    from hopscope.language.text_model import TextModel
-
+    """Train one model and find its circuits, which are kept beside the study."""
     missing = [hops for hops in arm.hops if not _record(folder, arm, seed, hops).exists()]
-    found_out = not missing and (not arm.recipe.checkpoint_every or _history(folder, arm, seed).exists())
     model = folder / "runs" / arm.name / f"seed-{seed}"
-    if not found_out and not (model / "config.json").exists():
+    if missing and not (model / "config.json").exists():
         train_text_model(arm.recipe.varied({"seed": seed}), model)
-    if (model / "config.json").exists() and not _otherwise(folder, arm, seed).exists():
-        asked_otherwise = ask_otherwise(arm.name, seed, arm.recipe.most_hops, model)
-        write_json(_otherwise(folder, arm, seed), plain(asked_otherwise))
-    if found_out:
-        return
-    asked = TextModel(model)
     for hops in missing:
-        found = asked.find_circuit("equations", hops, effort=arm.effort, faithfulness=arm.faithfulness)
+        asked = hs.TextModel(model)
+        found = asked.circuit("equations", hops, effort=arm.effort, faithfulness=arm.faithfulness)
         found.save(_record(folder, arm, seed, hops))
-    if arm.recipe.checkpoint_every:
-        write_json(_history(folder, arm, seed), plain(watched(arm, seed, folder, model)))
-
-
-def watched(arm: TextArm, seed: int, folder: Path, model: Path) -> Grown:
-    """How a model came to answer, and how the paths of its final circuits came to attend."""
-    from examples.text_model.training import checkpoint_path
-    from hopscope.language.text_batch import TextTask
-    from hopscope.language.text_model import TextModel
-
-    steps = range(arm.recipe.checkpoint_every, arm.recipe.steps + 1, arm.recipe.checkpoint_every)
-    circuits = {hops: _circuit(_record(folder, arm, seed, hops)) for hops in arm.hops}
-    accuracy: dict[str, list[float]] = {str(hops): [] for hops in arm.hops}
-    attention: dict[str, dict[str, list[float]]] = {
-        str(hops): {one.path.describe(circuit.roles): [] for one in circuit.paths} for hops, circuit in circuits.items()
-    }
-    for step in steps:
-        asked = TextModel(checkpoint_path(model, step))
-        for hops, circuit in circuits.items():
-            evaluator = asked.evaluator(TextTask.of("equations", hops), QUESTIONS, seed=1)
-            accuracy[str(hops)].append(evaluator.scores({}).accuracy)
-            maps = evaluator.role_maps().same[0]
-            for path in (one.path for one in circuit.paths):
-                attention[str(hops)][path.describe(circuit.roles)].append(round(float(maps[path]), 4))
-    return convert(
-        {"arm": arm.name, "seed": seed, "steps": list(steps), "accuracy": accuracy, "attention": attention}, Grown, "it"
-    )
 
 
 def judge(result: TextResult) -> list[Judgement]:
@@ -206,19 +227,12 @@ def judge(result: TextResult) -> list[Judgement]:
     found = []
     for arm in dict.fromkeys(one.arm for one in result.found):
         for hops in sorted({one.hops for one in result.found if one.arm == arm}):
-            found += _judge(result.at(arm, hops), f"{arm}, {counted(hops, 'hop')}: ")
-        grown, in_order = [one for one in result.grown if one.arm == arm], f"{arm}: hops are learned in order"
-        if grown:
-            told = [one.in_order for one in result.answering(arm)]
-            found.append(all_of(in_order, [one is True for one in told], False in told, _missing(arm, grown)))
-        else:
-            found.append(Judgement(in_order, "not run", reason="no checkpoints are kept"))
-        otherwise = [one for one in result.otherwise if one.arm == arm]
-        found += judge_otherwise(arm, otherwise, partial(result.seeds, arm), _missing(arm, otherwise))
+            of_hops = [one for one in result.found if (one.arm, one.hops) == (arm, hops)]
+            found += _judge(of_hops, f"{arm}, {counted(hops, 'hop')}: ")
     return found
 
 
-def _missing(arm: str, finished: Sequence[Answered | Grown | Otherwise]) -> bool:
+def _missing(arm: str, finished: Sequence[Answered]) -> bool:
     """Whether seeds of the arm are missing; none are of an arm that is not among `ARMS`."""
     planned = {seed for one in ARMS if one.name == arm for seed in one.seeds}
     return not planned <= {one.seed for one in finished}
@@ -258,7 +272,7 @@ def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
 
 
 def table(result: TextResult) -> str:
-    """Markdown tables: a row for each model and number of hops, then the answers to questions put in other ways."""
+    """A Markdown table with a row for each model and number of hops."""
     columns: dict[str, Callable[[Answered], str]] = {
         "arm": lambda one: one.arm,
         "seed": lambda one: str(one.seed),
@@ -269,40 +283,43 @@ def table(result: TextResult) -> str:
         "strategy": lambda one: one.strategy,
         "look-ups land on": lambda one: ", ".join(f"{kind} {count}" for kind, count in one.looked_up.items()) or "-",
         "loss alone": lambda one: f"{one.losses['imposed']:.3f}" if one.paths else "-",
-        "certified": lambda one: f"yes, by rules {one.rules}" if one.certified else "no: " + ", ".join(one.failed),
+        "certified": lambda one: "yes" if one.certified else "no: " + ", ".join(one.failed),
     }
     if not result.found:
-        raise InputError("no model is finished")
-    found = markdown_table(columns, ([tell(one) for tell in columns.values()] for one in result.found))
-    return f"{found}\n{otherwise_table(result.otherwise, result.seeds)}"
+        raise hs.InputError("no model is finished")
+    return markdown_table(columns, ([tell(one) for tell in columns.values()] for one in result.found))
+
+
+def _kinds_looked_up(paths: Sequence[NamedPath]) -> dict[str, int]:
+    """How many paths into a line from outside it land on its name, link, value or end; kinds with none are left out."""
+    counts = {"name": 0, "link": 0, "value": 0, "end": 0}
+    for _, _, query, key in paths:
+        pair, kind = _place(key)
+        if pair and pair != _place(query)[0]:
+            counts[kind] += 1
+    return {kind: count for kind, count in counts.items() if count}
+
+
+def _place(role: str) -> tuple[int, str]:
+    """The pair of a role, from 1, and which token of its line it is; 0 outside the lines."""
+    for pattern, kind, further in ((r"x(\d+)>", "name", 1), (r">x(\d+)", "value", 0), (r"x(\d+)=", "link", 1)):
+        if found := re.fullmatch(pattern, role):
+            return int(found[1]) + further, kind
+    ends = re.fullmatch(r"x(\d+)\.", role)
+    return (int(ends[1]), "end") if ends else (0, "")
 
 
 def _record(folder: Path, arm: TextArm, seed: int, hops: int) -> Path:
     return folder / "circuits" / f"{arm.name}-seed-{seed}-{hops}-hops.json"
 
 
-def _circuit(path: Path) -> Circuit:
-    """The circuit in a record.
-
-    Raises:
-        InputError: the record is damaged, or belongs to a model of vectors.
-    """
-    circuit = Circuit.load(path)
-    if circuit.text is None:
-        raise InputError(f"{path} holds the circuit of a model of vectors, not of a language model; {UNTOUCHED}")
-    return circuit
-
-
-def _history(folder: Path, arm: TextArm, seed: int) -> Path:
-    return folder / "grown" / f"{arm.name}-seed-{seed}.json"
-
-
-def _otherwise(folder: Path, arm: TextArm, seed: int) -> Path:
-    return folder / "otherwise" / f"{arm.name}-seed-{seed}.json"
-
-
-def _read_otherwise(path: Path) -> list[Otherwise]:
-    return convert(read_json(path, "answers to questions put otherwise"), list[Otherwise], str(path))
-
-
-STUDY = Study("text", TextResult, standard, quick, run, judge, table, None)
+STUDY = Study(
+    "text",
+    "Which circuits answer questions in language models of our own?",
+    TextResult,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+)

@@ -42,15 +42,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from hopscope.problem.retrieval import RetrievalProblem
+import hopscope as hs
 from hopscope.statistics import share_in_words
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms, table
 from studies.tools.judgements import Judgement
 from studies.tools.study import Study
+from studies.tools.work import Work
 
 __all__ = ["STUDY", "UnsaidStudy", "judge", "quick", "run", "standard", "table"]
 
@@ -104,23 +102,25 @@ class UnsaidStudy:
         seeds: the seeds of each reading.
     """
 
-    recipe: Recipe
-    small: Recipe
+    recipe: hs.Recipe
+    small: hs.Recipe
     hops: int = 4
     readings: Mapping[str, Reading] = field(default_factory=lambda: READINGS)
     seeds: tuple[int, ...] = (9300, 9301, 9302)
 
     @property
-    def sizes(self) -> list[list[Setup]]:
+    def sizes(self) -> list[list[hs.Setup]]:
         """One arm for each reading, of the stand-in and then at full size."""
         return [self._arms(self.small, ""), self._arms(self.recipe, FULL)]
 
-    def _arms(self, recipe: Recipe, before: str) -> list[Setup]:
-        of_recipe = {one.name for one in fields(Recipe)}
+    def _arms(self, recipe: hs.Recipe, before: str) -> list[hs.Setup]:
+        of_recipe = {one.name for one in fields(hs.Recipe)}
         return [
-            Setup(
+            hs.Setup(
                 before + name.replace(" ", "-"),
-                RetrievalProblem(hops=self.hops, **{key: one for key, one in change.items() if key not in of_recipe}),
+                hs.RetrievalProblem(
+                    hops=self.hops, **{key: one for key, one in change.items() if key not in of_recipe}
+                ),
                 replace(recipe, **{key: one for key, one in change.items() if key in of_recipe}),
                 self.seeds,
             )
@@ -128,12 +128,12 @@ class UnsaidStudy:
         ]
 
 
-def standard(recipe: Recipe) -> UnsaidStudy:
+def standard(recipe: hs.Recipe) -> UnsaidStudy:
     """The study of transformer D's recipe; the stand-in has a quarter of its width and half its batch."""
     return UnsaidStudy(recipe, replace(recipe, d_model=recipe.d_model // 4, batch_size=recipe.batch_size // 2))
 
 
-def quick(recipe: Recipe) -> UnsaidStudy:
+def quick(recipe: hs.Recipe) -> UnsaidStudy:
     """A tiny version that only shows that the study runs."""
     recipe = replace(recipe, steps=20)
     small = replace(recipe, d_model=recipe.d_model // 2)
@@ -142,7 +142,7 @@ def quick(recipe: Recipe) -> UnsaidStudy:
 
 def run(study: UnsaidStudy, folder: Path, work: Work) -> Arms:
     """Train what is not trained yet, the stand-in first, and read what was learned."""
-    found = [arms.learned("unsaid", of_size, folder, work) for of_size in study.sizes]
+    found = [arms.train(of_size, folder, work) for of_size in study.sizes]
     return Arms(tuple(arm for of_size in found for arm in of_size.arms))
 
 
@@ -195,4 +195,15 @@ def _steps(times: Sequence[int | None]) -> str:
     return ", ".join("never" if step is None else str(step) for step in times)
 
 
-STUDY = Study("unsaid", Arms, standard, quick, run, judge, table, "unsaid", recipe="d", some_arms=True)
+STUDY = Study(
+    "unsaid",
+    "Which unsaid part of the paper's recipe keeps transformer D on its plateau?",
+    Arms,
+    standard,
+    quick,
+    run,
+    judge,
+    table,
+    recipe=hs.recipes.D.recipe,
+    arms=lambda study: [arm.name for arms in study.sizes for arm in arms],
+)

@@ -19,18 +19,21 @@ _HOMES = {
     "Examples": "hopscope.problem.vectors",
     "sample": "hopscope.problem.vectors",
     "questions": "hopscope.problem.text.questions",
+    "AttentionPath": "hopscope.problem.paths",
     "Architecture": "hopscope.model.architecture",
     "Transformer": "hopscope.model.transformer",
     "Recipe": "hopscope.training.recipe",
     "Execution": "hopscope.training.execution",
     "Run": "hopscope.lab",
     "Model": "hopscope.lab",
+    "Hooks": "hopscope.model.hooks",
     "Parts": "hopscope.model.torch_module",
     "Circuit": "hopscope.circuits.circuit",
     "find_circuit": "hopscope.circuits.find",
     "Setup": "hopscope.training.setup",
     "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
+    "train_all": "hopscope.training.many",
     "TextModel": "hopscope.language.text_model",
     "BenchmarkSettings": "hopscope.benchmark.settings",
     "SearchConfig": "hopscope.circuits.search.config",
@@ -45,11 +48,13 @@ _MODULES = {
     "plot": "hopscope.plot",
     "theory": "hopscope.theory",
     "recipes": "hopscope.paper.recipes",
+    "statistics": "hopscope.statistics",
 }
 
 if TYPE_CHECKING:
     from hopscope import paper as paper
     from hopscope import plot as plot
+    from hopscope import statistics as statistics
     from hopscope import theory as theory
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
@@ -63,6 +68,9 @@ if TYPE_CHECKING:
     from hopscope.lab import Run as Run
     from hopscope.lab import train as train
     from hopscope.language.text_model import TextModel as TextModel
+    from hopscope.model.hooks import Hooks as Hooks
+    from hopscope.problem.paths import AttentionPath as AttentionPath
+    from hopscope.training.many import train_all as train_all
     from hopscope.model.architecture import Architecture as Architecture
     from hopscope.model.torch_module import Parts as Parts
     from hopscope.model.transformer import Transformer as Transformer

@@ -15,6 +15,23 @@ from typing import Any, Literal
 
 from hopscope.errors import InputError
 
+__all__ = [
+    "Times",
+    "clopper_pearson",
+    "fewer",
+    "fisher",
+    "holm",
+    "log_rank",
+    "rank_correlation",
+    "ratio_of_means",
+    "share_in_words",
+    "sign_test",
+    "spread_in_words",
+    "survival_median",
+    "t_interval",
+    "wilson",
+]
+
 
 @cache
 def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.model.architecture import InitialWeights
-from hopscope.model.initial_weights import with_untrained_heads
-from hopscope.model.torch_module import Parts, TorchModule
-from hopscope.model.transformer import Attention, Block, Transformer
+import hopscope as hs
+
+
+class Known(Protocol):
+    """A transformer with one model whose circuit is known, as an `hs.theory.Witness` is."""
+
+    @property
+    def transformer(self) -> hs.Transformer:
+        """The transformer."""
+
+    @property
+    def problem(self) -> hs.RetrievalProblem:
+        """The problem that it answers, on chains deepest first."""
+
+
+def start_of(problem: hs.RetrievalProblem, pair: int) -> int:
+    """The first position of a pair's block, from 1, deepest first; of the queries for 0."""
+    return 2 * problem.chains * ((problem.hops - pair) if pair else problem.hops)
 
 
 class AlteredBlock(nn.Module, ABC):
@@ -23,12 +37,12 @@ class AlteredBlock(nn.Module, ABC):
         block: the block.
     """
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Any) -> None:
         super().__init__()
         self.block, self.seen = block, nn.Identity()
 
     @property
-    def attention(self) -> Attention:
+    def attention(self) -> Any:
         """The attention of the block as it was."""
         return self.block.attention
 
@@ -55,32 +69,39 @@ class AlteredBlock(nn.Module, ABC):
         return x if self.block.mlp is None else x + self.block.mlp(self.block.mlp_norm(x[None]))[0]
 
 
-def altered(evaluator: VectorEvaluator, alter: Callable[[int, Block], AlteredBlock]) -> VectorEvaluator:
-    """A known model with its blocks altered, on the same sequences.
+class AlteredBlockAsItWas(AlteredBlock):
+    """A block of the known model, unaltered."""
+
+    def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
+        """The attention pattern of all heads."""
+        pattern: Tensor = self.attention.pattern(normed, normed)[0]
+        return pattern
+
+    def written(
+        self,
+        pattern: Float[Tensor, "sequence head query key"],
+        normed: Float[Tensor, "1 sequence pos d_model"],
+    ) -> Float[Tensor, "sequence pos d_model"]:
+        """What all heads write to the stream, given their pattern."""
+        written: Tensor = self.attention.write(pattern[None], normed)[0]
+        return written
+
+    def untrain(self, head: int) -> None:
+        """Nothing was altered."""
+
+
+class Altered(nn.Module):
+    """A known model with its blocks altered.
 
     Args:
-        evaluator: an evaluator of the known model.
+        transformer: the known model.
         alter: makes of each block, with its number from 0, the one in its place.
     """
-    problem, inputs = evaluator.problem, evaluator.batch.inputs
-    whole = _Whole(evaluator.transformer, alter)
 
-    def untrain(whole: _Whole, layer: int, head: int) -> None:
-        whole.untrain(layer, head, evaluator.initial)
-
-    made = TorchModule.of(whole, _parts, untrain, inputs[:2], evaluator.shape.reads, problem.causal)
-    return VectorEvaluator(made, problem, evaluator.batch)
-
-
-class _Whole(nn.Module):
-    """The known model, its blocks altered."""
-
-    def __init__(self, transformer: Transformer, alter: Callable[[int, Block], AlteredBlock]) -> None:
+    def __init__(self, transformer: hs.Transformer, alter: Callable[[int, Any], AlteredBlock]) -> None:
         super().__init__()
         self.transformer = transformer
-        self.blocks = nn.ModuleList(
-            alter(layer, block) for layer, block in enumerate(transformer.blocks) if isinstance(block, Block)
-        )
+        self.blocks = nn.ModuleList(alter(layer, block) for layer, block in enumerate(transformer.blocks))
 
     def embed(self, inputs: Float[Tensor, "sequence pos d_input"]) -> Float[Tensor, "sequence pos d_model"]:
         """The stream that enters the first block."""
@@ -98,12 +119,15 @@ class _Whole(nn.Module):
             x = block(x)
         return self.read(x)
 
-    def untrain(self, layer: int, head: int, drawn: InitialWeights) -> None:
-        """Give a head initial weights; one that was added has none, and is left to its block."""
+    def untrain(self, layer: int, head: int) -> None:
+        """Give a head weights drawn anew; one that was added has none, and is left to its block."""
+        attention: Any = self.transformer.blocks[layer].attention
         if head < self.transformer.shape.heads:
-            seed = int(torch.randint(2**31, ()))
-            fresh = with_untrained_heads(self.transformer, [(layer, head)], seed, drawn)
-            self.transformer.load_state_dict(fresh.state_dict())
+            here = slice(head * attention.d_head, (head + 1) * attention.d_head)
+            with torch.no_grad():
+                for maps in (attention.query, attention.key, attention.value):
+                    maps.weight[..., here].normal_(0.0, self.transformer.shape.d_model**-0.5)
+                attention.out.weight[:, here].normal_(0.0, attention.d_head**-0.5)
         self.altered[layer].untrain(head)
 
     @property
@@ -111,6 +135,11 @@ class _Whole(nn.Module):
         """The blocks, first to last."""
         return [block for block in self.blocks if isinstance(block, AlteredBlock)]
 
+    @property
+    def parts(self) -> hs.Parts:
+        """The parts, as `hs.Model.from_torch` asks for them."""
+        return hs.Parts(self.embed, self.altered, self.read, [block.seen for block in self.altered])
 
-def _parts(whole: _Whole) -> Parts:
-    return Parts(whole.embed, whole.altered, whole.read, [block.seen for block in whole.altered])
+    def model(self, problem: hs.RetrievalProblem) -> Any:
+        """The model to look at, ablate, and certify circuits of."""
+        return hs.Model.from_torch(self, problem, lambda one: one.parts, lambda one, *head: one.untrain(*head))

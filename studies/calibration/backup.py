@@ -9,18 +9,14 @@ do, and a circuit that names the key alone is half of a description: without the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.model.transformer import Block
-from hopscope.problem.layout import layout
-from hopscope.problem.paths import AttentionPath
-from hopscope.problem.retrieval import RetrievalProblem
-from studies.calibration.altered import AlteredBlock, altered
+import hopscope as hs
+from studies.calibration.altered import Altered, AlteredBlock, Known, start_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,7 @@ class Backup:
         share: the share of the key's weight that stays on it; the rest goes to the backup.
     """
 
-    path: AttentionPath
+    path: hs.AttentionPath
     share: float
 
     @property
@@ -46,20 +42,20 @@ def backup_of(key: int) -> int:
     return key ^ 1
 
 
-def may_have_backup(problem: RetrievalProblem, path: AttentionPath) -> bool:
+def may_have_backup(problem: hs.RetrievalProblem, path: hs.AttentionPath) -> bool:
     """Whether the other member of the key's pair can be the key's backup."""
     of_query, of_key = problem.fact_of(path.query), problem.fact_of(path.key)
     return problem.graph == "chain" and of_key > 0 and of_key != of_query
 
 
-def with_backup(evaluator: VectorEvaluator, backup: Backup) -> VectorEvaluator:
-    """A known model in which one row reads its key at two places, on the same sequences.
+def with_backup(known: Known, backup: Backup) -> Altered:
+    """A known model in which one row reads its key at two places.
 
     Args:
-        evaluator: an evaluator of the known model, on chains.
+        known: the known model, on chains.
         backup: the key, and how its weight is shared.
     """
-    return altered(evaluator, lambda layer, block: Shared(block, merging(evaluator, backup, layer)))
+    return Altered(known.transformer, lambda layer, block: Shared(block, merging(known, backup, layer)))
 
 
 class Merging(NamedTuple):
@@ -71,31 +67,31 @@ class Merging(NamedTuple):
     merge: Float[Tensor, "key key"]
 
 
-def merging(evaluator: VectorEvaluator, backup: Backup, layer: int) -> Merging:
+def merging(known: Known, backup: Backup, layer: int) -> Merging:
     """How a layer, from 0, reads a key that has a backup; in all layers but that of its path no query does."""
-    problem, row = evaluator.problem, backup.path.row
+    problem, row = known.problem, backup.path.row
     share, merge = (torch.eye(problem.sequence_length) for _ in range(2))
     for key, other in zip(places(problem, backup.path.key), places(problem, backup.key), strict=True):
         share[key, key], share[key, other] = backup.share, 1 - backup.share
         merge[other, other], merge[other, key] = 0.0, 1.0
-    queries = torch.zeros(evaluator.shape.heads, problem.sequence_length, 1, dtype=torch.bool)
+    queries = torch.zeros(known.transformer.shape.heads, problem.sequence_length, 1, dtype=torch.bool)
     queries[row.head, places(problem, row.query)] = layer == row.layer
     return Merging(queries, share, merge)
 
 
-def places(problem: RetrievalProblem, role: int) -> list[int]:
+def places(problem: hs.RetrievalProblem, role: int) -> list[int]:
     """The positions of a role of a chain, of all chains."""
-    starts, pair, chains = layout(problem).starts, problem.fact_of(role), problem.chains
+    pair, chains = problem.fact_of(role), problem.chains
     if not pair:
-        return [*range(starts[-1], starts[-1] + chains)]
-    first = starts[pair - 1] + role % 2
+        return [*range(start_of(problem, 0), start_of(problem, 0) + chains)]
+    first = start_of(problem, pair) + role % 2
     return [*range(first, first + 2 * chains, 2)]
 
 
 class Shared(AlteredBlock):
     """A block in which the row of some queries reads its key at two places."""
 
-    def __init__(self, block: Block, merging: Merging) -> None:
+    def __init__(self, block: Any, merging: Merging) -> None:
         super().__init__(block)
         self.queries, self.share, self.merge = merging
 

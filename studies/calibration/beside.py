@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.transformer import Block
 from studies.calibration.altered import AlteredBlock
 
 
@@ -21,7 +21,7 @@ class BlockWithMore(AlteredBlock, ABC):
         more: how many there are.
     """
 
-    def __init__(self, block: Block, own: Float[Tensor, "query key"], more: int = 1) -> None:
+    def __init__(self, block: Any, own: Float[Tensor, "query key"], more: int = 1) -> None:
         super().__init__(block)
         self.own, self.more = own, more
 

@@ -1,67 +1,302 @@
-"""The kinds of circuits that are planted, and what is said of one."""
+"""The kinds of circuits that are planted in models whose circuit is known, and the truth about each, by measure.
+
+A circuit is the list of its paths. `true` is the circuit itself. The others are false: a path's key replaced; a path
+left out; one or two paths of other rows added; a second key given to a row; a path credited to another head that
+attends alike; the circuit of another model of the same shape; as many paths at random, each of a row that attends
+there; and, in a model that was altered and answers as before, the circuit itself and: the path of a head that rests and
+also looks somewhere, for no use (`idle key`); with a backup for one of its keys in the same row; with a row that looks
+at its key for some of the questions and elsewhere for the rest (`by turns`); with a head that rests at a key of its own
+chain, where it reads nothing, as a path (`sink`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeVar
 
-from hopscope.circuits.checks import Sense
-from hopscope.circuits.evaluate.ablations import Interventions
-from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.problem.paths import HeadRow
+import torch
 
-Kind = Literal[
-    "true", "at rest", "aside", "wrong key", "missing", "superfluous", "second key", "twin", "other model",
-    "deliverable", "deaf tool", "idle key", "backup key", "by turns", "loud background", "loud helper", "spare look",
-    "sink", "not imposed",
-]  # fmt: skip
-"""The kinds of planted circuits. `true` is the circuit itself. `at rest` is true too: the circuit of the model with one
-more head, which rests, as a part of the background; and so is `aside`: with a resting head that must not look
-elsewhere, and also looks somewhere for no use, as a helper to which all chains are alike. The others are false: a row's
-key replaced; a row left out; one or two rows added that attend to something; a second key given to a row, with a tenth
-of its weight; a row's work credited to another head that attends alike; the circuit of another model of the same shape;
-random paths that deliver by theory, of rows that attend there; the circuit itself, judged with tools that ignore what
-is done to one layer; a head that rests and also looks somewhere, for no use, and its row with all that it looks at; the
-circuit itself, in the model with a backup for one of its keys in the same row; in the model in which a row looks at its
-key for a quarter to three quarters of the questions, and elsewhere for the rest; with a loud head at its mean, which
-brings a part of what one of its paths should; with a loud head as it is, whose mean does not; with a resting head that
-stands in for a row where that does not look at its key, as a helper to which all chains are alike; with a head that
-rests at a key of its own chain, where it reads nothing, or the same in every chain, as a path; and the circuit with all
-its rows left as the model has them, or at their mean."""
+import hopscope as hs
+from studies.calibration.altered import Altered, AlteredBlockAsItWas
+from studies.calibration.backup import Backup, may_have_backup, with_backup
+from studies.calibration.resting import Rest, resting
+from studies.calibration.sink import Sink, with_sink
+from studies.calibration.turns import Turns, by_turns
 
-TRUE: tuple[Kind, ...] = ("true", "at rest", "aside")
-"""The kinds that are planted to be certified."""
-
-KINDS: Mapping[Sense, tuple[Kind, ...]] = {
-    "natural": tuple(kind for kind in get_args(Kind) if kind != "not imposed"),
-    "strict": tuple(
-        kind
-        for kind in get_args(Kind)
-        if kind not in ("at rest", "aside", "idle key", "loud background", "loud helper", "spare look")
-    ),
-}
-"""The kinds that are planted, by the sense of the certificate. A head that rests has no strict circuit, nor has a
-loud one or a helper, since nothing in it may be at its mean or as it is; and `not imposed` is, in the natural sense,
-the circuit itself."""
+MARGIN = 1.3
+"""The factor by which a loss must differ from the threshold for a label; nearer ones are left out."""
 
 Label = Literal["true", "false", "equivalent", "undecided"]
-"""The truth by measured effect. `equivalent`: planted as false, but it holds the bar by the margin, or its tools do all
-that there is to do, so it is not false."""
+"""The truth by measured effect. `equivalent`: planted as false, but it does as well, so it is not false."""
+
+T = TypeVar("T")
 
 
-class Planted(NamedTuple):
+@dataclass(frozen=True)
+class Host:
+    """A model built by hand, with three heads per layer in random places: the real one, one that attends alike and
+    writes next to nothing, and one that attends like the real one of another layer and writes nothing. There is noise
+    on every weight.
+
+    Attributes:
+        hops: D.
+        seed: the seed of places and noise.
+        transformer: the model.
+        problem: the problem that it answers.
+        circuit: its circuit.
+    """
+
+    hops: int
+    seed: int
+    transformer: hs.Transformer
+    problem: hs.RetrievalProblem
+    circuit: tuple[hs.AttentionPath, ...]
+
+    @classmethod
+    def build(cls, hops: int, seed: int) -> Host:
+        """The model of so many hops and that seed."""
+        witness = hs.theory.build_witness(hops, spare_heads=2)
+        model, generator = witness.transformer, torch.Generator().manual_seed(seed)
+        places = [torch.randperm(3, generator=generator).tolist() for _ in range(model.shape.layers)]
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn(parameter.shape, generator=generator) * 2e-5 * parameter.abs().max())
+            blocks: list[Any] = list(model.blocks)
+            originals = [{name: one.clone() for name, one in block.attention.state_dict().items()} for block in blocks]
+            for layer, (real, twin, stray) in enumerate(places):
+                _put(blocks[layer].attention, real, originals[layer], 1.0)
+                _put(blocks[layer].attention, twin, originals[layer], 0.002)
+                _put(blocks[layer].attention, stray, originals[layer - 1], 0.0)
+        paths = tuple(path._replace(head=places[path.layer][path.head]) for path in witness.circuit)
+        return cls(hops, seed, model.requires_grad_(False), witness.problem, paths)
+
+    @cached_property
+    def model(self) -> Any:
+        """The model to look at, ablate, and certify circuits of."""
+        return Altered(self.transformer, lambda layer, block: AlteredBlockAsItWas(block)).model(self.problem)
+
+    @cached_property
+    def attended(self) -> list[hs.AttentionPath]:
+        """A path for every role that a row attends to, with a tenth of its weight more than to others."""
+        maps = self.model.attention()
+        roles = range(len(self.problem.roles))
+        return [
+            hs.AttentionPath(layer, head, query, key)
+            for layer, heads in enumerate(maps)
+            for head, attention in enumerate(heads)
+            for query in roles
+            for key in roles
+            if key != query and float(attention[query, key]) > 0.1
+        ]
+
+    @property
+    def heads(self) -> int:
+        """Heads in each layer, and so the number of the first one that is added."""
+        return self.transformer.shape.heads
+
+
+def _put(attention: Any, head: int, weights: Mapping[str, torch.Tensor], gain: float) -> None:
+    """Make a head a copy of head 0 of some weights, and let it write `gain` times as much."""
+    width = attention.d_head
+    here, first = slice(head * width, (head + 1) * width), slice(width)
+    for name in ("query", "key", "value"):
+        for kind in ("weight", "bias"):
+            getattr(getattr(attention, name), kind)[..., here] = weights[f"{name}.{kind}"][..., first]
+    attention.out.weight[:, here] = gain * weights["out.weight"][:, first]
+
+
+@dataclass(frozen=True)
+class Planted:
     """A planted circuit.
 
     Attributes:
-        program: the form of every row.
-        what: what was done, in words.
-        row: the row that was changed, if it was a single one.
-        evaluator: the tools to judge it with, where they are not the model's own.
-        beside: the row that the one that was changed stands in for.
+        circuit: its paths, as `Model.certify` takes them.
+        description: what was done.
+        model: the model that it is planted in, where that is not the host's own.
+        without: for a path that is claimed and not needed, or that is needed and not claimed, the ablation that shows
+            it: that of the whole model with which it still answers, or does not.
+        breaks: whether that ablation must break the model, and not leave it as it is.
     """
 
-    program: Interventions
-    what: str
-    row: HeadRow | None = None
-    evaluator: Evaluator | None = None
-    beside: HeadRow | None = None
+    circuit: tuple[hs.AttentionPath | str, ...]
+    description: str
+    model: Any = None
+    without: Mapping[Any, str] | None = None
+    breaks: bool = False
+
+
+def label(kind: str, host: Host, planted: Planted, max_loss: float) -> Label:
+    """The truth about a planted circuit, by its effect on sequences that no certificate sees."""
+    if kind == "true":
+        return "true"
+    model, low, high = planted.model or host.model, max_loss / MARGIN, max_loss * MARGIN
+    if planted.without is not None:
+        if model.loss > low:
+            return "undecided"
+        loss = model.ablate(planted.without).loss
+        return "false" if (loss >= high if planted.breaks else loss <= low) else "undecided"
+    loss = model.ablate(_all_but(host, planted.circuit)).loss
+    return "false" if loss >= high else "equivalent" if loss <= low else "undecided"
+
+
+def _all_but(host: Host, circuit: Sequence[hs.AttentionPath | str]) -> dict[str, str]:
+    """The ablation of every row that has no path among these; those are left as the model has them."""
+    used = {one.row for one in circuit if isinstance(one, hs.AttentionPath)}
+    shape, roles = host.transformer.shape, host.problem.roles
+    return {
+        f"L{layer + 1}.H{head + 1} {role}": "uniform"
+        for layer in range(shape.layers)
+        for head in range(shape.heads)
+        for query, role in enumerate(roles)
+        if (layer, head, query) not in used
+    }
+
+
+def plant(kind: str, host: Host, generator: torch.Generator) -> Planted | None:
+    """Plant a circuit of a kind; None where there is nothing to do it to."""
+    return KINDS[kind](host, generator)
+
+
+def _true(host: Host, generator: torch.Generator) -> Planted | None:
+    return Planted(host.circuit, "the circuit itself")
+
+
+def _wrong_key(host: Host, generator: torch.Generator) -> Planted | None:
+    path = _one(host.circuit, generator)
+    wrong = _one([key for key in _visible(host, path) if key != path.key], generator) if path else None
+    if path is None or wrong is None:
+        return None
+    other = path._replace(key=wrong)
+    without: dict[Any, str] = {**_all_but(host, host.circuit), path: "knock_out"}
+    said = f"{_said(host, other)} for {_said(host, path)}"
+    return Planted(_replaced(host, path, other), said, without=without, breaks=True)
+
+
+def _missing(host: Host, generator: torch.Generator) -> Planted | None:
+    path = _one(host.circuit, generator)
+    return path and Planted(tuple(one for one in host.circuit if one != path), f"without {_said(host, path)}")
+
+
+def _superfluous(host: Host, generator: torch.Generator) -> Planted | None:
+    used = {path.row for path in host.circuit}
+    outside = [path for path in host.attended if path.row not in used]
+    added = [outside[number] for number in torch.randperm(len(outside), generator=generator).tolist()[:2]]
+    nothing = {f"L{path.layer + 1}.H{path.head + 1} {host.problem.roles[path.query]}": "uniform" for path in added}
+    said = "and " + "; ".join(_said(host, path) for path in added)
+    return Planted((*host.circuit, *added), said, without=nothing) if added else None
+
+
+def _second_key(host: Host, generator: torch.Generator) -> Planted | None:
+    path = _one(host.circuit, generator)
+    second = _one([key for key in _visible(host, path) if key != path.key], generator) if path else None
+    if path is None or second is None:
+        return None
+    added = path._replace(key=second)
+    return Planted((*host.circuit, added), f"and {_said(host, added)}", without={added: "knock_out"})
+
+
+def _twin(host: Host, generator: torch.Generator) -> Planted | None:
+    used = {path.row for path in host.circuit}
+    free = [path for path in host.attended if path.row not in used]
+    pairs = [(path, twin) for path in host.circuit for twin in free if twin[2:] == path[2:]]
+    pair = _one(pairs, generator)
+    return pair and Planted(_replaced(host, *pair), f"{_said(host, pair[1])} for {_said(host, pair[0])}")
+
+
+def _other_model(host: Host, generator: torch.Generator) -> Planted | None:
+    other = Host.build(host.hops, host.seed + 1 + int(torch.randint(100, (), generator=generator)))
+    return Planted(other.circuit, f"the circuit of the model of seed {other.seed}")
+
+
+def _random(host: Host, generator: torch.Generator) -> Planted | None:
+    order = torch.randperm(len(host.attended), generator=generator).tolist()
+    paths = tuple(host.attended[number] for number in order[: len(host.circuit)])
+    return Planted(paths, "; ".join(_said(host, path) for path in paths))
+
+
+def _idle_key(host: Host, generator: torch.Generator) -> Planted | None:
+    if host.hops < 2:
+        return None
+    layer, pair, seed = _integers(generator, (0, host.transformer.shape.layers - 1), (1, host.hops), (0, 2**31))
+    rest = Rest(layer, pair, _between(0.12, 0.35, generator), seed)
+    model, path = resting(host, rest).model(host.problem), rest.path(host.problem, host.heads)
+    return Planted((*host.circuit, path), f"and {_said(host, path)}, at rest", model, {path: "knock_out"})
+
+
+def _backup_key(host: Host, generator: torch.Generator) -> Planted | None:
+    path = _one([path for path in host.circuit if may_have_backup(host.problem, path)], generator)
+    if path is None:
+        return None
+    backup = Backup(path, _between(0.2, 0.8, generator))
+    said = f"{_said(host, path)} with {backup.share:.2f}, or else {host.problem.roles[backup.key]}"
+    return Planted(host.circuit, said, with_backup(host, backup).model(host.problem), {path: "knock_out"})
+
+
+def _by_turns(host: Host, generator: torch.Generator) -> Planted | None:
+    path = _one([path for path in host.circuit if may_have_backup(host.problem, path)], generator)
+    if path is None:
+        return None
+    turns = Turns(path, _between(0.25, 0.75, generator), *_integers(generator, (0, 2**31)))
+    elsewhere = path._replace(key=Backup(path, 0.0).key)
+    model = by_turns(host, turns).model(host.problem)
+    said = f"{_said(host, path)} for {turns.share:.0%}, else {host.problem.roles[elsewhere.key]}"
+    return Planted(host.circuit, said, model, {elsewhere: "knock_out"}, breaks=True)
+
+
+def _sink(host: Host, generator: torch.Generator) -> Planted | None:
+    layer, pair, seed = _integers(generator, (0, host.transformer.shape.layers - 1), (1, host.hops + 1), (0, 2**31))
+    sink = Sink(layer, pair, seed)
+    model, path = with_sink(host, sink).model(host.problem), sink.path(host.problem, host.heads)
+    said = f"and {_said(host, path)}, where it reads nothing"
+    return Planted((*host.circuit, path), said, model, {path: "moved"})
+
+
+KINDS: Mapping[str, Callable[[Host, torch.Generator], Planted | None]] = {
+    "true": _true,
+    "wrong key": _wrong_key,
+    "missing": _missing,
+    "superfluous": _superfluous,
+    "second key": _second_key,
+    "twin": _twin,
+    "other model": _other_model,
+    "random": _random,
+    "idle key": _idle_key,
+    "backup key": _backup_key,
+    "by turns": _by_turns,
+    "sink": _sink,
+}
+"""The kinds by name; all but `true` are planted to be refused."""
+
+
+def _one(choices: Sequence[T], generator: torch.Generator) -> T | None:
+    """One of the choices at random, or None if there are none."""
+    return choices[int(torch.randint(len(choices), (), generator=generator))] if choices else None
+
+
+def _integers(generator: torch.Generator, *ranges: tuple[int, int]) -> list[int]:
+    return [int(torch.randint(low, high, (), generator=generator)) for low, high in ranges]
+
+
+def _between(low: float, high: float, generator: torch.Generator) -> float:
+    return low + (high - low) * float(torch.rand((), generator=generator))
+
+
+def _visible(host: Host, path: hs.AttentionPath) -> list[int]:
+    """Roles that a path's row sees for certain: those of pairs whose block stands before, or the same pair's first."""
+    fact = host.problem.fact_of
+    at = fact(path.query)
+    return [
+        key
+        for key in range(len(host.problem.roles))
+        if key != path.query and fact(key) and (not at or fact(key) > at or (fact(key) == at and key < path.query))
+    ]
+
+
+def _replaced(host: Host, path: hs.AttentionPath, other: hs.AttentionPath) -> tuple[hs.AttentionPath, ...]:
+    return tuple(other if one == path else one for one in host.circuit)
+
+
+def _said(host: Host, path: hs.AttentionPath) -> str:
+    return path.describe(host.problem.roles)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.model.transformer import Block
-from hopscope.problem.paths import AttentionPath, HeadRow
-from studies.calibration.altered import AlteredBlock, altered
+import hopscope as hs
+from studies.calibration.altered import Altered, AlteredBlock, Known
 from studies.calibration.backup import places
 from studies.calibration.beside import everywhere_alike
 from studies.calibration.turns import ToldApart, told_apart
@@ -37,37 +36,38 @@ class Loud:
         first: whether it does so for the first of the path's queries alone, of whichever chain that is.
     """
 
-    path: AttentionPath
+    path: hs.AttentionPath
     share: float
     weight: float
     seed: int | None = None
     first: bool = False
 
-    def row(self, heads: int) -> HeadRow:
+    def row(self, heads: int) -> Any:
         """Its row, by the number of heads of the known model."""
         return self.path.row._replace(head=heads)
 
 
-def with_loud(evaluator: VectorEvaluator, loud: Loud) -> VectorEvaluator:
-    """A known model with a loud head, on the same sequences. It answers as before.
+def with_loud(known: Known, loud: Loud) -> Altered:
+    """A known model with a loud head. It answers as before.
 
     Args:
-        evaluator: an evaluator of the known model, on chains.
+        known: the known model, on chains.
         loud: the head.
     """
-    here = torch.zeros(evaluator.problem.sequence_length, 1, dtype=torch.bool)
-    here[list(places(evaluator.problem, loud.path.query))[: 1 if loud.first else None]] = True
+    here = torch.zeros(known.problem.sequence_length, 1, dtype=torch.bool)
+    here[list(places(known.problem, loud.path.query))[: 1 if loud.first else None]] = True
     nowhere = torch.zeros_like(here)
-    apart = None if loud.seed is None else told_apart(evaluator, loud.path.layer, 0.5, loud.seed)
-    return altered(
-        evaluator, lambda layer, block: _Louder(block, loud, here if layer == loud.path.layer else nowhere, apart)
+    apart = None if loud.seed is None else told_apart(known, loud.path.layer, 0.5, loud.seed)
+    return Altered(
+        known.transformer,
+        lambda layer, block: _Louder(block, loud, here if layer == loud.path.layer else nowhere, apart),
     )
 
 
 class _Louder(AlteredBlock):
     """A block of the known model with a loud head for some queries; for all others it looks everywhere alike."""
 
-    def __init__(self, block: Block, loud: Loud, queries: Bool[Tensor, "query 1"], apart: ToldApart | None) -> None:
+    def __init__(self, block: Any, loud: Loud, queries: Bool[Tensor, "query 1"], apart: ToldApart | None) -> None:
         super().__init__(block)
         self.loud, self.queries, self.apart, self.own = loud, queries, apart, deepcopy(block.attention)
         self.weight = loud.weight

@@ -7,17 +7,14 @@ little that it looks at is not: a circuit that has the row with all that it look
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.model.transformer import Block
-from hopscope.problem.layout import layout
-from hopscope.problem.paths import AttentionPath
-from hopscope.problem.retrieval import RetrievalProblem
-from studies.calibration.altered import altered
+import hopscope as hs
+from studies.calibration.altered import Altered, Known, start_of
 from studies.calibration.beside import BlockWithMore
 
 LOUD = 10.0
@@ -50,32 +47,34 @@ class Rest:
     loud: float = LOUD
     spare: int | None = None
 
-    def path(self, problem: RetrievalProblem, head: int) -> AttentionPath:
+    def path(self, problem: hs.RetrievalProblem, head: int) -> hs.AttentionPath:
         """The path along which the head looks, for which it is not needed.
 
         Args:
             problem: the problem whose roles there are.
             head: its number in the layer, from 0; since it is the last head, that is how many stand beside it.
         """
-        return AttentionPath(
+        return hs.AttentionPath(
             self.layer, head, problem.roles.index(f">x{self.pair}"), problem.roles.index(f"x{self.pair - 1}>")
         )
 
 
-def resting(evaluator: VectorEvaluator, rest: Rest) -> VectorEvaluator:
-    """A known model with one more head in every layer, the last of each, on the same sequences.
+def resting(known: Known, rest: Rest) -> Altered:
+    """A known model with one more head in every layer, the last of each.
 
     Args:
-        evaluator: an evaluator of the known model, on chains deepest first.
+        known: the known model, on chains deepest first.
         rest: which of the added heads rests, and how; the others write nothing.
     """
-    own, generator = _pattern(evaluator.problem, rest), torch.Generator().manual_seed(rest.seed)
-    direction = torch.randn(evaluator.shape.d_model, generator=generator)
+    own, generator = _pattern(known.problem, rest), torch.Generator().manual_seed(rest.seed)
+    direction = torch.randn(known.transformer.shape.d_model, generator=generator)
     there, nowhere = rest.loud * direction / direction.norm(), torch.zeros_like(direction)
-    return altered(evaluator, lambda layer, block: _Beside(block, own, there if layer == rest.layer else nowhere, rest))
+    return Altered(
+        known.transformer, lambda layer, block: _Beside(block, own, there if layer == rest.layer else nowhere, rest)
+    )
 
 
-def _pattern(problem: RetrievalProblem, rest: Rest) -> Float[Tensor, "query key"]:
+def _pattern(problem: hs.RetrievalProblem, rest: Rest) -> Float[Tensor, "query key"]:
     """The attention of the added head: on the first positions, which stand for a place to rest at, and a little on the
     position before."""
     length = problem.sequence_length
@@ -83,7 +82,7 @@ def _pattern(problem: RetrievalProblem, rest: Rest) -> Float[Tensor, "query key"
     pattern[:, : rest.places] = 1
     pattern = pattern.tril()
     pattern = pattern / pattern.sum(dim=-1, keepdim=True)
-    start = layout(problem).starts[rest.pair - 1]
+    start = start_of(problem, rest.pair)
     for place in range(start + 1, start + 2 * problem.chains, 2):
         pattern[place] *= 1 - rest.weight
         pattern[place, place - 1] = rest.weight
@@ -94,7 +93,7 @@ class _Beside(BlockWithMore):
     """A block of the known model with one more head: the resting one or, in other layers, one that writes nothing."""
 
     def __init__(
-        self, block: Block, own: Float[Tensor, "query key"], direction: Float[Tensor, " d_model"], rest: Rest
+        self, block: Any, own: Float[Tensor, "query key"], direction: Float[Tensor, " d_model"], rest: Rest
     ) -> None:
         super().__init__(block, own)
         self.direction, self.rest = direction, rest

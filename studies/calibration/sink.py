@@ -8,17 +8,14 @@ models rest likewise, at the first token of a text.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.model.transformer import Block
-from hopscope.problem.layout import layout
-from hopscope.problem.paths import AttentionPath
-from hopscope.problem.retrieval import RetrievalProblem
-from studies.calibration.altered import altered
+import hopscope as hs
+from studies.calibration.altered import Altered, Known, start_of
 from studies.calibration.beside import BlockWithMore
 
 LOUD = 10.0
@@ -41,7 +38,7 @@ class Sink:
     seed: int
     brings: float = 0.0
 
-    def path(self, problem: RetrievalProblem, head: int) -> AttentionPath:
+    def path(self, problem: hs.RetrievalProblem, head: int) -> hs.AttentionPath:
         """Where the head rests, as a path.
 
         Args:
@@ -49,24 +46,24 @@ class Sink:
             head: its number in the layer, from 0; since it is the last head, that is how many stand beside it.
         """
         roles = problem.roles
-        return AttentionPath(self.layer, head, roles.index(f">x{self.pair}"), roles.index(f"x{self.pair - 1}>"))
+        return hs.AttentionPath(self.layer, head, roles.index(f">x{self.pair}"), roles.index(f"x{self.pair - 1}>"))
 
 
-def with_sink(evaluator: VectorEvaluator, sink: Sink) -> VectorEvaluator:
-    """A known model with one more head in every layer, the last of each, on the same sequences.
+def with_sink(known: Known, sink: Sink) -> Altered:
+    """A known model with one more head in every layer, the last of each.
 
     Args:
-        evaluator: an evaluator of the known model, on chains deepest first.
+        known: the known model, on chains deepest first.
         sink: which of the added heads rests, and where; the others write nothing.
     """
-    problem, generator = evaluator.problem, torch.Generator().manual_seed(sink.seed)
-    start = layout(problem).starts[sink.pair - 1]
+    problem, generator = known.problem, torch.Generator().manual_seed(sink.seed)
+    start = start_of(problem, sink.pair)
     keys = torch.arange(start, start + 2 * problem.chains, 2)
-    drawn = torch.randn(2, evaluator.shape.d_model, generator=generator)
+    drawn = torch.randn(2, known.transformer.shape.d_model, generator=generator)
     wrong, brings = drawn / drawn.norm(dim=1, keepdim=True) * torch.tensor([[LOUD], [sink.brings]])
     nothing = torch.zeros_like(wrong)
-    return altered(
-        evaluator,
+    return Altered(
+        known.transformer,
         lambda layer, block: _Beside(
             block,
             keys,
@@ -84,7 +81,7 @@ class _Beside(BlockWithMore):
 
     def __init__(
         self,
-        block: Block,
+        block: Any,
         keys: Tensor,
         length: int,
         wrong: Float[Tensor, " d_model"],

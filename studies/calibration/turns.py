@@ -8,16 +8,14 @@ alone is right for some of the questions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.model.transformer import Block
-from hopscope.problem.paths import AttentionPath
-from studies.calibration.altered import altered
+import hopscope as hs
+from studies.calibration.altered import Altered, Known
 from studies.calibration.backup import Backup, Merging, Shared, merging
 
 
@@ -31,20 +29,20 @@ class Turns:
         seed: the seed of the direction along which sequences are told apart.
     """
 
-    path: AttentionPath
+    path: hs.AttentionPath
     share: float
     seed: int
 
 
-def by_turns(evaluator: VectorEvaluator, turns: Turns) -> VectorEvaluator:
-    """A known model in which one row looks elsewhere at times, on the same sequences.
+def by_turns(known: Known, turns: Turns) -> Altered:
+    """A known model in which one row looks elsewhere at times.
 
     Args:
-        evaluator: an evaluator of the known model, on chains under a causal mask.
+        known: the known model, on chains under a causal mask.
         turns: the row, and how often it looks where.
     """
-    moved, apart = Backup(turns.path, 0.0), told_apart(evaluator, turns.path.layer, turns.share, turns.seed)
-    return altered(evaluator, lambda layer, block: _Turned(block, merging(evaluator, moved, layer), apart))
+    moved, apart = Backup(turns.path, 0.0), told_apart(known, turns.path.layer, turns.share, turns.seed)
+    return Altered(known.transformer, lambda layer, block: _Turned(block, merging(known, moved, layer), apart))
 
 
 class ToldApart(NamedTuple):
@@ -59,18 +57,18 @@ class ToldApart(NamedTuple):
 
 
 @torch.no_grad()
-def told_apart(evaluator: VectorEvaluator, layer: int, share: float, seed: int) -> ToldApart:
+def told_apart(known: Known, layer: int, share: float, seed: int) -> ToldApart:
     """A way to tell sequences apart in a layer, by their first symbols, so that a share of them is of the first kind.
 
     Args:
-        evaluator: an evaluator of the known model, under a causal mask.
+        known: the known model, under a causal mask.
         layer: the layer, from 0.
         share: of the sequences, those of the first kind.
         seed: the seed of the direction.
     """
-    model = evaluator.transformer
-    stream, block = model.run(model.embed(evaluator.batch.inputs[None]), stop=layer), model.blocks[layer]
-    assert isinstance(block, Block)
+    model, batch = known.transformer, hs.sample(known.problem, 512, torch.Generator().manual_seed(seed))
+    stream = model.run(model.embed(batch.inputs[None]), stop=layer)
+    block: Any = model.blocks[layer]
     first = block.attention_norm(stream)[0, :, 0]
     direction = torch.randn(first.shape[1], generator=torch.Generator().manual_seed(seed))
     return ToldApart(direction, float((first @ direction).quantile(share)))
@@ -79,7 +77,7 @@ def told_apart(evaluator: VectorEvaluator, layer: int, share: float, seed: int) 
 class _Turned(Shared):
     """A block in which the row of some queries reads its key at another place in some sequences."""
 
-    def __init__(self, block: Block, merging: Merging, apart: ToldApart) -> None:
+    def __init__(self, block: Any, merging: Merging, apart: ToldApart) -> None:
         super().__init__(block, merging)
         self.apart = apart
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, hop_look, house, new_figure, shares_at_or_below
-from hopscope.theory.depth import minimum_paths
-from hopscope.words import counted
+import hopscope as hs
+from hopscope.plot import BLUE, INK, PAGE, VERMILION, hop_look, house, new_figure, shares_at_or_below
 from studies.census import CensusResult
 from studies.tools.circuits import between
+from studies.tools.records import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +25,7 @@ def census(result: CensusResult) -> Figure:
         InputError: no model has a circuit.
     """
     if not any(result.solved(layers) for layers in result.depths):
-        raise InputError("there is nothing to draw: no model has a circuit")
+        raise hs.InputError("there is nothing to draw: no model has a circuit")
     with house():
         figure = new_figure(PAGE, 2.4)
         left, middle, right = figure.subplots(1, 3)
@@ -46,7 +45,7 @@ def _sizes(axes: Axes, result: CensusResult) -> None:
         look = hop_look(place + 1)
         axes.plot(sizes, [counts[size] / len(models) for size in sizes], color=look.color, marker=look.marker,
                   label=f"{layers} layers (n = {len(models)})")  # fmt: skip
-    least = minimum_paths(result.models[0].hops)
+    least = hs.theory.minimum_paths(result.models[0].hops)
     axes.axvline(least, ymax=0.55, color=INK, linewidth=0.8, linestyle=":", label=f"theory's least, {least}")
     axes.set_xlabel("paths, strict reading")
     axes.set_ylabel("share of models")

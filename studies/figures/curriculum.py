@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, COLUMN, INK, ORANGE, VERMILION, house, n_label, new_figure
+import hopscope as hs
+from hopscope.plot import BLUE, COLUMN, INK, ORANGE, VERMILION, house, n_label, new_figure
 from hopscope.statistics import clopper_pearson, survival_median
 from studies.curriculum import judge
 from studies.tools.arms import Arms
@@ -29,7 +29,7 @@ def curriculum(found: Arms) -> Figure:
     """
     rows = [(arm, one.verdict) for arm, one in zip(found.arms, judge(found), strict=True) if arm.seeds]
     if not rows:
-        raise InputError("there is nothing to draw: no seed is finished")
+        raise hs.InputError("there is nothing to draw: no seed is finished")
     with house():
         figure = new_figure(COLUMN * 1.4, 0.9 + 0.16 * len(rows))
         axes = figure.subplots()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hopscope.plot.style import BLUE, COLUMN, INK, VERMILION, house, new_figure
-from hopscope.theory.depth import theorem_1_bound
+import hopscope as hs
+from hopscope.plot import BLUE, COLUMN, INK, VERMILION, house, new_figure
 from studies.depth import kind
 from studies.tools.arms import ArmLearned, Arms
 
@@ -48,7 +48,7 @@ def _panel(axes: Axes, arms: Sequence[ArmLearned]) -> None:
     hops = sorted({arm.last for arm in arms})
     needs = {arm.last: arm.needs(arm.last) for arm in arms}
     axes.step(hops, [needs[one] for one in hops], where="mid", color=INK, linewidth=1, label="exact minimum (theory)")
-    bounds = [theorem_1_bound(one) for one in hops]
+    bounds = [hs.theory.depths(one).theorem_1 for one in hops]
     axes.step(hops, bounds, where="mid", color=INK, linewidth=0.8, linestyle=":", label="Theorem 1")
     for arm in arms:
         learned, n = sum(step is not None for step in arm.everything()), len(arm.seeds)

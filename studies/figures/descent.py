@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, PAGE, VERMILION, house, new_figure, shares_at_or_below, thousands
+import hopscope as hs
+from hopscope.plot import BLUE, PAGE, VERMILION, house, new_figure, shares_at_or_below, thousands
 from studies.descent import RATES, DescentResult
 from studies.tools.followed import Followed
 
@@ -25,7 +25,7 @@ def descent(result: DescentResult) -> Figure:
         InputError: no model has circuits at two checkpoints.
     """
     if not any(result.solved(rate) for rate in RATES):
-        raise InputError("there is nothing to draw: no model has circuits at two checkpoints")
+        raise hs.InputError("there is nothing to draw: no model has circuits at two checkpoints")
     with house():
         figure = new_figure(PAGE, 2.3)
         *panels, right = figure.subplots(1, len(RATES) + 1)

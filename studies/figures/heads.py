@@ -7,8 +7,8 @@ from itertools import chain
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, COLUMN, INK, ORANGE, VERMILION, house, n_label, new_figure
+import hopscope as hs
+from hopscope.plot import BLUE, COLUMN, INK, ORANGE, VERMILION, house, n_label, new_figure
 from studies.heads import BAR, HeadsResult
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def heads(result: HeadsResult) -> Figure:
         InputError: no model is finished.
     """
     if not result.models:
-        raise InputError("there is nothing to draw: no model is finished")
+        raise hs.InputError("there is nothing to draw: no model is finished")
     with house():
         figure = new_figure(COLUMN * 1.4, 2.7)
         axes = figure.subplots()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, house, n_label, new_figure
+import hopscope as hs
+from hopscope.plot import BLUE, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, house, n_label, new_figure
 from hopscope.statistics import clopper_pearson
-from hopscope.words import counted
 from studies.places import PlacesResult
 from studies.tools.arms import ArmLearned
 from studies.tools.by_place import RISES
+from studies.tools.records import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ def places(found: PlacesResult) -> Figure:
         InputError: no arm has a finished seed.
     """
     if not any(arm.seeds for arm in found.arms):
-        raise InputError("there is nothing to draw: no seed is finished")
+        raise hs.InputError("there is nothing to draw: no seed is finished")
     with house():
         figure = new_figure(PAGE, 2.5)
         learned, moved, by_heads = figure.subplots(1, 3)
@@ -52,7 +52,7 @@ def places(found: PlacesResult) -> Figure:
         moved.axhline(RISES, color=INK, linewidth=0.7, linestyle=":")
         moved.annotate(f"{RISES:g}", (1.01, RISES), xycoords=("axes fraction", "data"), va="center", fontsize=6)
         for axes in (learned, moved):
-            axes.set_xticks(sorted({arm.setup.problem.chains for arm in found.arms}))
+            axes.set_xticks(sorted({arm.problem.chains for arm in found.arms}))
             axes.set_xlabel("chains N")
         _draw_heads(found, by_heads)
         figure.legend(*learned.get_legend_handles_labels(), loc="outside upper left", ncols=2)
@@ -65,7 +65,7 @@ def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes
     if not arms:
         return
     told = "as theory asks" if layers >= arms[0].needs(2) else "one fewer than theory asks for"
-    at = [arm.setup.problem.chains + shift for arm in arms]
+    at = [arm.problem.chains + shift for arm in arms]
     learned.errorbar(at, *_shares(arms), fmt=mark, color=color, linewidth=1, label=f"{layers} layers, {told}")
     for chains, arm in zip(at, arms, strict=True):
         losses = [max(one.rise(2), _LEAST) for one in found.of(arm)]
@@ -77,12 +77,12 @@ def _draw_heads(found: PlacesResult, axes: Axes) -> None:
     """Draw the share with the fewest layers by number of heads, a line for each number of chains."""
     axes.set_xscale("log", base=2)
     shallow = [arm for arm in found.shallow if arm.seeds]
-    for number, chains in enumerate(sorted({arm.setup.problem.chains for arm in shallow})):
-        arms = [arm for arm in shallow if arm.setup.problem.chains == chains]
-        at = [arm.setup.recipe.heads * 2 ** (0.12 * (number - 1)) for arm in arms]
+    for number, chains in enumerate(sorted({arm.problem.chains for arm in shallow})):
+        arms = [arm for arm in shallow if arm.problem.chains == chains]
+        at = [arm.heads * 2 ** (0.12 * (number - 1)) for arm in arms]
         color = _CHAINS[number % len(_CHAINS)]
         axes.errorbar(at, *_shares(arms), fmt="o-", color=color, linewidth=1, markersize=3.5, label=f"N = {chains}")
-    heads = sorted({arm.setup.recipe.heads for arm in found.shallow})
+    heads = sorted({arm.heads for arm in found.shallow})
     axes.set_xticks(heads, [str(one) for one in heads])
     axes.set_xlabel("heads of a layer")
     axes.set_ylim(-0.03, 1.03)

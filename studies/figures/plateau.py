@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, house, new_figure
+from hopscope.plot import BLUE, INK, PAGE, VERMILION, house, new_figure
 from hopscope.statistics import Times, survival_median
 from studies.tools.arms import ArmLearned, Arms
 

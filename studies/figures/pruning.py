@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hopscope.errors import InputError
-from hopscope.plot.style import BLUE, INK, PAGE, VERMILION, house, new_figure
+import hopscope as hs
+from hopscope.plot import BLUE, INK, PAGE, VERMILION, house, new_figure
 from studies.pruning import PruningResult
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def pruning(result: PruningResult) -> Figure:
         InputError: no model has a circuit.
     """
     if not any(one.paths for one in (*result.pruned, *result.whole, *result.laptop)):
-        raise InputError("there is nothing to draw: no model has a circuit")
+        raise hs.InputError("there is nothing to draw: no model has a circuit")
     from matplotlib.ticker import MaxNLocator
 
     with house():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from hopscope.plot.style import COLUMN, PAGE, hop_label, hop_look, house, new_figure, thousands
+from hopscope.plot import COLUMN, PAGE, hop_label, hop_look, house, new_figure, thousands
 from studies.tools.arms import ArmLearned, Arms
 
 if TYPE_CHECKING:

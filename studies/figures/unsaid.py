@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hopscope.plot.style import BLUE, FAINT, INK, PAGE, VERMILION, house, new_figure, thousands
+from hopscope.plot import BLUE, FAINT, INK, PAGE, VERMILION, house, new_figure, thousands
 from studies.tools.arms import ArmLearned, Arms
 from studies.unsaid import FULL, HALF_THE_SHARE, READINGS
 

@@ -1,28 +1,24 @@
 """Arms: a recipe on a problem, trained from many seeds, and when each seed learned each hop.
 
-Each seed is a run of its own that ends at the first logged step at which it has learned all that it is asked for
-(validation loss of every hop below 0.5 with four chains, see `hopscope.training.metrics.learned_below`) or when its
+Each seed is a run of its own that ends at the first logged step at which it has learned all that it is asked for (the
+validation loss of every hop below two thirds of what averaging the candidates gives, 0.5 with four chains) or when its
 budget is spent. A run that never learns a hop is data: it counts as not learned within the budget, and so does one that
 diverged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from hopscope.errors import InputError
+import hopscope as hs
 from hopscope.statistics import clopper_pearson, share_in_words
-from hopscope.theory.depth import minimum_of_hop
-from hopscope.training.metrics import learned_below
-from hopscope.training.plan import Plan
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
-from hopscope.words import markdown_table
 from studies.tools.judgements import Judgement, never
-from studies.tools.kept import kept, made_by
+from studies.tools.records import markdown_table
+from studies.tools.work import Work
 
 
 @dataclass(frozen=True)
@@ -30,45 +26,46 @@ class ArmLearned:
     """What the seeds of an arm have learned so far.
 
     Attributes:
-        setup: the recipe and problem it is trained with, and its seeds.
+        name: the arm's name.
+        layers: layers of its models.
+        heads: heads in each layer.
+        budget: the most steps that a run may take.
+        asked: the problem, by those of its fields that are not the default.
+        planned: its seeds.
         seeds: those of its seeds that are finished.
-        learned: by seed and hop asked for, the first logged step with the validation loss of a learned hop, or by
-            whatever else the study counts as learned; None if there is none.
+        learned: by seed and hop asked for, the first logged step with the validation loss of a learned hop; None if
+            there is none.
     """
 
-    setup: Setup
+    name: str
+    layers: int
+    heads: int
+    budget: int
+    asked: dict[str, Any]
+    planned: tuple[int, ...]
     seeds: tuple[int, ...]
     learned: tuple[tuple[int | None, ...], ...]
 
-    @property
-    def name(self) -> str:
-        """The arm's name."""
-        return self.setup.name
-
-    @property
-    def layers(self) -> int:
-        """Layers of its models."""
-        return self.setup.recipe.layers
-
-    @property
-    def budget(self) -> int:
-        """The most steps that a run may take."""
-        return self.setup.recipe.steps
+    @cached_property
+    def problem(self) -> hs.RetrievalProblem:
+        """The problem that its models are trained on."""
+        asked: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in self.asked.items()}
+        return hs.RetrievalProblem(**asked)
 
     @property
     def hops(self) -> tuple[int, ...]:
         """Hops the models are asked for."""
-        return self.setup.problem.target_hops
+        return self.problem.target_hops
 
     @property
     def last(self) -> int:
         """D, the hops of a chain, and so the last hop."""
-        return self.setup.problem.hops
+        return self.problem.hops
 
     @property
     def finished(self) -> bool:
         """Whether every seed of the arm is finished."""
-        return len(self.seeds) == len(self.setup.seeds)
+        return len(self.seeds) == len(self.planned)
 
     def times(self, hop: int) -> list[int | None]:
         """The step at which each seed learned the hop; None if it did not."""
@@ -82,31 +79,10 @@ class ArmLearned:
         """The step at which each seed had learned every hop that is asked for; None if it had not."""
         return [None if None in one else max(step for step in one if step is not None) for one in self.learned]
 
-    @property
-    def learned_all(self) -> list[Setup]:
-        """Setups, trained to the end, of the seeds that learned every hop that is asked for."""
-        seeds = [seed for seed, step in zip(self.seeds, self.everything(), strict=True) if step is not None]
-        return runs_of(replace(self.setup, seeds=tuple(seeds)), to_the_end=True) if seeds else []
-
-    def needs(self, hop: int) -> int:
+    def needs(self, hop: int, *, head_a_row: bool = False) -> int:
         """The fewest layers with which, by theory, such a model can answer with that hop."""
-        return minimum_of_hop(self.setup.problem, hop, one_head=self.setup.recipe.heads == 1)
-
-    def tells_of(self, *, planned: bool) -> set[str]:
-        """Names of its runs, finished or planned, whatever their budget: a budget may grow, and what was learned within
-        a shorter one stays known."""
-        runs = [run for run in runs_of(self.setup) if planned or run.seeds[0] in self.seeds]
-        return {_of(run) for run in runs}
-
-    @property
-    def regular(self) -> ArmLearned:
-        """The same without what was seen at steps that are no multiple of `log_every`.
-
-        The last steps have a row each: twenty times as many looks at who has not learned by then.
-        """
-        every = self.setup.recipe.log_every
-        regular = tuple(tuple(None if step is None or step % every else step for step in one) for one in self.learned)
-        return replace(self, learned=regular)
+        one_head = self.heads == 1 and not head_a_row
+        return hs.theory.minimum_of_hop(self.problem, hop, one_head=one_head, head_a_row=head_a_row)
 
     @property
     def learned_what_they_may(self) -> int:
@@ -126,11 +102,7 @@ class ArmLearned:
 
 @dataclass(frozen=True)
 class Arms:
-    """What the arms of a study have learned so far.
-
-    Attributes:
-        arms: one for each arm, in the study's order.
-    """
+    """What the arms of a study have learned so far, in the study's order."""
 
     arms: tuple[ArmLearned, ...]
 
@@ -143,123 +115,74 @@ class Arms:
         """
         found = [arm for arm in self.arms if arm.seeds]
         if not found:
-            raise InputError("there is nothing to draw: no seed is finished")
+            raise hs.InputError("there is nothing to draw: no seed is finished")
         return found
 
 
-def learned(study: str, arms: Sequence[Setup], folder: Path, work: Work) -> Arms:
-    """Train the seeds of which nothing is known, the first of every arm before any second, and read what all arms
-    learned.
-
-    Arms that `work` does not want are not trained; what is known of them is still returned.
-
-    Args:
-        study: the name of the study.
-        arms: the arms to train; their schedules do not count.
-        folder: the folder of the study; its record there, if there is one, is an `Arms`.
-        work: how the work is done.
-
-    Raises:
-        InputError: a record or a run there is damaged, or belongs to another arm.
-    """
-    return train(arms, folder / "runs", work, (kept(study, folder, Arms) or Arms(())).arms)
-
-
 def train(
-    arms: Sequence[Setup], folder: Path, work: Work, before: Sequence[ArmLearned] = (), *, to_the_end: bool = False
+    arms: Sequence[hs.Setup], folder: Path, work: Work, *, to_the_end: bool = False, below: float | None = None
 ) -> Arms:
-    """As `learned`, given what was known before, with all run folders in `folder`; `to_the_end` as in `by_seed`."""
-    known, wanted = _of_arms(before, to_the_end=to_the_end), [arm for arm in arms if work.wants(arm.name)]
-    runs = [run for run in by_seed(wanted, to_the_end=to_the_end) if _known(run, known) is None]
-    work.train(runs, folder, in_order=True)
-    return read(arms, folder, before, to_the_end=to_the_end)
-
-
-_Learned = tuple[int | None, ...]
-_Known = dict[str, list[tuple[Recipe, _Learned]]]
-
-
-def _of_arms(arms: Sequence[ArmLearned], *, to_the_end: bool) -> _Known:
-    """What is known of each run, whatever its budget: its recipe, and when it learned each hop."""
-    found: _Known = {}
-    for arm in (one for one in arms if one.seeds):  # of which a seed is finished
-        runs = runs_of(replace(arm.setup, seeds=arm.seeds), to_the_end=to_the_end)
-        for run, steps in zip(runs, arm.learned, strict=True):
-            found.setdefault(_of(run), []).append((run.recipe, steps))
-    return found
-
-
-def _known(run: Setup, known: _Known) -> _Learned | None:
-    """When a run learned each hop, if that follows from what is known of it or of the same run with another budget."""
-    for recipe, learned in known.get(_of(run), ()):
-        constant = min(Plan(recipe).falls_from, Plan(run.recipe).falls_from)
-        if recipe.steps == run.recipe.steps or all(step is not None and step <= constant for step in learned):
-            return learned
-    return None
-
-
-def _of(run: Setup) -> str:
-    """A hash that identifies a run, whatever it is called and however long it may go on."""
-    return made_by(replace(run, recipe=replace(run.recipe, steps=1)))
-
-
-def by_seed(arms: Sequence[Setup], *, to_the_end: bool = False) -> list[Setup]:
-    """The runs: the first seed of every arm, the longest run first, then the second seeds, and so on. A study cut short
-    thus has some seeds of each arm.
+    """Train the arms that `work` wants, the first seed of every arm before any second, and read what all arms learned.
 
     Args:
-        arms: the arms to train; of their schedules only `fall` counts.
+        arms: the arms to train; their schedules do not count.
+        folder: the folder of the study; run folders go into its `runs`.
+        work: how the work is done.
         to_the_end: whether the rate falls once a run has learned, so that its circuit can be searched for.
-    """
-    ranked = [(rank, run) for arm in arms for rank, run in enumerate(runs_of(arm, to_the_end=to_the_end))]
-    return [run for _, run in sorted(ranked, key=lambda one: (one[0], -one[1].work))]
-
-
-def runs_of(arm: Setup, *, to_the_end: bool = False) -> list[Setup]:
-    """One run for each seed, which ends as soon as it has learned or, with `to_the_end`, when the recipe's fall after
-    that is over."""
-    at_most = learned_below(arm.problem.chains)
-    recipe = replace(arm.recipe, schedule="when-learned", learned_below=min(arm.recipe.learned_below, at_most))
-    if not to_the_end:
-        recipe = replace(recipe, fall=0.0, learned_below=at_most, final_steps=1, checkpoint_every=None)
-    return [Setup(f"{arm.name}/seed-{seed:03d}", arm.problem, recipe, (seed,)) for seed in arm.seeds]
-
-
-def read(
-    arms: Sequence[Setup],
-    folder: Path,
-    before: Sequence[ArmLearned] = (),
-    *,
-    to_the_end: bool = False,
-    below: float | None = None,
-) -> Arms:
-    """Read what the seeds of which something is known have learned.
-
-    A seed is known if its run is finished. It is also known if it was before, perhaps on another machine, in the same
-    arm or in one that differs in its budget alone, provided that it had learned everything within both: until then the
-    rate is constant, so it is the same run. So a study can go on from its small record alone.
-
-    Args:
-        arms: the arms that were trained.
-        folder: where the run folders are.
-        before: what was known before.
-        to_the_end: as in `by_seed`.
-        below: the validation loss below which a hop counts as learned; `None` for that of the metrics.
+        below: the validation loss below which a hop counts as learned; None for that of the metrics.
 
     Raises:
         InputError: a run there is damaged, or belongs to another arm.
     """
-    from hopscope.training.many import finished
+    work.train(by_seed([arm for arm in arms if work.wants(arm.name)], to_the_end=to_the_end), folder / "runs")
+    return read(arms, folder / "runs", to_the_end=to_the_end, below=below)
 
-    known, found = _of_arms(before, to_the_end=to_the_end), []
+
+def by_seed(arms: Sequence[hs.Setup], *, to_the_end: bool = False) -> list[hs.Setup]:
+    """The runs: the first seed of every arm, the longest run first, then the second seeds, and so on. A study cut short
+    thus has some seeds of each arm."""
+    ranked = [(rank, run) for arm in arms for rank, run in enumerate(runs_of(arm, to_the_end=to_the_end))]
+    return [run for _, run in sorted(ranked, key=lambda one: (one[0], -one[1].work))]
+
+
+def runs_of(arm: hs.Setup, *, to_the_end: bool = False) -> list[hs.Setup]:
+    """One run for each seed, which ends as soon as it has learned or, with `to_the_end`, when the recipe's fall after
+    that is over."""
+    chains = arm.problem.chains
+    at_most = 0.5 if chains == 1 else 2 * (1 - 1 / chains) / 3
+    recipe = replace(arm.recipe, schedule="when-learned", learned_below=min(arm.recipe.learned_below, at_most))
+    if not to_the_end:
+        recipe = replace(recipe, fall=0.0, learned_below=at_most, final_steps=1, checkpoint_every=None)
+    return [hs.Setup(f"{arm.name}/seed-{seed:03d}", arm.problem, recipe, (seed,)) for seed in arm.seeds]
+
+
+def read(arms: Sequence[hs.Setup], folder: Path, *, to_the_end: bool = False, below: float | None = None) -> Arms:
+    """What the finished seeds of these arms have learned; arguments as in `train`, with the folder of the runs."""
+    found = []
     for arm in arms:
-        runs = runs_of(arm, to_the_end=to_the_end)
-        regular = {name: run.regular_metrics for name, run in finished(runs, folder).items()}
-        trained = {name: rows.first_below(below)[0] for name, rows in regular.items()}
-        every = {run.seeds[0]: trained.get(run.name, _known(run, known)) for run in runs}
-        there = {seed: steps for seed, steps in every.items() if steps is not None}
-        found.append(ArmLearned(arm, tuple(there), tuple(there.values())))
+        runs = finished(runs_of(arm, to_the_end=to_the_end), folder).values()
+        asked = {one.name: (getattr(arm.problem, one.name), one.default) for one in fields(arm.problem)}
+        changed = {name: value for name, (value, default) in asked.items() if name == "hops" or value != default}
+        learned = tuple(tuple(run.regular_metrics.first_below(below)[0]) for run in runs)
+        shape = arm.recipe.layers, arm.recipe.heads, arm.recipe.steps
+        found.append(ArmLearned(arm.name, *shape, changed, arm.seeds, tuple(run.seeds[0] for run in runs), learned))
     return Arms(tuple(found))
+
+
+def finished(setups: Iterable[hs.Setup], folder: Path) -> dict[str, hs.Run]:
+    """The finished ones of some runs, by name.
+
+    Raises:
+        InputError: a folder holds a run of something else.
+    """
+    found = {}
+    for setup in setups:
+        if (folder / setup.name / "result.json").exists():
+            run = hs.Run(folder / setup.name)
+            if (run.problem, run.recipe, tuple(run.seeds)) != (setup.problem, setup.recipe, setup.seeds):
+                raise hs.InputError(f"{run.path} is a run of another recipe, problem or seed; choose another folder")
+            found[setup.name] = run
+    return found
 
 
 def nothing_beyond(asked: str, found: Sequence[ArmLearned]) -> Judgement:

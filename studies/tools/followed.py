@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 
-from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.compare import in_common_renamed, overlap
-from hopscope.training.run import RunFolder
-from studies.tools.circuits import Seen, diverged
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+import hopscope as hs
+from studies.tools import records
+from studies.tools.circuits import NamedPath, Search, Seen, diverged, look, overlap
 
 SPIKE = 0.1
 """Once a circuit is there, a validation loss above this, twice the bar, is a spike."""
@@ -28,9 +31,7 @@ class Followed:
         circuits: its circuits at the checkpoints that hold the bar, in order.
         spikes: the steps at which a spike begins, after the first circuit.
         crossed: for every path of the last circuit, the step at which its attention first crosses 0.5; None if never.
-        made: how the model was trained and examined, see `studies.tools.kept.made_by`; empty if it is not known.
         checkpoints: the steps of the checkpoints whose circuits were searched for, whether they hold the bar or not;
-            empty in records that do not say.
     """
 
     rate: str
@@ -39,7 +40,6 @@ class Followed:
     circuits: tuple[Seen, ...]
     spikes: tuple[int, ...]
     crossed: tuple[float | None, ...]
-    made: str = ""
     checkpoints: tuple[int, ...] = ()
 
     def kept(self, of: Sequence[Seen]) -> float:
@@ -63,10 +63,9 @@ class Followed:
         """Pairs of circuits, of a checkpoint and of the very next one.
 
         A checkpoint within a spike has no circuit, so those before and after it are not neighbours: they had twice as
-        long to drift. Where a record does not say which checkpoints there were, they are taken to be evenly spaced, as
-        far apart as the two nearest circuits.
+        long to drift.
         """
-        after = dict(pairwise(self.checkpoints or _evenly([one.step or 0 for one in self.circuits])))
+        after = dict(pairwise(self.checkpoints))
         return [(one, other) for one, other in pairwise(self.circuits) if after.get(one.step or 0) == other.step]
 
     @property
@@ -87,7 +86,7 @@ class Followed:
         return 1000 * len(self.spikes) / watched if watched else 0.0
 
 
-def checkpoints_after_learning(one: RunFolder) -> list[int]:
+def checkpoints_after_learning(one: hs.Run) -> list[int]:
     """Steps of the checkpoints since every hop was learned, up to where the model diverged; none if a hop never was."""
     learned = one.regular_metrics.first_below()[0]
     if None in learned:
@@ -96,59 +95,46 @@ def checkpoints_after_learning(one: RunFolder) -> list[int]:
     return [step for step in one.checkpoints if step >= after and not diverged(one, step)]
 
 
-def looked_at(one: RunFolder) -> bool:
-    """Whether a circuit was searched for at each of these checkpoints, and the last circuit followed."""
-    from hopscope.circuits.store import circuit_path
-    from hopscope.emergence.track import emergence_path
-
-    if not all(circuit_path(one.path, 0, step).exists() for step in checkpoints_after_learning(one)):
-        return False
-    circuits = _circuits(one)
-    return not circuits or emergence_path(one.path, 0, circuits[-1].step).exists()
-
-
-def _circuits(one: RunFolder) -> tuple[Seen, ...]:
-    """The circuits found at those of these checkpoints that hold the bar."""
-    from hopscope.circuits.store import circuit_path
-
-    name = f"{one.path.parent.name}/{one.path.name}"
-    found = {step: Circuit.load(circuit_path(one.path, 0, step)) for step in checkpoints_after_learning(one)}
-    every = [Seen.of(circuit, name, step) for step, circuit in found.items()]
-    return tuple(seen for seen in every if seen.paths)
-
-
-def follow(path: Path) -> None:
-    """Follow the last circuit of a run through its checkpoints, unless that was done before."""
-    from hopscope.emergence.track import emergence_of_run
-
-    one = RunFolder(path)
-    circuits = _circuits(one)
-    if circuits:
-        emergence_of_run(one, 0, step=circuits[-1].step)
-
-
-def followed(one: RunFolder) -> Followed:
-    """The record of a run whose circuits were found and followed."""
-    from hopscope.emergence.history import Emergence
-    from hopscope.emergence.track import emergence_path
-
-    circuits = _circuits(one)
+def follow(path: Path, search: Search, kept: Path) -> None:
+    """Follow the last circuit of the run in `path` through its checkpoints, and write a `Followed`."""
+    run = hs.Run(path)
+    steps = checkpoints_after_learning(run)
+    every = [Seen.of(look(path, step, search), f"{path.parent.name}/{path.name}", step) for step in steps]
+    circuits = tuple(seen for seen in every if seen.paths)
     crossed: tuple[float | None, ...] = ()
     if circuits:
-        history = Emergence.load(emergence_path(one.path, 0, circuits[-1].step))
-        crossed = tuple(path.crossing.step for path in history.paths)
-    spikes = _spikes(one, circuits[0].step or 0) if circuits else ()
-    known = one.path.parent.name, one.seeds[0], one.plans.end
-    return Followed(*known, circuits, spikes, crossed, checkpoints=tuple(checkpoints_after_learning(one)))
+        history = run[0].at(circuits[-1].step or 0).emergence()
+        crossed = tuple(one.crossing.step for one in history.paths)
+    spikes = _spikes(run, circuits[0].step or 0) if circuits else ()
+    known = path.parent.name, run.seeds[0], run.result.steps
+    records.write(kept, Followed(*known, circuits, spikes, crossed, tuple(steps)))
 
 
-def _evenly(steps: Sequence[int]) -> Sequence[int]:
-    """Evenly spaced steps from the first to the last of these, as far apart as the nearest two."""
-    nearest = min((after - one for one, after in pairwise(steps)), default=1)
-    return range(steps[0], steps[-1] + 1, nearest) if steps else ()
+def in_common_renamed(first: Sequence[NamedPath], second: Sequence[NamedPath]) -> int:
+    """How many paths two circuits have in common, once the heads of one are renamed, within each layer, to fit best.
+
+    >>> mine = [(1, 1, ">x1", "x0>"), (1, 2, ">x2", "x1>"), (2, 1, "x0?", ">x1")]
+    >>> theirs = [(1, 5, ">x2", "x1>"), (1, 6, ">x1", "x0>"), (3, 1, "x0?", ">x1")]
+    >>> in_common_renamed(mine, theirs)
+    2
+    """
+    mine, theirs = (_by_layer_and_head(paths) for paths in (first, second))
+    common = 0
+    for layer in mine.keys() & theirs.keys():
+        shared = np.array([[len(one & other) for other in theirs[layer].values()] for one in mine[layer].values()])
+        common += int(shared[linear_sum_assignment(shared, maximize=True)].sum())
+    return common
 
 
-def _spikes(one: RunFolder, since: int) -> tuple[int, ...]:
+def _by_layer_and_head(paths: Sequence[NamedPath]) -> dict[int, dict[int, set[tuple[str, str]]]]:
+    """Query and key of the paths, by layer and then by head."""
+    found: dict[int, dict[int, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
+    for layer, head, query, key in paths:
+        found[layer][head].add((query, key))
+    return found
+
+
+def _spikes(one: hs.Run, since: int) -> tuple[int, ...]:
     """Logged steps after `since` at which the validation loss has risen above `SPIKE`."""
     metrics = one.regular_metrics.after(since)
     above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()

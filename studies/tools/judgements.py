@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hopscope.records import RecordFormat
 from hopscope.statistics import clopper_pearson, rank_correlation, share_in_words
-from hopscope.words import markdown_table
+from studies.tools.records import markdown_table
 
 StudyVerdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
 
@@ -37,21 +36,6 @@ class Judgement:
     ours: str = ""
     n: int = 0
     reason: str = ""
-
-
-@dataclass(frozen=True)
-class Judgements:
-    """All judgements of a study.
-
-    Attributes:
-        judgements: the judgements in the order of the study's rules.
-    """
-
-    judgements: tuple[Judgement, ...]
-
-
-JUDGEMENTS = RecordFormat(Judgements, "hopscope judgements", "the verdicts of a study")
-"""The form of judgements.json."""
 
 
 def all_of(

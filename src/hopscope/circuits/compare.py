@@ -16,7 +16,6 @@ from hopscope.circuits.checks.certificate import Sense
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.strategy import Strategy
 from hopscope.problem.paths import NamedPath
-from hopscope.problem.roles import end_role, first_member, link_role, second_member
 from hopscope.words import counted
 
 
@@ -76,21 +75,6 @@ def first_head_ties_pairs(circuit: Circuit) -> bool:
         for path in paths
         if path.layer == first and path.query < len(circuit.problem.roles)
     )
-
-
-def kinds_looked_up(circuit: Circuit) -> dict[str, int]:
-    """How many paths into a line from outside it land on its name, link, value or end; kinds with none are left out."""
-    hops, fact_of = circuit.hops, circuit.problem.fact_of
-    counts = {"name": 0, "link": 0, "value": 0, "end": 0}
-    for path in (one.path for one in circuit.paths):
-        pair = fact_of(path.key)
-        if 0 < pair != fact_of(path.query):
-            kinds = {
-                first_member(pair): "name", link_role(pair, hops): "link", second_member(pair): "value",
-                end_role(pair, hops): "end",
-            }  # fmt: skip
-            counts[kinds[path.key]] += 1
-    return {kind: count for kind, count in counts.items() if count}
 
 
 def _names(circuit: Circuit) -> list[NamedPath]:
@@ -162,37 +146,6 @@ def compare(first: Circuit, second: Circuit) -> Comparison:
 def overlap(one: set[Any], other: set[Any]) -> float:
     """What both sets have in common, as a share of all that either has; 1 where both are empty."""
     return len(one & other) / len(one | other) if one | other else 1.0
-
-
-def in_common_renamed(first: Sequence[NamedPath], second: Sequence[NamedPath]) -> int:
-    """How many paths two circuits have in common, once the heads of one are renamed, within each layer, to fit best.
-
-        >>> mine = [(1, 1, ">x1", "x0>"), (1, 2, ">x2", "x1>"), (2, 1, "x0?", ">x1")]
-        >>> theirs = [(1, 5, ">x2", "x1>"), (1, 6, ">x1", "x0>"), (3, 1, "x0?", ">x1")]
-        >>> in_common_renamed(mine, theirs)
-        2
-
-    Args:
-        first: the paths of one circuit: layer and head from 1, query and key by name.
-        second: those of the other.
-    """
-    import numpy as np
-    from scipy.optimize import linear_sum_assignment
-
-    mine, theirs = (_by_layer_and_head(paths) for paths in (first, second))
-    common = 0
-    for layer in mine.keys() & theirs.keys():
-        shared = np.array([[len(one & other) for other in theirs[layer].values()] for one in mine[layer].values()])
-        common += int(shared[linear_sum_assignment(shared, maximize=True)].sum())
-    return common
-
-
-def _by_layer_and_head(paths: Sequence[NamedPath]) -> dict[int, dict[int, set[tuple[str, str]]]]:
-    """Query and key of the paths, by layer and then by head."""
-    found: dict[int, dict[int, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
-    for layer, head, query, key in paths:
-        found[layer][head].add((query, key))
-    return found
 
 
 T = TypeVar("T", bound=str | int)

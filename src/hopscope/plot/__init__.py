@@ -9,7 +9,48 @@
 
 from hopscope.plot.attention_maps import appendix_c, one_prompt
 from hopscope.plot.circuit import figure_5
-from hopscope.plot.style import save
+from hopscope.plot.style import (
+    BLUE,
+    COLUMN,
+    FAINT,
+    GREEN,
+    INK,
+    ORANGE,
+    PAGE,
+    PURPLE,
+    VERMILION,
+    hop_label,
+    hop_look,
+    house,
+    n_label,
+    new_figure,
+    save,
+    shares_at_or_below,
+    thousands,
+)
 from hopscope.plot.training import figure_6, training
 
-__all__ = ["appendix_c", "figure_5", "figure_6", "one_prompt", "save", "training"]
+__all__ = [
+    "BLUE",
+    "COLUMN",
+    "FAINT",
+    "GREEN",
+    "INK",
+    "ORANGE",
+    "PAGE",
+    "PURPLE",
+    "VERMILION",
+    "appendix_c",
+    "figure_5",
+    "figure_6",
+    "hop_label",
+    "hop_look",
+    "house",
+    "n_label",
+    "new_figure",
+    "one_prompt",
+    "save",
+    "shares_at_or_below",
+    "thousands",
+    "training",
+]

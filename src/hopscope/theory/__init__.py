@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from hopscope.theory.delivery import deliver as deliver
     from hopscope.theory.depth import best_order as best_order
     from hopscope.theory.depth import depths as depths
+    from hopscope.theory.depth import minimum_of_hop as minimum_of_hop
+    from hopscope.theory.depth import minimum_paths as minimum_paths
+    from hopscope.theory.information_flow import minimum_layers as minimum_layers
     from hopscope.theory.schedule import shortest_schedule as shortest_schedule
     from hopscope.theory.witness import build_witness as build_witness
 
@@ -31,6 +34,9 @@ _HOMES = {
     "build_witness": "hopscope.theory.witness",
     "deliver": "hopscope.theory.delivery",
     "depths": "hopscope.theory.depth",
+    "minimum_layers": "hopscope.theory.information_flow",
+    "minimum_of_hop": "hopscope.theory.depth",
+    "minimum_paths": "hopscope.theory.depth",
     "shortest_schedule": "hopscope.theory.schedule",
 }
 

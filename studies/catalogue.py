@@ -1,0 +1,56 @@
+"""All studies, each with the function that draws what it found; None where nothing is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from studies import (
+    census,
+    conditional,
+    curriculum,
+    depth,
+    descent,
+    heads,
+    learning,
+    places,
+    plateau,
+    pruning,
+    rows,
+    text,
+    unsaid,
+)
+from studies.calibration import study as calibration
+from studies.figures.census import census as draw_census
+from studies.figures.curriculum import curriculum as draw_curriculum
+from studies.figures.depth import depth as draw_depth
+from studies.figures.descent import descent as draw_descent
+from studies.figures.heads import heads as draw_heads
+from studies.figures.places import places as draw_places
+from studies.figures.plateau import plateau as draw_plateau
+from studies.figures.pruning import pruning as draw_pruning
+from studies.figures.survival import survival as draw_survival
+from studies.figures.unsaid import unsaid as draw_unsaid
+from studies.tools.arms import Arms
+from studies.tools.study import Study
+
+STUDIES: dict[str, tuple[Study[Any, Any], Callable[[Any], Any] | None]] = {
+    study.name: (study, draw)
+    for study, draw in (
+        (learning.STUDY, draw_survival),
+        (depth.STUDY, draw_depth),
+        (heads.STUDY, draw_heads),
+        (places.STUDY, draw_places),
+        (rows.STUDY, draw_survival),
+        (unsaid.STUDY, draw_unsaid),
+        (plateau.STUDY, draw_plateau),
+        (curriculum.STUDY, draw_curriculum),
+        (census.STUDY, draw_census),
+        (pruning.STUDY, draw_pruning),
+        (descent.STUDY, draw_descent),
+        (conditional.STUDY, lambda found: draw_survival(Arms(found.arms))),
+        (text.STUDY, None),
+        (calibration.STUDY, None),
+    )
+}
+"""The studies by name, in the order in which docs/studies tells of them."""

@@ -1,0 +1,96 @@
+"""How a study's work is done: trained and measured in parallel, or not at all where it is only judged."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from multiprocessing import get_context
+from os import cpu_count
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import hopscope as hs
+
+
+@dataclass(frozen=True)
+class Work:
+    """How work is done.
+
+    Attributes:
+        workers: the number of processes; None for one per core.
+        device: the device to train on; None for a GPU if there is one.
+        precision: the precision to train in; `auto` for bf16 where the hardware has it.
+        judge_only: whether nothing is trained or measured; what is finished is read.
+        arms: patterns, as for file names, of the arms to train; empty for all.
+    """
+
+    workers: int | None = None
+    device: str | None = None
+    precision: Any = "auto"
+    judge_only: bool = False
+    arms: tuple[str, ...] = ()
+
+    def wants(self, arm: str) -> bool:
+        """Whether the arm of that name is to be trained.
+
+        >>> Work(arms=("K/*", "N/8")).wants("K/2"), Work().wants("N/8")
+        (True, True)
+        """
+        return not self.arms or any(fnmatchcase(arm, pattern) for pattern in self.arms)
+
+    def train(self, setups: Sequence[hs.Setup], folder: Path) -> None:
+        """Train what is not finished, in this order, each setup into the folder of its name.
+
+        Raises:
+            InputError: a folder is in use for something else.
+        """
+        if not setups or self.judge_only:
+            return
+        line = _Lines("runs")
+        hs.train_all(
+            setups,
+            folder,
+            execution=hs.Execution(self.device, precision=self.precision, workers=self.workers),
+            in_order=True,
+            watch=lambda progress: line.tell(sum(one.ended for one in progress.values()), len(progress)),
+        )
+
+    def each(self, noun: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
+        """Call a function of a module with each of the jobs, each on one thread; with several workers, in processes."""
+        if self.judge_only or not jobs:
+            return
+        workers, line = min(self.workers or cpu_count() or 1, len(jobs)), _Lines(noun)
+        if workers == 1:
+            for number, job in enumerate(jobs, 1):
+                function(*job)
+                line.tell(number, len(jobs))
+            return
+        context = get_context("spawn")
+        with ProcessPoolExecutor(workers, context, torch.set_num_threads, (1,)) as pool:
+            calls = [pool.submit(function, *job) for job in jobs]
+            try:
+                for number, call in enumerate(as_completed(calls), 1):
+                    call.result()
+                    line.tell(number, len(jobs))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+class _Lines:
+    """Progress as lines on standard error, one in thirty seconds at most, and the last."""
+
+    def __init__(self, noun: str) -> None:
+        self._noun, self._said, self._began = noun, time.monotonic(), time.monotonic()
+
+    def tell(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        if now - self._said >= 30 or (done == of and now - self._began >= 30):
+            self._said = now
+            print(f"{self._noun}: {done} of {of} after {now - self._began:.0f} s", file=sys.stderr, flush=True)
