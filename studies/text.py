@@ -218,7 +218,7 @@ def ask(arm: TextArm, seed: int, folder: Path) -> None:
         train_text_model(arm.recipe.varied({"seed": seed}), model)
     for hops in missing:
         asked = hs.TextModel(model)
-        found = asked.circuit("equations", hops, effort=arm.effort, faithfulness=arm.faithfulness)
+        found = asked.find_circuit("equations", hops, effort=arm.effort, faithfulness=arm.faithfulness)
         found.save(_record(folder, arm, seed, hops))
 
 

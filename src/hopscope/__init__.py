@@ -68,14 +68,13 @@ if TYPE_CHECKING:
     from hopscope.lab import Run as Run
     from hopscope.lab import train as train
     from hopscope.language.text_model import TextModel as TextModel
-    from hopscope.model.hooks import Hooks as Hooks
-    from hopscope.problem.paths import AttentionPath as AttentionPath
-    from hopscope.training.many import train_all as train_all
     from hopscope.model.architecture import Architecture as Architecture
+    from hopscope.model.hooks import Hooks as Hooks
     from hopscope.model.torch_module import Parts as Parts
     from hopscope.model.transformer import Transformer as Transformer
     from hopscope.paper import recipes as recipes
     from hopscope.paper.reproduce import reproduce as reproduce
+    from hopscope.problem.paths import AttentionPath as AttentionPath
     from hopscope.problem.retrieval import RetrievalProblem as RetrievalProblem
     from hopscope.problem.text.extensions import Extensions as Extensions
     from hopscope.problem.text.questions import questions as questions
@@ -83,6 +82,7 @@ if TYPE_CHECKING:
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
     from hopscope.training.execution import Execution as Execution
+    from hopscope.training.many import train_all as train_all
     from hopscope.training.recipe import Recipe as Recipe
     from hopscope.training.setup import Setup as Setup
     from hopscope.training.work import Work as Work

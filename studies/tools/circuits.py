@@ -157,7 +157,7 @@ def look(path: Path, step: int | None, search: Search) -> Any:
     if diverged(run, step):
         return None
     model = run[0] if step is None else run[0].at(step)
-    return model.circuit(effort=search.budget, proof=search.proof)
+    return model.find_circuit(effort=search.budget, proof=search.proof)
 
 
 def search_circuit(path: Path, step: int | None, search: Search) -> None:

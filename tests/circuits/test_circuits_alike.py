@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from studies.calibration.hosts import Host, hand_built
 
 from hopscope.circuits.checks import Evidence, certify
 from hopscope.circuits.checks.attended import _moved
@@ -27,7 +28,6 @@ from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import held_out
 from studies.calibration import study as calibration
-from studies.calibration.hosts import Host, hand_built
 from studies.calibration.loud import Loud, with_loud
 from studies.calibration.resting import Rest, resting
 

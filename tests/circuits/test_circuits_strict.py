@@ -14,6 +14,7 @@ import pytest
 import torch
 from planted_models import LITTLE, attention, columns, copy_head, evidence_of, louder, softer, witness
 from small_models import disguised_witness
+from studies.calibration.hosts import hand_built
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.describe import strict_reading
@@ -34,7 +35,6 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, position_codes
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
-from studies.calibration.hosts import hand_built
 
 BUDGET = SearchConfig(orders=1, growing=0, sequences=16, confirming=32, deciding=32)
 PROOF = replace(LITTLE, draws=4, halves=8)

@@ -15,13 +15,13 @@ from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.statistics import sign_test
 from hopscope.training.setup import Setup
-from hopscope.training.work import Work
 from studies import census
 from studies.census import CensusResult
 from studies.figures.census import census as figure
 from studies.tools.by_place import ByPlace, RowsMoved
 from studies.tools.circuits import Search, Seen
 from studies.tools.judgements import Judgement
+from studies.tools.work import Work
 
 
 def verdicts(models: list[Seen], further: list[Seen] | None = None) -> list[str]:

@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from studies.figures.conditional import conditional as figure
+from studies.tools.kept import made_by, study_form
 
 from hopscope.paper.recipes import LAPTOP
-from hopscope.problem.paths import NamedPath
 from hopscope.training import many
 from hopscope.training.setup import Setup
-from hopscope.training.work import Work
 from studies import conditional
 from studies.conditional import ConditionalResult, meeting, parallel
-from studies.figures.conditional import conditional as figure
 from studies.tools.arms import ArmLearned, by_seed
 from studies.tools.by_place import ByPlace, RowsMoved
-from studies.tools.circuits import Seen
-from studies.tools.kept import made_by, study_form
+from studies.tools.circuits import NamedPath, Seen
+from studies.tools.work import Work
 
 STUDY = conditional.standard(LAPTOP)
 NAMES = [arm.name for arm in STUDY.arms]
@@ -161,8 +160,8 @@ def test_what_one_key_leads_to_is_not_learned(monkeypatch: pytest.MonkeyPatch, t
 
     monkeypatch.setattr(many, "finished", lambda runs, folder: {run.name: Trained(run) for run in runs})
     monkeypatch.setattr(conditional, "find_circuits", lambda *_: ())
-    found = conditional.run(replace(STUDY, seeds=(0,), further=(), beside=(-1,)), tmp_path, Work(idle=True))
-    learned = {arm.setup.problem.graph: arm.learned for arm in found.arms}
+    found = conditional.run(replace(STUDY, seeds=(0,), further=(), beside=(-1,)), tmp_path, Work(judge_only=True))
+    learned = {arm.problem.graph: arm.learned for arm in found.arms}
     assert learned == {"functions": ((20, 20, 20),), "relatives": ((20, 20, None, None),)}
 
 

@@ -61,7 +61,7 @@ def test_the_series_are_at_below_and_above_what_theory_asks_for():
 def test_one_run_beyond_its_depth_refutes_both():
     found = lawful()
     place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 3)
-    found[place] = arm("4/3", found[place].setup.problem, learns(4, 6, 3)[:5] + learns(4, 1), layers=3)
+    found[place] = arm("4/3", found[place].problem, learns(4, 6, 3)[:5] + learns(4, 1), layers=3)
     answers = depth.judge(Arms(tuple(found)))
     assert answers[0].verdict == "not as asked"
     assert "1 runs do" in answers[0].ours
@@ -70,19 +70,19 @@ def test_one_run_beyond_its_depth_refutes_both():
 
 def test_nothing_learned_says_nothing():
     """Models that never learn stay within every bound."""
-    found = [arm(one.name, one.setup.problem, learns(one.last, 6, 0), layers=one.layers) for one in lawful()]
+    found = [arm(one.name, one.problem, learns(one.last, 6, 0), layers=one.layers) for one in lawful()]
     assert set(verdicts(found)) == {"inconclusive"}
 
 
 def test_training_that_needs_a_layer_more_is_not_as_asked():
     found = lawful()
     place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 4)
-    found[place] = arm("4/4", found[place].setup.problem, learns(4, 6, 3), layers=4)
+    found[place] = arm("4/4", found[place].problem, learns(4, 6, 3), layers=4)
     assert verdicts(found)[4] == "not as asked"
     deeper = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 5)
     for many, verdict in ((1, "inconclusive"), (3, "inconclusive"), (4, "not as asked")):  # Fisher: 0.5, 0.09, 0.03
         learned = learns(4, 6 - many, 3) + learns(4, many)
-        found[deeper] = arm("4/5", found[deeper].setup.problem, learned, layers=5)
+        found[deeper] = arm("4/5", found[deeper].problem, learned, layers=5)
         assert verdicts(found)[4] == verdict
 
 
@@ -92,7 +92,7 @@ def test_one_that_came_as_far_as_its_depth_allows_does_not_say_that_none_goes_on
     place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 3)
     for some, others, verdict in ((1, 5, "inconclusive"), (5, 7, "inconclusive"), (6, 6, "as asked")):
         learned = learns(4, some, 3) + learns(4, others, 1)
-        found[place] = arm("4/3", found[place].setup.problem, learned, layers=3)
+        found[place] = arm("4/3", found[place].problem, learned, layers=3)
         assert verdicts(found)[4] == verdict
 
 
@@ -106,10 +106,8 @@ def test_a_depth_that_is_not_told_from_a_layer_less_is_no_minimum():
         (4, 6, "as asked"),
         (2, 30, "as asked"),
     ):
-        found[of_four[3]] = arm("4/3", found[of_four[3]].setup.problem, learns(4, less, 3), layers=3)
-        found[of_four[4]] = arm(
-            "4/4", found[of_four[4]].setup.problem, learns(4, there) + learns(4, 6 - there, 3), layers=4
-        )
+        found[of_four[3]] = arm("4/3", found[of_four[3]].problem, learns(4, less, 3), layers=3)
+        found[of_four[4]] = arm("4/4", found[of_four[4]].problem, learns(4, there) + learns(4, 6 - there, 3), layers=4)
         assert verdicts(found)[4] == verdict
 
 
@@ -167,7 +165,7 @@ def test_seeds_that_did_not_come_so_far_do_not_say_that_none_goes_on(upto):
 
 
 def test_the_study_of_orders_trains_what_theory_tells_apart():
-    arms = {setup.name: setup for setup in orders.OrdersStudy(ARM.setup.recipe).arms}
+    arms = {setup.name: setup for setup in orders.OrdersStudy(LAPTOP).arms}
     needs = {name: minimum_of_hop(setup.problem, 4) for name, setup in arms.items()}
     assert needs == {
         "1-2-4-3/3-layers": 3,

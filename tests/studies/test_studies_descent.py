@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import torch
 from planted_circuits import DOUBLING, SERIAL, seen
+from studies.tools.kept import kept
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
-from hopscope.problem.paths import NamedPath
 from hopscope.statistics import fewer
 from studies import descent
 from studies.descent import DescentResult
 from studies.figures.descent import descent as figure
+from studies.tools.circuits import NamedPath
 from studies.tools.followed import Followed, _spikes
-from studies.tools.kept import kept
 
 Paths = tuple[NamedPath, ...]
 

@@ -11,6 +11,9 @@ import pytest
 import torch
 from planted_arms import arm
 from planted_circuits import DOUBLING, seen
+from studies.tools.asking import study as ask_study
+from studies.tools.kept import study_form
+from studies.tools.moving_rows import places_of
 
 import hopscope as hs
 from hopscope.circuits.store import circuit_path
@@ -20,7 +23,6 @@ from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
-from hopscope.training.work import Work
 from studies import census, conditional, places, pruning, rows
 from studies.census import CensusResult
 from studies.conditional import ConditionalResult
@@ -28,7 +30,6 @@ from studies.figures.pruning import pruning as pruning_figure
 from studies.places import PlacesResult
 from studies.pruning import PruningResult
 from studies.rows import RowsResult
-from studies.tools.asking import study as ask_study
 from studies.tools.by_place import ByPlace, RowsMoved
 from studies.tools.circuits import (
     HASTY,
@@ -41,8 +42,7 @@ from studies.tools.circuits import (
 )
 from studies.tools.followed import checkpoints_after_learning
 from studies.tools.judgements import Judgement
-from studies.tools.kept import study_form
-from studies.tools.moving_rows import places_of
+from studies.tools.work import Work
 
 WILD = Recipe(
     layers=2, heads=2, d_model=8, mlp=False, steps=4, batch_size=4, validation_size=4, learning_rate=1e30, clip=None
@@ -68,8 +68,8 @@ def test_a_run_that_diverged_has_no_circuit(wild: Path, tmp_path: Path) -> None:
     assert (found.loss, found.paths, found.certified, found.strategy) == (None, (), (), "none")
     assert (found.model, found.seed, found.layers, found.hops) == (SETUP.name, 0, 2, 2)
     assert not circuit_path(run.path).exists()
-    assert find_circuits([SETUP], wild, Work(idle=True), HASTY) == (found,)
-    assert find_circuits([SETUP], tmp_path, Work(idle=True), HASTY, [found]) == (found,)
+    assert find_circuits([SETUP], wild, Work(judge_only=True), HASTY) == (found,)
+    assert find_circuits([SETUP], tmp_path, Work(judge_only=True), HASTY, [found]) == (found,)
     form = study_form("census", CensusResult)
     form.write(tmp_path / "census.json", CensusResult((found,), ()))
     assert form.read(tmp_path / "census.json").models == (found,)

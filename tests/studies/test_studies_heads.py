@@ -12,10 +12,10 @@ from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
 from hopscope.training.recipe import Recipe
-from hopscope.training.work import Work
 from studies import heads
 from studies.figures.heads import heads as figure
 from studies.heads import HeadsResult, HeadsStudy, OneModel
+from studies.tools.work import Work
 
 
 def models(losses: dict[int, float], layers: int = 1, chains: int = 4, seeds: int = 8) -> list[OneModel]:

@@ -13,10 +13,10 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.plan import Plan
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup
-from hopscope.training.work import Work
 from studies import learning
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms
+from studies.tools.work import Work
 
 LONGER = "3-layers-twice-the-steps"
 
@@ -100,7 +100,7 @@ def test_a_study_goes_on_from_its_record_alone(tmp_path):
     assert (longer.budget, longer.seeds) == (2 * deep.recipe.steps, ())
     assert learning.run(replace(study, seeds=(2,)), tmp_path, Watched()).arms[0].seeds == (2,)
     ARMS.write(tmp_path / "learning.json", found)  # with arms not begun
-    assert learning.run(study, tmp_path, Work(idle=True)) == found
+    assert learning.run(study, tmp_path, Work(judge_only=True)) == found
     (tmp_path / "learning.json").write_text("{")
     with pytest.raises(InputError, match=r"learning\.json"):
         learning.run(study, tmp_path, Watched())
@@ -112,13 +112,13 @@ def test_a_longer_budget_trains_those_alone_that_had_not_learned(tmp_path):
     (three,) = [arm for arm in study.arms if arm.name == "3-layers"]
     kept = Arms((ArmLearned(three, (0, 1), ((20, 40, 2000), (20, 40, None))),))
     ARMS.write(tmp_path / "learning.json", kept)
-    all_found = learning.run(study, tmp_path, Work(idle=True)).arms
+    all_found = learning.run(study, tmp_path, Work(judge_only=True)).arms
     (found,) = [arm for arm in all_found if arm.name == LONGER]
     assert (found.seeds, found.learned) == ((0,), ((20, 40, 2000),))
     assert not any(arm.seeds for arm in all_found if "heads" in arm.name)  # of another recipe
     assert learning.judge(Arms((found,)))[0].asked == "3 layers, twice the steps: x3 in 2 of 2 seeds"
     shorter = learning.LearningStudy(replace(LAPTOP, steps=800), (0, 1))
-    assert all(arm.seeds == () for arm in learning.run(shorter, tmp_path, Work(idle=True)).arms)
+    assert all(arm.seeds == () for arm in learning.run(shorter, tmp_path, Work(judge_only=True)).arms)
 
 
 def test_a_run_is_the_same_with_a_longer_budget(tmp_path):

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from studies.tools.kept import made_by, study_form
 
 from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
-from hopscope.training.work import Work
 from studies import places
 from studies.figures.places import places as figure
 from studies.places import PlacesResult
 from studies.tools.arms import ArmLearned, by_seed
 from studies.tools.by_place import ByPlace, RowsMoved
-from studies.tools.kept import made_by, study_form
+from studies.tools.work import Work
 
 STUDY = places.standard(PLAIN)
 SHALLOW, DEEP = "2-chains-2-layers", "2-chains-3-layers"

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from studies.text_found import Answered, Grown, TextResult
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.compare import kinds_looked_up
 from studies.__main__ import command
 from studies.text import judge, table
-from studies.text_found import Answered, Grown, TextResult
 from studies.tools.circuits import RULES
 
 DOUBLING = ((1, 1, ">x2", "x1>"), (2, 2, ">x1", ">x2"), (3, 1, "answer", ">x1"))

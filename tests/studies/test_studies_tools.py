@@ -12,6 +12,8 @@ import pytest
 import torch
 from planted_arms import ARM, ARMS, MIXED, THREE, arm, learns
 from planted_circuits import DOUBLING, seen
+from studies.tools.kept import Models, made_by, told
+from studies.tools.recorded_study import RecordedStudy
 from who_works import note
 
 from hopscope.errors import InputError
@@ -19,14 +21,12 @@ from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.style import PAGE
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.setup import Setup
-from hopscope.training.work import Work
 from studies.figures.survival import survival
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms
 from studies.tools.circuits import HASTY, Search
 from studies.tools.judgements import Judgement, as_many_as, falls_with, judgements_table, never
-from studies.tools.kept import Models, made_by, told
-from studies.tools.recorded_study import RecordedStudy
+from studies.tools.work import Work
 
 
 def test_a_study_that_is_cut_short_has_some_seeds_of_every_arm(tmp_path):
@@ -119,7 +119,7 @@ def test_a_run_ends_where_its_study_says():
     assert {run.recipe.schedule for run in short + long} == {"when-learned"}
     assert (short[0].recipe.fall, long[0].recipe.fall) == (0, LAPTOP.fall)
     assert (short[0].recipe.learned_below, long[0].recipe.learned_below) == (0.5, LAPTOP.learned_below)
-    of_two = replace(ARM.setup, problem=replace(ARM.setup.problem, chains=2))
+    of_two = replace(ARM.setup, problem=replace(ARM.problem, chains=2))
     for run in arms.runs_of(of_two):  # or a guess would end it
         run.check_waiting()
 

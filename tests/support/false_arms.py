@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 from false_studies import StudyCase, verdict_on
 from planted_arms import arm
+from studies.orders import OrdersResult
 
 from hopscope.paper.recipes import LAPTOP, PLAIN, D
 from hopscope.problem.retrieval import RetrievalProblem
@@ -18,7 +19,6 @@ from hopscope.theory.depth import best_order, minimum_of_hop
 from hopscope.training.setup import Setup
 from studies import conditional, curriculum, depth, learning, orders, places, plateau, rows, unsaid
 from studies.conditional import ConditionalResult
-from studies.orders import OrdersResult
 from studies.places import PlacesResult
 from studies.rows import RowsResult
 from studies.tools.arms import ArmLearned, Arms

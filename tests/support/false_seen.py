@@ -9,20 +9,19 @@ from functools import partial
 import numpy as np
 from false_studies import StudyCase, verdict_on
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
+from studies.orders import OrdersResult
 
 from hopscope.paper.recipes import LAPTOP, PLAIN
-from hopscope.problem.paths import NamedPath
 from studies import census, conditional, descent, heads, orders, places, pruning
 from studies.census import CensusResult
 from studies.conditional import ConditionalResult
 from studies.descent import DescentResult
 from studies.heads import HeadsResult, OneModel
-from studies.orders import OrdersResult
 from studies.places import PlacesResult
 from studies.pruning import PruningResult
 from studies.tools.arms import ArmLearned
 from studies.tools.by_place import ByPlace, RowsMoved
-from studies.tools.circuits import Seen
+from studies.tools.circuits import NamedPath, Seen
 from studies.tools.followed import Followed
 
 Rng = np.random.Generator

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields
 
 from hopscope.paper.recipes import LAPTOP
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from studies.tools.arms import ArmLearned, Arms
-from studies.tools.kept import study_form
+from studies.tools.arms import ArmLearned
 
 Times = Sequence[Sequence[int | None]]
 
@@ -18,22 +15,25 @@ THREE = RetrievalProblem(hops=3)
 MIXED: Times = ((100, 200, 300), (40, 500, 900), (60, 80, 80), (20, None, None))
 """Four seeds, the last of which learned one hop."""
 
-ARMS = study_form("learning", Arms)
-"""The record of arms, as the learning study keeps it."""
-
 
 def arm(
     name: str,
     problem: RetrievalProblem,
     learned: Times,
-    recipe: Recipe = LAPTOP,
     missing: int = 0,
-    **changes: object,
+    layers: int = LAPTOP.layers,
+    heads: int = LAPTOP.heads,
+    steps: int = LAPTOP.steps,
 ) -> ArmLearned:
     """An arm whose seeds learned the hops asked for at these steps, `missing` of whose seeds are not finished."""
+    asked = {
+        one.name: getattr(problem, one.name)
+        for one in fields(problem)
+        if one.name == "hops" or getattr(problem, one.name) != one.default
+    }
     seeds = tuple(range(len(learned) + missing))
-    setup = Setup(name, problem, replace(recipe, **changes), seeds or (0,))
-    return ArmLearned(setup, seeds[: len(learned)], tuple(tuple(one) for one in learned))
+    times = tuple(tuple(one) for one in learned)
+    return ArmLearned(name, layers, heads, steps, asked, seeds or (0,), seeds[: len(learned)], times)
 
 
 def learns(hops: int, seeds: int, upto: int | None = None) -> list[list[int | None]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hopscope.problem.paths import NamedPath
-from studies.tools.circuits import Seen
+from studies.tools.circuits import NamedPath, Seen
 
 TIES: tuple[NamedPath, ...] = ((1, 1, ">x1", "x0>"), (1, 1, ">x2", "x1>"), (1, 1, ">x3", "x2>"))
 SERIAL: tuple[NamedPath, ...] = (*TIES, (2, 1, "x0?", ">x1"), (3, 1, "x0?", ">x2"), (4, 1, "x0?", ">x3"))
