@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
-from hopscope.problem.graph import CONDITIONAL, FUNCTIONS, RELATIVES
+from hopscope.problem.graph import CONDITIONAL
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.vectors import Batch, Examples, sample
-from hopscope.training.run_records import run_hash
+from hopscope.problem.vectors import Batch, sample
 
 Vector = tuple[float, ...]
 
@@ -180,14 +179,6 @@ def test_facts_and_distractors_are_shuffled_together() -> None:
     assert first.min() > 900
 
 
-def test_the_asked_positions_stand_last_in_the_order_of_the_targets() -> None:
-    for name in CONDITIONAL:
-        problem = conditional(name)
-        batch = draw(problem)
-        assert (batch.role[:, -problem.chains :] == len(problem.roles) - 1).all()
-        assert batch.targets.shape == (2, problem.chains, problem.hops * problem.symbol_dim)
-
-
 def test_the_members_of_a_row_share_a_code() -> None:
     for name in CONDITIONAL:
         problem = conditional(name, position="pair", position_dim=8)
@@ -205,33 +196,12 @@ def test_the_members_of_a_row_share_a_code() -> None:
             assert len(set(seen)) == len(seen)
 
 
-def test_an_address_gives_one_example_whoever_else_is_asked_for() -> None:
-    examples = Examples(conditional("relatives"))
-    many = examples.at(torch.tensor(5), torch.arange(6))
-    one = examples.at(torch.tensor(5), torch.tensor([4]))
-    assert torch.equal(many[4:5].inputs, one.inputs)
-    assert torch.equal(many[4:5].place, one.place)
-
-
 def test_a_graph_has_its_own_number_of_look_ups() -> None:
     with pytest.raises(InputError, match="relatives makes 4 look-ups, got hops=3; pass hops=4"):
         RetrievalProblem(graph="relatives")
     with pytest.raises(InputError, match="graph must be one of chain, functions, relatives, got 'tree'"):
         RetrievalProblem(graph="tree")  # type: ignore[arg-type]
     assert RetrievalProblem(graph="functions") == RetrievalProblem(3, graph="functions")
-
-
-def test_symbols_go_by_their_names() -> None:
-    assert conditional("functions").target_symbols == FUNCTIONS.values == ("0", "a", "3")
-    assert conditional("relatives", curriculum=False).target_symbols == RELATIVES.values[-1:] == ("Brazil",)
-    assert RetrievalProblem(hops=2).target_symbols == ("x1", "x2")
-    assert RetrievalProblem(hops=3).roles == ("x0>", ">x1", "x1>", ">x2", "x2>", ">x3", "x0?")
-
-
-def test_a_run_has_the_name_it_had_before_there_were_graphs() -> None:
-    before = {"hops": 3, "chains": 4}
-    assert run_hash({**before, "graph": "chain"}, {}, [0]) == run_hash(before, {}, [0])
-    assert run_hash({**before, "graph": "functions"}, {}, [0]) != run_hash(before, {}, [0])
 
 
 def test_sample_prints_a_conditional_question() -> None:

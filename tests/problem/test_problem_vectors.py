@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections import Counter
 from dataclasses import replace
 
@@ -16,11 +15,10 @@ from hypothesis import strategies as st
 from unchecked import unchecked
 
 from hopscope.errors import InputError
-from hopscope.problem.counter import derive_seed, random_bits, to_normal
+from hopscope.problem.counter import derive_seed, random_bits
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names, role_number, symbol_of
 from hopscope.problem.vectors import Batch, Examples, position_codes, sample
-from hopscope.records import convert
 
 
 def orders(hops: int) -> st.SearchStrategy[str]:
@@ -106,15 +104,6 @@ def test_roles_invert_the_shuffle(problem):
         assert all(len(symbols) == 1 for symbols in held.values())
 
 
-def test_no_two_symbols_are_equal():
-    problem = RetrievalProblem(hops=5, chains=6)
-    for inputs in draw(problem, 50).inputs:
-        symbols = Counter(tuple(row) for row in inputs[:, :4].tolist())
-        assert len(symbols) == 6 * 6
-        # The last symbol of a chain stands once, every other twice.
-        assert Counter(symbols.values()) == {2: 6 * 5, 1: 6}
-
-
 def test_pairs_stand_side_by_side_in_blocks_of_their_hop():
     problem = RetrievalProblem(hops=3)
     names = [[problem.roles[r] for r in row] for row in draw(problem, 4).role.tolist()]
@@ -126,15 +115,6 @@ def test_pairs_stand_side_by_side_in_blocks_of_their_hop():
     mixed = RetrievalProblem(hops=3, order="1,3,2")
     row = [mixed.roles[r] for r in draw(mixed, 1).role[0].tolist()]
     assert row == ["x0>", ">x1"] * 4 + ["x2>", ">x3"] * 4 + ["x1>", ">x2"] * 4 + ["x0?"] * 4
-
-
-def test_an_order_changes_where_pairs_stand_and_nothing_else():
-    plain, mixed = draw(RetrievalProblem(hops=4)), draw(RetrievalProblem(hops=4, order="1,2,4,3"))
-    assert torch.equal(plain.targets, mixed.targets)
-    # Blocks of 8: pair 1 stands in block 0 instead of 3, pair 2 in 1 instead of 2, pair 3 in 3 instead of 1, pair 4 in
-    # 2 instead of 0.
-    moved = 8 * torch.tensor([-3, -3, -1, -1, 2, 2, 2, 2, 0])
-    assert torch.equal(mixed.place - plain.place, moved.expand_as(plain.place))
 
 
 def test_the_same_order_has_one_spelling():
@@ -182,11 +162,6 @@ def test_gaussian_symbols_are_standard_normal(drawn):
     assert (torch.corrcoef(flat.T) - torch.eye(16)).abs().max() < 0.04
 
 
-def test_unit_symbols_have_length_root_k():
-    problem = RetrievalProblem(hops=2, symbol_dim=9, symbols="unit")
-    assert torch.allclose(draw(problem).inputs[..., :9].norm(dim=-1), torch.tensor(3.0))
-
-
 def test_position_codes_by_hand():
     codes = position_codes(RetrievalProblem(hops=1, chains=1))
     t = torch.arange(3.0)
@@ -224,12 +199,6 @@ def test_random_bits_are_splitmix64():
     assert found == expected
 
 
-def test_normals_are_finite_at_the_extremes():
-    extremes = torch.tensor([0, -1, 2**63 - 1, -(2**63)])
-    for pair in itertools.product(extremes, repeat=2):
-        assert to_normal(torch.stack(pair)).isfinite().all()
-
-
 def test_sampling_leaves_the_global_random_state_alone():
     before = torch.random.get_rng_state()
     draw(RetrievalProblem(hops=2))
@@ -241,19 +210,13 @@ def test_sampling_leaves_the_global_random_state_alone():
     ("field", "value"),
     [("hops", 0), ("hops", -3), ("hops", 2.5), ("hops", True), ("chains", 0), ("symbol_dim", 0), ("base", 1),
      ("base", float("nan")), ("position", "rotary"), ("causal", 1), ("position_dim", 0), ("order", "random"),
-     ("order", "1,2"), ("order", "1,2,2"), ("order", "0,1,2"), ("order", "1,2,x"), ("order", ""), ("order", 123),
-     ("order", None), ("order", "1,2,3,4"), ("order", [1, 2]), ("order", [1.0, 2, 3]), ("order", [True, 2, 3]),
-     ("order", {3: 1, 2: 2, 1: 3}), ("asked", 3), ("asked", {1: 2, 3: 4}), ("asked", {1, 3}), ("asked", "13")],
+     ("order", "1,2"), ("order", "1,2,2"), ("order", "0,1,2"), ("order", "1,2,x"), ("order", None),
+     ("order", [1.0, 2, 3]), ("order", [True, 2, 3]), ("asked", 3), ("asked", {1, 3}), ("asked", "13")],
 )  # fmt: skip
 def test_bad_fields_are_named_with_their_value(field, value):
     with pytest.raises(InputError, match=field) as error:
         RetrievalProblem(**{"hops": 3, field: value})
     assert repr(value) in str(error.value)
-
-
-def test_unknown_field_in_a_record():
-    with pytest.raises(InputError, match="hop_count"):
-        convert({"hops": 3, "hop_count": 3}, RetrievalProblem, "problem")
 
 
 def test_role_names_and_numbers():
@@ -294,11 +257,6 @@ def test_hops_that_cannot_be_asked_for(asked):
         RetrievalProblem(hops=3, asked=asked)
 
 
-def test_of_one_hop_the_mend_is_one_hop():
-    with pytest.raises(InputError, match=r"1 to 1, rising, 1 the last of them, as in 1; got \(1, 1\)"):
-        RetrievalProblem(hops=1, asked=(1, 1))
-
-
 @pytest.mark.parametrize("batch", [0, 2.5, "3"])
 def test_how_many_is_a_whole_number(batch):
     with unchecked(), pytest.raises(InputError, match="batch must be a whole number of at least 1"):
@@ -315,21 +273,3 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_made():
     for problem, batch in ((RetrievalProblem(hops=10**10), 1), (RetrievalProblem(hops=2), 2**40)):
         with pytest.raises(InputError, match=r"of memory at the least and there are .*; ask for less"):
             sample(problem, batch, generator)
-
-
-def test_four_times_the_hops_take_no_more_than_their_square():
-    """16 times as long if it grows by the square, 64 times by the cube."""
-
-    def seconds(hops: int) -> float:
-        began = time.process_time()
-        places = sample(RetrievalProblem(hops=hops), 1, torch.Generator().manual_seed(0)).place
-        assert places.shape == (1, 4, 2 * hops + 1)
-        return time.process_time() - began
-
-    seconds(10)  # what is loaded once
-    assert seconds(12_000) < 40 * seconds(3_000)
-
-
-def test_no_curriculum_and_more_hops_contradict():
-    with pytest.raises(InputError, match="leave one out"):
-        RetrievalProblem(hops=3, asked=(1, 3), curriculum=False)

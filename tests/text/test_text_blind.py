@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 from collections import Counter
 
 import pytest
 
 from hopscope.benchmark.guessing import FRESH, answer_spread, blind_scores
 from hopscope.errors import InputError
-from hopscope.problem.text import questions as module
 from hopscope.problem.text.blind import BLIND, look
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.kingdoms import WORDS
@@ -67,16 +65,6 @@ def test_solvers_by_hand() -> None:
     }
 
 
-def test_values_are_found_where_they_stand() -> None:
-    for name in FORMULATIONS:
-        item = question(name, seed=3)
-        sight = look(item)
-        for word, line, at in sight.values:
-            assert item.prompt[at : at + len(word)] == word
-            assert item.prompt[:at].count("\n") == line
-        assert sight.asked[-1] == item.prompt.count("\n")
-
-
 def test_fixed_links_shuffle_lines_alone() -> None:
     drawn, fixed = questions("kingdoms", count=300), questions("kingdoms", count=300, extensions=FIXED)
     pairs = {frozenset(q.prompt.split("\n")[:-1]) for q in fixed}
@@ -93,7 +81,3 @@ def test_fixed_links_shuffle_lines_alone() -> None:
         question("equations", extensions=FIXED)
     with pytest.raises(InputError, match="would give fixed links away"):
         Extensions(links="fixed", shots=1)
-
-
-def test_examples_run() -> None:
-    assert doctest.testmod(module).failed == 0

@@ -125,6 +125,7 @@ def test_symbols_fit_together_in_every_block(name: str) -> None:
                 assert sorted(row[-1] for row in rows if row.startswith(f + "(")) == list("0123")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMULATIONS)
 def test_draws_are_uniform(name: str) -> None:
     """Answers, the asked symbol and the place of its line, to five standard deviations."""
@@ -143,13 +144,6 @@ def test_draws_are_uniform(name: str) -> None:
         assert len(counts) == kinds
         p = 1 / kinds
         assert all(abs(n - count * p) < 5 * (count * p * (1 - p)) ** 0.5 for n in counts.values())
-
-
-def test_permutations_are_uniform_and_independent() -> None:
-    items = questions("equations", hops=2, count=12_000, seed=5)
-    pairs = Counter((item.latent.links[0], item.latent.links[1][0]) for item in items)  # type: ignore[attr-defined]
-    assert len(pairs) == 96
-    assert all(abs(n - 125) < 5 * 125**0.5 for n in pairs.values())
 
 
 def test_extensions_redress_the_same_structure() -> None:
@@ -199,13 +193,6 @@ def test_ids_tell_prompts_apart() -> None:
     assert [q.id for q in questions("equations", 5, 10)] == [q.id for q in questions("equations", 5, 400)][:10]
 
 
-def test_few_questions_at_one_hop() -> None:
-    """At D = 1 there are 4! * 4! * 4 = 2,304 prompts, so 500 draws repeat; their ids do not."""
-    items = list(questions("equations", 1, 500))
-    assert len({q.id for q in items}) == 500
-    assert len({q.prompt for q in items}) < 500
-
-
 @pytest.mark.parametrize(
     ("name", "arguments", "sentence"),
     [
@@ -215,19 +202,11 @@ def test_few_questions_at_one_hop() -> None:
         ("relatives", {"chains": 5}, "chains is 4 for relatives"),
         ("equations", {"chains": 3}, 'got 3; pass names="extended"'),
         ("equations", {"hops": 0}, "hops must be a whole number of at least 1, got 0"),
-        ("equations", {"hops": True}, "hops must be a whole number of at least 1, got True"),
         ("functions", {"extensions": Extensions(names="random")}, "names does not apply to functions"),
         ("sums", {}, "there is no formulation 'sums'; there are equations, lives-with"),
-        (3, {}, "there is no formulation 3; there are equations, lives-with"),
         ("equations", {"count": 0}, "count must be a whole number of at least 1, got 0"),
-        ("equations", {"count": 1.5}, "count must be a whole number of at least 1, got 1.5"),
-        ("equations", {"count": "a"}, "count must be a whole number of at least 1, got 'a'"),
         ("equations", {"seed": -1}, "seed must be a whole number from 0 to 2^63 - 1, got -1"),
-        ("equations", {"seed": 1.5}, "seed must be a whole number from 0 to 2^63 - 1, got 1.5"),
-        ("equations", {"seed": True}, "seed must be a whole number from 0 to 2^63 - 1, got True"),
-        ("equations", {"seed": "a"}, "seed must be a whole number from 0 to 2^63 - 1, got 'a'"),
         ("equations", {"extensions": {"shots": 1}}, "extensions must be Extensions, as Extensions(shots=1), got {"),
-        ("equations", {"extensions": {}}, "extensions must be Extensions, as Extensions(shots=1), got {}"),
     ],
 )
 def test_bad_input_is_named(name: Any, arguments: dict[str, Any], sentence: str) -> None:
@@ -239,7 +218,6 @@ def test_bad_input_is_named(name: Any, arguments: dict[str, Any], sentence: str)
     ("arguments", "lines"),
     [
         ({"chains": 10**8, "hops": 1}, "100,000,000"),
-        ({"hops": 10**8}, "400,000,000"),
         ({"hops": 10**9, "chains": 10**9}, "1,000,000,000,000,000,000"),
         ({"extensions": Extensions(names="extended", repeat=10_000, shots=10)}, "2,200,000"),
     ],
@@ -248,12 +226,6 @@ def test_a_prompt_longer_than_anybody_reads_is_not_drawn(arguments: dict[str, An
     asked = {"extensions": Extensions(names="extended")} | arguments
     with pytest.raises(InputError, match=f"a prompt may have 250,000 lines, .*, got {lines}; ask for fewer"):
         question("equations", **asked)
-
-
-def test_an_index_is_a_whole_number() -> None:
-    for index in (-1, 1.5, True, "a"):
-        with pytest.raises(InputError, match="index must be a whole number of at least 0, got"):
-            question("equations", index=index)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -45,24 +45,6 @@ def test_out_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["q.jsonl"]
 
 
-def test_json_is_what_is_printed_anyway(capsys: pytest.CaptureFixture[str]) -> None:
-    said = []
-    for more in ((), ("--json",)):
-        assert run("equations", "--count", "2", *more) == 0
-        said.append(capsys.readouterr().out)
-    assert said[0] == said[1] != ""
-    assert run("equations", "--json", "--text") == 2
-    assert "leave out either" in capsys.readouterr().err
-
-
-def test_text_is_printed_and_never_lost_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("equations", "--text", "--out", str(tmp_path / "q.jsonl")) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "--out writes records for machines; leave out either" in said.err
-    assert not any(tmp_path.iterdir())
-
-
 def test_vectors_have_a_file_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "v.jsonl"
     assert run("vectors", "--count", "3", "--json") == 0

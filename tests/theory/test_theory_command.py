@@ -24,22 +24,9 @@ def test_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(out)
     assert status == 0
     assert [row["hops"] for row in rows] == list(range(1, 65))
-    assert rows[0] == {
-        "hops": 1,
-        "theorem_1": 1,
-        "no_mask": 2,
-        "causal": 2,
-        "causal_one_head": 2,
-        "causal_head_a_row": 1,
-    }
-    assert rows[63] == {
-        "hops": 64,
-        "theorem_1": 5,
-        "no_mask": 6,
-        "causal": 8,
-        "causal_one_head": 8,
-        "causal_head_a_row": 7,
-    }
+    names = ["hops", "theorem_1", "no_mask", "causal", "causal_one_head", "causal_head_a_row"]
+    assert [list(row) for row in rows] == [names] * 64
+    assert [list(rows[number].values()) for number in (0, 63)] == [[1, 1, 2, 2, 2, 1], [64, 5, 6, 8, 8, 7]]
 
 
 @pytest.mark.parametrize(
@@ -50,13 +37,6 @@ def test_hops_are_written_in_several_ways(capsys: pytest.CaptureFixture[str], te
     assert [row["hops"] for row in json.loads(run(capsys, "--hops", text, "--json")[1])] == numbers
 
 
-def test_the_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "--hops", "3,64")
-    assert status == 0
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
-    assert rows == [["3", "2", "3", "3", "3", "2"], ["64", "5", "6", "8", "8", "7"]]
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -64,12 +44,7 @@ def test_the_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
             ["--hops", "0"],
             "hops must be whole numbers of at least 1, a range or a list, as in 5, 1-64 or 1,2,4; got '0'",
         ),
-        (["--hops", "abc"], "got 'abc'"),
         (["--hops", "-5"], "got '-5'"),
-        (["--hops", ""], "got ''"),
-        (["--hops", "1-2-3"], "got '1-2-3'"),
-        (["--hops", "²"], "got '²'"),
-        (["--hops", "0-4"], "got '0-4'"),
         (["--hops", "3-1"], "a range of hops goes upwards, as in 1-3; got '3-1'"),
         (["--hops", "1-999999999"], "at most 100000 hops at once"),
         (["--hops", "1-4", "--show"], "take one chain, got hops '1-4'"),
@@ -80,12 +55,9 @@ def test_the_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
         (["--graph", "no-such-file"], "no-such-file does not exist"),
         (["--graph", "functions", "--best-order"], "a graph's facts stand in the order of its text"),
         (["--graph", "functions", "--hops", "3"], "--graph tells its depth alone; leave --hops out"),
-        (["--graph", "functions", "--witness"], "leave --witness out"),
-        (["--graph", "functions", "--no-mask"], "leave --no-mask out"),
         (["--hops", "3", "--one-head"], "--one-head is for --show"),
         (["--hops", "3", "--no-mask"], "the table has both masks; leave --no-mask out"),
         (["--hops", "3", "--no-mask", "--figure", "flow.svg"], "the figure has both masks; leave --no-mask out"),
-        (["--hops", "3", "--witness", "--show"], "shows no flow; leave --show out"),
         (["--hops", "4", "--order", "1,2,4,3", "--best-order"], "leave out either"),
         (["--hops", "4", "--order", "1,2,4,3", "--no-mask"], "the order of the pairs makes no difference"),
         (["--hops", "3-4", "--order", "1,2,4,3"], "each of the pairs 1 to 3 once, first to last, as in 1,2,3"),
@@ -124,24 +96,6 @@ def test_the_best_order(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     shown = run(capsys, "--hops", "4", "--best-order", "--show")[1]
     assert shown.startswith("4 hops under a causal mask, pairs in the order 1,2,4,3 and any number of heads: 3 layers")
-    assert json.loads(run(capsys, "--hops", "4", "--best-order", "--witness", "--json")[1])["layers"] == 3
-
-
-@pytest.mark.parametrize("hops", ["1-16", "64"])
-def test_an_order_stands_on_one_line_to_be_copied(
-    hops: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    rows = json.loads(run(capsys, "--hops", hops, "--best-order", "--json")[1])
-    out = run(capsys, "--hops", hops, "--best-order")[1]
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
-    assert cells == [[str(value) for value in row.values()] for row in rows]
-    assert (max(map(len, out.splitlines())) <= 80) == (hops == "1-16")
-
-
-def test_what_exact_means_is_said_under_every_table(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (("--hops", "3"), ("--hops", "3", "--best-order")):
-        assert "Exact under Assumptions 1 and 2" in " ".join(run(capsys, *arguments)[1].split())
 
 
 def test_bad_graph(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -174,11 +128,6 @@ def test_show_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(record["schedule"]) == 4
 
 
-def test_long_chains_stay_readable(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = run(capsys, "--hops", "40", "--show")[1].splitlines()
-    assert max(len(line) for line in lines if "█" in line) < 120
-
-
 def test_witness(capsys: pytest.CaptureFixture[str]) -> None:
     record = json.loads(run(capsys, "--hops", "2", "--witness", "--json")[1])
     assert record["layers"] == 3
@@ -189,34 +138,13 @@ def test_witness(capsys: pytest.CaptureFixture[str]) -> None:
     assert "without layer 2: loss of x2 1.00; the query gets as far as" in out
 
 
-@pytest.mark.parametrize(("name", "magic"), [("f.png", b"\x89PNG"), ("f.svg", b"<?xml"), ("f.PDF", b"%PDF")])
+@pytest.mark.parametrize(("name", "magic"), [("f.png", b"\x89PNG"), ("f.svg", b"<?xml")])
 def test_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, magic: bytes) -> None:
     status, out, _ = run(capsys, "--hops", "5", "--figure", str(tmp_path / "deep" / name))
     assert status == 0
     assert name in out
     assert (tmp_path / "deep" / name).read_bytes().startswith(magic)
     assert [file.name for file in (tmp_path / "deep").iterdir()] == [name]
-
-
-def test_a_figure_with_json_prints_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    status, out, _ = run(capsys, "--hops", "2", "--figure", str(tmp_path / "flow.svg"), "--json")
-    assert status == 0
-    assert json.loads(out) == json.loads(run(capsys, "--hops", "2", "--show", "--json")[1])
-    assert (tmp_path / "flow.svg").exists()
-
-
-def test_figure_draws_an_edge_for_every_shared_piece() -> None:
-    from hopscope.paper.section_5_figures import PLACE, SYMBOL, figure_3
-    from hopscope.problem.retrieval import RetrievalProblem
-
-    shared, without, causal = figure_3(RetrievalProblem(hops=5)).axes
-    from matplotlib.colors import to_hex
-
-    edges = [to_hex(patch.get_edgecolor()).upper() for patch in shared.patches]
-    assert (edges.count(SYMBOL), edges.count(PLACE)) == (5, 5)
-    assert [len(shared.texts) - 2, len(without.patches), len(causal.patches)] == [11, 11 * 4, 11 * 5]
-    filled = [to_hex(patch.get_facecolor()).upper() in (SYMBOL, PLACE) for patch in causal.patches]
-    assert [sum(filled[row * 11 : row * 11 + 11]) for row in range(5)] == [1, 2, 4, 8, 11]
 
 
 def test_graph(capsys: pytest.CaptureFixture[str]) -> None:

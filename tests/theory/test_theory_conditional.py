@@ -1,10 +1,11 @@
-"""Conditional retrieval: chains as a special case, the published questions whole, and graphs that make no sense."""
+"""Conditional retrieval: the published questions whole, senseless graphs, and what circuits of them deliver."""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,14 @@ from hypothesis import strategies as st
 
 from hopscope.errors import InputError
 from hopscope.problem.graph import Graph, Step
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import convert
-from hopscope.theory.conditional import (
-    NAMED,
-    ConditionalProblem,
-    growth,
-    load,
-    minimum_layers,
-)
-from hopscope.theory.depth import minimum_causal, minimum_in_order, minimum_without_mask
+from hopscope.theory.conditional import NAMED, ConditionalProblem, growth, load
+from hopscope.theory.delivery import Delivery, deliver
+from hopscope.theory.depth import minimum_in_order, minimum_of_hop
+from hopscope.theory.information_flow import minimum_layers
+from hopscope.theory.scene import problem_scene
 
 GOLDEN = Path(__file__).parent.parent / "text" / "golden"
 _LINES = {
@@ -40,20 +39,11 @@ _LINES = {
 }
 
 
-@given(st.integers(1, 12), st.booleans(), st.booleans())
-def test_a_chain_is_the_plain_case(hops: int, causal: bool, deepest_first: bool) -> None:
-    steps = [Step((f"x{k - 1}",), f"x{k}") for k in range(1, hops + 1)]
-    if deepest_first:
-        steps.reverse()
-    problem = ConditionalProblem(tuple(steps), ("x0",), f"x{hops}", causal)
-    assert minimum_layers(problem) == (minimum_causal(hops) if causal else minimum_without_mask(hops))
-
-
 @given(st.integers(1, 12).flatmap(lambda hops: st.permutations(range(1, hops + 1))))
 def test_a_chain_in_any_order_has_the_depth_of_that_order(pairs: list[int]) -> None:
     facts = ConditionalProblem(tuple(Step((f"x{k - 1}",), f"x{k}") for k in pairs), ("x0",), f"x{len(pairs)}")
     chain = RetrievalProblem(len(pairs), order=",".join(map(str, pairs)))
-    assert minimum_layers(facts) == minimum_in_order(chain)
+    assert len(growth(facts)) - 1 == minimum_in_order(chain)
 
 
 @pytest.mark.parametrize(("name", "causal", "layers"), [
@@ -62,7 +52,7 @@ def test_a_chain_in_any_order_has_the_depth_of_that_order(pairs: list[int]) -> N
 def test_the_papers_questions_among_all_their_lines(name: str, causal: bool, layers: int) -> None:
     """The whole published prompt, every line of it, needs as many layers as the graph with its few distractors."""
     known, target = (("f", "i"), "3") if name == "functions" else (("Eve",), "Brazil")
-    assert minimum_layers(replace(NAMED[name], causal=causal)) == layers
+    assert len(growth(replace(NAMED[name], causal=causal))) - 1 == layers
     assert _depth_in_full_text(name, known, target, causal) == layers
 
 
@@ -110,23 +100,6 @@ def test_growth_in_words() -> None:
     assert growth(NAMED["relatives"])[3] == ("Eve", "lawyer", "mother")
 
 
-def test_one_key_of_two_is_not_enough() -> None:
-    """`g(y) = z` with y known at once and g three steps away: z must wait for g."""
-    lookups = (Step(("c",), "g"), Step(("b",), "c"), Step(("a",), "b"))
-    both = ConditionalProblem((Step(("g", "y"), "z"), *lookups), ("y", "a"), "z")
-    either = ConditionalProblem((Step(("y",), "z"), *lookups), ("y", "a"), "z")
-    assert minimum_layers(both) > minimum_layers(either) == 2
-    known_at = next(t for t, held in enumerate(growth(both)) if "g" in held)
-    assert minimum_layers(both) > known_at
-
-
-def test_more_keys_are_never_easier() -> None:
-    steps = (Step(("x",), "a"), Step(("y",), "b"))
-    one = ConditionalProblem((Step(("a",), "z"), *steps), ("x", "y"), "z", causal=False)
-    two = ConditionalProblem((Step(("a", "b"), "z"), *steps), ("x", "y"), "z", causal=False)
-    assert minimum_layers(one) <= minimum_layers(two)
-
-
 @pytest.mark.parametrize(
     ("steps", "known", "target", "sentence"),
     [
@@ -145,20 +118,13 @@ def test_graphs_that_make_no_sense(steps: list[tuple[str, str]], known: list[str
         convert(record, ConditionalProblem, "a graph of lookups")
 
 
-def test_a_step_without_a_key() -> None:
-    with pytest.raises(InputError, match="the fact with value 'b' has no key"):
-        ConditionalProblem((Step((), "b"),), ("a",), "b")
-
-
 @pytest.mark.parametrize(
     ("record", "sentence"),
-    [([], "a graph of lookups: Expected object"), (3, "a graph of lookups: Expected object"), ({}, "field steps"),
-     ({"steps": [], "known": "a", "target": "a"}, "known is 'a'"),
-     ({"steps": [{"keys": "ab", "value": "c"}], "known": ["a"], "target": "c"}, r"steps\[0\].keys is 'ab'"),
-     ({"steps": [{"keys": ["a"], "value": "b"}], "known": ["a"], "target": "b", "surplus": 1}, "has no field surplus"),
+    [(3, "a graph of lookups: Expected object"),
+     ({"steps": [{"keys": "ab", "value": "c"}], "known": ["a"], "target": "c"}, "keys"),
+     ({"steps": [{"keys": ["a"], "value": "b"}], "known": ["a"], "target": "b", "surplus": 1}, "surplus"),
      ({"steps": [], "known": ["a"], "target": "a"}, "a conditional problem needs steps"),
-     ({"steps": [], "known": ["a"], "target": 3}, "target is 3"),
-     ({"steps": [], "known": ["a"], "target": "a", "causal": "yes"}, "causal is 'yes'")],
+     ({"steps": [{"keys": [], "value": "b"}], "known": ["a"], "target": "b"}, "the fact with value 'b' has no key")],
 )  # fmt: skip
 def test_records_of_another_shape(tmp_path: Path, record: object, sentence: str) -> None:
     (tmp_path / "graph.json").write_text(json.dumps(record))
@@ -173,3 +139,76 @@ def test_from_a_file(tmp_path: Path) -> None:
     assert load(str(file)) == NAMED["relatives"]
     with pytest.raises(InputError, match="does not exist"):
         load(str(tmp_path / "nothing.json"))
+
+
+PROBLEMS = {"functions": RetrievalProblem(3, graph="functions"), "relatives": RetrievalProblem(4, graph="relatives")}
+CIRCUITS = {
+    "functions": (
+        "L1.H1 >0 -> i>", "L1.H1 >a -> f>", "L1.H1 >3 -> 0>", "L1.H2 >3 -> a>", "L1.H3 i? -> f?", "L2.H1 i? -> >0",
+        "L2.H2 i? -> >a", "L3.H1 i? -> >3",
+    ),
+    "relatives": (
+        "L1.H1 >lawyer -> Eve>lawyer", "L1.H1 >mother -> lawyer>", "L1.H1 >Lily -> mother>", "L1.H2 >Lily -> Eve>Lily",
+        "L1.H1 >Brazil -> Lily>", "L2.H1 Eve? -> >lawyer", "L2.H1 >Lily -> >Brazil", "L3.H1 Eve? -> >mother",
+        "L4.H1 Eve? -> >Lily",
+    ),
+}  # fmt: skip
+
+
+def follow(name: str, *paths: str) -> Delivery:
+    problem = PROBLEMS[name]
+    return deliver(problem.hops, [AttentionPath.parse(path, problem.roles) for path in paths], problem_scene(problem))
+
+
+@pytest.mark.parametrize(("name", "layers"), [("functions", (2, 2, 3)), ("relatives", (2, 3, 4, 4))])
+def test_layers_needed(name: str, layers: tuple[int, ...]) -> None:
+    problem = PROBLEMS[name]
+    assert minimum_in_order(problem) == minimum_layers(problem) == layers[-1]
+    assert tuple(minimum_of_hop(problem, hop) for hop in range(1, problem.hops + 1)) == layers
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_circuit_of_the_least_depth_delivers_and_needs_every_path(name: str) -> None:
+    whole = follow(name, *CIRCUITS[name])
+    assert whole.delivered
+    assert not whole.refused
+    assert not whole.idle
+    assert len(whole.growth) - 1 == minimum_layers(PROBLEMS[name])
+    for left_out in CIRCUITS[name]:
+        rest = follow(name, *(path for path in CIRCUITS[name] if path != left_out))
+        assert not rest.delivered, left_out
+        assert "and not" in rest.broken
+
+
+def test_one_key_of_two_does_not_tell_a_fact_from_its_distractors() -> None:
+    """The look at >3 knowing `0` alone shares something with it, and is refused all the same."""
+    one_key = [path for path in CIRCUITS["functions"] if ">a" not in path.split() and "a>" not in path]
+    flow = follow("functions", *one_key)
+    assert flow.hops == (1,)
+    assert [path.describe(PROBLEMS["functions"].roles) for path in flow.refused] == ["layer 3 head 1: i? -> >3"]
+    assert flow.delivered_if_waived
+    assert "shares" not in flow.broken
+    assert "tells the place from its distractors" in flow.broken
+
+
+def test_what_a_fact_collects_its_distractors_collect_too() -> None:
+    """If the value knew one key and the distractors did not, that key would seem enough."""
+    scene, problem = problem_scene(PROBLEMS["functions"]), PROBLEMS["functions"]
+    from hopscope.theory.delivery import by_layer
+    from hopscope.theory.delivery import follow as run
+
+    paths = [AttentionPath.parse(path, problem.roles) for path in ("L1.H1 >3 -> a>", "L1.H2 >3 -> 0>")]
+    history = run(scene, by_layer(paths, scene.roles)).history
+    value = problem.roles.index(">3")
+    for row in scene.distractors:
+        assert bin(history[-1][row[value]]).count("1") == 4  # its place, both keys, its own value
+
+
+def test_no_circuit_is_shallower_than_the_minimum() -> None:
+    """Everybody looking at everybody in two layers does not answer functions, in three it does."""
+    problem = PROBLEMS["functions"]
+    scene = problem_scene(problem)
+    for layers, enough in ((2, False), (3, True)):
+        pairs = [(q, k) for q in range(scene.roles) for k in range(scene.roles) if q != k and scene.visible[q] >> k & 1]
+        paths = [AttentionPath(layer, 0, *pair) for layer, pair in product(range(layers), pairs)]
+        assert deliver(3, paths, scene).delivered is enough

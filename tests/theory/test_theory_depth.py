@@ -1,28 +1,37 @@
-"""The formulas for depth, held against searches that know nothing of them."""
+"""Formulas for depth and orders of the pairs, held against searches that know nothing of them."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
-from flow_oracle import breadth_first_depth, exhaustive_one_place_depth, relaxed_one_place_depth
+from flow_oracle import breadth_first_depth, depths_of_all_orders, exhaustive_one_place_depth, relaxed_one_place_depth
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
+from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import (
-    Depths,
+    best_order,
     depths,
+    minimum_best_order,
     minimum_causal,
+    minimum_in_order,
+    minimum_of_hop,
     minimum_one_head,
+    minimum_paths,
     minimum_without_mask,
     theorem_1_bound,
 )
-from hopscope.theory.information_flow import minimum_layers
+from hopscope.theory.information_flow import minimum_layers, simulate
+from hopscope.theory.scene import members, place_in_sequence, reachability
+from hopscope.theory.schedule import shortest_schedule
 
 ORDERS = tuple(NAMED_ORDERS)
 
 
-@pytest.mark.parametrize("hops", range(1, 65))
+@pytest.mark.parametrize("hops", [*range(1, 20), 26, 27, 31, 32, 63, 64])
 def test_formulas_simulation_and_search_agree(hops: int) -> None:
     assert minimum_without_mask(hops) == breadth_first_depth(hops, causal=False)
     assert minimum_layers(RetrievalProblem(hops=hops, causal=False)) == minimum_without_mask(hops)
@@ -75,27 +84,101 @@ def test_steps_stand_exactly_at_the_powers(power: int) -> None:
     assert minimum_causal(2**power) == power + 2
 
 
-@given(st.integers(1, 10**9))
-def test_order_of_the_columns_and_growth(hops: int) -> None:
-    row, following = depths(hops), depths(hops + 1)
-    assert row.theorem_1 <= row.no_mask <= row.causal == row.causal_one_head == row.causal_head_a_row + 1
-    assert row.theorem_1 <= row.causal_head_a_row
-    for name in ("theorem_1", "no_mask", "causal", "causal_one_head", "causal_head_a_row"):
-        assert getattr(row, name) <= getattr(following, name) <= getattr(row, name) + 1
-
-
 @pytest.mark.parametrize("bad", [0, -3, 2.0, True, "4"])
 def test_hops_that_are_no_count(bad: object) -> None:
     with pytest.raises(InputError, match="hops must be a whole number of at least 1"):
         depths(bad)  # type: ignore[arg-type]
 
 
-def test_a_row_reads_as_the_contract_says() -> None:
-    assert list(Depths.__dataclass_fields__) == [
-        "hops",
-        "theorem_1",
-        "no_mask",
-        "causal",
-        "causal_one_head",
-        "causal_head_a_row",
-    ]
+def ordered(*pairs: int) -> RetrievalProblem:
+    return RetrievalProblem(len(pairs), chains=1, order=",".join(map(str, pairs)))
+
+
+def orders(most: int) -> st.SearchStrategy[RetrievalProblem]:
+    sizes = st.integers(1, most)
+    return sizes.flatmap(lambda hops: st.permutations(range(1, hops + 1))).map(lambda pairs: ordered(*pairs))
+
+
+@pytest.mark.parametrize(
+    ("hops", "counts"),
+    [(1, {2: 1}), (2, {3: 2}), (3, {3: 6}), (4, {3: 8, 4: 16}), (5, {4: 120}), (6, {4: 720})],
+)
+def test_all_orders_of_short_chains(hops: int, counts: dict[int, int]) -> None:
+    assert depths_of_all_orders(hops) == counts
+    assert (min(counts), max(counts)) == (minimum_best_order(hops), minimum_causal(hops))
+
+
+@pytest.mark.parametrize("hops", [*range(1, 41), 64, 121, 122])
+def test_the_best_order_reaches_the_bound(hops: int) -> None:
+    pairs = best_order(hops)
+    assert sorted(pairs) == list(range(1, hops + 1))
+    order = ",".join(map(str, pairs))
+    assert breadth_first_depth(hops, causal=True, order=order) == minimum_best_order(hops)
+    assert minimum_in_order(RetrievalProblem(hops, order=order)) == minimum_best_order(hops)
+
+
+def test_orders_in_numbers() -> None:
+    assert best_order(1) == (1,)
+    assert best_order(4) == (1, 2, 4, 3)
+    assert best_order(13) == (1, 2, 4, 3, 5, 7, 8, 6, 10, 11, 13, 12, 9)
+    with pytest.raises(InputError, match="hops must be a whole number of at least 1, got 0"):
+        best_order(0)
+
+
+@pytest.mark.parametrize("layers", range(2, 60))
+def test_steps_of_the_formula_stand_where_layers_are_full(layers: int) -> None:
+    last = (3 ** (layers - 1) - 1) // 2
+    assert minimum_best_order(last) == layers
+    assert minimum_best_order(last + 1) == layers + 1
+
+
+@given(orders(40))
+def test_every_order_lies_between_the_best_and_the_two_block_orders(problem: RetrievalProblem) -> None:
+    depth = minimum_layers(problem)
+    assert minimum_best_order(problem.hops) <= depth <= minimum_causal(problem.hops)
+    assert depth == breadth_first_depth(problem.hops, causal=True, order=problem.order) == minimum_in_order(problem)
+
+
+@given(orders(60), st.integers(1, 5))
+def test_the_claims_of_the_proofs_hold_for_every_position(problem: RetrievalProblem, layers: int) -> None:
+    """docs/theory.md; e{i} is bit i + 1 of a holding; q bounds runs from above, 2^t - 2 the query's from below."""
+    q, end = 3 ** (layers - 1), 2 * problem.hops
+    holdings = simulate(problem, layers).holdings[layers]
+    for role, holding in enumerate(holdings):
+        i, held = reachability(role, problem.hops), members(holding)
+        first, last = held[0] - 1, held[-1] - 1
+        if i == 0:
+            assert min(2**layers - 2, end) <= last <= q
+        elif i % 2:
+            assert i - 2 - q <= first
+            assert last == i
+        else:
+            assert i - 1 - q <= first
+            assert last <= i + q
+
+
+@given(orders(40), st.booleans())
+def test_schedules_in_any_order_are_lawful_and_look_at_one_place_or_two(
+    problem: RetrievalProblem, one_place: bool
+) -> None:
+    schedule = shortest_schedule(problem, one_place=one_place)
+    delivery = deliver(problem.hops, schedule)
+    assert delivery.delivered
+    assert not delivery.refused
+    assert not delivery.idle
+    assert schedule[-1].layer + 1 == (minimum_one_head(problem.hops) if one_place else minimum_layers(problem))
+    assert len(schedule) == minimum_paths(problem.hops)
+    assert max(Counter((path.layer, path.query) for path in schedule).values()) <= 2 - one_place
+    for path in schedule:
+        assert place_in_sequence(problem, 0, path.key) <= place_in_sequence(problem, 0, path.query)
+
+
+def test_an_earlier_hop_needs_what_the_pairs_up_to_it_ask_for():
+    """In the order 1,2,4,3 the first three pairs stand shallowest first; hops that are left out change nothing."""
+    best = RetrievalProblem(hops=4, order="1,2,4,3", asked=(2, 4))
+    assert [minimum_of_hop(best, hop) for hop in (1, 2, 3, 4)] == [2, 3, 3, 3]
+    assert [minimum_of_hop(best, hop, one_head=True) for hop in (1, 2, 3, 4)] == [2, 3, 3, 4]
+    alone = RetrievalProblem(hops=8, curriculum=False)
+    assert [minimum_of_hop(alone, hop) for hop in range(1, 9)] == [2, 3, 3, 4, 4, 4, 4, 5]
+    unmasked = RetrievalProblem(hops=8, causal=False)
+    assert [minimum_of_hop(unmasked, hop) for hop in range(1, 9)] == [2, 2, 3, 3, 3, 3, 4, 4]

@@ -1,4 +1,4 @@
-"""Lemmas 1 to 3 and Theorem 1 as properties of the simulation, and what the scene says of a problem."""
+"""Lemmas 1 to 3 and Theorem 1 as properties of the simulation, and what scenes of vectors and text say of a problem."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from dataclasses import replace
 
 import pytest
 import torch
-from flow_oracle import start
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import answer_role, end_role, link_role, pair_of, symbol_of, text_role_names
 from hopscope.problem.vectors import sample
-from hopscope.theory.information_flow import minimum_layers, simulate
-from hopscope.theory.scene import chain_scene, members, place_in_sequence, reachability, role_at
+from hopscope.theory.delivery import deliver
+from hopscope.theory.depth import minimum_in_order
+from hopscope.theory.information_flow import minimum_layers, simulate, text_layers_needed
+from hopscope.theory.scene import chain_scene, members, place_in_sequence, reachability, role_at, standing, text_scene
 
 problems = st.builds(
     RetrievalProblem,
@@ -43,12 +46,6 @@ def test_lemmas_2_and_3_runs_of_bounded_length(problem: RetrievalProblem, layers
         assert len(pieces) <= 3**layers + 1
 
 
-@given(st.integers(0, 4))
-def test_lemma_3_is_met_in_the_middle_of_a_long_chain(layers: int) -> None:
-    flow = simulate(RetrievalProblem(hops=50, chains=1, causal=False), layers)
-    assert max(holding.bit_count() for holding in flow.holdings[layers]) == 3**layers + 1
-
-
 @given(problems, st.integers(0, 6))
 def test_theorem_1(problem: RetrievalProblem, layers: int) -> None:
     if 3**layers < 2 * problem.hops:
@@ -74,15 +71,6 @@ def test_chains_never_mix(problem: RetrievalProblem, layers: int) -> None:
 
 
 @given(problems)
-def test_knowledge_only_grows_and_masks_only_take_away(problem: RetrievalProblem) -> None:
-    flow, free = simulate(problem, 4), simulate(replace(problem, causal=False), 4)
-    for t in range(5):
-        for position, holding in enumerate(flow.holdings[t]):
-            assert holding & ~free.holdings[t][position] == 0
-            assert t == 0 or flow.holdings[t - 1][position] & ~holding == 0
-
-
-@given(problems)
 def test_scene_stands_where_the_generator_puts_it(problem: RetrievalProblem) -> None:
     batch = sample(replace(problem, symbol_dim=1), 1, torch.Generator().manual_seed(0))
     scene, roles = chain_scene(problem), 2 * problem.hops + 1
@@ -96,20 +84,6 @@ def test_scene_stands_where_the_generator_puts_it(problem: RetrievalProblem) -> 
             assert members(own) == seen
 
 
-@pytest.mark.parametrize("order", ["deepest-first", "shallowest-first"])
-def test_scene_shares_what_the_text_says(order: str) -> None:
-    scene = chain_scene(RetrievalProblem(hops=4, chains=1, order=order))  # type: ignore[arg-type]
-    holds = start(4, order)
-    in_sequence = sorted(
-        range(9),
-        key=lambda role: place_in_sequence(RetrievalProblem(4, 1, order=order), 0, role),  # type: ignore[arg-type]
-    )
-    for row, role in enumerate(in_sequence):
-        symbol, pair = (int(name[1:]) for name in sorted(scene.names(scene.holdings[role]), reverse=True))
-        assert holds[row, symbol]
-        assert holds[row, 5 + pair]
-
-
 @given(st.integers(1, 20), st.data())
 def test_reachability_is_a_numbering(hops: int, data: st.DataObject) -> None:
     role = data.draw(st.integers(0, 2 * hops))
@@ -121,6 +95,51 @@ def test_without_codes_nothing_joins_a_pair() -> None:
         minimum_layers(RetrievalProblem(hops=3, position="none"))
 
 
-def test_layers_must_be_a_count() -> None:
-    with pytest.raises(InputError, match="layers must be at least 0, got -1"):
-        simulate(RetrievalProblem(hops=3), -1)
+def problem(hops: int, order: str = "deepest-first") -> RetrievalProblem:
+    return RetrievalProblem(hops=hops, chains=1, order=order, curriculum=False)
+
+
+@given(st.integers(1, 20), st.sampled_from(["deepest-first", "shallowest-first"]))
+def test_symbols_know_what_they_know_in_vectors_and_other_words_their_place(hops: int, order: str) -> None:
+    scene, vectors = text_scene(problem(hops, order)), chain_scene(problem(hops, order))
+    assert scene.pieces == vectors.pieces
+    assert scene.holdings[: 2 * hops + 1] == vectors.holdings
+    for k in range(1, hops + 1):
+        for role in (link_role(k, hops), end_role(k, hops)):
+            assert scene.names(scene.holdings[role]) == (f"p{k}",)
+            assert (pair_of(role, hops), symbol_of(role, hops)) == (k, -1)
+    assert scene.names(scene.holdings[answer_role(hops)]) == ("p0",)
+    assert scene.holdings[scene.positions.index("text")] == 0
+
+
+@given(st.integers(1, 20), st.sampled_from(["deepest-first", "shallowest-first"]))
+def test_every_line_reads_symbol_link_symbol_end_and_the_answer_is_last(hops: int, order: str) -> None:
+    asked, names = problem(hops, order), text_role_names(hops)
+    reading = [names[role] for role in sorted(range(len(names)), key=lambda role: standing(asked, role))]
+    lines = [[f"x{k - 1}>", f"x{k - 1}=", f">x{k}", f"x{k}."] for k in asked.blocks]
+    assert reading == [*(word for line in lines for word in line), "x0?", "text", "answer"]
+    scene = text_scene(asked)
+    for place, name in enumerate(reading):
+        seen = {scene.positions[other] for other in members(scene.visible[scene.positions.index(name)])}
+        assert seen == set(reading[: place + 1])
+
+
+@given(st.integers(1, 40))
+def test_text_needs_no_fewer_layers_than_vectors_and_one_more_at_the_most(hops: int) -> None:
+    needed = text_layers_needed(problem(hops))
+    assert minimum_in_order(problem(hops)) <= needed <= minimum_in_order(problem(hops)) + 1
+
+
+@pytest.mark.parametrize(
+    ("paths", "delivered"),
+    [
+        (["L1.H1 >x1 -> x0>", "L1.H1 answer -> x0?", "L2.H1 answer -> >x1"], True),
+        (["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1", "L3.H1 answer -> x0?"], True),
+        (["L1.H1 >x1 -> x0>", "L2.H1 answer -> >x1"], False),
+        (["L1.H1 answer -> x0?", "L2.H1 answer -> >x1"], False),
+        (["L1.H1 x1. -> >x1", "L2.H1 x1. -> x0>", "L3.H1 x0? -> x1.", "L4.H1 answer -> x0?"], True),
+    ],
+)
+def test_what_paths_of_a_text_carry(paths: list[str], delivered: bool) -> None:
+    flow = deliver(1, [AttentionPath.parse(path, text_role_names(1)) for path in paths], text_scene(problem(1)))
+    assert flow.delivered == delivered

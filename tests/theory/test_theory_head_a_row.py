@@ -6,15 +6,13 @@ from itertools import permutations
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
 from hopscope.problem.vectors import sample
 from hopscope.theory.conditional import NAMED, growth
 from hopscope.theory.depth import minimum_head_a_row, minimum_in_order, minimum_of_hop, theorem_1_bound
 from hopscope.theory.information_flow import minimum_layers
-from hopscope.theory.scene import members, problem_scene, text_scene
+from hopscope.theory.scene import members, problem_scene
 
 
 def of_rows(hops: int, order: tuple[int, ...] | None) -> int:
@@ -46,7 +44,7 @@ def written(order: tuple[int, ...]) -> str:
     return ",".join(map(str, order))
 
 
-@pytest.mark.parametrize("hops", range(1, 41))
+@pytest.mark.parametrize("hops", [*range(1, 12), 27, 32, 40])
 def test_formulas_simulation_and_rows_alone_agree(hops: int) -> None:
     """Theorem 7, and that it meets the paper's Theorem 1 without a mask."""
     free = RetrievalProblem(hops, causal=False)
@@ -65,13 +63,6 @@ def test_under_a_mask_every_order_takes_one_layer_less(hops: int) -> None:
     for order in permutations(range(1, hops + 1)):
         problem = RetrievalProblem(hops, order=written(order))
         assert minimum_layers(problem, head_a_row=True) == minimum_layers(problem) - 1 == of_rows(hops, order)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.integers(6, 24).flatmap(lambda hops: st.permutations(range(1, hops + 1))))
-def test_so_does_every_order_of_longer_chains(order: list[int]) -> None:
-    problem = RetrievalProblem(len(order), order=written(tuple(order)))
-    assert minimum_layers(problem, head_a_row=True) == minimum_layers(problem) - 1
 
 
 def test_graphs() -> None:
@@ -95,13 +86,6 @@ def test_a_row_is_a_fact_and_questions_stand_alone(problem: RetrievalProblem) ->
     for row in scene.distractors:
         for position in (one for one in row if one >= 0):
             assert set(members(scene.rows[position])) <= set(row)
-
-
-def test_a_row_of_a_text_is_a_line() -> None:
-    scene = text_scene(RetrievalProblem(2))
-    by_row = {tuple(scene.positions[one] for one in members(row)) for row in scene.rows}
-    assert len(by_row) == 2 + sum(len(row) == 1 for row in by_row)
-    assert sum(len(row) for row in by_row) == len(scene.positions)
 
 
 def test_two_layers_can_answer_three_hops() -> None:

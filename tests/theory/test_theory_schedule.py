@@ -55,12 +55,7 @@ def test_no_attention_of_a_schedule_is_idle(problem: RetrievalProblem, one_place
     assert not deliver(problem.hops, [path for path in schedule if path != dropped]).delivered
 
 
-@pytest.mark.parametrize("hops", range(1, 65))
-def test_all_schedules_up_to_64_have_2d_attentions(hops: int) -> None:
-    assert len(shortest_schedule(RetrievalProblem(hops=hops, causal=False))) == 2 * hops
-
-
-@pytest.mark.parametrize(("hops", "layers"), [(1, 3), (2, 3)])
+@pytest.mark.parametrize(("hops", "layers"), [(1, 3), (2, 2)])
 def test_no_smaller_schedule_exists(hops: int, layers: int) -> None:
     moves = [AttentionPath(t, 0, *pair) for t in range(layers) for pair in permutations(range(2 * hops + 1), 2)]
     for fewer in combinations(moves, 2 * hops - 1):
@@ -118,10 +113,6 @@ def test_attention_of_a_layer_reads_what_the_layer_before_left() -> None:
     pair, now, later = (path(text, 1) for text in ("L1.H1 >x1 -> x0>", "L1.H1 x0? -> >x1", "L2.H1 x0? -> >x1"))
     assert deliver(1, [pair, now]).refused == (now,)
     assert deliver(1, [pair, later]).delivered
-
-
-def test_empty_circuit() -> None:
-    assert deliver(2, []).growth == (("p0", "x0"),)
 
 
 @pytest.mark.parametrize("bad", [(-1, 0, 4, 1), (0, 0, 5, 1), (0, 0, 4, -1)])

@@ -40,7 +40,7 @@ def losses(witness: Witness, batch: Batch, change: Any = None) -> Tensor:
 
 
 @kinds
-@pytest.mark.parametrize("hops", range(1, 9))
+@pytest.mark.parametrize("hops", [1, 2, 3, 5, 8])
 def test_solves_at_the_exact_depth_and_not_below(kind: str, hops: int) -> None:
     witness = build_witness(hops, **KINDS[kind])
     trial = try_witness(witness, sequences=16)
@@ -60,6 +60,7 @@ IN_THREE_LAYERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", IN_THREE_LAYERS)
 def test_four_hops_in_three_layers_by_a_better_order(order: str) -> None:
     """One layer less than the same chain needs with its deepest pairs first, in a real transformer."""
@@ -75,7 +76,7 @@ def test_four_hops_in_three_layers_by_a_better_order(order: str) -> None:
     }
 
 
-@pytest.mark.parametrize("order", ["shallowest-first", "1,2,3,4", "1,3,2,4", "4,3,1,2"])
+@pytest.mark.parametrize("order", ["shallowest-first", "1,3,2,4"])
 def test_other_orders_have_no_witness(order: str) -> None:
     with pytest.raises(
         InputError, match="for 4 hops with pair 3 after pairs 2 and 4, as in 1,2,4,3; got 4 hops, order"
@@ -83,14 +84,12 @@ def test_other_orders_have_no_witness(order: str) -> None:
         build_witness(4, order=order)
 
 
-@pytest.mark.parametrize("change", [{"chains": 1}, {"chains": 7}, {"symbol_dim": 256}, {"curriculum": False}])
-def test_other_sizes_in_a_better_order(change: dict[str, int]) -> None:
-    witness = build_witness(4, order="1,2,4,3", **change)
-    assert losses(witness, batch_for(witness)).max() < 1e-6
-
-
 @pytest.mark.parametrize(
-    ("kind", "hops"), [*((kind, hops) for kind in KINDS for hops in (1, 3, 6, 8)), ("a better order", 4)]
+    ("kind", "hops"),
+    [
+        *((kind, hops) for kind in KINDS for hops in (1, 3, 6)),
+        pytest.param("a better order", 4, marks=pytest.mark.slow),
+    ],
 )
 def test_attends_sharply_along_its_circuit(kind: str, hops: int) -> None:
     witness = build_witness(hops, **KINDS.get(kind, {"order": "1,2,4,3"}))
@@ -129,7 +128,8 @@ class Ablate:
 
 
 @pytest.mark.parametrize(
-    ("kind", "hops"), [*((kind, hops) for kind in KINDS for hops in (1, 3, 4)), ("a better order", 4)]
+    ("kind", "hops"),
+    [*((kind, hops) for kind in KINDS for hops in (1, 3)), pytest.param("a better order", 4, marks=pytest.mark.slow)],
 )
 def test_the_circuit_alone_suffices_and_every_path_is_needed(kind: str, hops: int) -> None:
     witness = build_witness(hops, **KINDS.get(kind, {"order": "1,2,4,3"}))
@@ -140,7 +140,7 @@ def test_the_circuit_alone_suffices_and_every_path_is_needed(kind: str, hops: in
 
 
 @kinds
-@pytest.mark.parametrize("hops", range(1, 17))
+@pytest.mark.parametrize("hops", [1, 4, 7, 16])
 def test_the_simulator_delivers_along_the_circuit(kind: str, hops: int) -> None:
     witness = build_witness(hops, **KINDS[kind])
     delivery = deliver(hops, witness.circuit)
@@ -151,23 +151,10 @@ def test_the_simulator_delivers_along_the_circuit(kind: str, hops: int) -> None:
 
 
 @kinds
-@pytest.mark.parametrize("change", [{"chains": 1}, {"chains": 7}, {"symbol_dim": 16}, {"symbol_dim": 64}])
+@pytest.mark.parametrize("change", [{"chains": 1}, {"chains": 7, "curriculum": False}, {"symbol_dim": 16}])
 def test_other_sizes(kind: str, change: dict[str, int]) -> None:
     witness = build_witness(4, **KINDS[kind], **change)
     assert losses(witness, batch_for(witness)).max() < 1e-6
-
-
-@kinds
-def test_without_the_curriculum_it_gives_the_last_symbol(kind: str) -> None:
-    witness = build_witness(4, **KINDS[kind], curriculum=False)
-    found = losses(witness, batch_for(witness))
-    assert found.shape == (1,)
-    assert found.max() < 1e-6
-
-
-def test_many_sequences_and_seeds() -> None:
-    witness = build_witness(3)
-    assert losses(witness, batch_for(witness, 2000, seed=7)).max() < 1e-6
 
 
 @kinds
@@ -211,9 +198,3 @@ def test_does_not_touch_the_global_generator() -> None:
 def test_what_cannot_be_built(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         build_witness(**change)
-
-
-@pytest.mark.parametrize("layer", [-1, 3])
-def test_taking_out_a_layer_that_is_not_there(layer: int) -> None:
-    with pytest.raises(InputError, match=rf"layer must be 0 to 2 of a witness with at least 2, got {layer}"):
-        build_witness(3).without_layer(layer)

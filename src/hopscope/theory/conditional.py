@@ -121,12 +121,3 @@ def growth(problem: ConditionalProblem, *, head_a_row: bool = False) -> tuple[tu
         f"{problem.target!r} never reaches the question in this order of the facts under a causal mask; "
         "put facts that are looked up later earlier in the text"
     )
-
-
-def minimum_layers(problem: ConditionalProblem) -> int:
-    """The smallest number of layers, of any number of heads, after which the asked position can hold the target.
-
-    Raises:
-        InputError: see `growth`.
-    """
-    return len(growth(problem)) - 1
