@@ -9,13 +9,12 @@ import pytest
 from click.testing import CliRunner
 from explored import witness_recipes
 from known_run import circuit_json
-from page_reader import Reader, told
+from page_reader import Reader
 
 from hopscope.cli.explore import command
 from hopscope.explorer.exhibit import exhibit
 from hopscope.explorer.page import build
 from hopscope.training.run import RunFolder
-from hopscope.training.run_records import ModelResult, Result
 
 
 @pytest.fixture(autouse=True)
@@ -58,42 +57,6 @@ def test_damage_is_said_in_the_shell_too_with_the_path_as_it_is_written(run, tmp
     assert done.exit_code == 0
     assert done.stdout.strip() == "hurt/explorer.html"
     assert "left out: hurt/circuit.json is not readable" in done.stderr
-
-
-def test_without_metrics_the_steps_are_those_of_the_result(run, tmp_path):
-    """The recipe's are only the most, where a run ends once it has learned."""
-    finished = RunFolder(shutil.copytree(run.path, tmp_path / "finished"))
-    last = max(finished.checkpoints)
-    finished.finish(Result(last, 64, (ModelResult(0, 0, "0", 0.1, (0.1,) * 3, 0.2, 0.1, (0.1,) * 3),)))
-    (finished.path / "metrics.jsonl").write_text("{}")
-    assert exhibit(RunFolder(finished.path), 0).steps == last
-
-
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (lambda path: path.write_text(path.read_text()[:-40]), "result.json is not readable"),
-        (lambda path: path.write_text("[]"), "result.json is not the result of a finished run"),
-        (lambda path: (path.unlink(), path.mkdir()), "result.json"),
-        (lambda path: None, "result.json is not of the models of this run"),
-        (None, ""),
-    ],
-)
-def test_a_damaged_result_is_left_out_and_said(run, tmp_path, damage, words):
-    finished = RunFolder(shutil.copytree(run.path, tmp_path / "finished"))
-    seed = 7 if "models" in words else finished.seeds[0]
-    finished.finish(Result(600, 64, (ModelResult(0, seed, "0", 0.1, (0.1,) * 3, 0.2, 0.1, (0.1, 0.2, 0.3)),)))
-    if damage is not None:
-        damage(finished.path / "result.json")
-    one = exhibit(RunFolder(finished.path), 0)
-    reader = Reader(build([one]).html)
-    if damage is None:
-        assert told(reader)["models"][0]["held_out"] == {"n": 64, "loss": 0.2, "partial": [0.1, 0.2, 0.3]}
-        assert one.missing == ()
-    else:
-        assert words in " ".join(one.missing)
-        assert words in reader.text
-        assert told(reader)["models"][0]["held_out"] is None
 
 
 def test_a_circuit_of_the_same_seed_and_shape_by_another_recipe_is_not_shown(run, tmp_path):

@@ -98,16 +98,6 @@ def test_a_slow_click_counts_while_it_plays(tab: Tab, page: Path, selector: str,
     tab.until(f"return {effect}")
 
 
-def test_a_certificate_that_was_opened_stays_open(tab: Tab, page: Path) -> None:
-    tab.open(page)
-    tab.until(DONE)
-    Mouse(tab, "#inspector summary").click()
-    opened = "return document.querySelector('#inspector details').open"
-    tab.until(opened)
-    tab.press(HOME)
-    assert tab.ask(opened)
-
-
 @pytest.mark.parametrize(
     ("selector", "key"),
     [
@@ -133,23 +123,6 @@ def test_the_focus_stays_where_a_key_was_pressed(tab: Tab, page: Path, selector:
     tab.until(DONE)
     tab.press(HOME)  # and when arrows change their order
     assert tab.ask("return document.activeElement === window.kept && window.kept.isConnected")
-
-
-def test_arrow_keys_go_from_head_to_head(tab: Tab, page: Path) -> None:
-    tab.open(page, "v1.m0.t3")
-    tab.until(DONE)
-    tab.ask("document.querySelector('#heads canvas').focus()")
-    for head in (1, 2):
-        tab.press(RIGHT)
-        assert tab.ask(HASH) == f"#v1.m0.t3.h{head}"
-
-
-def test_the_focus_stays_near_a_button_that_goes(tab: Tab, page: Path) -> None:
-    tab.open(page, "v1.m0.t6.x0")
-    tab.ask("document.querySelector('#circuit-controls > button:last-child').focus()")
-    tab.press(ENTER)
-    assert tab.ask(HASH) == "#v1.m0.t6"
-    assert tab.ask("return document.activeElement.closest('#circuit-controls') !== null")
 
 
 def test_what_is_kept_is_what_a_page_opened_anew_shows(tab: Tab, page: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from chromium import Tab
 from explored import witness_recipes
-from known_run import known_run
 
 from hopscope.emergence.history import Emergence
 from hopscope.explorer.page import explore
@@ -59,25 +58,3 @@ def test_at_the_end_the_record_is_the_runs_own_on_its_many_sequences(tab: Tab, r
         tab.open(page, f"v1.m0.t{checkpoint}")
         assert tab.ask(HEADS)[1] == f"recorded, n = {sequences:,}"
         assert tab.ask(RECORDED)[: len(losses)] == [f"{loss:.3f}" for loss in losses]
-
-
-def test_a_cut_at_an_earlier_checkpoint_says_so(tab: Tab, page: Path) -> None:
-    for view, what in (("x0", "Cuts are"), ("b1", "The circuit alone is")):
-        tab.open(page, f"v1.m0.t2.{view}")
-        tab.until(DONE)
-        assert f"{what} {NOTE}" in said(tab)
-
-
-def test_of_a_model_without_a_circuit_the_whole_is_shown(tab: Tab, run: RunFolder, tmp_path: Path) -> None:
-    with witness_recipes():
-        page = explore([run, known_run(tmp_path / "bare")], tmp_path / "both.html")[0].resolve()
-    tab.open(page, "v1.m0.t6.b1.v0")
-    tab.until(DONE)
-    assert tab.ask(HEADS)[-1] == "alone"
-    tab.ask("const one = document.querySelector('select'); one.value = '1'; one.dispatchEvent(new Event('change'))")
-    tab.until("return document.title.startsWith('bare')")
-    tab.until(DONE)
-    assert tab.ask(HEADS)[-1] == "live"
-    assert NOTE not in said(tab)
-    assert tab.ask("return document.querySelector('#heads-controls [aria-pressed=true]').textContent") == "Own chain"
-    assert tab.logs() == []

@@ -12,7 +12,6 @@ import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -237,15 +236,3 @@ def test_the_wheel_holds_every_source(tmp_path):
     assert {f"hopscope/explorer/web/{name}" for name in needed} <= names
     here = {path.name for path in (ROOT / "src/hopscope/explorer/web").iterdir()}
     assert here == set(needed), "a source that no page holds"
-
-
-def test_heads_that_training_took_away_are_counted(tmp_path):
-    """In the line under the title: of the model shown, and only where heads may go."""
-    shown = exhibit(known_run(tmp_path / "run"), 0)
-    assert " left)" not in shown.facts
-    recipe = replace(shown.run.recipe, prune_every=shown.run.recipe.log_every)
-    heads = np.full_like(shown.metrics.heads, 4.0)
-    heads[-1, 0] = 3
-    run = SimpleNamespace(recipe=recipe, problem=shown.run.problem, plans=shown.run.plans)
-    told = replace(shown, run=run, metrics=replace(shown.metrics, heads=heads)).facts
-    assert told == shown.facts.replace(", width", " (3 left), width")

@@ -12,6 +12,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 CLAIMS, STUDIES = (DOCS / "claims.md").read_text(), (DOCS / "studies" / "index.md").read_text()
 DRAWS = 40
 EVERY = [*((CLAIMS, case) for case in cases()), *((STUDIES, case) for case in cases_of_studies())]
+QUICK = 12
+"""Of so many cases one is quick."""
 
 
 @pytest.mark.parametrize(
@@ -26,6 +28,14 @@ def test_the_page_has_a_row_for_each_case_and_no_other(page: str, every: list[Ca
         assert len(case.told(page)) == len(case.heads) - 3
 
 
-@pytest.mark.parametrize(("page", "case"), EVERY, ids=[f"{case.claim}, {case.data}, {case.n}" for _, case in EVERY])
+@pytest.mark.parametrize(
+    ("page", "case"),
+    [
+        pytest.param(
+            *one, id=f"{one[1].claim}, {one[1].data}, {one[1].n}", marks=[pytest.mark.slow] if place % QUICK else []
+        )
+        for place, one in enumerate(EVERY)
+    ],
+)
 def test_shares_are_as_told(page: str, case: Case) -> None:
     assert case.as_told(page, DRAWS)

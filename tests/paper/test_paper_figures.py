@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,17 +40,6 @@ def test_final_losses_are_means_with_every_seed_as_a_dot() -> None:
     np.testing.assert_array_equal(line(axes, label="exact").get_xdata(), [3, 3])
 
 
-def test_the_plateau_is_one_minus_one_over_the_candidates() -> None:
-    figure = final_losses([group(1, chains=8)])
-    assert any(list(line.get_ydata()) == [0.875, 0.875] for line in figure.axes[0].get_lines())
-    assert any("0.875" in text.get_text() for text in figure.axes[0].texts)
-
-
-def test_groups_of_one_depth_are_pooled() -> None:
-    groups = [group(3, losses=[[0.1, 0.1, 0.1]]), group(3, losses=[[0.3, 0.3, 0.3]])]
-    np.testing.assert_allclose(line(final_losses(groups).axes[0], label="IC, D = 3").get_ydata(), [0.2])
-
-
 def test_a_diverged_seed_is_a_cross_and_not_in_the_mean() -> None:
     losses = [[0.1, 0.2, 0.3], LOST, [9.0, 9.0, 9.0]]
     for figure, name, value in (
@@ -74,11 +62,6 @@ def test_partial_losses_by_hop_and_a_panel_for_each_number_of_hops() -> None:
         shown = line(figure.axes[0], label=f"$x_{{{hop}}}$")
         np.testing.assert_allclose(shown.get_ydata(), [0.1 * hop + 0.01] * 2)
         assert shown.get_color() == hop_look(hop).color
-
-
-def test_without_the_curriculum_there_are_no_partial_losses() -> None:
-    with pytest.raises(InputError, match="implicit curriculum"):
-        partial_losses([group(1, curriculum=False)])
 
 
 def test_training_lines_and_crossings() -> None:
@@ -139,24 +122,6 @@ def test_looks_differ_within_a_figure() -> None:
         hop_look(0)
 
 
-def test_the_last_bits_of_a_layout_make_no_other_drawing(tmp_path: Path) -> None:
-    """They differ from one process to the next."""
-    from matplotlib.figure import Figure
-
-    found = []
-    for number, shift in enumerate((0.0, 1e-15)):
-        figure = Figure()
-        for bottom in (0.1, 0.6):
-            axes = figure.add_axes((0.1 + shift, bottom, 0.3, 0.3))
-            axes.plot([1, 2], [1, 2], "o-")
-        found.append(save(figure, tmp_path / str(number))[1].read_text())
-    assert found[0] == found[1]
-    names = set(re.findall(r' id="([^"]*)"', found[0]))
-    used = set(re.findall(r'(?:url\(|xlink:href=")#([^")]*)', found[0]))
-    assert len(used) > 3
-    assert used <= names
-
-
 def test_saving_gives_the_same_bytes_and_three_files(tmp_path: Path) -> None:
     first = save(final_losses([group(1), group(2)]), tmp_path / "a.b" / "one")
     second = save(final_losses([group(1), group(2)]), tmp_path / "two")
@@ -168,15 +133,6 @@ def test_saving_gives_the_same_bytes_and_three_files(tmp_path: Path) -> None:
     svg = first[1].read_text()
     assert "<dc:date" not in svg
     assert "<text" not in svg
-
-
-def test_the_three_files_have_one_layout(tmp_path: Path) -> None:
-    figure = final_losses([group(1)])
-    save(figure, tmp_path / "a")
-    before = figure.axes[0].get_position().bounds
-    save(figure, tmp_path / "b")
-    assert figure.axes[0].get_position().bounds == before
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
 def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:

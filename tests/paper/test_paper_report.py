@@ -16,7 +16,6 @@ from markupsafe import Markup
 from report_data import group, metrics
 
 from hopscope.errors import InputError
-from hopscope.paper import report as page_module
 from hopscope.paper.claims import Finding, complete
 from hopscope.paper.report import PageFigure, Section, Table, inline, write_page
 from hopscope.paper.section_7_figures import final_losses, partial_losses
@@ -228,29 +227,11 @@ def test_date_and_versions_but_no_host(drawings: Path) -> None:
     assert str(Path.home()) + "/" not in html
 
 
-def test_the_same_page_twice_is_the_same_bytes(drawings: Path) -> None:
-    assert full(drawings) == full(drawings)
-
-
-def test_a_large_drawing_goes_in_as_its_png(drawings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_module, "LARGEST_SVG", 10)
-    parsed = Parsed(full(drawings, "words"))
-    assert len(parsed.all("img")) == 3
-    assert all((attrs["src"] or "").startswith("data:image/png;base64,iVBOR") for attrs in parsed.all("img"))
-    assert all(attrs["alt"] == "words" for attrs in parsed.all("img"))
-
-
 def test_a_missing_figure_is_named_and_the_old_page_kept(tmp_path: Path) -> None:
     before = write(tmp_path)
     with pytest.raises(InputError, match=r"lost\.svg"):
         write(tmp_path, [Section("a", figures=[PageFigure(tmp_path / "lost", "b")])])
     assert (tmp_path / "report.html").read_text() == before
-
-
-def test_a_drawing_that_is_not_ours_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "odd.svg").write_text("<html></html>")
-    with pytest.raises(InputError, match=r"odd\.svg"):
-        write(tmp_path, [Section("a", figures=[PageFigure(tmp_path / "odd", "b")])])
 
 
 def test_columns_of_numbers_are_aligned() -> None:

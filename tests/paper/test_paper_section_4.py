@@ -24,27 +24,9 @@ def test_a_model_that_solves_everything_is_enough() -> None:
     assert found.run == "benchmark"
 
 
-def test_a_few_accepted_answers_with_hidden_reasoning_do_not_pass() -> None:
-    """1 to 5 accepted answers of 500, all right, and reasoned."""
-    found = c14(nine(correct=5, accepted=5, reasoned=500))
-    assert (found.verdict, found.reason) == ("inconclusive", "hidden reasoning (m)")
-    found = c14(nine(correct=5, accepted=5))
-    assert found.verdict == "inconclusive"
-    assert "acceptable answers to 1.0% of equations, D = 1" in found.reason
-
-
 @pytest.mark.parametrize(("accepted", "expected"), [(475, "reproduced"), (474, "inconclusive")])
 def test_acceptable_answers_to_95_of_100(accepted: int, expected: str) -> None:
     assert c14(nine(correct=accepted, accepted=accepted)).verdict == expected
-
-
-def test_silence_is_no_right_answer() -> None:
-    """450 of the 480 accepted are right, a bound above 91%, and of the 500 asked no more than nine in ten."""
-    weak = point(*NINE[5], correct=450, accepted=480)
-    assert weak.low > 0.9
-    assert c14([*nine()[:5], weak, *nine()[6:]]).verdict == "inconclusive"
-    solved = point(*NINE[5], correct=464, accepted=480)
-    assert c14([*nine()[:5], solved, *nine()[6:]]).verdict == "reproduced"
 
 
 @pytest.mark.parametrize(
@@ -80,14 +62,6 @@ def test_the_lower_bound_decides(correct: int, expected: str) -> None:
         found = c14(points)
         assert found.verdict == expected
         assert f"lowest accuracy {correct / 500:.1%} ({NINE[place][0]}, D = {NINE[place][1]})" in found.ours
-
-
-def test_one_weak_point_of_nine_is_corrected_for() -> None:
-    """Of nine points that are right in 90% one is as weak as 435 of 500 (a bound of 89.7%) once in five times."""
-    points = [*nine(correct=450)[:8], point(*NINE[8], correct=435)]
-    assert points[8].high < 0.9
-    assert c14(points).verdict == "inconclusive"
-    assert c14([*points[:8], point(*NINE[8], correct=430)]).verdict == "not reproduced"
 
 
 def test_the_best_of_many_is_corrected_for_and_said() -> None:
@@ -159,15 +133,9 @@ class TestC15:
         assert found.verdict == "not reproduced"
         assert "kingdoms 90.0% (remembered answer)" in found.ours
 
-    def test_one_of_many_solvers_may_be_lucky(self) -> None:
-        assert c15([*everyone(), score("kingdoms", "nearest value", p=0.005)]).verdict == "reproduced"
-
     def test_answers_that_are_not_spread_evenly_refute(self) -> None:
         skewed = [AnswerSpread(name, 5, (800, 400, 400, 400), 1e-9 if name == "functions" else 0.5) for name in GUESS]
         assert c15(everyone(), skewed).verdict == "not reproduced"
-
-    def test_another_floor_refutes(self) -> None:
-        assert c15([*everyone(), score("relatives", "x", guess=0.25)]).verdict == "not reproduced"
 
     def test_few_questions_leave_it_open(self) -> None:
         assert c15(everyone(asked=499)).verdict == "inconclusive"

@@ -20,18 +20,6 @@ from hopscope.training.run import RunFolder
 from hopscope.training.work import Work
 
 
-def test_the_presets():
-    study = PAPER.depth
-    assert (study.layers, len(study.seeds), len(study.plain_seeds)) == (tuple(range(1, 9)), 9, 9)
-    assert (study.hops, study.plain_hops) == (5, 3)
-    assert len(study.setups()) == 144
-    assert [setup.name for setup in PAPER.alone] == ["a", "b", "c", *(f"a-seed-{seed}" for seed in range(3, 10)), "d"]
-    assert sorted(setup.seeds for setup in PAPER.circuits.setups) == [(seed,) for seed in range(10)]
-    assert {1, 2, 3, 4} <= set(LAPTOP.depth.layers)
-    assert LAPTOP.depth.hops == 3
-    assert len(LAPTOP.depth.seeds) > 1
-
-
 def test_figure_4_has_the_papers_depths_and_hops_and_a_twin_for_every_run_without_the_curriculum():
     study = FIGURE_4.depth
     assert (study.layers, study.hops, study.plain_hops) == (PAPER.depth.layers, 5, 3)
@@ -138,15 +126,3 @@ def test_the_summary_of_another_preset_is_refused_and_kept(tmp_path):
     few = replace(FIGURE_4.depth, seeds=FIGURE_4.depth.seeds[:2])
     assert {len(group.seeds) for group in read(few, tmp_path).groups if group.curriculum} == {2}
     assert len({group.layers for group in groups}) == 8
-
-
-def test_a_damaged_summary_is_not_written_over(tmp_path):
-    recipe = Recipe(1, 1, 8, steps=2, batch_size=2, log_every=1, final_steps=1, mlp=False)
-    study = replace(LAPTOP.depth, recipe=recipe, layers=(1,), seeds=(0,), plain_seeds=(), followed=None)
-    run(study, tmp_path, Work(workers=1, precision="fp32"))
-    summary = tmp_path / "summary.json"
-    summary.write_bytes(summary.read_bytes().replace(b"0.", b"1.", 1))
-    damaged = summary.read_bytes()
-    with pytest.raises(InputError, match=r"summary\.json is damaged"):
-        read(study, tmp_path)
-    assert summary.read_bytes() == damaged

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
 from judged_circuits import ALL, abc, judged
 from report_data import loss, searched, strict, studied
 
-from hopscope.paper.models import Learned
-
 GIVEN_UP = {"given_up": True}
-
-
-def test_one_model_is_too_few() -> None:
-    found = judged(abc()[0])
-    for claim in ("C6", "C7", "C8", "C9", "C10"):
-        assert found[claim].verdict == "inconclusive"
-        assert re.search(r"too few models( with a certified circuit)?: 1", found[claim].reason)
 
 
 def test_the_same_model_thrice_is_one_model() -> None:
@@ -59,13 +49,6 @@ def test_a_model_that_solves_and_has_no_circuit_speaks_against_c10() -> None:
     assert found["C7"].verdict == found["C8"].verdict == "inconclusive"
 
 
-def test_a_strict_search_that_ended_without_paths_is_no_circuit() -> None:
-    """Though the natural search found one."""
-    found = judged(*abc(), studied(strict(()), "d"))
-    assert found["C10"].verdict == "not reproduced"
-    assert found["C8"].verdict == "inconclusive"
-
-
 NOBODY_KNOWS = {
     "given up": (searched(studied(None, "d"), **GIVEN_UP), "1 model whose search was given up"),
     "another bar": (searched(studied(strict(), "d"), bar=0.4), "1 model searched at another bar"),
@@ -90,21 +73,6 @@ class TestModelsOfWhichNobodyKnows:
         failing = judged(*abc(zero=bad, uniform=bad, identity=bad), unknown)["C10"]
         assert failing.verdict == "not reproduced", "others fail"
 
-    @pytest.mark.parametrize("how", NOBODY_KNOWS)
-    def test_alone_they_refute_and_show_nothing(self, how: str) -> None:
-        unknown, reason = NOBODY_KNOWS[how]
-        found = judged(unknown)
-        if how == "given up":
-            assert (found["C10"].verdict, found["C10"].reason) == ("inconclusive", reason)
-        else:
-            assert {found[claim].verdict for claim in ALL} == {"not run"}
-
-    def test_circuits_at_another_bar_are_not_judged(self) -> None:
-        found = judged(*(searched(model, bar=0.4) for model in abc()))
-        assert {(found[claim].verdict, found[claim].reason) for claim in ALL} == {
-            ("not run", "searched at another bar than 0.05")
-        }
-
     def test_they_count_for_neither_bound_of_c11(self) -> None:
         good = [studied(strict(), f"m{number}") for number in range(10)]
         more = [studied(strict(), f"n{number}") for number in range(10)]
@@ -122,7 +90,3 @@ class TestModelsOfWhichNobodyKnows:
             assert (found.verdict, found.n) == (expected, len(models))
         found = judged(*good[:9], *unknown)["C11"]
         assert (found.verdict, found.reason) == ("inconclusive", "too few models: 9, and the rule asks for 10")
-
-    def test_a_model_that_learned_nothing_needs_no_circuit(self) -> None:
-        lost = Learned(0.7, 0.7, (0.69, 0.71))
-        assert judged(*abc(), replace(studied(None, "d", learned=lost), circuit=None))["C10"].verdict == "reproduced"
