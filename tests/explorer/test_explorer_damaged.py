@@ -30,7 +30,6 @@ def _witness_architecture():
         ("emergence.json", lambda text: text.replace('"seed": 0', '"seed": 1', 1), "emergence.json is damaged"),
         ("emergence-maps.json", lambda text: text.replace('"layers": 3', '"layers": 2'), "maps.json is damaged"),
         ("circuit.json", lambda text: text.replace('"bar": 0.05', '"bar": "low"'), "circuit.json is damaged"),
-        ("circuit.json", lambda text: text.replace('"seed": 0', '"seed": 9'), "The circuit beside the run is of an"),
         ("metrics.jsonl", lambda text: "{}\n" + text, "metrics.jsonl"),
     ],
 )  # fmt: skip
@@ -45,7 +44,7 @@ def test_what_is_damaged_is_left_out_and_said(run, tmp_path, name, damage, words
     page = build([one])
     assert words.split(":")[0] in Reader(page.html).text
     assert page.damaged == one.damaged
-    assert (words in " ".join(one.damaged)) == ("is of an" not in words)
+    assert words in " ".join(one.damaged)
 
 
 def test_damage_is_said_in_the_shell_too_with_the_path_as_it_is_written(run, tmp_path, monkeypatch):
@@ -76,4 +75,4 @@ def test_an_emergence_of_another_circuit_is_not_shown(run, tmp_path):
     circuit_json(RunFolder(other), other / "circuit.json", paths=record["paths"][:-1])
     one = exhibit(RunFolder(other), 0)
     assert one.emergence is None
-    assert "not of this circuit" in " ".join(one.missing)
+    assert "is of another circuit" in " ".join(one.missing)

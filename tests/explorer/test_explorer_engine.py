@@ -74,7 +74,9 @@ def model_of(problem: RetrievalProblem, shape: dict[str, object]) -> Transformer
     return model.requires_grad_(False)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in ("A", "D") else []) for name in SHAPES]
+)
 def test_answers_and_losses_are_those_of_pytorch_under_every_intervention(name):
     problem, shape = SHAPES[name]
     model = half(model_of(problem, shape))
