@@ -40,10 +40,11 @@ from pathlib import Path
 from statistics import mean
 
 import hopscope as hs
-from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
+from hopscope.statistics import sign_test
 from studies.tools import arms
 from studies.tools.by_place import ByPlace, places_of
 from studies.tools.circuits import HASTY, Search, Seen, between, find_circuits
+from studies.tools.inference import share_in_words, spread_in_words, t_interval
 from studies.tools.judgements import Judgement, most_of, never
 from studies.tools.records import markdown_table
 from studies.tools.study import Study

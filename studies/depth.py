@@ -33,9 +33,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import hopscope as hs
-from hopscope.statistics import clopper_pearson, fisher, share_in_words
+from hopscope.statistics import clopper_pearson, fisher
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms, table
+from studies.tools.inference import share_in_words
 from studies.tools.judgements import Judgement, never
 from studies.tools.study import Study
 from studies.tools.work import Work

@@ -35,11 +35,12 @@ from pathlib import Path
 from statistics import mean
 
 import hopscope as hs
-from hopscope.statistics import fewer, sign_test, t_interval
+from hopscope.statistics import sign_test
 from studies.tools import records
 from studies.tools.arms import finished
 from studies.tools.circuits import HASTY, Search, search_circuit
 from studies.tools.followed import Followed, checkpoints_after_learning, follow
+from studies.tools.inference import fewer, t_interval
 from studies.tools.judgements import Judgement, most_of
 from studies.tools.records import markdown_table
 from studies.tools.study import Study

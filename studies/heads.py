@@ -43,8 +43,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import hopscope as hs
-from hopscope.statistics import share_in_words, spread_in_words, t_interval
 from studies.tools.arms import finished
+from studies.tools.inference import share_in_words, spread_in_words, t_interval
 from studies.tools.judgements import TOO_FEW, Judgement, falls_with, most_of, never
 from studies.tools.records import markdown_table
 from studies.tools.study import Study

@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import hopscope as hs
-from hopscope.statistics import Times, holm, log_rank, ratio_of_means, share_in_words, survival_median
+from hopscope.statistics import holm
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms
+from studies.tools.inference import Times, log_rank, ratio_of_means, share_in_words, survival_median
 from studies.tools.judgements import Judgement
 from studies.tools.records import markdown_table
 from studies.tools.study import Study

@@ -37,9 +37,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import hopscope as hs
-from hopscope.statistics import share_in_words, sign_test, spread_in_words, t_interval
+from hopscope.statistics import sign_test
 from studies.tools import arms
 from studies.tools.circuits import HASTY, Search, Seen, between, find_circuits
+from studies.tools.inference import share_in_words, spread_in_words, t_interval
 from studies.tools.judgements import Judgement, most_of, never
 from studies.tools.records import markdown_table
 from studies.tools.study import Study

@@ -38,10 +38,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import hopscope as hs
-from hopscope.statistics import clopper_pearson, share_in_words
+from hopscope.statistics import clopper_pearson
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms
 from studies.tools.by_place import MADE, ByPlace, places_of
+from studies.tools.inference import share_in_words
 from studies.tools.judgements import Judgement, at_all, most_of, never
 from studies.tools.records import counted, markdown_table
 from studies.tools.study import Study

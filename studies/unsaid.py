@@ -43,9 +43,9 @@ from statistics import median
 from typing import Any
 
 import hopscope as hs
-from hopscope.statistics import share_in_words
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms, table
+from studies.tools.inference import share_in_words
 from studies.tools.judgements import Judgement
 from studies.tools.study import Study
 from studies.tools.work import Work

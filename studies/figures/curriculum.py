@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import hopscope as hs
 from hopscope.plot import BLUE, COLUMN, INK, ORANGE, VERMILION, house, n_label, new_figure
-from hopscope.statistics import clopper_pearson, survival_median
+from hopscope.statistics import clopper_pearson
 from studies.curriculum import judge
 from studies.tools.arms import Arms
+from studies.tools.inference import survival_median
 from studies.tools.judgements import StudyVerdict
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hopscope.plot import BLUE, INK, PAGE, VERMILION, house, new_figure
-from hopscope.statistics import Times, survival_median
 from studies.tools.arms import ArmLearned, Arms
+from studies.tools.inference import Times, survival_median
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

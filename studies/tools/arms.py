@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import hopscope as hs
-from hopscope.statistics import clopper_pearson, share_in_words
+from hopscope.statistics import clopper_pearson
+from studies.tools.inference import share_in_words
 from studies.tools.judgements import Judgement, never
 from studies.tools.records import markdown_table
 from studies.tools.work import Work

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hopscope.statistics import clopper_pearson, rank_correlation, share_in_words
+from hopscope.statistics import clopper_pearson, rank_correlation
+from studies.tools.inference import share_in_words
 from studies.tools.records import markdown_table
 
 StudyVerdict = Literal["as asked", "not as asked", "inconclusive", "not run"]

@@ -14,12 +14,12 @@ from studies.tools.kept import kept
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
-from hopscope.statistics import fewer
 from studies import descent
 from studies.descent import DescentResult
 from studies.figures.descent import descent as figure
 from studies.tools.circuits import NamedPath
 from studies.tools.followed import Followed, _spikes
+from studies.tools.inference import fewer
 
 Paths = tuple[NamedPath, ...]
 

@@ -1,0 +1,162 @@
+"""Statistics of studies: times until an event, means, ranks of two groups; in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain, combinations
+from statistics import mean, median
+from typing import Any
+
+from hopscope.statistics import clopper_pearson
+
+_RESAMPLES = 10_000
+"""The most permutations that are drawn."""
+
+_WAYS = 200_000
+"""The same of times, which are tested many at once: the least p-value has to pass the correction."""
+
+Times = Sequence[int | None]
+"""The time of an event for each of several subjects; None if it did not happen before the observation ended."""
+
+
+def share_in_words(successes: int, trials: int) -> str:
+    """A proportion with its exact 95% interval in words: `3 of 4 (19% to 99%)`."""
+    low, high = clopper_pearson(successes, trials)
+    return f"{successes} of {trials} ({low:.0%} to {high:.0%})"
+
+
+def log_rank(first: Times, until: int, second: Times, other_until: int) -> float:
+    """Two-sided p-value of the log-rank test that the event has the same rate in both groups; 1 if it never happened.
+
+    By permutation of its scores: exact for up to 200,000 ways to split them, else by as many random splits. The usual
+    chi-squared approximation is anti-conservative for small groups, which matters where many tests are corrected for.
+
+    Args:
+        first: times of the first group; those without the event are censored.
+        until: when the observation of the first group ended.
+        second: times of the second group.
+        other_until: when the observation of the second group ended.
+    """
+    import numpy as np
+
+    ends = [*(until for _ in first), *(other_until for _ in second)]
+    times = np.array([end if time is None else time for time, end in zip((*first, *second), ends, strict=True)])
+    happened = np.array([time is not None for time in (*first, *second)])
+    moments = np.unique(times[happened])
+    watched = times[:, None] >= moments
+    rates = ((times[:, None] == moments) & happened[:, None]).sum(0) / watched.sum(0)
+    scores = happened - watched @ rates  # what happened to each, less what was to be expected
+    n, all_ways = len(first), math.comb(len(scores), len(first)) <= _WAYS
+    if all_ways:
+        dealt = scores[_splits(len(scores), n)]
+    else:
+        dealt = np.random.default_rng(0).permuted(np.tile(scores, (_WAYS, 1)), axis=1)[:, :n]
+    as_far = int(np.sum(abs(dealt.sum(1)) >= abs(scores[:n].sum()) - 1e-9))
+    return as_far / len(dealt) if all_ways else (as_far + 1) / (len(dealt) + 1)
+
+
+@cache
+def _splits(n: int, of_first: int) -> Any:
+    """Every way to choose so many of n, a row each."""
+    import numpy as np
+
+    places = chain.from_iterable(combinations(range(n), of_first))
+    return np.fromiter(places, np.intp).reshape(-1, of_first)
+
+
+def survival_median(times: Times, until: int) -> tuple[float | None, float | None, float | None]:
+    """The Kaplan-Meier median time with a 95% interval (log-log); None for a time after the end of the observation.
+
+    Where the band of the curve gives no end of the interval, the sign test does, for six or more times: the first time
+    as its lower end (0 for fewer times), and, if the event has happened to all, the last time as its upper end.
+    """
+    from scipy.stats import ecdf
+
+    if all(time is None for time in times):
+        return None, None, None
+    curve: Any = ecdf(_censored(times, until)).sf
+    with warnings.catch_warnings():  # the ends of the curve, where none or all are left, have no interval
+        warnings.simplefilter("ignore", RuntimeWarning)
+        band = curve.confidence_interval(0.95, method="log-log")
+
+    def crossing(values: Any) -> float | None:
+        shares = zip(curve.quantiles, values.tolist(), strict=True)
+        return next((float(at) for at, share in shares if share <= 0.5 + 1e-9), None)  # half of all, but for rounding
+
+    middle, low, high = (crossing(one.probabilities) for one in (curve, band.low, band.high))
+    known = [time for time in times if time is not None]
+    enough = 0.5 ** len(times) <= 0.025
+    if middle is not None and low is None:
+        low = float(min(known)) if enough else 0.0
+    if high is None and enough and len(known) == len(times):
+        high = float(max(known))
+    return middle, low, high
+
+
+def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, float, float]:
+    """The ratio of the first group's mean time to the second's, with the 95% Welch t interval of its logarithm.
+
+    A subject without the event counts with the length of the observation, so the ratio is nearer to 1 than that of the
+    full times. Where a group has only one time the interval is 0 to infinity. With ten times in each group that are
+    lognormal it covers the true ratio in 94 of 100 draws where their logarithms have a standard deviation of 0.5, and
+    in 91 of 100 where it is 1.
+    """
+    from scipy.stats import sem, t
+
+    both = [[until if time is None else time for time in times] for times in (first, second)]
+    ratio = mean(both[0]) / mean(both[1])
+    if min(map(len, both)) < 2:
+        return ratio, 0.0, math.inf
+    variances = [float(sem(times) / mean(times)) ** 2 for times in both]  # of the logarithm of either mean
+    variance = sum(variances)
+    if not variance:
+        return ratio, ratio, ratio
+    freedom = variance**2 / sum(one**2 / (len(times) - 1) for one, times in zip(variances, both, strict=True))
+    reach = float(t.ppf(0.975, freedom)) * math.sqrt(variance)
+    return ratio, ratio * math.exp(-reach), ratio * math.exp(reach)
+
+
+def fewer(first: Sequence[float], second: Sequence[float]) -> float:
+    """One-sided p-value of the Mann-Whitney test that the first tend to be smaller than the second.
+
+    It is computed by permutation: exactly, with or without ties, for up to ten thousand possible divisions of the
+    values, and by that many random draws beyond.
+    """
+    import numpy as np
+    from scipy.stats import PermutationMethod, mannwhitneyu
+
+    if not first or not second or len({*first, *second}) < 2:
+        return 1.0
+    together = [*first, *second]
+    if len(first) == 1:  # scipy permutes two or more
+        return sum(one <= first[0] for one in together) / len(together)
+    if len(second) == 1:
+        return sum(one >= second[0] for one in together) / len(together)
+    method = PermutationMethod(n_resamples=_RESAMPLES, rng=np.random.default_rng(0))
+    return float(mannwhitneyu(first, second, alternative="less", method=method).pvalue)
+
+
+def t_interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 95% interval of a mean by Student's t, which also holds for few values; unbounded for fewer than two."""
+    from scipy.stats import sem, t
+
+    if len(values) < 2:
+        return -math.inf, math.inf
+    reach = float(t.ppf(0.975, len(values) - 1) * sem(values))
+    return mean(values) - reach, mean(values) + reach
+
+
+def _censored(times: Times, until: int) -> Any:
+    from scipy.stats import CensoredData
+
+    return CensoredData(
+        uncensored=[time for time in times if time is not None], right=[until for time in times if time is None]
+    )
+
+
+def spread_in_words(values: Sequence[float]) -> str:
+    """Median, minimum and maximum in words: `9 (6 to 14)`; `-` if there are no values."""
+    return f"{median(values):.3g} ({min(values):.3g} to {max(values):.3g})" if values else "-"
