@@ -21,11 +21,11 @@ from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
-from hopscope.circuits.find import Origin, circuit_of_run, origin_in
-from hopscope.circuits.interface import SEQUENCES, ForeignModel, Subject
+from hopscope.circuits.find import Origin
+from hopscope.circuits.interface import SEQUENCES, AnyModel, ForeignModel
 from hopscope.circuits.resume import SILENT, SearchProgress
 from hopscope.circuits.search.config import Effort, SearchConfig
-from hopscope.circuits.store import if_certified
+from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.track import emergence_of_run
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from transformer_lens.model_bridge import TransformerBridge
 
 
-class Model(Subject):
+class Model(AnyModel):
     """One trained model.
 
         >>> run[0].seed, run[0].loss > 0
@@ -79,8 +79,9 @@ class Model(Subject):
         return VectorEvaluator(self.transformer, self.problem, batch, self.run.recipe.initial)
 
     @property
-    def _origin(self) -> Origin:
-        return origin_in(self.run, self.number, self.step)
+    def origin(self) -> Origin:
+        """The model as records of its circuits name it: by its run, and its place there."""
+        return CircuitStore(self.run).origin(self.number, self.step)
 
     @staticmethod
     def from_torch(
@@ -152,10 +153,8 @@ class Model(Subject):
         Raises:
             InputError: there is no checkpoint, a value is out of range, or another search found the stored circuit.
         """
-        certified = if_certified(effort, max_loss, seed, proof)
-        how: dict[str, Any] = {"max_loss": max_loss, "proof": proof, "overwrite": overwrite, "progress": progress}
-        how |= {"effort": "thorough" if effort is None else effort, "seed": seed, "certified": certified}
-        return circuit_of_run(self.run, self.number, self.step, **how)
+        how: dict[str, Any] = {"effort": effort, "max_loss": max_loss, "seed": seed, "proof": proof}
+        return CircuitStore(self.run).find(self.number, self.step, progress=progress, overwrite=overwrite, **how)
 
     def emergence(
         self,

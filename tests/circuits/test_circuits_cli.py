@@ -15,9 +15,9 @@ from known_run import certificate, circuit_json, known_run, witness_shape
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.find import circuit_of_run
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.store import CircuitStore
 from hopscope.errors import InputError
 from hopscope.lab import Run, train
 from hopscope.problem.retrieval import RetrievalProblem
@@ -87,7 +87,7 @@ def test_bad_input(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture
     assert call(str(tmp_path / "nowhere")) == 2
     assert "does not exist" in capsys.readouterr().err
     assert call(str(run.path), "--max-loss", "0.9") == 2
-    assert "bar must be above 0 and below 0.5" in capsys.readouterr().err
+    assert "max_loss must be above 0 and below 0.5" in capsys.readouterr().err
     assert call(str(run.path), "--max-loss", "0.05,much") == 2
     assert "'0.05,much' is not a list of numbers" in capsys.readouterr().err
     assert call("compare", str(run.path)) == 2
@@ -112,17 +112,17 @@ def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
     few = SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
-    first = circuit_of_run(run, 0, effort=few)
-    assert circuit_of_run(run, 0, effort=few) == first
-    assert circuit_of_run(run, 0, effort=few) == first
-    again = circuit_of_run(
-        run, 0, effort=SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8, max_loss=0.1)
+    first = CircuitStore(run).find(0, effort=few)
+    assert CircuitStore(run).find(0, effort=few) == first
+    assert CircuitStore(run).find(0, effort=few) == first
+    again = CircuitStore(run).find(
+        0, effort=SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8, max_loss=0.1)
     )
     assert again.bar == 0.1
     (run.path / "circuit.json").write_text("{}")
     with pytest.raises(InputError, match="is not the record of a circuit"):
-        circuit_of_run(run, 0, effort=few)
-    assert circuit_of_run(run, 0, effort=few, overwrite=True) == first
+        CircuitStore(run).find(0, effort=few)
+    assert CircuitStore(run).find(0, effort=few, overwrite=True) == first
 
 
 def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
@@ -138,10 +138,10 @@ def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
         searched.append(effort.bar)
         return replace(certified, bar=effort.max_loss)
 
-    monkeypatch.setattr("hopscope.circuits.find.find_circuit", find)
+    monkeypatch.setattr("hopscope.circuits.store.find_circuit", find)
     other = (str(run.path), "--max-loss", "0.1", "--no-figures")
     assert call(*other) == 2
-    assert "holds a circuit certified at bar 0.05, not 0.1; pass --overwrite" in capsys.readouterr().err
+    assert "holds a certified circuit, found with bar 0.05, not 0.1; " in capsys.readouterr().err
     assert (path.read_bytes(), searched) == (before, [])
     assert call(*other, "--overwrite") == 0
     assert (Circuit.load(path).bar, searched) == (0.1, [0.1])
@@ -156,7 +156,7 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
     Circuit.load(path).save(path, run.record.content_hash)
     made, before = replace(Circuit.load(path), seed=run.seeds[0], bar=0.05), path.read_bytes()
     searched = []
-    monkeypatch.setattr("hopscope.circuits.find.find_circuit", lambda *given, **named: searched.append(1) or made)
+    monkeypatch.setattr("hopscope.circuits.store.find_circuit", lambda *given, **named: searched.append(1) or made)
     assert call(str(run.path), "--no-figures", "--json") == 0
     assert json.loads(capsys.readouterr().out)["certified"]
     for other in (("--seed", "1"), ("--effort", "quick")):
@@ -200,7 +200,7 @@ def test_a_search_tells_a_log_of_its_stages(
         journal.progress("certificate: harness", 1, 1)
         return made
 
-    monkeypatch.setattr("hopscope.circuits.find.find_circuit", find)
+    monkeypatch.setattr("hopscope.circuits.store.find_circuit", find)
     assert call(str(run.path), "--json", "--no-figures") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["found"]
@@ -217,13 +217,13 @@ def test_a_certified_circuit_of_another_model_is_replaced_by_anew_alone(
     other, before = run.path / "circuit-1.json", first.read_bytes()
     other.write_bytes(before)
     made = replace(Circuit.load(first), number=1, model=run.model_hashes[1])
-    monkeypatch.setattr("hopscope.circuits.find.find_circuit", lambda *given, **named: made)
-    with pytest.raises(InputError, match=r"circuit-1\.json holds the certified circuit of another model"):
-        circuit_of_run(run, 1)
+    monkeypatch.setattr("hopscope.circuits.store.find_circuit", lambda *given, **named: made)
+    with pytest.raises(InputError, match=r"circuit-1\.json holds a certified circuit, found with model "):
+        CircuitStore(run).find(1)
     assert other.read_bytes() == before
-    assert circuit_of_run(run, 1, overwrite=True) == Circuit.load(other) == made
+    assert CircuitStore(run).find(1, overwrite=True) == Circuit.load(other) == made
     circuit_json(run, other, certificate=certificate(necessity=False))  # of another, and worth nothing
-    assert circuit_of_run(run, 1) == made
+    assert CircuitStore(run).find(1) == made
 
 
 def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
@@ -247,12 +247,12 @@ def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
 
 def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     few = SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
-    expected = circuit_of_run(run, 0, effort=few, overwrite=True)
+    expected = CircuitStore(run).find(0, effort=few, overwrite=True)
     (run.path / "circuit.json").unlink()
     left = run.path / ".circuit-search.json"
     left.write_text("{}")
     with pytest.raises(InputError, match=r"circuit-search\.json"):
-        circuit_of_run(run, 0, effort=few)
+        CircuitStore(run).find(0, effort=few)
 
     read = RecordFormat.read
 
@@ -262,7 +262,7 @@ def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypat
         return read(form, path, run)
 
     monkeypatch.setattr(RecordFormat, "read", gone)
-    assert circuit_of_run(run, 0, effort=few) == expected
+    assert CircuitStore(run).find(0, effort=few) == expected
 
 
 def test_figures_are_drawn_after_a_search_and_where_they_are_asked_for(

@@ -13,7 +13,7 @@ from hopscope.circuits.checks import Certificate, CertificateConfig, Evidence, P
 from hopscope.circuits.checks.flow import deliverability
 from hopscope.circuits.checks.harness import harness
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import CircuitPath
+from hopscope.circuits.circuit_parts import CircuitPath, SearchRecord
 from hopscope.circuits.compare import first_head_ties_pairs
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
@@ -91,7 +91,7 @@ def circuit(*written: str) -> Circuit:
         model="m", seed=0, number=0, problem=PROBLEM, layers=3, heads=3, bar=0.05,
         losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
         paths=tuple(CircuitPath(path, "one_hot", 0.9, 0.3, between, 0.4, between) for path in paths(*written)),
-        program=imposed(paths(*written), PROBLEM), others=(), search={},
+        program=imposed(paths(*written), PROBLEM), others=(), search=SearchRecord(),
         certificate=Certificate("natural", {"sufficiency": Part(True, "", {})}),
     )  # fmt: skip
 

@@ -14,8 +14,8 @@ from planted_models import LITTLE, witness
 
 import hopscope as hs
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.custom_circuit import certify_given
-from hopscope.circuits.evaluate.ablations import KEEP, AblationKind, from_json
+from hopscope.circuits.custom_circuit import check_circuit
+from hopscope.circuits.evaluate.ablations import KEEP, Ablation, AblationKind
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.resume import Journal
@@ -33,7 +33,7 @@ TINY = hs.Recipe(layers=2, heads=2, d_model=8, steps=4, batch_size=4, log_every=
 
 
 def certified(given, bar: float | None = None, seed: int = 1) -> Circuit:
-    return certify_given(EVALUATOR, given, bar, seed, Origin("a model"), LITTLE, Journal())
+    return check_circuit(EVALUATOR, given, bar, seed, Origin("a model"), LITTLE, Journal())
 
 
 def failed(circuit: Circuit) -> set[str]:
@@ -58,7 +58,7 @@ def test_it_is_the_certificate_that_a_search_gives() -> None:
     found = hs.find_circuit(MADE.transformer, MADE.problem, effort="quick", seed=0, proof=LITTLE)
     batch = held_out(MADE.problem, hs.SearchConfig.of("quick").confirming, 0, "circuit search")
     evaluator = VectorEvaluator(MADE.transformer, MADE.problem, batch)
-    given = certify_given(evaluator, found, None, 1, Origin(found.model), LITTLE, Journal())
+    given = check_circuit(evaluator, found, None, 1, Origin(found.model), LITTLE, Journal())
     assert given.certificate == found.certificate
     assert given.paths == found.paths
 
@@ -79,11 +79,11 @@ def test_rows_and_heads_stand_for_all_that_they_look_at() -> None:
     first, *others = MADE.circuit
     assert first.layer == first.head == 0
     circuit = certified([row, *others])
-    program = from_json(circuit.program, MADE.problem)
+    program = circuit.program
     assert program[first.row] == KEEP
     assert first in [one.path for one in circuit.paths]
     whole = certified([f"L{layer + 1}.H1" for layer in range(EVALUATOR.shape.layers)])
-    assert {row for row in from_json(whole.program, MADE.problem) if row.head == 0} <= {*EVALUATOR.live_rows}
+    assert {row for row in whole.program if row.head == 0} <= {*EVALUATOR.live_rows}
     assert {*MADE.circuit} <= {one.path for one in whole.paths}
 
 
@@ -93,7 +93,7 @@ def test_a_row_with_two_keys_looks_at_both_as_much_as_the_model_does() -> None:
         key for key in range(5) if key not in (first.key, first.query) and EVALUATOR.where.visible[first.query, key]
     )
     circuit = certified([*MADE.circuit, first._replace(key=other)])
-    form = from_json(circuit.program, MADE.problem)[first.row]
+    form = circuit.program[first.row]
     assert form.kind is AblationKind.MIXTURE
     shares = dict(zip(form.keys, form.weights, strict=True))
     assert shares[first.key] > 0.9
@@ -109,7 +109,7 @@ def test_a_row_with_two_keys_looks_at_both_as_much_as_the_model_does() -> None:
         (3, "a circuit is a record or a list of its paths, as"),
         (["L9.H1 x0? -> >x1"], "layer must be from 1 to 3, got 9"),
         (["L1.H9 x0? -> >x1"], "head must be from 1 to"),
-        ([HeadRow(7, 0, 0)], "nothing that Row.* brings can reach an answer"),
+        ([HeadRow(7, 0, 0)], "nothing that HeadRow.* brings can reach an answer"),
         (["L1.H1 x9> -> x0>"], "x9>"),
         (["L1.H1"] * 0 + ["nonsense"], "a place is written like L3.H1"),
         (["L3.H1 >x1 -> x0>"], "nothing that L3.H1 >x1 -> x0> brings can reach an answer"),
@@ -130,7 +130,7 @@ def test_records_of_other_models_and_of_none_are_no_circuits_here() -> None:
         batch = held_out(other.problem, 16, 0, "circuit search")
         evaluator = VectorEvaluator(other.transformer, other.problem, batch)
         with pytest.raises(hs.InputError, match="the circuit is of a model of 3 layers x 3 heads"):
-            certify_given(evaluator, circuit, None, 1, Origin("other"), LITTLE, Journal())
+            check_circuit(evaluator, circuit, None, 1, Origin("other"), LITTLE, Journal())
     none = hs.find_circuit(MADE.transformer, MADE.problem, effort="quick", max_loss=1e-9, proof=LITTLE)
     assert not none.found
     with pytest.raises(hs.InputError, match="the record says that there is no circuit"):
@@ -143,9 +143,8 @@ def test_a_record_cannot_put_weights_of_its_own_into_the_background() -> None:
     spare = HeadRow(0, 1, MADE.circuit[0].query)
     weights = [0.0] * 10
     weights[MADE.circuit[0].key] = 1.0
-    looks = {"layer": 1, "head": 2, "query": circuit.roles[spare.query], "form": "mean", "keys": [], "weights": weights}
-    again = certified(replace(circuit, program=(*circuit.program, looks)))
-    found = from_json(again.program, MADE.problem)[spare]
+    looks = Ablation(AblationKind.MEAN, (), tuple(weights))
+    found = certified(replace(circuit, program={**circuit.program, spare: looks})).program[spare]
     assert found.kind is AblationKind.MEAN
     assert found.weights[MADE.circuit[0].key] < 0.5
     assert [one.path for one in again.paths] == [one.path for one in circuit.paths]
@@ -207,7 +206,7 @@ def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) 
     monkeypatch.chdir(run.path)
     if "--out" in arguments:  # before anything is computed
         monkeypatch.setattr(
-            "hopscope.circuits.interface.certify_given", lambda *given, **named: pytest.fail("it computes")
+            "hopscope.circuits.interface.check_circuit", lambda *given, **named: pytest.fail("it computes")
         )
     (run.path.parent / "notes.json").write_text('{"my": "notes"}')
     assert call("certify", str(run.path), *arguments) == 2
@@ -244,4 +243,4 @@ def test_a_model_whose_answers_are_not_finite_has_no_circuit(value: float) -> No
     with pytest.raises(InputError, match=says):
         find_circuit(transformer, MADE.problem, effort="quick")
     with pytest.raises(InputError, match=says):
-        certify_given(evaluator, PATHS, None, 1, Origin("a model"), LITTLE, Journal())
+        check_circuit(evaluator, PATHS, None, 1, Origin("a model"), LITTLE, Journal())

@@ -16,7 +16,7 @@ from everything_loaded import load
 from killing import contents, killed_everywhere
 from small_models import disguised_witness
 from hopscope.circuits.checks import CertificateConfig
-from hopscope.circuits.find import circuit_of_run
+from hopscope.circuits.store import CircuitStore
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.training.execution import Execution, REFERENCE
 from hopscope.training.recipe import Recipe
@@ -35,7 +35,7 @@ budget = SearchConfig(orders=1, growing=1, sequences=8, confirming=8, deciding=8
 proof = CertificateConfig(sequences=8, deciding=8, few=8, rough=2, draws=2, halves=4)
 
 def program(folder):
-    circuit_of_run(RunFolder(folder), effort=budget, proof=proof)
+    CircuitStore(RunFolder(folder)).find(effort=budget, proof=proof)
 
 def fresh(name):
     return Path(shutil.copytree(root / "run", root / name))

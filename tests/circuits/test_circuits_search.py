@@ -83,7 +83,7 @@ def test_another_seed_and_every_order_end_in_the_same() -> None:
     witness = disguised_witness(2)
     circuit = found_in(witness, budget=replace(QUICK, orders=3, growing=2), seed=5)
     assert paths_of(circuit) == built_in(witness)
-    assert circuit.search["orders_ending_here"] == ["least-cost", "random-1", "random-2", "growing-1", "growing-2"]
+    assert list(circuit.search.orders_ending_here) == ["least-cost", "random-1", "random-2", "growing-1", "growing-2"]
 
 
 def test_why_each_path_is_there() -> None:

@@ -70,7 +70,7 @@ def test_whoever_asks_of_a_run_asks_by_its_recipe(run: hs.Run, monkeypatch: pyte
         searched.append(evaluator)
         raise Seen
 
-    monkeypatch.setattr(find, "circuit_in", seen)
+    monkeypatch.setattr(find, "search_circuit", seen)
     with pytest.raises(Seen):
         run[1].find_circuit(effort="quick")
     for first in (run[1].evaluator, *searched):

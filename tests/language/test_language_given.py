@@ -29,7 +29,7 @@ def test_a_circuit_that_is_given_is_certified_as_the_one_that_is_found(folder: P
     assert sorted(one.path for one in circuit.paths) == sorted(PATHS)
     assert circuit.text is not None
     assert circuit.text.scores["natural"].accuracy == 1
-    assert (circuit.bar, circuit.model, circuit.search["given"]) == (found.bar, found.model, True)
+    assert (circuit.bar, circuit.model, circuit.search.given) == (found.bar, found.model, True)
     less = model.check([CIRCUIT[0], CIRCUIT[2]], "equations", 1, proof=few)
     assert less.certified == ()
     assert not less.certificate.parts["sufficiency"].passed

@@ -7,8 +7,8 @@ from typing import Any
 
 from hopscope.circuits.checks import Certificate, Part
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import CircuitPath
-from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, one_hot, to_json
+from hopscope.circuits.circuit_parts import CircuitPath, SearchRecord
+from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, one_hot
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role_names
@@ -19,12 +19,12 @@ DOUBLING = ((1, 1, ">x1", "x0>"), (1, 2, ">x2", "x1>"), (1, 1, ">x3", "x2>"))
 DOUBLING += ((2, 1, ">x2", ">x3"), (2, 1, "x0?", ">x1"), (3, 2, "x0?", ">x2"))
 
 
-def imposed(paths: Iterable[AttentionPath], problem: RetrievalProblem) -> tuple[dict[str, Any], ...]:
+def imposed(paths: Iterable[AttentionPath], problem: RetrievalProblem) -> dict[HeadRow, Ablation]:
     """The program of a record that imposes these paths."""
     keys: dict[HeadRow, tuple[int, ...]] = {}
     for path in paths:
         keys[path.row] = tuple(dict.fromkeys((*keys.get(path.row, ()), path.key)))
-    return tuple(to_json({row: looking_at(*some) for row, some in keys.items()}, problem))
+    return {row: looking_at(*some) for row, some in keys.items()}
 
 
 def form_in(paths: Iterable[AttentionPath], path: AttentionPath) -> str:
@@ -59,7 +59,7 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         paths=tuple(CircuitPath(path, form_in(there, path), **numbers) for path in there),
         program=imposed(there, problem),
         others=(),
-        search={},
+        search=SearchRecord(),
         certificate=Certificate(
             "natural",
             {

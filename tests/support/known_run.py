@@ -10,6 +10,7 @@ import torch
 from circuit_records import imposed
 
 from hopscope.circuits.checks.certificate import PART_NAMES
+from hopscope.circuits.evaluate.ablations import to_json
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import seal
@@ -82,8 +83,8 @@ def circuit_json(run: RunFolder, path: Path, number: int = 0, **changes: object)
         "schema": 1, "kind": "hopscope circuit", "model": run.model_hashes[number], "hops": 3, "found": True,
         "certified": True, "seed": run.seeds[number], "number": number, "problem": asdict(run.problem), "layers": 3,
         "heads": 1, "bar": 0.05, "losses": {"full": 0.0, "imposed": 0.01, "natural": 0.01}, "paths": paths,
-        "program": imposed(WITNESS.circuit, WITNESS.problem), "others": [], "search": {}, "certificate": {},
-        "helpers": [],
+        "program": to_json(imposed(WITNESS.circuit, WITNESS.problem), WITNESS.problem), "others": [], "search": {},
+        "certificate": {}, "helpers": [],
     }  # fmt: skip
     fields, hashed = {**record, **changes}, run.record.content_hash
     path.write_text(json.dumps({**fields, "seal": seal(fields, hashed)}))

@@ -16,23 +16,22 @@ paths        layer and head from 1, query and key as roles, form, weight, ablati
              circuit without this path), natural_mse (the natural one without it), feeds
 program      every row that is not uniform, so that the circuit can be replayed
 others       other small circuits the search ended in: their paths, loss, orders, overlap with this one
-search       the search's settings, seed, minimality, evaluations and share of the room that it could use; `bars`, where
-             it was done at several: for each, the number of paths, the circuit's loss, the least loss without a row
+search       the search's settings, seed, minimality, evaluations and share of the room that it could use
 certificate  parts by name, each with `passed`, its numbers and its seed; empty where none was made
 strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
-text         for a language model, what was asked and how well it answers (`circuits.record.asked`); else null
+text         for a language model, what was asked and how well it answers (`Asked`); else null
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
 from hopscope.circuits.checks.certificate import Certificate, Sense
-from hopscope.circuits.circuit_parts import Asked, CircuitPath, Helper, OtherCircuit, StrictReading
+from hopscope.circuits.circuit_parts import Asked, CircuitPath, Helper, OtherCircuit, SearchRecord, StrictReading
 from hopscope.circuits.circuit_text import (
     certificate_as_text,
     others_as_text,
@@ -40,7 +39,7 @@ from hopscope.circuits.circuit_text import (
     search_as_text,
     strict_as_text,
 )
-from hopscope.circuits.evaluate.ablations import CHOSEN, Interventions, from_json
+from hopscope.circuits.evaluate.ablations import CHOSEN, Interventions, from_json, to_json
 from hopscope.circuits.strategy import Strategy, strategy
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.problem.paths import AttentionPath, HeadRow, NamedPath
@@ -49,87 +48,13 @@ from hopscope.problem.roles import role_number
 from hopscope.records import RecordFormat, convert, plain
 from hopscope.words import counted
 
-_NAMES = ("layer", "head", "query", "key")
-
-
-@dataclass(frozen=True)
-class _Names:
-    """A path as records have it; all fields are None where there is no path."""
-
-    layer: int | None = None
-    head: int | None = None
-    query: str | None = None
-    key: str | None = None
-
-    def path(self, roles: Sequence[str]) -> AttentionPath | None:
-        """The path that these names give; None where there is none."""
-        if self.layer is None or self.head is None or self.query is None or self.key is None:
-            if self != _Names():
-                raise InputError(f"a path needs layer, head, query and key, got {plain(self)}")
-            return None
-        return AttentionPath.named(self.layer, self.head, self.query, self.key, roles)
-
-
-def named(fields: dict[str, Any], name: str, roles: Sequence[str]) -> dict[str, Any]:
-    """The fields of an object, with layer, head, query and key in place of its field `name`, which is a path."""
-    path = fields[name]
-    names = AttentionPath(*path).names(roles) if path else (None,) * 4
-    rest = {other: value for other, value in fields.items() if other != name}
-    return dict(zip(_NAMES, names, strict=True)) | rest
-
-
-def numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[str, Any]:
-    """The inverse of `named`."""
-    given = convert(fields, dict[str, Any], what)
-    names = convert({key: value for key, value in given.items() if key in _NAMES}, _Names, what)
-    return {name: names.path(roles)} | {key: value for key, value in given.items() if key not in _NAMES}
-
-
 FORM = RecordFormat(dict[str, Any], "hopscope circuit", "the record of a circuit (`hopscope circuit RUN` makes one)")
-"""The form of circuit.json, whose fields are those of `Circuit` with other names of paths; see `Circuit.load`."""
+"""The form of circuit.json."""
 
+_NAMED_PATH: Any = NamedPath
 
-def with_names(fields: dict[str, Any], roles: Sequence[str]) -> dict[str, Any]:
-    """The plain fields of a circuit as on disk: paths by layer and head from 1, and by names of roles."""
-    paths = [path | {"feeds": [named(feed, "reader", roles) for feed in path["feeds"]]} for path in fields["paths"]]
-    others = [
-        other | {"paths": [named({"path": path}, "path", roles) for path in other["paths"]]}
-        for other in fields["others"]
-    ]
-    return fields | {"paths": [named(path, "path", roles) for path in paths], "others": others}
-
-
-def with_numbers(fields: dict[str, Any]) -> dict[str, Any]:
-    """The plain fields of a circuit from those on disk: the inverse of `with_names`, and its certificates whole.
-
-    Args:
-        fields: the fields on disk.
-
-    Raises:
-        InputError: a field is not as it must be; the message names the first.
-    """
-    given = dict(fields)
-    roles = convert(given.get("problem"), RetrievalProblem, "problem").all_roles
-    for name in ("paths", "others"):
-        given[name] = convert(given.get(name), list[dict[str, Any]], name)
-    for number, path in enumerate(given["paths"], start=1):
-        feeds = convert(path.get("feeds"), list[dict[str, Any]], f"feeds of path {number}")
-        path["feeds"] = [numbered(feed, "reader", roles, f"a feed of path {number}") for feed in feeds]
-    given["paths"] = [numbered(path, "path", roles, f"path {n}") for n, path in enumerate(given["paths"], start=1)]
-    for other in given["others"]:
-        paths = convert(other.get("paths"), list[dict[str, Any]], "paths of another circuit")
-        other["paths"] = [numbered(path, "path", roles, "a path of another circuit")["path"] for path in paths]
-    given["certificate"] = _certificate("natural", given.get("certificate", {}))
-    if isinstance(given.get("strict"), dict):
-        given["strict"]["certificate"] = _certificate("strict", given["strict"].get("certificate", {}))
-    return given
-
-
-def _certificate(sense: Sense, parts: Any) -> dict[str, Any]:
-    """The fields of a certificate, from its parts in a record."""
-    by_name = convert(parts, dict[str, dict[str, Any]], "certificate")
-    told: dict[str, Any] = plain(Certificate.from_json(sense, by_name))
-    return told
+_NAMES = ("layer", "head", "query", "key")
+"""The fields that a path is on disk: layer and head from 1, roles by name."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +75,9 @@ class Circuit:
         losses: those of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
             model's own in its rows (`natural`), everything else off, and of nothing (`nothing`); on fresh sequences.
         paths: the paths of the natural reading, by layer and head; empty where there is no circuit.
-        program: every row that is not uniform in the imposed circuit, as plain values (`programs.from_json`).
+        program: what stands in every row that is not uniform in the imposed circuit.
         others: other circuits that the search ended in.
-        search: the settings of the search and what it took, as plain values.
+        search: the settings of the search and what it took.
         certificate: the certificate of the natural reading.
         helpers: rows in use that attend to no other role of their chain, or need not.
         strict: what the paper's own procedure finds (Appendix E); None where the model does not hold the bar.
@@ -172,9 +97,9 @@ class Circuit:
     bar: float
     losses: dict[str, float]
     paths: tuple[CircuitPath, ...]
-    program: tuple[dict[str, Any], ...]
+    program: Interventions
     others: tuple[OtherCircuit, ...]
-    search: dict[str, Any]
+    search: SearchRecord
     certificate: Certificate
     helpers: tuple[Helper, ...] = ()
     strict: StrictReading | None = None
@@ -186,46 +111,24 @@ class Circuit:
         check_number("bar", self.bar, 0.0)
         strict = [AttentionPath.named(*one.where, self.roles) for one in (self.strict.paths if self.strict else ())]
         for path in (*(one.path for one in self.paths), *strict, *(path for one in self.others for path in one.paths)):
-            self._check_there(path, path.describe(self.roles))
-        program = from_json(self.program, self.problem)
-        for row in program:
-            self._check_there(row, f"a row of the program, of {self.roles[row.query]},")
+            self._check_in_model(path, path.describe(self.roles))
+        for row in (*self.program, *self.rows):
+            self._check_in_model(row, f"a row of the circuit, of {self.roles[row.query]},")
         for one in self.paths:
-            self._check_in(program, one)
+            name, form = one.path.describe(self.roles), self.program.get(one.path.row)
+            if form is None or one.form != form.kind.value:
+                raise InputError(f"{name} is {one.form}, but {form.kind.value if form else 'missing'} in the program")
+            if form.kind in CHOSEN and one.path.key not in form.keys:
+                keys = ", ".join(self.roles[key] for key in form.keys)
+                raise InputError(f"{name} is a path, but in the program its row attends to {keys}")
         senses = self.certificate.sense, self.strict.certificate.sense if self.strict else "strict"
         if senses != ("natural", "strict"):
             raise InputError(f"certificates must be natural, and strict of the strict reading, got {', '.join(senses)}")
         needed = ("full", "imposed", "natural") if self.found else ("full",)
         if lacking := [name for name in needed if name not in self.losses]:
             raise InputError(f"losses lack {', '.join(lacking)}")
-        for helper in self.helpers:
-            role_number(helper.query, self.roles)
-            for name, value, most in (("layer", helper.layer, self.layers), ("head", helper.head, self.heads)):
-                check_count(f"{name} of a helper row", value, most=most)
-        convert(self.search.get("bars", []), list[dict[str, Any]], "bars of the search")
 
-    def _check_in(self, program: Interventions, one: CircuitPath) -> None:
-        """Check that a program has the row of a path, in its form, looking at its key.
-
-        Raises:
-            InputError: it has not.
-        """
-        name = one.path.describe(self.roles)
-        if one.path.row not in program:
-            raise InputError(f"{name} is a path whose row the program does not have")
-        form = program[one.path.row]
-        if one.form != form.kind.value:
-            raise InputError(f"{name} has the form {one.form}, but {form.kind.value} in the program")
-        if form.kind in CHOSEN and one.path.key not in form.keys:
-            looks = ", ".join(self.roles[key] for key in form.keys)
-            raise InputError(f"{name} is a path, but in the program its row looks at {looks}")
-
-    def _check_there(self, where: AttentionPath | HeadRow, name: str) -> None:
-        """Check that the model has a layer and a head.
-
-        Raises:
-            InputError: the model lacks one of them.
-        """
+    def _check_in_model(self, where: AttentionPath | HeadRow, name: str) -> None:
         for what, value, most in (("layer", where.layer, self.layers), ("head", where.head, self.heads)):
             if not 0 <= value < most:
                 raise InputError(f"{name} has {what} {value + 1}, but the model has {most}")
@@ -239,7 +142,7 @@ class Circuit:
         lines = [self.headline, ""]
         if self.found:
             lines += [*paths_as_text(self.paths, self.roles), ""]
-        lines += [*certificate_as_text(self.certificate, self.bar), *search_as_text(self.search, self.bar)]
+        lines += [*certificate_as_text(self.certificate, self.bar), *search_as_text(self.search)]
         lines += others_as_text(self.others)
         if self.strict:
             lines += ["", *strict_as_text(self.strict, self.bar)]
@@ -311,7 +214,7 @@ class Circuit:
     @property
     def ends(self) -> tuple[tuple[NamedPath, ...], ...]:
         """The paths that each order of the search ended in, by name as in records; this circuit's come first."""
-        here = max(1, len(self.search.get("orders_ending_here", ())))
+        here = max(1, len(self.search.orders_ending_here))
         found = [(tuple(one.path for one in self.paths), here)]
         found += [(other.paths, len(other.orders)) for other in self.others]
         return tuple(tuple(path.names(self.roles) for path in paths) for paths, times in found for _ in range(times))
@@ -330,7 +233,7 @@ class Circuit:
         """Write the record, atomically, marked with the run that it belongs to.
 
         Args:
-            path: where to write it; a record of a circuit there is replaced.
+            path: path of the file; a record of a circuit there is replaced.
             run: content hash of the run; empty if the model is from none.
             overwrite: replace whatever is there.
 
@@ -347,8 +250,7 @@ class Circuit:
         """Read a record; if the content hash of a run is given, it must be that run's.
 
         Raises:
-            InputError: the file is missing, damaged, newer, of another run, or no record of a circuit; the message
-                says which.
+            InputError: the file is missing, damaged, of another run, or no record of a circuit; the message says which.
         """
         path = check_path("the record of a circuit", path)
         fields = FORM.read(path, run)
@@ -358,12 +260,42 @@ class Circuit:
             raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
 
     def _fields(self) -> dict[str, Any]:
-        """The fields as on disk."""
-        fields = plain(self) | {"certificate": self.certificate.to_json()}
+        """The fields as on disk: paths by layer and head from 1, and by names of roles."""
+        fields: dict[str, Any] = plain(replace(self, program={}, paths=(), others=()))
+        fields["paths"] = [
+            _named(plain(one), "path", self.roles)
+            | {"feeds": [_named(plain(f), "reader", self.roles) for f in one.feeds]}
+            for one in self.paths
+        ]
+        fields["others"] = [
+            plain(one) | {"paths": [_named({"path": path}, "path", self.roles) for path in one.paths]}
+            for one in self.others
+        ]
+        fields["program"] = to_json(self.program, self.problem)
+        fields["certificate"] = self.certificate.to_json()
         if self.strict:
             fields["strict"]["certificate"] = self.strict.certificate.to_json()
-        told = {"found": self.found, "certified": list(self.certified)}
-        return {"hops": self.hops, **told, **with_names(fields, self.roles)}
+        return {"hops": self.hops, "found": self.found, "certified": list(self.certified), **fields}
+
+
+def _named(fields: dict[str, Any], name: str, roles: Sequence[str]) -> dict[str, Any]:
+    """Plain fields with layer, head, query and key in place of the field `name`, which is a path or None."""
+    path = fields.pop(name)
+    return dict(zip(_NAMES, AttentionPath(*path).names(roles) if path else (None,) * 4, strict=True)) | fields
+
+
+def _numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[str, Any]:
+    """The inverse of `_named`.
+
+    Raises:
+        InputError: a part of the path is missing or wrong.
+    """
+    given = dict(convert(fields, dict[str, Any], what))
+    where = [given.pop(part, None) for part in _NAMES]
+    if all(part is None for part in where):
+        return {name: None, **given}
+    layer, head, query, key = convert(where, _NAMED_PATH, what)
+    return {name: AttentionPath.named(layer, head, query, key, roles), **given}
 
 
 def _circuit(fields: dict[str, Any]) -> Circuit:
@@ -372,10 +304,33 @@ def _circuit(fields: dict[str, Any]) -> Circuit:
     Raises:
         InputError: something in the record is wrong; the message names the first thing.
     """
-    told: dict[str, Any] = {name: fields[name] for name in ("hops", "found") if name in fields}
-    given = {name: value for name, value in fields.items() if name not in (*told, "certified")}
-    circuit = convert(with_numbers(given), Circuit, "the record")
+    given = dict(fields)
+    said = {name: given.pop(name, None) for name in ("hops", "found", "certified")}
+    problem = convert(given.get("problem"), RetrievalProblem, "problem")
+    roles, lists = problem.all_roles, list[dict[str, Any]]
+    given["paths"] = [
+        _numbered(path, "path", roles, f"path {number}")
+        | {"feeds": [_numbered(feed, "reader", roles, f"a feed of path {number}") for feed in path.get("feeds", ())]}
+        for number, path in enumerate(convert(given.get("paths"), lists, "paths"), start=1)
+    ]
+    given["others"] = [
+        other | {"paths": [_numbered(path, "path", roles, "a path of another")["path"] for path in other["paths"]]}
+        for other in convert(given.get("others"), lists, "others")
+    ]
+    program = from_json(given.get("program"), problem)
+    given["certificate"] = Certificate.from_json("natural", given.get("certificate"))
+    if isinstance(given.get("strict"), dict):
+        strict = dict(given["strict"])
+        given["strict"] = strict | {"certificate": Certificate.from_json("strict", strict.get("certificate"))}
+    paths: Any = tuple[CircuitPath, ...]
+    others: Any = tuple[OtherCircuit, ...]
+    circuit = replace(
+        convert(given | {"program": {}, "paths": [], "others": []}, Circuit, "the record"),
+        program=program,
+        paths=convert(given["paths"], paths, "paths"),
+        others=convert(given["others"], others, "others"),
+    )
     for name, value in (("hops", circuit.hops), ("found", circuit.found)):
-        if told.get(name) != value:
-            raise InputError(f"{name} is {told.get(name)!r}, but {value} by the rest of the record")
+        if said[name] != value:
+            raise InputError(f"{name} is {said[name]!r}, but {value} by the rest of the record")
     return circuit

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hopscope.circuits.checks.certificate import Certificate
+from hopscope.circuits.checks.certificate import Certificate, CertificateConfig
 from hopscope.circuits.evaluate.bootstrap import Interval
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath, Feed, NamedPath
@@ -51,6 +51,49 @@ class Asked:
     lowest: float
     extensions: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, Scores] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """How a circuit was found: the settings of the search, and what it took. Settings that do not apply are None.
+
+    Attributes:
+        seed: the seed of the search; of a circuit that was given, of the sequences that it was checked on.
+        given: whether the circuit was given, and not searched for.
+        effort: of a language model's circuit: `quick` or `thorough`.
+        faithfulness: of a language model's circuit: the share of the way from guessing to the model that it must go.
+        orders: as in `SearchConfig`, like those that follow.
+        growing: see there.
+        sequences: see there.
+        confirming: see there.
+        deciding: see there.
+        every_subset: see there.
+        pairs: see there.
+        most_rows: see there.
+        room: the share of the slack below the threshold that the search could use.
+        minimality: which smaller parts the search tried.
+        evaluations: how many programs were measured on how many sequences, in all.
+        orders_ending_here: names of the search orders that ended in the circuit.
+        proof: how many sequences and random draws the certificate was measured on.
+    """
+
+    seed: int = 0
+    given: bool = False
+    effort: str | None = None
+    faithfulness: float | None = None
+    orders: int | None = None
+    growing: int | None = None
+    sequences: int | None = None
+    confirming: int | None = None
+    deciding: int | None = None
+    every_subset: int | None = None
+    pairs: int | None = None
+    most_rows: int | None = None
+    room: float | None = None
+    minimality: str | None = None
+    evaluations: int = 0
+    orders_ending_here: tuple[str, ...] = ()
+    proof: CertificateConfig | None = None
 
 
 @dataclass(frozen=True)

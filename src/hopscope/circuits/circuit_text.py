@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, get_args
+from typing import get_args
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.checks.certificate import Certificate
-from hopscope.circuits.circuit_parts import CircuitPath, Fill, OtherCircuit, StrictReading
+from hopscope.circuits.circuit_parts import CircuitPath, Fill, OtherCircuit, SearchRecord, StrictReading
 from hopscope.words import counted
 
 
@@ -38,10 +38,12 @@ def certificate_as_text(certificate: Certificate, bar: float) -> list[str]:
     ]
 
 
-def search_as_text(search: Mapping[str, Any], bar: float) -> list[str]:
-    """What a search tried beside its one bar, on how little it rests, and whether there was one."""
+def search_as_text(search: SearchRecord) -> list[str]:
+    """On how little a certificate rests, and whether there was a search."""
+    asked, usual = asdict(search.proof or CertificateConfig()), asdict(CertificateConfig())
+    less = [f"{name} {asked[name]} ({number})" for name, number in usual.items() if asked[name] < number]
     given = "given, not searched for: which other circuits the model holds was not asked"
-    return [*_tried(search, bar), *_thin(search), *([given] if search.get("given") else [])]
+    return [f"on less than the usual proof: {', '.join(less)}"] * bool(less) + [given] * search.given
 
 
 def others_as_text(others: Sequence[OtherCircuit]) -> list[str]:
@@ -80,25 +82,6 @@ def _bars(certificate: Certificate, bar: float) -> list[str]:
     where = f"any bar from {least:.3f} to {most:.3f}" if least < most else f"no bar: {least:.3f} is too low for the one"
     where += "" if least < most else f", {most:.3f} too high for the other"
     return [f"sufficiency and necessity would hold at {where}; the bar is {bar:g}"]
-
-
-def _tried(search: Mapping[str, Any], bar: float) -> list[str]:
-    """How clear of each bar its circuit stands; empty where the search was done at one bar only."""
-    told = [
-        f"{one['bar']:g} ({counted(one['paths'], 'path')}, loss {one['mse']:.3f}, without a row {one['least']:.3f} or "
-        "more)"
-        if one["paths"]
-        else f"{one['bar']:g} (none)"
-        for one in search.get("bars", [])
-    ]
-    return [f"searched for at {', '.join(told)}; {bar:g} is where it stands clearest"] if told else []
-
-
-def _thin(search: Mapping[str, Any]) -> list[str]:
-    """In what its certificates rest on less than usual."""
-    asked, usual = search.get("proof", {}), asdict(CertificateConfig())
-    less = [f"{name} {asked[name]} ({number})" for name, number in usual.items() if asked.get(name, number) < number]
-    return [f"on less than the usual proof: {', '.join(less)}"] if less else []
 
 
 def _where(layer: int, head: int, query: str, key: str) -> list[str]:

@@ -2,73 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict
+import re
+from collections.abc import Iterable, Sequence
 
 from hopscope.checks import check_seed
 from hopscope.circuits.checks import CertificateConfig, Evidence
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.ablations import (
-    KEEP,
-    UNIFORM,
-    Ablation,
-    AblationKind,
-    Interventions,
-    from_json,
-    one_hot,
-)
+from hopscope.circuits.circuit_parts import SearchRecord
+from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Ablation, AblationKind, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
-from hopscope.circuits.find import Origin, described_model, judged
-from hopscope.circuits.paths import PlaceInModel, rows_at
+from hopscope.circuits.find import Origin, certified_circuit
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
-from hopscope.problem.paths import HeadRow
+from hopscope.model.architecture import Architecture
+from hopscope.problem.paths import AttentionPath, HeadRow
+from hopscope.problem.roles import role_number
 
-GivenCircuit = Circuit | Iterable[PlaceInModel]
-"""A circuit: a record, or the paths that it has. A head or a row instead of a path is in use with all it looks at."""
+Location = str | AttentionPath | HeadRow
+"""`L3.H1` (a head), `L3.H1 x0?` (the row of a query role), `L3.H1 x0? -> >x2` or `layer 3 head 1: x0? -> >x2` (a path),
+layers and heads counted from 1; or the typed value."""
+
+CustomCircuit = Circuit | Iterable[Location]
+"""A circuit: a record, or its paths. A head or a row instead of a path is active with all that it attends to."""
+
+_WRITTEN = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})(?: +(\S+))?")
+
+_RULE = "a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
 
 
-def certify_given(
+def rows_at(
+    location: Location, roles: Sequence[str], shape: Architecture
+) -> tuple[list[HeadRow], AttentionPath | None]:
+    """The rows at a location, and the path if the location is one.
+
+    Args:
+        location: a head, a row or a path.
+        roles: names of the roles that query and key may have.
+        shape: the shape of the model.
+
+    Raises:
+        InputError: it is no location, or the model has no such head or role.
+    """
+    path = None
+    if isinstance(location, AttentionPath) or (isinstance(location, str) and "->" in location):
+        path = location if isinstance(location, AttentionPath) else AttentionPath.parse(location, roles)
+        layer, head, queries = path.layer, path.head, [path.query]
+        for name, at in (("query", path.query), ("key", path.key)):
+            if not 0 <= at < len(roles):
+                raise InputError(f"the {name} of a path must be a role from 0 to {len(roles) - 1}, got {at}")
+    elif isinstance(location, HeadRow):
+        return [location], None
+    else:
+        found = _WRITTEN.fullmatch(location.strip()) if isinstance(location, str) else None
+        if found is None:
+            raise InputError(f"{_RULE}, or is an AttentionPath or a HeadRow, got {location!r}")
+        layer, head, role = int(found[1]) - 1, int(found[2]) - 1, found[3]
+        queries = [*range(len(roles))] if role is None else [role_number(role, roles)]
+    for name, number, count in (("layer", layer, shape.layers), ("head", head, shape.heads)):
+        if not 0 <= number < count:
+            raise InputError(f"{name} must be from 1 to {count}, got {number + 1}")
+    return [HeadRow(layer, head, query) for query in queries], path
+
+
+def check_circuit(
     evaluator: Evaluator,
-    given: GivenCircuit,
+    circuit: CustomCircuit,
     max_loss: float | None,
     seed: int,
     origin: Origin,
     proof: CertificateConfig,
     journal: Journal,
 ) -> Circuit:
-    """The certificate, in the natural sense, of a circuit that somebody gives.
-
-    Nothing is searched for, so nothing is said of smaller circuits but what the certificate asks.
+    """A circuit of your own with its certificate, in the natural sense. Nothing is searched for.
 
     Args:
         evaluator: the model, and sequences that show what its heads attend to.
-        given: the circuit.
+        circuit: the circuit.
         max_loss: the loss that it may have at most; by default its record's, else the paper's 0.05.
-        seed: the seed of the fresh sequences and random draws that it is judged on.
-        origin: where the model comes from.
-        proof: how many sequences and random draws stand behind the certificate.
-        journal: is told what is being done.
+        seed: the seed of the fresh sequences and random draws that it is checked on.
+        origin: the model, for the record.
+        proof: how many sequences and random draws the certificate is measured on.
+        journal: reports the progress.
 
     Raises:
         InputError: there is no such path in the model, or none that can reach an answer, a value is out of range, or
             the model's answers are not finite.
     """
     check_seed(seed)
-    if max_loss is None and isinstance(given, Circuit):
-        max_loss = given.bar
+    if max_loss is None and isinstance(circuit, Circuit):
+        max_loss = circuit.bar
     max_loss = SearchConfig.of(max_loss=max_loss).max_loss
     evaluator.require_finite()
     hypotheses = Units.of(evaluator).hypotheses
-    if isinstance(given, Circuit):
-        program = _of_record(given, evaluator, hypotheses)
+    if isinstance(circuit, Circuit):
+        program = _of_record(circuit, evaluator, hypotheses)
     else:
-        program = _of_places(given, evaluator, hypotheses)
+        program = _of_paths(circuit, evaluator, hypotheses)
     evidence = Evidence(evaluator, hypotheses, program, max_loss, seed, proof)
-    search = {"given": True, "seed": seed, "proof": asdict(proof)}
-    return judged(described_model(evaluator, origin, max_loss) | {"search": search, "strict": None}, evidence, journal)
+    return certified_circuit(evidence, origin, SearchRecord(seed=seed, given=True, proof=proof), journal)
 
 
 def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -> Interventions:
@@ -87,12 +120,12 @@ def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -
             f"the circuit is of a model of {theirs[0]} layers x {theirs[1]} heads on {circuit.problem.named}, this one "
             f"has {ours[0]} x {ours[1]} and answers {evaluator.problem.named}; give its paths one by one"
         )
-    program = dict.fromkeys(evaluator.rows, UNIFORM) | from_json(circuit.program, circuit.problem)
+    program = dict.fromkeys(evaluator.rows, UNIFORM) | {**circuit.program}
     means = [row for row, form in program.items() if form.kind is AblationKind.MEAN]
     return program | {row: hypotheses.mean(row) for row in means}
 
 
-def _of_places(places: Iterable[PlaceInModel], evaluator: Evaluator, hypotheses: Hypotheses) -> Interventions:
+def _of_paths(places: Iterable[Location], evaluator: Evaluator, hypotheses: Hypotheses) -> Interventions:
     """The program of paths, heads and rows, every row named.
 
     Raises:

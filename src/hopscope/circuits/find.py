@@ -1,27 +1,25 @@
-"""From a trained model to its circuit: the natural search and its certificate, and the paper's strict procedure."""
+"""From a trained model to its circuit: the search, its certificate, and the paper's own procedure (Appendix E)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
-from hopscope.circuits.checks import CertificateConfig, Evidence, certify, no_circuit, tidy
+from hopscope.circuits.checks import Certificate, CertificateConfig, Evidence, certify, no_circuit, tidy
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import OtherCircuit, StrictReading
-from hopscope.circuits.compare import overlap
+from hopscope.circuits.circuit_parts import OtherCircuit, SearchRecord, StrictReading
 from hopscope.circuits.describe import explained, strict_reading
-from hopscope.circuits.evaluate.ablations import to_json
+from hopscope.circuits.evaluate.ablations import UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
-from hopscope.circuits.resume import SILENT, Journal, SearchProgress
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.appendix_e import appendix_e, whole_heads
 from hopscope.circuits.search.config import SLACK, Effort, SearchConfig
-from hopscope.circuits.search.orders import Found, Orders, SearchResult
-from hopscope.circuits.store import IfCertified, check_model, circuit_path, kept_circuit, model_hash
+from hopscope.circuits.search.orders import Found, Orders
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
 from hopscope.model.torch_module import TorchModule
@@ -29,15 +27,14 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 from hopscope.training.data import held_out
-from hopscope.training.run import RunFolder
 
-_LOSSES = ("full", "imposed", "natural", "nothing")
-"""The losses that a record tells."""
+LOSSES = ("full", "imposed", "natural", "nothing")
+"""The losses that a record has, see `Circuit.losses`."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a model comes from.
+    """The model that a circuit is of.
 
     Attributes:
         model: hash of its weights, or of its run and its place in the run.
@@ -48,6 +45,13 @@ class Origin:
     model: str
     seed: int = 0
     number: int = 0
+
+    @classmethod
+    def of_weights(cls, transformer: Transformer | TorchModule) -> Origin:
+        """The origin of a model that is known by its weights alone."""
+        module = transformer.module if isinstance(transformer, TorchModule) else transformer
+        weights = {name: weight for name, weight in module.state_dict().items() if isinstance(weight, torch.Tensor)}
+        return cls(content_hash({name: weight.tolist() for name, weight in weights.items()}))
 
 
 def find_circuit(
@@ -64,20 +68,19 @@ def find_circuit(
 ) -> Circuit:
     """The circuit of one model, certified, in the natural and in the strict reading.
 
-    A model that does not hold the bar has no circuit: the record says so. For a module that somebody else wrote, the
-    record does not say what reads each path, since the insides of its heads are not known.
+    A model whose loss is not below the threshold has no circuit: the record says so.
 
     Args:
-        transformer: one model, ours or anybody's behind the seam (`hs.Model.from_torch`).
+        transformer: one model, ours or a torch module of yours (`hs.Model.from_torch`).
         problem: the problem that it was trained on.
         effort: `quick` finds one circuit, `thorough` the different ones that a model holds; or a configuration.
         max_loss: the loss a circuit may have at most, by default the configuration's, which is the paper's 0.05.
         seed: the seed of the search; its sequences and random orders follow from it.
-        origin: where the model comes from, for the record; by default a hash of its weights.
-        proof: how many sequences and random draws stand behind the certificate.
-        journal: follows the search, and remembers what is finished.
-        initial: how the model's weights were drawn before it was trained, which the certificate's `untrained` needs;
-            for a model that we trained, its `recipe.initial`. Somebody else's module brings its own way.
+        origin: the model's run and place, for the record; by default a hash of its weights.
+        proof: how many sequences and random draws the certificate is measured on.
+        journal: reports the progress of the search, and remembers what is finished.
+        initial: how the model's weights were drawn before it was trained, which the check `untrained` needs; for a
+            model that we trained, its `recipe.initial`. A torch module brings its own way.
 
     Raises:
         InputError: more than one model, a value out of range, or a module whose heads cannot be given initial weights.
@@ -89,24 +92,18 @@ def find_circuit(
         >>> [one.path.describe(circuit.roles) for one in circuit.paths]
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
     """
-    config = SearchConfig.of(effort, max_loss, seed)
+    config, proof = SearchConfig.of(effort, max_loss, seed), CertificateConfig.of(proof)
     if not isinstance(problem, RetrievalProblem):
         raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
-    proof = CertificateConfig.of(proof)
     if not isinstance(transformer, Transformer | TorchModule):
-        raise InputError(
-            f"a circuit is found in a transformer: pass model.transformer of a model of a run, or ask the model for "
-            f"model.find_circuit(), got {transformer!r}"
-        )
-    _see_problem(transformer.shape, problem)
+        raise InputError(f"find_circuit() expects model.transformer; or call model.find_circuit(); got {transformer!r}")
+    _check_problem(transformer.shape, problem)
     batch = held_out(problem, config.confirming, config.seed, "circuit search")
     evaluator = VectorEvaluator(transformer, problem, batch, initial)
-    of, journal = origin or origin_of(transformer), journal or Journal()
-    circuit = circuit_in(evaluator, config, of, proof, journal, strict=True)
-    return replace(circuit, search=circuit.search | {"proof": asdict(proof)})
+    return search_circuit(evaluator, config, origin or Origin.of_weights(transformer), proof, journal or Journal())
 
 
-def _see_problem(shape: Architecture, problem: RetrievalProblem) -> None:
+def _check_problem(shape: Architecture, problem: RetrievalProblem) -> None:
     """Check that a transformer may have been trained on a problem.
 
     Raises:
@@ -124,36 +121,23 @@ def _see_problem(shape: Architecture, problem: RetrievalProblem) -> None:
             )
 
 
-def origin_of(transformer: Transformer | TorchModule) -> Origin:
-    """The origin of a model that is known by its weights alone."""
-    module = transformer.module if isinstance(transformer, TorchModule) else transformer
-    weights = {name: weight for name, weight in module.state_dict().items() if isinstance(weight, torch.Tensor)}
-    return Origin(content_hash({name: weight.tolist() for name, weight in weights.items()}))
-
-
-def origin_in(run: RunFolder, number: int, step: int | None) -> Origin:
-    """The origin of a model of a run, as it was at a step, or is."""
-    at = max(run.checkpoints, default=0) if step is None else step
-    return Origin(model_hash(run, number, at), run.seeds[number], number)
-
-
-def circuit_in(
+def search_circuit(
     evaluator: Evaluator,
     config: SearchConfig,
     origin: Origin,
     proof: CertificateConfig,
     journal: Journal,
     *,
-    strict: bool,
+    strict: bool = True,
 ) -> Circuit:
     """The circuit of a model, certified.
 
     Args:
         evaluator: the model, and the sequences that the search decides on.
         config: how it is searched for.
-        origin: where the model comes from.
-        proof: how many sequences and random draws stand behind the certificate.
-        journal: follows the search, and remembers what is finished.
+        origin: the model, for the record.
+        proof: how many sequences and random draws the certificate is measured on.
+        journal: reports the progress of the search, and remembers what is finished.
         strict: whether the paper's own procedure is followed too.
 
     Raises:
@@ -161,135 +145,81 @@ def circuit_in(
     """
     evaluator.require_finite()
     units = Units.of(evaluator)
-    outcome, seed = Orders(evaluator, units, config, journal).run(), config.seed
-    given_up = outcome.left > 0
-    known = described_model(evaluator, origin, config.max_loss) | {
-        "strict": _strict(evaluator, units, config, journal, proof) if strict and not given_up else None,
-        "search": _described(outcome, config, evaluator),
-    }
+    outcome = Orders(evaluator, units, config, journal).run()
+    reading = _strict(evaluator, units, config, journal, proof) if strict and not outcome.left else None
+    search = SearchRecord(
+        **asked_of(config),
+        minimality=outcome.minimality,
+        evaluations=evaluator.evaluations,
+        orders_ending_here=tuple(outcome.found[0].orders) if outcome.found else (),
+        proof=proof,
+    )
     if not outcome.found:
-        certificate = no_circuit(outcome.full_mse, config.max_loss, seed, rows_left=outcome.left)
-        losses = {"full": tidy(outcome.full_mse)}
-        return Circuit(**known, losses=losses, paths=(), program=(), others=(), certificate=certificate)
+        certificate = no_circuit(outcome.full_mse, config.max_loss, config.seed, rows_left=outcome.left)
+        return without_circuit(evaluator, origin, config.max_loss, outcome.full_mse, search, certificate, reading)
     first = outcome.found[0]
-    evidence = Evidence(evaluator, units.hypotheses, first.program, config.max_loss, seed + 1, proof)
-    return judged(known, evidence, journal, [_other(units, found, first) for found in outcome.found[1:]])
+    evidence = Evidence(evaluator, units.hypotheses, first.program, config.max_loss, config.seed + 1, proof)
+    others = [_other(units, found, first) for found in outcome.found[1:]]
+    return certified_circuit(evidence, origin, search, journal, others, reading)
 
 
-def described_model(evaluator: Evaluator, origin: Origin, bar: float) -> dict[str, Any]:
-    """The fields of a record that say of which model it is, and which bar its circuit must hold."""
-    shape = evaluator.shape
-    of_model = {"problem": evaluator.problem, "layers": shape.layers, "heads": shape.heads, "bar": bar}
-    return asdict(origin) | of_model
-
-
-def judged(known: dict[str, Any], evidence: Evidence, journal: Journal, others: Sequence[OtherCircuit] = ()) -> Circuit:
-    """The record of a circuit, certified and explained.
-
-    Args:
-        known: the fields of the record that are known of its model and how it was found.
-        evidence: the circuit.
-        journal: follows the certificate, and remembers what is finished.
-        others: other circuits of the model.
-    """
-    certificate = certify(evidence, journal)
-    paths, helpers = explained(evidence)
-    measured = {name: certificate.number("sufficiency", f"{name}_mse") for name in _LOSSES}
-    return Circuit(
-        **known,
-        losses={name: loss for name, loss in measured.items() if loss is not None},
-        paths=paths,
-        helpers=helpers,
-        program=tuple(to_json(evidence.program, evidence.problem)),
-        others=tuple(others),
-        certificate=certificate,
-    )
-
-
-def circuit_of_run(
-    run: RunFolder,
-    number: int = 0,
-    step: int | None = None,
-    *,
-    effort: Effort | SearchConfig = "thorough",
-    max_loss: float | None = None,
-    seed: int | None = None,
-    proof: CertificateConfig | None = None,
-    progress: SearchProgress = SILENT,
-    overwrite: bool = False,
-    certified: IfCertified = "replace",
-) -> Circuit:
-    """The circuit of a model of a run, kept beside it (see `circuit_path`).
-
-    An existing record is returned as it is, unless it was made with other settings or `overwrite` is given. A circuit
-    certified at another bar is replaced only with `overwrite`. A search that was interrupted goes on where it was.
-
-    Args:
-        run: the run, finished or still training.
-        number: the model's number within the run, from 0.
-        step: the step of the checkpoint to look at; `None` for the last.
-        effort: see `find_circuit`.
-        max_loss: see `find_circuit`.
-        seed: see `find_circuit`.
-        proof: see `find_circuit`.
-        progress: called with what is being done, how many stages are finished, and how many there are.
-        overwrite: search again even if there is a record.
-        certified: what is done with a certified circuit that another search found, see `kept_circuit`.
-
-    Raises:
-        InputError: no such model or checkpoint, a run without any checkpoint, a model that has diverged, or a record of
-            a circuit that is certified at another bar.
-    """
-    config, proof = SearchConfig.of(effort, max_loss, seed), CertificateConfig.of(proof)
-    check_model(run, number)
-    if step is None and run.finished and run.result.models[number].diverged:
-        raise InputError(f"model {number} of {run.path} has diverged, so that there is no circuit to find")
-    origin = origin_in(run, number, step)
-
-    def find(journal: Journal) -> Circuit:
-        return find_circuit(
-            single(run.transformer(step), number),
-            run.problem,
-            effort=config,
-            origin=origin,
-            proof=proof,
-            journal=journal,
-            initial=run.recipe.initial,
-        )
-
-    path, wanted = (
-        circuit_path(run.path, number, step),
-        {"model": origin.model, "max_loss": config.max_loss},
-    )
-    wanted["proof"] = asdict(proof)
-    hashed, wanted = run.record.content_hash, _asked(config) | wanted
-    return kept_circuit(path, wanted, find, run=hashed, progress=progress, overwrite=overwrite, certified=certified)
-
-
-def _asked(config: SearchConfig) -> dict[str, Any]:
-    """The settings of the search that a record must have to be the one asked for."""
+def asked_of(config: SearchConfig) -> dict[str, Any]:
+    """The settings of a search, as its record has them."""
     told = {name: value for name, value in asdict(config).items() if name not in ("effort", "max_loss")}
     return told | {"room": SLACK}
 
 
-def _described(outcome: SearchResult, config: SearchConfig, evaluator: Evaluator) -> dict[str, Any]:
-    return _asked(config) | {
-        "minimality": outcome.minimality,
-        "evaluations": evaluator.evaluations,
-        "orders_ending_here": list(outcome.found[0].orders) if outcome.found else [],
-    }
+def without_circuit(
+    evaluator: Evaluator,
+    origin: Origin,
+    max_loss: float,
+    loss: float,
+    search: SearchRecord,
+    certificate: Certificate,
+    strict: StrictReading | None = None,
+) -> Circuit:
+    """The record of a model without a circuit, whose own loss is given; the certificate says why."""
+    shape = evaluator.shape
+    return Circuit(
+        **asdict(origin), problem=evaluator.problem, layers=shape.layers, heads=shape.heads, bar=max_loss,
+        losses={"full": tidy(loss)}, paths=(), program={}, others=(), search=search, certificate=certificate,
+        strict=strict,
+    )  # fmt: skip
+
+
+def certified_circuit(
+    evidence: Evidence,
+    origin: Origin,
+    search: SearchRecord,
+    journal: Journal,
+    others: Sequence[OtherCircuit] = (),
+    strict: StrictReading | None = None,
+) -> Circuit:
+    """The record of a circuit, certified, with the numbers of its paths."""
+    certificate = certify(evidence, journal)
+    paths, helpers = explained(evidence)
+    measured = {name: certificate.number("sufficiency", f"{name}_mse") for name in LOSSES}
+    losses = {name: loss for name, loss in measured.items() if loss is not None}
+    program = {row: form for row, form in sorted(evidence.program.items()) if form != UNIFORM}
+    shape = evidence.evaluator.shape
+    return Circuit(
+        **asdict(origin), problem=evidence.problem, layers=shape.layers, heads=shape.heads, bar=evidence.bar,
+        losses=losses, paths=paths, helpers=helpers,
+        program=program, others=tuple(others), search=search, certificate=certificate, strict=strict,
+    )  # fmt: skip
 
 
 def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
     """A short record of another circuit that the search ended in."""
-    mine, theirs = units.paths(found.program), units.paths(first.program)
-    return OtherCircuit(tuple(mine), tidy(found.mse), found.orders, tidy(overlap({*mine}, {*theirs})))
+    paths, known = units.paths(found.program), {*units.paths(first.program)}
+    shared = len(known & {*paths}) / len(known | {*paths})
+    return OtherCircuit(tuple(paths), tidy(found.mse), found.orders, tidy(shared))
 
 
 def _strict(
     evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal, proof: CertificateConfig
 ) -> StrictReading | None:
-    """The result of the paper's own procedure; None where the model does not hold the bar."""
+    """The result of the paper's own procedure; None where the model's loss is not below the threshold."""
     ends = appendix_e(evaluator, units, config, journal)
     if not ends:
         return None

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.custom_circuit import GivenCircuit, certify_given
+from hopscope.circuits.custom_circuit import CustomCircuit, Location, check_circuit, rows_at
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     IDENTITY,
@@ -30,8 +30,7 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.find import Origin, find_circuit, origin_of
-from hopscope.circuits.paths import PlaceInModel, rows_at
+from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.resume import SILENT, Journal, SearchProgress
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
@@ -79,8 +78,8 @@ class Ablated:
     change: float
 
 
-class Subject(ABC):
-    """A model of the retrieval problem that can be measured and ablated: one of a run, or somebody's own.
+class AnyModel(ABC):
+    """A model of the retrieval problem that can be measured and ablated: one of a run, or a torch module of yours.
 
     Attributes:
         problem: the problem that it answers.
@@ -94,33 +93,38 @@ class Subject(ABC):
         """The model on 256 sequences that no training and no search sees."""
 
     @property
+    @abstractmethod
+    def origin(self) -> Origin:
+        """The model as records of its circuits name it."""
+
+    @property
     def loss(self) -> float:
         """Mean squared error on those sequences."""
         return self.evaluator.mse([{}])[0]
 
-    def ablate(self, what: Mapping[PlaceInModel, str | Ablation]) -> Ablated:
+    def ablate(self, ablations: Mapping[Location, str | Ablation]) -> Ablated:
         """The loss of the model with something else in the place of some of its attention.
 
             >>> run[0].ablate({"L1.H1 x0? -> >x1": "uniform"}).change > -0.5
             True
 
         Args:
-            what: by place, what is put there. A place is `L3.H1` (a head), `L3.H1 x0?` (the row of a query role),
-                `L3.H1 x0? -> >x2` or, as it is printed, `layer 3 head 1: x0? -> >x2` (a path, whose row is changed;
-                with `knock_out` only this key is masked, with `moved` only this key is looked at in other chains),
-                or the typed value; layers and heads in text count from 1. What is put there is a name in `ABLATIONS`,
-                or for a path in `OF_A_PATH`, or a `Ablation`. Of several for one row the last counts, but keys that are
+            ablations: by location, what is put there. A location is `L3.H1` (a head), `L3.H1 x0?` (the row of a query
+                role), `L3.H1 x0? -> >x2` or, as it is printed, `layer 3 head 1: x0? -> >x2` (a path, whose row is
+                changed; with `knock_out` only this key is masked, with `moved` it is attended to in other chains), or
+                the typed value; layers and heads in text count from 1. What is put there is a name in `ABLATIONS`, or
+                for a path in `OF_A_PATH`, or an `Ablation`. Of several for one row the last counts, but keys that are
                 knocked out, or moved, add up.
 
         Raises:
-            InputError: the model has no such place, or the ablation is unknown.
+            InputError: the model has no such location, or the ablation is unknown.
         """
-        if not isinstance(what, Mapping):
-            raise InputError(f"an ablation says what to put where, as in {{'L3.H1': 'uniform'}}, got {what!r}")
+        if not isinstance(ablations, Mapping):
+            raise InputError(f"an ablation says what to put where, as in {{'L3.H1': 'uniform'}}, got {ablations!r}")
         program: dict[HeadRow, Ablation] = {}
-        for place, form in what.items():
-            for row, one in self._program(place, form).items():
-                program[row] = _both(program[row], one) if row in program else one
+        for location, name in ablations.items():
+            for row, form in self._rows(location, name).items():
+                program[row] = _both(program[row], form) if row in program else form
         whole, left = self.evaluator.errors([{}, program]).double().mean(dim=1)
         return Ablated(float(left.mean()), tuple(left.tolist()), float(left.mean() - whole.mean()))
 
@@ -139,53 +143,45 @@ class Subject(ABC):
 
     def check(
         self,
-        circuit: GivenCircuit,
+        circuit: CustomCircuit,
         *,
         max_loss: float | None = None,
         seed: int = 0,
         proof: CertificateConfig | None = None,
         progress: SearchProgress = SILENT,
     ) -> Circuit:
-        """The certificate of a circuit that you give: your own idea of the model, or a record by today's rules.
+        """A circuit of your own, or a stored one, with its certificate in this model.
 
-        Nothing is searched for, and nothing kept; `save` what comes out. It says which parts hold, and of the paths
-        what each does.
+        Nothing is searched for, and nothing stored; `save` the result.
 
-            >>> paths = ["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"]
             >>> few = hs.CertificateConfig(sequences=64, few=64)
-            >>> run[0].check(paths, proof=few).certified  # it was trained for a moment
+            >>> run[0].check(["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"], proof=few).certified  # hardly trained
             ()
 
         Args:
-            circuit: a circuit, or its paths, each as in `ablate`. A head or a row instead of a path is in use with all
-                that it looks at. Every other row of the model is off.
+            circuit: a circuit, or its paths, each as in `ablate`. A head or a row instead of a path is active with all
+                that it attends to. Every other row of the model is off.
             max_loss: the mean squared error that it may have at most; by default its record's, else the paper's 0.05.
-            seed: the seed of the sequences and random draws that it is judged on.
-            proof: how much stands behind the certificate.
-            progress: told where it stands: what is being done, stages finished, stages in all.
+            seed: the seed of the sequences and random draws that it is checked on.
+            proof: how many sequences and random draws the certificate is measured on.
+            progress: called with what is being done, stages finished, stages in all.
 
         Raises:
             InputError: there is no such path in the model, or none that can reach an answer, or a value is out of
                 range.
         """
-        return certify_given(
-            self.evaluator, circuit, max_loss, seed, self._origin, CertificateConfig.of(proof), Journal(progress)
-        )
+        proof = CertificateConfig.of(proof)
+        return check_circuit(self.evaluator, circuit, max_loss, seed, self.origin, proof, Journal(progress))
 
-    @property
-    @abstractmethod
-    def _origin(self) -> Origin:
-        """Where the model comes from."""
-
-    def _program(self, place: PlaceInModel, form: str | Ablation) -> dict[HeadRow, Ablation]:
-        rows, path = rows_at(place, self.problem.roles, self.evaluator.shape)
+    def _rows(self, location: Location, form: str | Ablation) -> dict[HeadRow, Ablation]:
+        rows, path = rows_at(location, self.problem.roles, self.evaluator.shape)
         if isinstance(form, Ablation):
             return dict.fromkeys(rows, form)
         if isinstance(form, str) and form in OF_A_PATH and path is not None:
             return {path.row: OF_A_PATH[form](path.key)}
         if not isinstance(form, str) or form not in ABLATIONS:
             names, of_a_path = ", ".join(ABLATIONS), " or ".join(OF_A_PATH)
-            raise InputError(f"an ablation is one of {names}, or {of_a_path} of a path, got {form!r} for {place}")
+            raise InputError(f"an ablation is one of {names}, or {of_a_path} of a path, got {form!r} for {location}")
         return dict.fromkeys(rows, ABLATIONS[form])
 
 
@@ -196,15 +192,16 @@ def _both(before: Ablation, now: Ablation) -> Ablation:
     return now
 
 
-class ForeignModel(Subject):
+class ForeignModel(AnyModel):
     """A module that somebody else wrote; `Model.from_torch` makes one."""
 
     def __init__(self, transformer: TorchModule, problem: RetrievalProblem) -> None:
         self.transformer, self.problem = transformer, problem
 
     @property
-    def _origin(self) -> Origin:
-        return origin_of(self.transformer)
+    def origin(self) -> Origin:
+        """The model as records of its circuits name it: by its weights."""
+        return Origin.of_weights(self.transformer)
 
     @classmethod
     def of(
@@ -277,15 +274,7 @@ class ForeignModel(Subject):
         proof: CertificateConfig | None = None,
         progress: SearchProgress = SILENT,
     ) -> Circuit:
-        """Its circuit, found and certified. Keep it with `circuit.save(path)`.
-
-        Args:
-            effort: `quick`, `thorough`, or an `hs.SearchConfig`.
-            max_loss: the mean squared error that a circuit may have at most; the paper's 0.05 by default.
-            seed: seed of the search; its sequences and random orders follow from it.
-            proof: how much stands behind the certificate.
-            progress: told where the search stands: what is being done, stages finished, stages in all.
-        """
+        """Its circuit, found and certified, for `circuit.save(path)`; for the arguments see `hs.find_circuit`."""
         return find_circuit(
             self.transformer,
             self.problem,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hopscope.checks import check_watch
 from hopscope.errors import InputError
-from hopscope.records import RecordFormat
+from hopscope.records import RecordFormat, plain
 
 if TYPE_CHECKING:
     from hopscope.circuits.evaluate.evaluator import Evaluator
@@ -18,7 +18,7 @@ SearchProgress = Callable[[str, int, int], None]
 """A function called with what is being done, how many stages are finished, and how many there are."""
 
 SILENT: SearchProgress = lambda stage, done, stages: None
-"""Nobody is told."""
+"""Nothing is reported."""
 
 Memory = dict[str, Any]
 """What is finished, by name, as plain JSON."""
@@ -29,7 +29,7 @@ COST = "evaluations of "
 
 @dataclass(frozen=True)
 class Journal:
-    """Who follows a search, and what is remembered of it.
+    """Progress of a search, and what is remembered of it.
 
     Attributes:
         progress: called with the search's progress.
@@ -65,7 +65,7 @@ class Journal:
 
 @dataclass(frozen=True)
 class _Memory:
-    """What the file holds."""
+    """The fields of the file of an interrupted search."""
 
     asked: dict[str, Any]
     memory: Memory
@@ -75,12 +75,12 @@ _FORM = RecordFormat(_Memory, "an interrupted search", "an interrupted search")
 
 
 @dataclass(frozen=True)
-class Interrupted:
-    """One search.
+class SavedSearch:
+    """A search that may be interrupted, on disk.
 
     Attributes:
         path: its file, which is there until the search is finished.
-        asked: the settings of the search; what was finished with other settings does not count.
+        asked: the settings of the search, as plain values; what was finished with other settings does not count.
         run: content hash of the run that the model is from; empty if it is from none.
     """
 
@@ -89,9 +89,9 @@ class Interrupted:
     run: str = ""
 
     @classmethod
-    def beside(cls, record: Path, asked: dict[str, Any], run: str = "") -> Interrupted:
+    def beside(cls, record: Path, asked: Mapping[str, Any], run: str = "") -> SavedSearch:
         """The search whose result is to be kept in `record`."""
-        return cls(record.with_name(f".{record.stem}-search.json"), asked, run)
+        return cls(record.with_name(f".{record.stem}-search.json"), {name: plain(asked[name]) for name in asked}, run)
 
     def memory(self) -> Memory:
         """What was finished of this search, with the same settings."""

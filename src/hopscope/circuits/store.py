@@ -1,29 +1,25 @@
-"""Circuits stored beside their models: their paths on disk, whether one belongs there, and interrupted searches."""
+"""Circuits stored beside their models: their paths on disk, whose they are, and which searches they spare."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-from hopscope.checks import check_seed
+from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.resume import SILENT, Interrupted, Journal, SearchProgress
+from hopscope.circuits.evaluate.vector_evaluator import single
+from hopscope.circuits.find import Origin, asked_of, find_circuit
+from hopscope.circuits.resume import SILENT, Journal, SavedSearch, SearchProgress
+from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
 from hopscope.records import content_hash
-
-if TYPE_CHECKING:
-    from hopscope.training.run import RunFolder
-
-IfCertified = Literal["replace", "refuse", "return"]
-"""What is done with a certified circuit that is there already, see `kept_circuit`."""
-
-_HOW_FAITHFUL = ("max_loss", "faithfulness")
-"""The settings that say how much a circuit may lose."""
+from hopscope.training.run import RunFolder
 
 
 def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path:
-    """Where the circuit of a model of a run is kept.
+    """The path of the circuit of a model of a run.
 
     `circuit.json` (`circuit-N.json` for model N > 0) for the model as it is; for the model as it was at a checkpoint,
     `circuits/step-NNNNNN.json` (`circuits/step-NNNNNN-N.json`).
@@ -32,143 +28,172 @@ def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path
     return folder / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")
 
 
-def check_model(run: RunFolder, number: int) -> None:
-    """Check that a run has a model of that number.
+@dataclass(frozen=True)
+class CircuitStore:
+    """The circuits of the models of a run, in the run folder.
 
-    Raises:
-        InputError: it has not.
+    Attributes:
+        run: the run, finished or still training.
     """
-    if not 0 <= number < len(run.seeds):
-        raise InputError(f"model must be from 0 to {len(run.seeds) - 1} (the run has {len(run.seeds)}), got {number}")
+
+    run: RunFolder
+
+    def path(self, number: int = 0, step: int | None = None) -> Path:
+        """The path of the circuit of a model, see `circuit_path`.
+
+        Raises:
+            InputError: the run has no such model.
+        """
+        count = len(self.run.seeds)
+        if not 0 <= number < count:
+            raise InputError(f"model must be from 0 to {count - 1} (the run has {count}), got {number}")
+        return circuit_path(self.run.path, number, step)
+
+    def command(self, number: int, step: int | None) -> str:
+        """The command that finds the circuit of a model."""
+        which = (f" --model {number}" if number else "") + (f" --checkpoint {step}" if step is not None else "")
+        return f"hopscope circuit {self.run.path}{which}"
+
+    def model_hash(self, number: int, step: int | None = None) -> str:
+        """The hash that names a model: as it is when finished, or as it was at a step before the end."""
+        finished = self.run.model_hashes[number]
+        return finished if step is None or step == self.run.plans.end else content_hash([finished, step])
+
+    def origin(self, number: int, step: int | None = None) -> Origin:
+        """The origin of a model, as it was at a step, or is."""
+        at = max(self.run.checkpoints, default=0) if step is None else step
+        return Origin(self.model_hash(number, at), self.run.seeds[number], number)
+
+    def holds(self, circuit: Circuit) -> bool:
+        """Whether a circuit was found in a model of this run, finished or as it was at one of its checkpoints."""
+        number = circuit.number
+        if number >= len(self.run.seeds) or circuit.seed != self.run.seeds[number]:
+            return False
+        steps = (None, *self.run.checkpoints)
+        return circuit.model in {self.model_hash(number, step) for step in steps}
+
+    def is_of(self, circuit: Circuit, number: int, step: int | None = None) -> bool:
+        """Whether a circuit is that of a model: at a checkpoint, or at the end if no step is given.
+
+        Without a step, while the run goes on, a circuit of any checkpoint so far will do.
+        """
+        if circuit.number != number or not self.holds(circuit):
+            return False
+        return (step is None and not self.run.finished) or circuit.model == self.model_hash(number, step)
+
+    def load(self, number: int = 0, step: int | None = None) -> Circuit:
+        """The stored circuit of a model.
+
+        Raises:
+            InputError: the run has no such model or checkpoint, or the file is missing, damaged, or of another model.
+        """
+        path = self.path(number, step)
+        if not path.exists():
+            self.run.find_checkpoint(step)
+            raise InputError(f"{path} does not exist; `{self.command(number, step)}` makes it")
+        circuit = Circuit.load(path, self.run.record.content_hash)
+        if not self.is_of(circuit, number, step):
+            earlier = circuit.number == number and self.holds(circuit)
+            whose = "that model as it was before" if earlier else "another model"
+            raise InputError(
+                f"{path} holds the circuit of {whose}; find this one's with `{self.command(number, step)} --overwrite`"
+            )
+        return circuit
+
+    def find(
+        self,
+        number: int = 0,
+        step: int | None = None,
+        *,
+        effort: Effort | SearchConfig | None = None,
+        max_loss: float | None = None,
+        seed: int | None = None,
+        proof: CertificateConfig | None = None,
+        progress: SearchProgress = SILENT,
+        overwrite: bool = False,
+    ) -> Circuit:
+        """The circuit of a model, stored beside the run; see `stored_circuit` for when it is searched for.
+
+        Args:
+            number: the model's number within the run, from 0.
+            step: the step of the checkpoint to look at; `None` for the last.
+            effort: see `find_circuit`.
+            max_loss: see `find_circuit`.
+            seed: see `find_circuit`.
+            proof: see `find_circuit`.
+            progress: called with what is being done, how many stages are finished, and how many there are.
+            overwrite: search again even if there is a record.
+
+        Raises:
+            InputError: no such model or checkpoint, a run without any checkpoint, a model that has diverged, or a
+                record of a certified circuit that another search found.
+        """
+        described = any(one is not None for one in (effort, max_loss, seed, proof))
+        config = SearchConfig.of("thorough" if effort is None else effort, max_loss, seed)
+        proof, run, path = CertificateConfig.of(proof), self.run, self.path(number, step)
+        if step is None and run.finished and run.result.models[number].diverged:
+            raise InputError(f"model {number} of {run.path} has diverged, so that there is no circuit to find")
+        origin = self.origin(number, step)
+
+        def search(journal: Journal) -> Circuit:
+            how: dict[str, Any] = {"effort": config, "origin": origin, "proof": proof, "journal": journal}
+            transformer = single(run.transformer(step), number)
+            return find_circuit(transformer, run.problem, initial=run.recipe.initial, **how)
+
+        asked = {"model": origin.model, "bar": config.max_loss, **asked_of(config), "proof": proof}
+        how: dict[str, Any] = {"described": described, "progress": progress, "overwrite": overwrite}
+        return stored_circuit(path, asked, search, run=run.record.content_hash, **how)
 
 
-def search_for(run: RunFolder, number: int, step: int | None) -> str:
-    """The command that finds the circuit of a model of a run."""
-    which = (f" --model {number}" if number else "") + (f" --checkpoint {step}" if step is not None else "")
-    return f"hopscope circuit {run.path}{which}"
-
-
-def model_hash(run: RunFolder, number: int, step: int | None = None) -> str:
-    """The hash that names a model of a run: as it is when finished, or as it was at a step before the end."""
-    finished = run.model_hashes[number]
-    return finished if step is None or step == run.plans.end else content_hash([finished, step])
-
-
-def is_of(circuit: Circuit, run: RunFolder, number: int, step: int | None = None) -> bool:
-    """Whether a circuit is that of a model of a run: at a checkpoint, or at the end if no step is given.
-
-    Without a step, while the run goes on, a circuit of any checkpoint so far will do.
-    """
-    if circuit.number != number or circuit.seed != run.seeds[number]:
-        return False
-    if step is None and not run.finished:
-        return belongs_to(circuit, run)
-    return circuit.model == model_hash(run, number, step)
-
-
-def require_of(path: Path, circuit: Circuit, run: RunFolder, number: int, step: int | None = None) -> None:
-    """Check that the circuit in `path` is that of a model of a run, in the sense of `is_of`.
-
-    Raises:
-        InputError: the circuit is of another model, or of this one at another time.
-    """
-    if not is_of(circuit, run, number, step):
-        earlier = circuit.number == number and belongs_to(circuit, run)
-        whose = "that model as it was before" if earlier else "another model"
-        raise InputError(
-            f"{path} holds the circuit of {whose}; find this one's with `{search_for(run, number, step)} --overwrite`"
-        )
-
-
-def belongs_to(circuit: Circuit, run: RunFolder) -> bool:
-    """Whether a circuit was found in a model of this run, finished or as it was at one of its checkpoints."""
-    number = circuit.number
-    if number >= len(run.seeds) or circuit.seed != run.seeds[number]:
-        return False
-    finished = run.model_hashes[number]
-    return circuit.model in {finished, *(content_hash([finished, step]) for step in run.checkpoints)}
-
-
-def if_certified(*described: Any) -> IfCertified:
-    """A certified circuit is returned where nothing describes another search, and not replaced where something does."""
-    return "return" if all(one is None for one in described) else "refuse"
-
-
-def kept_circuit(
+def stored_circuit(
     path: Path,
-    wanted: dict[str, Any],
-    find: Callable[[Journal], Circuit],
+    asked: Mapping[str, Any],
+    search: Callable[[Journal], Circuit],
     *,
+    described: bool,
     run: str = "",
     progress: SearchProgress = SILENT,
     overwrite: bool = False,
-    certified: IfCertified = "replace",
 ) -> Circuit:
-    """The circuit in `path`, if it is what is asked for; else one is searched for and kept there.
+    """The circuit in `path`, if it is what is asked for; else one is searched for and stored there.
 
-    A search that was interrupted goes on where it was. A record of another search is replaced, if `certified` does not
-    say otherwise, and so is one of another model that is not certified.
+    A certified circuit of the same model is returned where nothing describes another search, and never replaced unless
+    `overwrite` says so. Any other record is replaced. A search that was interrupted goes on where it was.
 
     Args:
-        path: where the record is kept.
-        wanted: what the record must say of its model, its search and its proof.
-        find: searches for the circuit.
+        path: path of the record.
+        asked: what the record must say: its model, its `bar`, and fields of its search.
+        search: searches for the circuit.
+        described: whether a search is described, so that a circuit which another one found will not do.
         run: content hash of the run that the model is from; empty if it is from none.
         progress: called with what is being done, how many stages are finished, and how many there are.
         overwrite: search again even if there is a record.
-        certified: what is done with a certified circuit of the same model that another search found: it is replaced,
-            refused to be, or returned as it is.
 
     Raises:
-        InputError: `wanted["seed"]` is no seed, the record is damaged, or it is of a certified circuit of another
-            model, or of this model at another bar or faithfulness, or not to be replaced.
+        InputError: the record is damaged, or of a certified circuit that is not asked for.
     """
-    check_seed(wanted["seed"])  # here too, since a record of seed 1 would match True
-    search = Interrupted.beside(path, wanted, run)
+    saved = SavedSearch.beside(path, asked, run)
     if path.exists() and not overwrite:
         circuit = Circuit.load(path, run or None)
-        here = _says(circuit)
-        if wanted.items() <= here.items():
-            search.forget()
+        other = [name for name in asked if _said(circuit, name) != asked[name]]
+        if not other:
+            saved.forget()
             return circuit
-        if circuit.certified and circuit.model != wanted["model"]:
-            raise InputError(
-                f"{path} holds the certified circuit of another model, or of this one as it was before; move it away, "
-                "or pass --overwrite (in Python "
-                "overwrite=True) to search in this one and replace it"
-            )
-        if circuit.certified and certified == "return":
+        if circuit.certified and "model" not in other and not described:
             return circuit
         if circuit.certified:
-            _require_as_faithful(path, here, wanted)
-        if circuit.certified and certified == "refuse":
-            raise _found_otherwise(path, here, wanted)
+            why = "; ".join(f"{name} {_said(circuit, name)}, not {asked[name]}" for name in other[:3])
+            raise InputError(
+                f"{path} holds a certified circuit, found with {why}; pass --overwrite (in Python overwrite=True) to "
+                "search again and replace it, or move it away"
+            )
     path.parent.mkdir(exist_ok=True)
-    circuit = find(Journal(progress, {} if overwrite else search.memory(), search.remember))
+    circuit = search(Journal(progress, {} if overwrite else saved.memory(), saved.remember))
     circuit.save(path, run, overwrite=overwrite)
-    search.forget()
+    saved.forget()
     return circuit
 
 
-def _says(circuit: Circuit) -> dict[str, Any]:
-    """What a record says of how it was made."""
-    return circuit.search | {"model": circuit.model, "max_loss": circuit.bar}
-
-
-def _require_as_faithful(path: Path, here: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Check that a certified circuit was held to the bar asked for, so that no circuit at another bar replaces it."""
-    for name in _HOW_FAITHFUL:
-        if name in wanted and here.get(name) != wanted[name]:
-            raise InputError(
-                f"{path} holds a circuit certified at {name} {here.get(name):g}, not "
-                f"{wanted[name]:g}; pass --overwrite (in Python overwrite=True) to search again and replace it"
-            )
-
-
-def _found_otherwise(path: Path, here: dict[str, Any], wanted: dict[str, Any]) -> InputError:
-    """What is said of a certified circuit that is not what is asked for, and is not to be replaced."""
-    other = [f"{name} {here.get(name)}, not {value}" for name, value in wanted.items() if here.get(name) != value]
-    return InputError(
-        f"{path} holds a certified circuit, found with {'; '.join(other[:3])}; pass --overwrite (in Python "
-        "overwrite=True) to search again and replace it"
-    )
+def _said(circuit: Circuit, name: str) -> Any:
+    """What a record says of its model, its threshold or its search."""
+    return getattr(circuit if name in ("model", "bar") else circuit.search, name)

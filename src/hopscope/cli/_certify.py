@@ -87,11 +87,11 @@ def _see_elsewhere(out: Path, model: Path) -> None:
 def _of_run(
     path: Path, paths: tuple[str, ...], record: str | None, asked: AskedModel, max_loss: float | None, seed: int
 ) -> Circuit:
-    from hopscope.circuits.store import check_model
+    from hopscope.circuits.store import CircuitStore
     from hopscope.lab import Run
 
     run = Run(path)
-    check_model(run, asked.number)
+    CircuitStore(run).path(asked.number)  # which refuses a model that the run lacks
     here = (path, asked.number, asked.step) if record is None else (Path(record), 0, None)
     given = paths or shown_circuit(*here)
     model = run[asked.number] if asked.step is None else run[asked.number].at(asked.step)

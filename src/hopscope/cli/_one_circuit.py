@@ -114,21 +114,13 @@ def tell(circuit: Circuit, written: list[Path], as_json: bool) -> None:
 def shown_circuit(path: Path, number: int, step: int | None) -> Circuit:
     """The circuit in a run's own record, and no other's; or a record that stands by itself, as under `results/`."""
     from hopscope.circuits.circuit import Circuit
-    from hopscope.circuits.store import check_model, circuit_path, require_of, search_for
+    from hopscope.circuits.store import CircuitStore, circuit_path
     from hopscope.training.run import RunFolder
 
     if path.is_file():
         if number or step is not None:
             raise InputError(f"{path} is one record; --model and --checkpoint choose among those of a run")
         return Circuit.load(path)
-    record = circuit_path(path, number, step)
     if not (path / "run.json").exists():
-        return Circuit.load(record)
-    run = RunFolder(path)
-    check_model(run, number)
-    if not record.exists():
-        run.find_checkpoint(step)
-        raise InputError(f"{record} does not exist; `{search_for(run, number, step)}` makes it")
-    circuit = Circuit.load(record, run.record.content_hash)
-    require_of(record, circuit, run, number, step)
-    return circuit
+        return Circuit.load(circuit_path(path, number, step))
+    return CircuitStore(RunFolder(path)).load(number, step)

@@ -16,6 +16,7 @@ from hopscope.errors import InputError
 
 if TYPE_CHECKING:
     from hopscope.circuits.circuit import Circuit
+    from hopscope.circuits.store import CircuitStore
     from hopscope.training.run import RunFolder
 
 
@@ -118,7 +119,7 @@ def find(
         circuit, written = _of_language_model(Path(run), asked, show, overwrite, figures, settings)
         tell(circuit, written, as_json)
         return
-    from hopscope.circuits.store import circuit_path
+    from hopscope.circuits.store import CircuitStore
     from hopscope.training.run import RunFolder
 
     if show:
@@ -127,9 +128,10 @@ def find(
     if Path(run).is_file():
         raise InputError(f"{run} is a file, and a circuit is found in the folder of a run; --show prints a record")
     folder = RunFolder(run)
-    record = circuit_path(folder.path, asked.number, asked.step)
+    store = CircuitStore(folder)
+    record = store.path(asked.number, asked.step)
     before = _written_at(record)
-    circuit = _found(folder, asked, overwrite, settings)
+    circuit = _found(store, asked, overwrite, settings)
     draws = before != _written_at(record) if figures is None else figures
     tell(circuit, _draw(folder, circuit, asked.step) if draws else [], as_json)
 
@@ -162,18 +164,13 @@ def _of_language_model(
     return circuit, save(figure_5(circuit), path.with_suffix("")) if draws and circuit.found else []
 
 
-def _found(folder: RunFolder, asked: AskedModel, overwrite: bool, options: dict[str, Any]) -> Circuit:
-    from hopscope.circuits.find import circuit_of_run
+def _found(store: CircuitStore, asked: AskedModel, overwrite: bool, options: dict[str, Any]) -> Circuit:
     from hopscope.processes import tune_process
 
     tune_process()
+    described = {name: value for name, value in options.items() if any_given(name)}
     with stages_display() as progress:
-        how: dict[str, Any] = {
-            "progress": progress,
-            "overwrite": overwrite,
-            "certified": "refuse" if any_given("max_loss", "effort", "seed") else "return",
-        }
-        return circuit_of_run(folder, asked.number, asked.step, **how, **options)
+        return store.find(asked.number, asked.step, progress=progress, overwrite=overwrite, **described)
 
 
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:

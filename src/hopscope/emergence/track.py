@@ -13,7 +13,7 @@ from torch import Tensor
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.bootstrap import intervals
 from hopscope.circuits.evaluate.vector_evaluator import single
-from hopscope.circuits.store import belongs_to, check_model, circuit_path, require_of, search_for
+from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence, MapsOverTime, MeasureHistory, PathHistory
 from hopscope.emergence.observe import Measure, Observation, check_paths, defined, measure, observe
@@ -51,7 +51,7 @@ def track(
     Raises:
         InputError: the circuit is of another run or has no paths, or fewer than two checkpoints can be read.
     """
-    if not belongs_to(circuit, run):
+    if not CircuitStore(run).holds(circuit):
         raise InputError(
             f"the circuit is of model {circuit.model}, which {run.path} did not train; find this run's own with "
             f"`hopscope circuit {run.path}`"
@@ -260,18 +260,11 @@ def emergence_of_run(
     if run.problem.graph != "chain":
         raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
     wanted = settings or EmergenceConfig()
-    check_model(run, number)
-    of_circuit = circuit_path(run.path, number, step)
-    if not of_circuit.exists():
-        raise InputError(
-            f"{of_circuit} does not exist, and emergence follows a known circuit; find it first "
-            f"with `{search_for(run, number, step)}`"
-        )
-    circuit = Circuit.load(of_circuit, run.record.content_hash)
-    require_of(of_circuit, circuit, run, number, step)
+    store = CircuitStore(run)
+    circuit = store.load(number, step)
     if not circuit.found:
         raise InputError(
-            f"model {number} of {run.path} has no circuit (`{search_for(run, number, step)} --show` says why), so "
+            f"model {number} of {run.path} has no circuit (`{store.command(number, step)} --show` says why), so "
             "there is nothing to follow"
         )
     path, maps_path = emergence_path(run.path, number, step), maps_over_time_path(run.path, number)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, AblationKind, from_json, own_pattern
+from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, AblationKind, own_pattern
 from hopscope.circuits.evaluate.apply import InterventionHooks, by_layer
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.hooks import PatternRecorder
@@ -114,7 +114,7 @@ def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
 
 def alone(circuit: Circuit) -> dict[HeadRow, Any]:
     """The natural circuit: rows in use keep the model's own patterns, everything else is off as the search left it."""
-    program = from_json(circuit.program, circuit.problem)
+    program = circuit.program
     helpers = {HeadRow(row.layer - 1, row.head - 1, circuit.problem.roles.index(row.query)) for row in circuit.helpers}
     used = {one.path.row for one in circuit.paths} | helpers
     rows = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.store import circuit_path, is_of
+from hopscope.circuits.store import CircuitStore, circuit_path
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.emergence.track import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
@@ -121,7 +121,7 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     of_run = partial(Circuit.load, run=run.record.content_hash)
     circuit = _read(circuit_path(run.path, number), of_run, never, missing, damaged)
     transformer = _weights(run, number, missing, damaged)
-    if circuit is not None and not is_of(circuit, run, number):
+    if circuit is not None and not CircuitStore(run).is_of(circuit, number):
         missing.append(
             "The circuit beside the run is of another model, or of this one as it was before, and is not shown; find "
             f"this one's with {find}."

@@ -9,11 +9,11 @@ from typing import Any
 from hopscope.checks import check_number, check_seed
 from hopscope.circuits.checks import Certificate, CertificateConfig, Part, tidy
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import Asked, Scores
+from hopscope.circuits.circuit_parts import Asked, Scores, SearchRecord
 from hopscope.circuits.cost_estimate import Forecast, check_memory
-from hopscope.circuits.custom_circuit import GivenCircuit, certify_given
-from hopscope.circuits.evaluate.ablations import UNIFORM, from_json, own_pattern
-from hopscope.circuits.find import Origin, circuit_in
+from hopscope.circuits.custom_circuit import CustomCircuit, check_circuit
+from hopscope.circuits.evaluate.ablations import UNIFORM, own_pattern
+from hopscope.circuits.find import Origin, search_circuit, without_circuit
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
@@ -91,7 +91,7 @@ def find_text_circuit(
     proof, journal = proof or TEXT_PROOF, journal or Journal()
     evaluator = _questions(model, tokenizer, task, seed, proof)
     told, origin = _told(evaluator, named), Origin(named.content, seed)
-    search = {"effort": effort, "faithfulness": faithfulness, "seed": seed, "proof": asdict(proof)}
+    search = SearchRecord(effort=effort, faithfulness=faithfulness, seed=seed, proof=proof)
     began = time.monotonic()
     evaluator.require_finite()
     bar = _bar(evaluator, faithfulness)
@@ -99,9 +99,13 @@ def find_text_circuit(
     if not _solves(evaluator, told, bar):
         return _none(evaluator, told, origin, bar, search)
     journal = replace(journal, progress=forecast.told(journal.progress))
-    circuit = circuit_in(evaluator, replace(config, max_loss=bar), origin, proof, journal, strict=False)
+    circuit = search_circuit(evaluator, replace(config, max_loss=bar), origin, proof, journal, strict=False)
     fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
-    return replace(circuit, search=circuit.search | search, text=replace(told, scores=_scores(fresh, circuit)))
+    return replace(
+        circuit,
+        search=replace(circuit.search, effort=effort, faithfulness=faithfulness),
+        text=replace(told, scores=_scores(fresh, circuit)),
+    )
 
 
 def certify_text_circuit(
@@ -109,7 +113,7 @@ def certify_text_circuit(
     tokenizer: Any,
     task: TextTask,
     named: Named,
-    given: GivenCircuit,
+    given: CustomCircuit,
     *,
     faithfulness: float = 0.95,
     seed: int = 0,
@@ -138,10 +142,10 @@ def certify_text_circuit(
     proof = proof or TEXT_PROOF
     evaluator = _questions(model, tokenizer, task, seed, proof)
     told, origin, bar = _told(evaluator, named), Origin(named.content, seed), _bar(evaluator, faithfulness)
-    search = {"given": True, "faithfulness": faithfulness, "seed": seed, "proof": asdict(proof)}
+    search = SearchRecord(given=True, faithfulness=faithfulness, seed=seed, proof=proof)
     if not _solves(evaluator, told, bar):
         return _none(evaluator, told, origin, bar, search)
-    circuit = certify_given(evaluator, given, bar, seed, origin, proof, journal or Journal())
+    circuit = check_circuit(evaluator, given, bar, seed, origin, proof, journal or Journal())
     fresh = evaluator.fresh(proof.sequences, seed, "circuit certificate")
     return replace(circuit, search=search, text=replace(told, scores=_scores(fresh, circuit)))
 
@@ -200,7 +204,7 @@ def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
     nothing = dict.fromkeys(evaluator.rows, UNIFORM)
     programs = {"full": {}, "nothing": nothing}
     if circuit.found:
-        imposed = nothing | from_json(circuit.program, evaluator.problem)
+        imposed = nothing | circuit.program
         programs |= {"imposed": imposed, "natural": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
     return {name: _tidy(evaluator.scores(program)) for name, program in programs.items()}
 
@@ -209,7 +213,7 @@ def _tidy(scores: Scores) -> Scores:
     return Scores(**{name: tidy(value) for name, value in asdict(scores).items()})
 
 
-def _none(evaluator: TextEvaluator, told: Asked, origin: Origin, bar: float, search: dict[str, Any]) -> Circuit:
+def _none(evaluator: TextEvaluator, told: Asked, origin: Origin, bar: float, search: SearchRecord) -> Circuit:
     """The record of a model that does not answer the questions, or is hardly better than guessing in Brier score."""
     full, bar = float(evaluator.own.mean()), min(max(bar, 1e-3), _HIGHEST)
     accuracy = told.scores["full"].accuracy
@@ -220,8 +224,5 @@ def _none(evaluator: TextEvaluator, told: Asked, origin: Origin, bar: float, sea
         else f"the model's loss is {full:.3f}, too close to that of guessing for a circuit to be told from it"
     )
     part = Part(False, says, {"full_mse": tidy(full), "bar": bar}, origin.seed)
-    return Circuit(
-        **asdict(origin), problem=evaluator.problem, layers=evaluator.shape.layers, heads=evaluator.shape.heads,
-        bar=bar, losses={"full": tidy(full)}, paths=(), program=(), others=(), search=search,
-        certificate=Certificate("natural", {"sufficiency": part}), text=told,
-    )  # fmt: skip
+    certificate = Certificate("natural", {"sufficiency": part})
+    return replace(without_circuit(evaluator, origin, bar, full, search, certificate), text=told)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 from hopscope.checks import check_path
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.custom_circuit import GivenCircuit
+from hopscope.circuits.custom_circuit import CustomCircuit
 from hopscope.circuits.resume import SILENT, Journal, SearchProgress
 from hopscope.circuits.search.config import Effort
-from hopscope.circuits.store import if_certified, kept_circuit
+from hopscope.circuits.store import stored_circuit
 from hopscope.language.find_text import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
 from hopscope.language.hooked import LanguageModel
 from hopscope.language.limits import check_words
@@ -120,13 +119,14 @@ class TextModel:
             how = {**search, "proof": proof, "journal": journal}
             return find_text_circuit(self.model, self.tokenizer, task, self.named, **how)
 
-        wanted = search | {"model": self.named.content, "proof": asdict(proof or TEXT_PROOF)}
-        path, certified = text_circuit_path(self.path, task), if_certified(effort, faithfulness, seed, proof)
-        return kept_circuit(path, wanted, find, progress=progress, overwrite=overwrite, certified=certified)
+        described = any(one is not None for one in (effort, faithfulness, seed, proof))
+        asked = {"model": self.named.content, **search, "proof": proof or TEXT_PROOF}
+        how: dict[str, Any] = {"described": described, "progress": progress, "overwrite": overwrite}
+        return stored_circuit(text_circuit_path(self.path, task), asked, find, **how)
 
     def check(
         self,
-        circuit: GivenCircuit,
+        circuit: CustomCircuit,
         formulation: str,
         hops: int | None = None,
         *,

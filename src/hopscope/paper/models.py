@@ -12,7 +12,7 @@ from hopscope.circuits.checks.certificate import Sense
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import StrictReading
 from hopscope.circuits.search.config import Effort
-from hopscope.circuits.store import circuit_path, require_of
+from hopscope.circuits.store import CircuitStore, circuit_path
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.timing import Plateau, plateau
 from hopscope.emergence.track import emergence_path
@@ -211,10 +211,8 @@ def read_circuit(
     path = circuit_path(folder, number, step)
     if not path.exists():
         return None
-    circuit = Circuit.load(path, hash_of(setup))
-    if run is not None:
-        require_of(path, circuit, run, number, step)
-    elif circuit.number != number:
+    circuit = CircuitStore(run).load(number, step) if run is not None else Circuit.load(path, hash_of(setup))
+    if circuit.number != number:
         raise _of_another_model(path)
     return circuit
 

@@ -35,12 +35,12 @@ def run(study: ModelStudy, folder: Path, work: Work | None = None) -> CircuitRes
 
 def find(path: Path, number: int, effort: Effort) -> None:
     """Find the circuit of one model of the run in `path`, unless it diverged; that of the same search is kept."""
-    from hopscope.circuits.find import circuit_of_run
+    from hopscope.circuits.store import CircuitStore
     from hopscope.training.run import RunFolder
 
     run = RunFolder(path)
     if not run.result.models[number].diverged:
-        circuit_of_run(run, number, effort=effort)
+        CircuitStore(run).find(number, effort=effort)
 
 
 def read(study: ModelStudy, folder: Path) -> CircuitResult:

@@ -87,16 +87,17 @@ def _follow_all(path: Path, *, models: int, effort: Effort) -> None:
 
 def follow(path: Path, number: int, effort: Effort) -> None:
     """Find and follow both circuits of one model of the run in `path`; those of the same search are kept."""
-    from hopscope.circuits.find import circuit_of_run
+    from hopscope.circuits.store import CircuitStore
     from hopscope.emergence.track import emergence_of_run
 
     run = RunFolder(path)
     if run.result.models[number].diverged:
         return
-    if circuit_of_run(run, number, effort=effort).found:
+    store = CircuitStore(run)
+    if store.find(number, effort=effort).found:
         emergence_of_run(run, number)
     step = all_learned_at(run, number)
-    if step is not None and circuit_of_run(run, number, step, effort=effort).found:
+    if step is not None and store.find(number, step, effort=effort).found:
         emergence_of_run(run, number, step=step)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from hopscope.checks import check_count, check_seed, make_plain
 from hopscope.errors import InputError
+from hopscope.records import convert
 
 Sense = Literal["natural", "strict"]
 """The reading in which a circuit is certified. `natural`: its rows make their own patterns, everything else is off.
@@ -119,13 +120,14 @@ class Certificate:
         return {name: part.to_json() for name, part in self.parts.items()}
 
     @classmethod
-    def from_json(cls, sense: Sense, made: Mapping[str, Mapping[str, Any]]) -> Certificate:
+    def from_json(cls, sense: Sense, made: Any) -> Certificate:
         """The certificate that `to_json` was given.
 
         Raises:
             InputError: a part lacks its verdict.
         """
-        return cls(sense, {name: Part.from_json(part, name) for name, part in made.items()})
+        parts = convert(made, dict[str, dict[str, Any]], "certificate")
+        return cls(sense, {name: Part.from_json(part, name) for name, part in parts.items()})
 
 
 def tidy(value: float) -> float:

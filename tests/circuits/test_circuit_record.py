@@ -1,0 +1,259 @@
+"""The record of a circuit: round trips, damaged files, what a certificate must have, text, drawing."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from circuit_records import DOUBLING, SERIAL, made
+from small_models import disguised_witness
+
+from hopscope.circuits.checks import Certificate, CertificateConfig, Part
+from hopscope.circuits.checks.certificate import PART_NAMES
+from hopscope.circuits.checks.claimed import silent_heads
+from hopscope.circuits.circuit import FORM, Circuit
+from hopscope.circuits.circuit_parts import Asked, SearchRecord
+from hopscope.circuits.compare import compare
+from hopscope.circuits.evaluate.ablations import KEEP, one_hot
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.circuits.find import find_circuit
+from hopscope.circuits.resume import Journal
+from hopscope.circuits.store import stored_circuit
+from hopscope.errors import InputError
+from hopscope.problem.paths import HeadRow
+from hopscope.theory.witness import build_witness
+from hopscope.training.data import held_out
+
+STORED = Path(__file__).parents[2] / "results" / "laptop" / "sweep" / "ic-layers-4-seed-1" / "circuit.json"
+
+
+@cache
+def found() -> Circuit:
+    """A circuit that is certified in both senses."""
+    return Circuit.load(STORED)
+
+
+def test_a_record_survives_a_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "circuit.json"
+    found().save(str(path))
+    assert Circuit.load(str(path)) == found()
+    values, stored = json.loads(path.read_text()), json.loads(STORED.read_text())
+    assert (values["kind"], values["schema"], values["certified"]) == ("hopscope circuit", 1, ["natural", "strict"])
+    assert {name: values[name] for name in values if name != "seal"} | {"search": {}} == {
+        name: stored[name] for name in values if name != "seal"
+    } | {"search": {}}
+    assert values["paths"][0].keys() >= {"layer", "head", "query", "key", "weight", "ablation_mse", "interval", "feeds"}
+    for there, words in (
+        ('{"kind": "mine"}', "is not the record of a circuit"),
+        ("[1]", "is not the record of a circuit"),
+    ):
+        path.write_text(there)
+        with pytest.raises(InputError, match=words):
+            found().save(path)
+        assert path.read_text() == there
+    found().save(path, overwrite=True)
+    assert Circuit.load(path) == found()
+
+
+def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
+    """Its failed parts left out, a circuit would be certified by what it passes."""
+    whole = found()
+    assert whole.strict is not None
+    for name in PART_NAMES:
+        left = {part: seen for part, seen in whole.certificate.parts.items() if part != name}
+        assert replace(whole, certificate=Certificate("natural", left)).certified == ("strict",)
+        strict = replace(whole.strict, certificate=Certificate("strict", left))
+        assert replace(whole, strict=strict).certified == ("natural",)
+    with pytest.raises(InputError, match="must be natural, and strict of the strict reading, got strict, strict"):
+        replace(whole, certificate=whole.strict.certificate)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        ({"hops": 4}, "hops is 4, but 3 by the rest of the record"),
+        ({"found": False}, "found is False, but True by the rest of the record"),
+        ({"bar": "low"}, "Expected float, got str - at $.bar"),
+        ({"bar": None}, "missing required field bar"),
+        ({"layers": True}, "Expected int, got bool - at $.layers"),
+        ({"paths": {}}, "paths: Expected array, got object"),
+        ({"problem": {"hops": 0}}, "hops must be"),
+        ({"problem": {"hops": 2, "colour": 1}}, "problem has no field colour"),
+        ({"certificate": {"sufficiency": {"passed": True}}}, "part 'sufficiency' of the certificate lacks passed"),
+        ({"losses": {}}, "losses lack full"),
+        ({"search": {"bars": 3}}, "bars"),
+        ({"program": []}, "missing in the program"),
+        ({"program": [{"form": "uniform"}]}, "needs layer, head"),
+        ({"bar": -1}, "bar must be a number of at least 0"),
+        ({"seed": -5}, "seed must be a whole number from 0"),
+        ({"helpers": [{"layer": 99, "head": 1, "query": "x0?", "natural_mse": 0.1, "natural_interval": [0, 1]}]},
+         "has layer 99, but the model has 4"),
+        ({"paths": {"layer": 0}}, "count from 1, got layer 0"),
+        ({"paths": {"layer": 99}}, "has layer 99, but the model has 4"),
+        ({"paths": {"head": 1.5}}, "Expected int, got float"),
+        ({"paths": {"key": None}}, "Expected str, got null"),
+        ({"paths": {"query": ">x7"}}, "'>x7' is not a role here; the roles are x0>, >x1"),
+        ({"paths": {"interval": [2, 1]}}, "an interval must be its lowest and highest number, got 2"),
+        ({"paths": {"feeds": [{"into": "soul"}]}}, "feeds[0].into"),
+        ({"paths": {"feeds": [{"into": "key", "colour": 1}]}}, "colour"),
+    ],
+)  # fmt: skip
+def test_damaged_records(damage: dict[str, Any], says: str, tmp_path: Path) -> None:
+    path, values = tmp_path / "circuit.json", json.loads(json.dumps(found().to_json()))
+    if damage.get("paths"):
+        values["paths"][1] |= damage["paths"]
+    else:
+        values |= damage
+    values = {name: value for name, value in values.items() if value is not None or name in ("strict", "text")}
+    FORM.write(path, {name: value for name, value in values.items() if name not in FORM.named})
+    with pytest.raises(InputError) as caught:
+        Circuit.load(path)
+    assert says in str(caught.value).replace("`", "")
+    assert str(path) in str(caught.value)
+    assert "left untouched" in str(caught.value)
+    path.write_text(path.read_text()[:500])
+    with pytest.raises(InputError, match="left untouched"):
+        Circuit.load(path)
+    with pytest.raises(InputError, match="does not exist"):
+        Circuit.load(tmp_path / "none.json")
+
+
+def test_what_is_replayed_is_what_is_said() -> None:
+    """Planted: a record whose program attends elsewhere than its path, or lies outside the model."""
+    circuit = found()
+    path = circuit.paths[0].path
+    with pytest.raises(InputError, match=r"is a path, but in the program its row attends to >x3$"):
+        replace(circuit, program={**circuit.program, path.row: one_hot(circuit.roles.index(">x3"))})
+    with pytest.raises(InputError, match="is one_hot, but keep in the program"):
+        replace(circuit, program={**circuit.program, path.row: KEEP})
+    with pytest.raises(InputError, match="is one_hot, but missing in the program"):
+        replace(circuit, program={})
+    with pytest.raises(InputError, match=r"a row of the circuit, of .*, has layer 99, but the model has 4"):
+        replace(circuit, program={**circuit.program, HeadRow(98, 0, 0): KEEP})
+    assert circuit.strict is not None
+    first, *rest = circuit.strict.paths
+    for change in ({"layer": 99}, {"head": 17}, {"query": "foo"}):
+        with pytest.raises(InputError, match=r"has layer 99|has head 17|foo"):
+            replace(circuit, strict=replace(circuit.strict, paths=(replace(first, **change), *rest)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"proof": 5}, r"proof must be an hs\.CertificateConfig, as in hs\.CertificateConfig\(draws=500\), got 5"),
+        ({"effort": ["quick"]}, "effort must be quick or thorough, got "),
+        ({"max_loss": [0.1]}, r"max_loss must be above 0 and below 0\.5, got \[0\.1\]"),
+        ({"problem": "chain"}, r"problem must be an hs\.RetrievalProblem, got 'chain'"),
+    ],
+)
+def test_what_nobody_can_ask_for_is_refused_before_the_search(asked: dict[str, object], says: str) -> None:
+    witness = disguised_witness(1)
+    with pytest.raises(InputError, match=says):
+        find_circuit(witness.transformer, **({"problem": witness.problem} | asked))  # type: ignore[arg-type]
+
+
+def test_a_stored_circuit_is_searched_for_again_only_where_it_is_not_what_is_asked_for(tmp_path: Path) -> None:
+    """A certified one is returned where no search is described, and replaced by `overwrite` alone."""
+    certified, path = found(), tmp_path / "circuit.json"
+    doubtful = replace(certified, certificate=Certificate("natural"), strict=None)
+    searched: list[Circuit] = []
+
+    def kept(circuit: Circuit, draws: int = 200, model: str = certified.model, **how: Any) -> Circuit:
+        def search(journal: Journal) -> Circuit:
+            made = replace(circuit, model=model, search=replace(circuit.search, proof=CertificateConfig(draws=draws)))
+            searched.append(made)
+            return made
+
+        asked = {"seed": 0, "model": model, "bar": 0.05, "proof": CertificateConfig(draws=draws)}
+        return stored_circuit(path, asked, search, **{"described": True, **how})
+
+    assert kept(doubtful) == kept(doubtful) == searched[-1]
+    assert len(searched) == 1
+    assert kept(certified, draws=150) == kept(certified, draws=150, described=False) == searched[-1]
+    assert kept(certified, draws=500, described=False) == searched[-1]
+    for other, words in (
+        ({"draws": 500}, "proof "),
+        ({"model": "m", "described": False}, "model \\w+, not m"),
+    ):
+        with pytest.raises(InputError, match=rf"holds a certified circuit, found with {words}.*overwrite=True"):
+            kept(certified, **other)
+    assert len(searched) == 2
+    assert kept(certified, draws=500, overwrite=True) == Circuit.load(path) == searched[2]
+
+
+def test_an_interrupted_search_of_the_same_settings_goes_on(tmp_path: Path) -> None:
+    path, memories = tmp_path / "circuit.json", []
+
+    def search(journal: Journal) -> Circuit:
+        memories.append(dict(journal.memory))
+        journal.memory["half"] = 1
+        journal.remember(journal.memory)
+        if len(memories) < 4:
+            raise KeyboardInterrupt
+        return found()
+
+    for seed in (0, 0, 1):
+        with pytest.raises(KeyboardInterrupt):
+            stored_circuit(path, {"model": found().model, "seed": seed}, search, described=True, run="r")
+    assert (tmp_path / ".circuit-search.json").exists()
+    assert stored_circuit(path, {"model": found().model, "seed": 1}, search, described=True, run="r") == found()
+    assert memories == [{}, {"half": 1}, {}, {"half": 1}]
+    assert [file.name for file in tmp_path.iterdir()] == ["circuit.json"]
+
+
+def test_text_says_what_is_there() -> None:
+    text = str(found())
+    assert text.startswith(f"certified (natural, strict) circuit: model {found().model} (seed 1)")
+    assert re.search(r"4 +12 +x0\? -> >x2 +0\.\d\d", text)
+    assert "FAIL" not in text
+    bars = re.findall(r"would hold at any bar from (\S+) to (\S+); the bar is 0.05", text)
+    assert [float(least) < 0.05 < float(most) for least, most in bars] == [True, True]  # natural and strict
+    of_text = replace(found(), text=Asked("own", "equations", floor=0.25, lowest=0.9))
+    assert str(of_text).startswith("certified (natural, strict) circuit: own, D = 3, ")
+    none = replace(
+        made(), certificate=Certificate("natural", {"sufficiency": Part(False, "it does not solve the problem", {})})
+    )
+    assert str(none).startswith("no circuit: model m")
+    assert "FAIL  sufficiency" in str(none)
+    assert "different mechanisms" in compare(made(*SERIAL), made(*DOUBLING)).as_text("a", "b")
+    hasty = replace(found(), search=SearchRecord(proof=CertificateConfig(draws=4), given=True))
+    assert "on less than the usual proof: draws 4 (200)" in str(hasty)
+    assert "given, not searched for" in str(hasty)
+
+
+def test_drawing(tmp_path: Path) -> None:
+    from hopscope.plot.attention_maps import appendix_c, one_prompt
+    from hopscope.plot.circuit import arrows, figure_5
+    from hopscope.plot.style import INK, save
+
+    shared = made(*SERIAL, (3, 2, ">x1", "x0>"))
+    drawn = arrows(shared)
+    assert len(drawn) == 6, "two heads on one path are one arrow"
+    assert {arrow.row for arrow in drawn} == {1, 2, 3, 4}, "layers without a path are left out"
+    assert next(arrow for arrow in drawn if arrow.query == ">x1").heads == (1, 2)
+    files = save(figure_5(found()), tmp_path / "circuit")
+    assert [file.suffix for file in files] == [".png", ".svg", ".pdf"]
+    first = files[1].read_bytes()
+    assert save(figure_5(found()), tmp_path / "circuit")[1].read_bytes() == first
+    save(figure_5(made()), tmp_path / "none")
+    *unused, last = found().paths
+    axes = figure_5(replace(found(), paths=(*(replace(one, feeds=()) for one in unused), last))).axes[0]
+    assert {text.get_color() for text in axes.texts if text.get_text()} == {INK}, "pale numbers cannot be read"
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()][-1] == "no use seen"
+    assert figure_5(shared).axes[0].get_legend() is None  # where no uses were looked for, none is missing
+    spare = build_witness(hops=1, spare_heads=1)
+    seen = VectorEvaluator(spare.transformer, spare.problem, held_out(spare.problem, 8))
+    pale = appendix_c(seen.role_maps().same[0], spare.problem, silent=silent_heads(seen))
+    assert [axes.images[0].get_alpha() for axes in pale.axes] == [1.0, 0.25, 1.0, 0.25]
+    wrapped = appendix_c(torch.rand(11, 1, 3, 3), spare.problem)  # eight panels in a row, then three
+    assert [bool(axes.get_xticklabels()) for axes in wrapped.axes[:11]] == [False] * 3 + [True] * 8
+    assert pale.get_suptitle() == "Mean attention by role\npale: heads that write nothing, such as pruned ones"
+    assert one_prompt(torch.rand(2, 2, 5, 5)).axes
