@@ -16,10 +16,6 @@ from hopscope.model.held import HeldHead
 from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.execution import Execution, kernels_used
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
 
 needs_compiler = pytest.mark.skipif(
     not fused_attention.available(), reason="no C compiler: attention goes the plain way"
@@ -147,29 +143,7 @@ def test_what_is_too_large_is_refused_or_goes_the_plain_way(monkeypatch):
         fused_attention.attend(torch.zeros(1, fused_attention.MOST + 1, 3), 1, True)
     with pytest.raises(ValueError, match="at most 80 positions, 128 numbers a head and 4096 of all, got 2 and 129"):
         fused_attention.attend(torch.zeros(1, 2, 3 * 129), 1, True)
-    for positions, d_head in ((33, 128), (49, 65), (80, 56)):
-        with pytest.raises(ValueError, match="4096 of all"):
-            fused_attention.attend(torch.zeros(1, positions, 3 * d_head), 1, True)
     quick = FastTransformer(Architecture(20, 8, 2, 2, 1, 16), 1)
     quick.fuse()
     monkeypatch.setattr(fused_attention, "attend", lambda *_: pytest.fail("too long"))
     quick(torch.randn(1, 2, fused_attention.MOST + 1, 20))
-
-
-@needs_compiler
-def test_who_gets_it():
-    def fused(setup: Setup, **how: object) -> bool:
-        return kernels_used(setup.problem, setup.recipe, Execution(device="cpu", **how).resolve(setup))[0]
-
-    def small(**recipe: object) -> Setup:
-        given = {"layers": 2, "heads": 2, "d_model": 16, "steps": 10, "batch_size": 2} | recipe
-        return Setup("run", RetrievalProblem(hops=3), Recipe(**given))
-
-    for d_head in (8, 12, 16, 32):
-        assert fused(small(head_dim=d_head)) == (d_head in fused_attention.QUICK)
-    long = Setup("run", RetrievalProblem(hops=10), Recipe(2, 2, 16, 10, 2))
-    assert long.problem.sequence_length > fused_attention.MOST
-    assert not fused(long)
-    assert not fused(small(), compiled=True)
-    assert fused(small(steps=10**9))  # though compiling would pay: this is quicker
-    assert not Execution(device="cpu").resolve(small(steps=10**9)).compiled

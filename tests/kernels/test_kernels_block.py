@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -23,9 +22,7 @@ from hopscope.model.held import HeldHead
 from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.data import Data
-from hopscope.training.ensemble import Ensemble
-from hopscope.training.execution import REFERENCE, Execution, kernels_used
+from hopscope.training.execution import Execution, kernels_used
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 
@@ -101,7 +98,7 @@ def random(*size: int, seed: int = 1) -> Tensor:
 
 
 @in_all
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     models=st.integers(1, 3),
     batch=st.integers(1, 9),
@@ -220,34 +217,6 @@ def small(steps: int = 10, **recipe: object) -> Setup:
 
 
 @in_all
-@pytest.mark.slow
-@pytest.mark.parametrize("models", [1, 3])
-def test_a_model_in_training_is_the_plain_one(precision, models):
-    """Twenty steps side by side, with heads left out and heads taken away: as far apart as rounding puts them."""
-    setup = small(heads=4, head_dim=8, d_model=32, mlp=False, learning_rate=3e-3, clip=1.0, qk_gain=4.0)
-    engine = Execution(device="cpu", threads=2, precision=precision).resolve(setup)
-    assert kernels_used(setup.problem, setup.recipe, engine)[1]
-    ways = {
-        "fused": engine,
-        "torch": replace(REFERENCE, threads=2, precision=precision),
-        "fp32": replace(REFERENCE, threads=2),
-    }
-    losses = {}
-    for name, way in ways.items():
-        seeds = list(range(models))
-        ensemble, data = Ensemble(setup.problem, setup.recipe, seeds, way), Data(setup.problem, setup.recipe, seeds)
-        for part in ensemble._parts:
-            left = part.left.clone()
-            left[:, 0, 1:] = left[:, 1, :2] = False
-            part.keep(left)
-        steps = [ensemble.update(data.training(step), [3e-3] * models) for step in range(20)]
-        losses[name] = torch.stack(steps)
-    mine, theirs = ((losses[name] - losses["fp32"]).abs().max() for name in ("fused", "torch"))
-    assert mine < 2 * theirs + (1e-3 if precision == "bf16" else 1e-5)
-    assert (losses["fused"][-1] < losses["fused"][0] - 0.01).any()  # it learns something
-
-
-@in_all
 def test_what_somebody_asks_for_inside_goes_the_other_way(monkeypatch, precision):
     asked = []
 
@@ -299,17 +268,3 @@ def test_who_gets_it(precision):
     assert not whole(small(), compiled=True)
     assert not whole(small(d_model=24))
     assert whole(small(head_dim=5)) == (precision == "fp32")
-
-
-@in_all
-def test_torch_multiplies_as_before_beside_it(precision):
-    """Its library lays out a processor's tiles in its own way, and need not look whether they still are."""
-    block, (x, gradient) = a_block(1, Architecture(20, 8, 28, 1, 1, 64)), (random(1, 9, 28, 64, seed=s) for s in (1, 2))
-    left, right = random(48, 40), random(40, 72, seed=3)
-    products, outs = [], []
-    for _ in range(3):
-        products.append(left @ right)
-        outs.append(outcome(block, x, gradient, precision, fused=True, threads=2)["out"])
-    torch.testing.assert_close(products[0].double(), left.double() @ right.double(), rtol=0.01, atol=0.01)
-    assert all(torch.equal(one, products[0]) for one in products)
-    assert all(torch.equal(one, outs[0]) for one in outs)

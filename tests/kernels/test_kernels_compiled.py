@@ -79,31 +79,6 @@ def test_without_a_compiler_everything_works(monkeypatch, cache, caplog):
     assert len(caplog.messages) == 1  # nobody asked for one
 
 
-def test_without_a_home_all_goes_the_plain_way(monkeypatch, caplog):
-    """As in a container whose user is in no list."""
-
-    def nowhere() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", nowhere)
-    assert not fused_attention.available()
-    assert "(Could not determine home directory.)" in caplog.text
-
-
-@needs_compiler
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [("-DNOTHING='1 2'", None), ("--no-such-option", "no-such-option"), ("'", "No closing quotation")],
-)
-def test_a_compiler_may_have_options_and_says_why_it_fails(monkeypatch, cache, caplog, options, why):
-    monkeypatch.setattr(compiled, "FLAGS", ("-fPIC", "-Wno-psabi"))
-    monkeypatch.setenv("CC", f"cc {options}")
-    assert fused_attention.available() == (why is None)
-    assert [why in message for message in caplog.messages] == ([] if why is None else [True])
-
-
 @needs_compiler
 @pytest.mark.slow
 def test_what_was_compiled_once_needs_no_compiler(monkeypatch, cache, soon):

@@ -16,7 +16,7 @@ from hopscope.kernels import products
 from hopscope.kernels.after_norm import after_norm
 from hopscope.kernels.compiled import kernels
 from hopscope.kernels.gelu import gelu
-from hopscope.kernels.modules import QuickLinear, quicken
+from hopscope.kernels.modules import quicken
 from hopscope.model.transformer import LayerNorm, Linear
 
 has_onednn = pytest.mark.skipif(not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch has no oneDNN")
@@ -56,23 +56,6 @@ def test_products_by_onednn(by_onednn, models, sizes):
         torch.testing.assert_close(one.grad.double(), other.grad, rtol=0, atol=1e-4)
     turned = products.product(x.mT, gradient)  # a view, as on the way back
     torch.testing.assert_close(turned, torch.bmm(x.mT, gradient), rtol=0, atol=1e-4)
-
-
-def test_where_onednn_is_taken(monkeypatch):
-    asked = products._by_onednn
-    large, small = (random(1, size, size) for size in (128, 64))
-    monkeypatch.setattr(products, "quicker_here", lambda: True)
-    others = small, large.bfloat16(), large.double(), large.to("meta")
-    assert [asked(one, one) for one in (large, *others)] == [True, *[False] * len(others)]
-    with torch.autocast("cpu", torch.bfloat16):
-        assert not asked(large, large)
-    for intel, avx512, taken in ((True, True, False), (False, False, False), (False, True, True)):
-        monkeypatch.undo()
-        products.quicker_here.cache_clear()
-        monkeypatch.setattr(products, "is_intel", lambda intel=intel: intel)
-        monkeypatch.setattr(products, "has_avx512", lambda avx512=avx512: avx512)
-        assert asked(large, large) == (taken and hasattr(torch.ops.mkldnn, "_linear_pointwise"))
-    products.quicker_here.cache_clear()
 
 
 def after_norm_inputs(models: int, rows: int, d_in: int, d_out: int, seed: int) -> list[Tensor]:
@@ -187,20 +170,3 @@ def test_a_language_models_maps(by_onednn, make):
         for weight in model.parameters():
             weight.zero_()
     torch.testing.assert_close(copied(input_ids=tokens).logits, plain(input_ids=tokens).logits, rtol=1e-4, atol=1e-5)
-
-
-@has_onednn
-def test_what_is_no_plain_map_stays(by_onednn, monkeypatch):
-    class Other(nn.Linear):
-        def forward(self, input):
-            return -super().forward(input)
-
-    model = nn.Sequential(Other(64, 64), nn.Linear(64, 64, bias=False), nn.LayerNorm(64))
-    monkeypatch.setattr(products, "quicker_here", lambda: False)
-    quicken(model)
-    assert type(model[1]) is nn.Linear
-    monkeypatch.setattr(products, "quicker_here", lambda: True)
-    quicken(model)
-    assert [type(one) for one in model] == [Other, QuickLinear, nn.LayerNorm]
-    x = random(5, 3, 64)
-    torch.testing.assert_close(model[1](x), x @ model[1].weight.T, rtol=1e-5, atol=1e-5)

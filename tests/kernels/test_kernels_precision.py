@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -53,38 +50,6 @@ def test_intels_avx512_is_no_unit(monkeypatch):
     assert precision.bf16_unit("cpu") == "amx_bf16"
 
 
-@pytest.mark.parametrize(
-    ("told", "named", "expected"),
-    [
-        ("vendor_id\t: GenuineIntel\n", "x86_64", None),
-        ("vendor_id\t: AuthenticAMD\n", "x86_64", "avx512_bf16"),
-        ("", "Intel64 Family 6 Model 173 Stepping 1, GenuineIntel", None),
-        ("", "AMD64 Family 25 Model 97 Stepping 2, AuthenticAMD", "avx512_bf16"),
-    ],
-)
-def test_who_made_it_is_read_or_asked(monkeypatch, tmp_path, told, named, expected):
-    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{told}flags\t\t: fpu\n")
-    monkeypatch.setattr(precision, "_CPUINFO", tmp_path / "cpuinfo")
-    monkeypatch.setattr(precision, "_flags", lambda: {"avx512_bf16"})
-    monkeypatch.setattr("platform.processor", lambda: named)
-    assert precision.bf16_unit("cpu") == expected
-
-
-def test_where_torch_does_not_know_linux_is_asked(monkeypatch, tmp_path):
-    monkeypatch.delattr(torch.cpu, "_is_avx512_bf16_supported", raising=False)
-    monkeypatch.setattr(precision, "is_intel", lambda: False)
-    for flags, expected in (
-        ("fpu avx2", None),
-        ("fpu avx512_bf16", "avx512_bf16"),
-        ("amx_bf16 avx512_bf16", "amx_bf16"),
-    ):
-        (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: {flags}\n\nprocessor : 1\nflags : {flags}\n")
-        monkeypatch.setattr(precision, "_CPUINFO", tmp_path / "cpuinfo")
-        assert precision.bf16_unit("cpu") == expected
-    monkeypatch.setattr(precision, "_CPUINFO", tmp_path / "nowhere")
-    assert precision.bf16_unit("cpu") is None
-
-
 def test_a_gpu_is_asked_for_a_unit_and_not_for_emulation(monkeypatch):
     asked = []
     monkeypatch.setattr(
@@ -106,44 +71,6 @@ def test_the_command_says_precision_once_keeps_it_and_writes_it_down(monkeypatch
     again = CliRunner().invoke(command, [str(tmp_path / "run"), *TINY])
     assert "cpu in bf16, for which this device has no unit" in again.stderr
     assert RunFolder(tmp_path / "run").execution.precision == "bf16"
-
-
-ASK = "print(bool(torch.tensor([1e-40]) * 1 == 0), [n for n in asked if n == 'mallopt'])"
-"""Whether denormal numbers are zero, and whether malloc was set."""
-
-BEFORE = """
-import ctypes, sys, torch
-asked = []
-class Spy(ctypes.CDLL):
-    def __getattr__(self, name):
-        asked.append(name)
-        return super().__getattr__(name)
-ctypes.CDLL = Spy
-folder = sys.argv[1]
-"""
-
-
-def told(code: str, folder: Path) -> str:
-    shown = subprocess.run(
-        [sys.executable, "-c", f"{BEFORE}\n{code}\n{ASK}", str(folder)], capture_output=True, text=True, check=True
-    )
-    return shown.stdout.splitlines()[-1]
-
-
-@pytest.mark.slow
-def test_a_users_process_is_left_as_it_is(tmp_path):
-    recipe = "hs.Recipe(layers=1, heads=1, d_model=8, steps=2, batch_size=2)"
-    notebook = f"import hopscope as hs\nhs.train({recipe}, hs.RetrievalProblem(hops=1), folder)"
-    assert told(notebook, tmp_path / "run") == "False []"
-    assert told(f"from hopscope.cli import main\ntry: main(['train', folder, *{TINY}])\nexcept SystemExit: pass",
-                tmp_path / "called") == "False []"  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="mallopt is glibc's")
-def test_the_programs_own_process_is_settled(tmp_path):
-    code = f"from hopscope.cli import main\nsys.argv = ['hopscope', 'train', folder, *{TINY}]\ntry: main()\n"
-    assert told(code + "except SystemExit: pass", tmp_path / "run").startswith("True ['mallopt'")
 
 
 def all_flush(small: torch.Tensor) -> list[bool]:

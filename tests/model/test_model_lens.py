@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
-from planted_text import planted
 from safetensors.torch import load_file
 
 import hopscope as hs
-from examples.text_model.training import publish
 from hopscope.cli.export import command
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
@@ -52,30 +50,6 @@ def test_transformer_lens_computes_the_same(shape: Architecture) -> None:
     torch.testing.assert_close(answers, ours.answers(ours.run(stream))[0], rtol=1e-4, atol=1e-5)
     for layer, pattern in enumerate(ours.patterns(inputs)):
         torch.testing.assert_close(cache[f"blocks.{layer}.attn.hook_pattern"], pattern[0], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")
-def test_an_edit_there_is_the_edit_here() -> None:
-    """A head whose pattern a hook makes uniform loses what `ablate` says."""
-    pytest.importorskip("transformer_lens", reason="an extra")
-    from hopscope.model.hooks import Hooks, Pattern
-
-    class Uniform(Hooks):
-        def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-            return torch.full_like(pattern, 1 / 9) if layer == 1 else pattern
-
-    ours, inputs = built(SHAPES[0]), torch.randn(1, 4, 9, 5, generator=torch.Generator().manual_seed(1))
-    stream = ours.embed(inputs)
-    bridge = to_transformer_lens(ours, 9)
-    hooked = bridge.run_with_hooks(
-        stream[0],
-        start_at_layer=0,
-        fwd_hooks=[("blocks.1.attn.hook_pattern", lambda pattern, hook: torch.full_like(pattern, 1 / 9))],
-    )
-    edited = ours.answers(ours.run(stream, hooks=Uniform()))[0]
-    torch.testing.assert_close(hooked, edited, rtol=1e-4, atol=1e-5)
-    assert not torch.allclose(edited, ours.answers(ours.run(stream))[0], atol=1e-2)
 
 
 @pytest.fixture(scope="module")
@@ -119,30 +93,6 @@ def test_the_folder_is_opened_without_us(run: hs.Run, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], cwd=out, check=True)
     found, wanted = torch.load(tmp_path / "answers.pt"), run[0].transformer(batch.inputs[None])[0]
     torch.testing.assert_close(found[:, -wanted.shape[1] :], wanted, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_model_of_text_is_copied_as_the_library_writes_it(tmp_path: Path) -> None:
-    import transformers
-
-    folder, out = tmp_path / "own", tmp_path / "plain"
-    publish(planted(), folder)
-    (folder / "circuits").mkdir()
-    (folder / "circuits" / "notes.json").write_text("{}")
-    exported(folder, "--to", "huggingface", "--out", out)
-    assert not (out / "circuits").exists()
-    tokens = transformers.AutoTokenizer.from_pretrained(out)("a = 1.\na = ", return_tensors="pt")
-    opened = transformers.AutoModelForCausalLM.from_pretrained(out)
-    with torch.no_grad():
-        torch.testing.assert_close(opened(**tokens).logits, planted()(**tokens).logits)
-    with pytest.raises(InputError, match="plain is in use; choose a new or empty folder"):
-        exported(folder, "--to", "huggingface", "--out", out)
-    with pytest.raises(InputError, match="which TransformerLens opens itself"):
-        exported(folder, "--to", "transformer-lens", "--out", tmp_path / "other")
-    for idle in ("--model", "--checkpoint"):
-        with pytest.raises(InputError, match=f"has one model and no checkpoints; leave {idle} out"):
-            exported(folder, "--to", "huggingface", "--out", tmp_path / "other", idle, 1)
-    assert not (tmp_path / "other").exists()
 
 
 def test_what_cannot_be_exported_is_said(run: hs.Run, tmp_path: Path) -> None:

@@ -81,15 +81,6 @@ def test_every_chain_can_be_followed_from_the_inputs_alone(problem, seed):
 
 
 @given(problems)
-def test_shapes_are_those_of_section_6(problem):
-    batch = draw(problem)
-    n, d, k = problem.chains, problem.hops, problem.symbol_dim
-    assert batch.inputs.shape == (3, n * (2 * d + 1), 2 * k)
-    asked = len(problem.asked) if problem.asked else d if problem.curriculum else 1
-    assert batch.targets.shape == (3, n, asked * k)
-
-
-@given(problems)
 def test_roles_invert_the_shuffle(problem):
     """At every position stands the symbol its chain and role say, and `place` is the inverse of (chain, role)."""
     batch = draw(problem)
@@ -115,19 +106,6 @@ def test_pairs_stand_side_by_side_in_blocks_of_their_hop():
     mixed = RetrievalProblem(hops=3, order="1,3,2")
     row = [mixed.roles[r] for r in draw(mixed, 1).role[0].tolist()]
     assert row == ["x0>", ">x1"] * 4 + ["x2>", ">x3"] * 4 + ["x1>", ">x2"] * 4 + ["x0?"] * 4
-
-
-def test_the_same_order_has_one_spelling():
-    """Content hashes are of records, so what means the same must be spelled the same."""
-    for written, spelled in (
-        ("4,3,2,1", "deepest-first"), (" 1, 2,3 ,4", "shallowest-first"), ("01,2, 4,3", "1,2,4,3"),
-        ("shallowest-first", "shallowest-first"), ([4, 3, 2, 1], "deepest-first"), ((1, 2, 4, 3), "1,2,4,3"),
-    ):  # fmt: skip
-        assert RetrievalProblem(hops=4, order=written).order == spelled
-    assert RetrievalProblem(hops=1, order="shallowest-first").order == "shallowest-first"
-    assert RetrievalProblem(hops=1, order="1").order == "deepest-first"
-    assert RetrievalProblem(hops=3, order="2,3,1").blocks == (2, 3, 1)
-    assert RetrievalProblem(hops=3).blocks == (3, 2, 1)
 
 
 @pytest.mark.parametrize("drawn", ["generator", "address"])
@@ -261,11 +239,6 @@ def test_hops_that_cannot_be_asked_for(asked):
 def test_how_many_is_a_whole_number(batch):
     with unchecked(), pytest.raises(InputError, match="batch must be a whole number of at least 1"):
         sample(RetrievalProblem(hops=2), batch, torch.Generator())
-
-
-def test_a_seed_is_no_generator():
-    with unchecked(), pytest.raises(InputError, match=r"generator must be a torch.Generator, .* got 0"):
-        sample(RetrievalProblem(hops=2), 2, 0)
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_it_is_made():

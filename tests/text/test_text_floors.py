@@ -71,12 +71,6 @@ def test_functions_aliases_unread() -> None:
     assert item.shortcut == 17 / 32
 
 
-def test_latin_functions_leave_no_floor_above_chance() -> None:
-    for item in questions("functions", count=20, seed=2, extensions=Extensions(latin=True)):
-        assert candidates(item.prompt, completions(item.prompt, 16, 4, ALL_FOUR)) == Fraction(1, 4)
-        assert set(item.floors.values()) == {0.25}
-
-
 def test_relatives() -> None:
     turns = [tuple((i + turn) % 16 for i in range(16)) for turn in range(16)]
     women = [0, 1, 4, 5, 8, 9, 12, 13]  # mothers and sisters stand first and second in each family

@@ -30,14 +30,6 @@ def test_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"),
-    [("5", [5]), ("1,2,4", [1, 2, 4]), ("4,1-3,2", [1, 2, 3, 4]), ("3-3", [3]), (" 2 , 7", [2, 7])],
-)
-def test_hops_are_written_in_several_ways(capsys: pytest.CaptureFixture[str], text: str, numbers: list[int]) -> None:
-    assert [row["hops"] for row in json.loads(run(capsys, "--hops", text, "--json")[1])] == numbers
-
-
-@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (
@@ -72,18 +64,6 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], sen
     assert err.count("\n") == 1
 
 
-def test_an_order_has_its_own_minimum(capsys: pytest.CaptureFixture[str]) -> None:
-    for order, written, layers in (
-        ("1,2,4,3", "1,2,4,3", 3),
-        ("deepest-first", "4,3,2,1", 4),
-        ("3,1,4,2", "3,1,4,2", 4),
-    ):
-        record = json.loads(run(capsys, "--hops", "4", "--order", order, "--json")[1])
-        assert record == [
-            {"hops": 4, "order": written, "layers": layers, "head_a_row": layers - 1, "fewest": 3, "most": 4}
-        ]
-
-
 def test_the_best_order(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(run(capsys, "--hops", "1-16", "--best-order", "--json")[1])
     assert [row["layers"] for row in rows] == [2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 5]
@@ -96,18 +76,6 @@ def test_the_best_order(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     shown = run(capsys, "--hops", "4", "--best-order", "--show")[1]
     assert shown.startswith("4 hops under a causal mask, pairs in the order 1,2,4,3 and any number of heads: 3 layers")
-
-
-def test_bad_graph(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    steps = [{"keys": ["a"], "value": "b"}, {"keys": ["b"], "value": "a"}]
-    (tmp_path / "circle.json").write_text(json.dumps({"steps": steps, "known": ["q"], "target": "b"}))
-    status, _, err = run(capsys, "--graph", str(tmp_path / "circle.json"))
-    assert status == 2
-    assert "the facts go round in a circle" in err
-    (tmp_path / "short.json").write_text(json.dumps({"known": ["q"], "target": "b"}))
-    status, _, err = run(capsys, "--graph", str(tmp_path / "short.json"))
-    assert status == 2
-    assert "short.json as a graph of lookups: Object missing required field steps" in err
 
 
 def test_show_draws_growth_and_a_schedule(capsys: pytest.CaptureFixture[str]) -> None:

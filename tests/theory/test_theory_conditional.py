@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hopscope.errors import InputError
 from hopscope.problem.graph import Graph, Step
@@ -37,13 +34,6 @@ _LINES = {
         "work": r"(\w+) works as an? (\w+)\.",
     },
 }
-
-
-@given(st.integers(1, 12).flatmap(lambda hops: st.permutations(range(1, hops + 1))))
-def test_a_chain_in_any_order_has_the_depth_of_that_order(pairs: list[int]) -> None:
-    facts = ConditionalProblem(tuple(Step((f"x{k - 1}",), f"x{k}") for k in pairs), ("x0",), f"x{len(pairs)}")
-    chain = RetrievalProblem(len(pairs), order=",".join(map(str, pairs)))
-    assert len(growth(facts)) - 1 == minimum_in_order(chain)
 
 
 @pytest.mark.parametrize(("name", "causal", "layers"), [
@@ -93,11 +83,6 @@ def test_a_distractor_goes_as_far_as_the_fact_does_in_whatever_order_the_text_is
         (first, *_) = (one for one in Graph(("a", "c", "e"), ordered).distractors if one.others[0] == "c")
         assert set(first.others) == {"c", "d", "f", "g", "h"}
         assert {ordered[number - 1].value for number in first.steps} == {"d", "f", "g", "h"}
-
-
-def test_growth_in_words() -> None:
-    assert growth(NAMED["functions"]) == (("i",), ("f", "i"), ("f", "i", "0", "a"), ("f", "i", "0", "a", "3"))
-    assert growth(NAMED["relatives"])[3] == ("Eve", "lawyer", "mother")
 
 
 @pytest.mark.parametrize(
@@ -189,26 +174,3 @@ def test_one_key_of_two_does_not_tell_a_fact_from_its_distractors() -> None:
     assert flow.delivered_if_waived
     assert "shares" not in flow.broken
     assert "tells the place from its distractors" in flow.broken
-
-
-def test_what_a_fact_collects_its_distractors_collect_too() -> None:
-    """If the value knew one key and the distractors did not, that key would seem enough."""
-    scene, problem = problem_scene(PROBLEMS["functions"]), PROBLEMS["functions"]
-    from hopscope.theory.delivery import by_layer
-    from hopscope.theory.delivery import follow as run
-
-    paths = [AttentionPath.parse(path, problem.roles) for path in ("L1.H1 >3 -> a>", "L1.H2 >3 -> 0>")]
-    history = run(scene, by_layer(paths, scene.roles)).history
-    value = problem.roles.index(">3")
-    for row in scene.distractors:
-        assert bin(history[-1][row[value]]).count("1") == 4  # its place, both keys, its own value
-
-
-def test_no_circuit_is_shallower_than_the_minimum() -> None:
-    """Everybody looking at everybody in two layers does not answer functions, in three it does."""
-    problem = PROBLEMS["functions"]
-    scene = problem_scene(problem)
-    for layers, enough in ((2, False), (3, True)):
-        pairs = [(q, k) for q in range(scene.roles) for k in range(scene.roles) if q != k and scene.visible[q] >> k & 1]
-        paths = [AttentionPath(layer, 0, *pair) for layer, pair in product(range(layers), pairs)]
-        assert deliver(3, paths, scene).delivered is enough

@@ -117,21 +117,6 @@ def test_the_best_order_reaches_the_bound(hops: int) -> None:
     assert minimum_in_order(RetrievalProblem(hops, order=order)) == minimum_best_order(hops)
 
 
-def test_orders_in_numbers() -> None:
-    assert best_order(1) == (1,)
-    assert best_order(4) == (1, 2, 4, 3)
-    assert best_order(13) == (1, 2, 4, 3, 5, 7, 8, 6, 10, 11, 13, 12, 9)
-    with pytest.raises(InputError, match="hops must be a whole number of at least 1, got 0"):
-        best_order(0)
-
-
-@pytest.mark.parametrize("layers", range(2, 60))
-def test_steps_of_the_formula_stand_where_layers_are_full(layers: int) -> None:
-    last = (3 ** (layers - 1) - 1) // 2
-    assert minimum_best_order(last) == layers
-    assert minimum_best_order(last + 1) == layers + 1
-
-
 @given(orders(40))
 def test_every_order_lies_between_the_best_and_the_two_block_orders(problem: RetrievalProblem) -> None:
     depth = minimum_layers(problem)

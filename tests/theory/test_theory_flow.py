@@ -17,7 +17,7 @@ from hopscope.problem.vectors import sample
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_in_order
 from hopscope.theory.information_flow import minimum_layers, simulate, text_layers_needed
-from hopscope.theory.scene import chain_scene, members, place_in_sequence, reachability, role_at, standing, text_scene
+from hopscope.theory.scene import chain_scene, members, place_in_sequence, reachability, standing, text_scene
 
 problems = st.builds(
     RetrievalProblem,
@@ -52,15 +52,6 @@ def test_theorem_1(problem: RetrievalProblem, layers: int) -> None:
         assert f"x{problem.hops}" not in simulate(problem, layers).asked(layers)
 
 
-@given(problems)
-def test_every_hop_arrives_when_a_chain_of_that_length_would(problem: RetrievalProblem) -> None:
-    layers = minimum_layers(problem)
-    flow = simulate(problem, layers)
-    for hop in range(1, problem.hops + 1):
-        first = next(t for t in range(layers + 1) if f"x{hop}" in flow.asked(t))
-        assert first == minimum_layers(replace(problem, hops=hop))
-
-
 @given(problems, st.integers(0, 6))
 def test_chains_never_mix(problem: RetrievalProblem, layers: int) -> None:
     alone = simulate(replace(problem, chains=1), layers).holdings[layers]
@@ -82,12 +73,6 @@ def test_scene_stands_where_the_generator_puts_it(problem: RetrievalProblem) -> 
             seen = [other for other in range(roles) if not problem.causal or really[other] <= really[role]]
             own = scene.visible[chain * roles + role] >> chain * roles & (1 << roles) - 1
             assert members(own) == seen
-
-
-@given(st.integers(1, 20), st.data())
-def test_reachability_is_a_numbering(hops: int, data: st.DataObject) -> None:
-    role = data.draw(st.integers(0, 2 * hops))
-    assert role_at(reachability(role, hops), hops) == role
 
 
 def test_without_codes_nothing_joins_a_pair() -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-import torch
 
 from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
-from hopscope.problem.vectors import sample
 from hopscope.theory.conditional import NAMED, growth
 from hopscope.theory.depth import minimum_head_a_row, minimum_in_order, minimum_of_hop, theorem_1_bound
 from hopscope.theory.information_flow import minimum_layers
@@ -86,29 +84,3 @@ def test_a_row_is_a_fact_and_questions_stand_alone(problem: RetrievalProblem) ->
     for row in scene.distractors:
         for position in (one for one in row if one >= 0):
             assert set(members(scene.rows[position])) <= set(row)
-
-
-def test_two_layers_can_answer_three_hops() -> None:
-    """By hand, no theory. Layer 1: the query finds x1 by looking away (`tests/studies/test_studies_heads.py`), `>x2`
-    finds x3 so, and x1 by the token before it. Layer 2: the query finds `>x2` by x1."""
-    problem = RetrievalProblem(hops=3, chains=4, symbols="unit")
-    batch = sample(problem, 64, torch.Generator().manual_seed(0))
-    symbols = batch.inputs[..., : problem.symbol_dim]
-    (first3, second3), (first2, second2), (first1, second1) = (
-        (symbols[:, at : at + 8 : 2], symbols[:, at + 1 : at + 8 : 2]) for at in (0, 8, 16)
-    )
-    query = symbols[:, 24:]
-
-    def looking_away(who: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-        match = who @ first.mT / problem.symbol_dim
-        found = -3 * who
-        for head in range(4):
-            scores = torch.cat([match, torch.full_like(match, -torch.inf)], dim=-1)
-            scores[..., head], scores[..., 4 + head] = -torch.inf, 1 - 1e-4
-            found = found + (3e6 * scores).softmax(dim=-1) @ torch.cat([first, second], dim=1)
-        return found
-
-    x1, x3 = looking_away(query, first1, second1), looking_away(second2, first3, second3)  # layer 1
-    weights = (3e4 * x1 @ first2.mT / problem.symbol_dim).softmax(dim=-1)  # layer 2
-    errors = (weights @ x3 - batch.targets[..., -problem.symbol_dim :]).square().mean()
-    assert errors < 0.01

@@ -84,25 +84,6 @@ def test_other_orders_have_no_witness(order: str) -> None:
         build_witness(4, order=order)
 
 
-@pytest.mark.parametrize(
-    ("kind", "hops"),
-    [
-        *((kind, hops) for kind in KINDS for hops in (1, 3, 6)),
-        pytest.param("a better order", 4, marks=pytest.mark.slow),
-    ],
-)
-def test_attends_sharply_along_its_circuit(kind: str, hops: int) -> None:
-    witness = build_witness(hops, **KINDS.get(kind, {"order": "1,2,4,3"}))
-    batch = batch_for(witness)
-    with torch.no_grad():
-        patterns = witness.transformer.patterns(batch.inputs[None])
-    for path in witness.circuit:
-        query, key = (batch.place[..., role] for role in (path.query, path.key))
-        pattern = patterns[path.layer][0, :, path.head]
-        weights = pattern[torch.arange(len(pattern))[:, None], query, key]
-        assert weights.min() > 0.999, path
-
-
 class Ablate:
     """Uniform attention in rows of the circuit's roles: in all but the circuit, or in one path of it.
 
@@ -166,15 +147,6 @@ def test_spare_heads_change_nothing(kind: str) -> None:
     with torch.no_grad():
         answers = [witness.transformer(batch.inputs[None]) for witness in (plain, spare)]
     torch.testing.assert_close(*answers)
-
-
-@kinds
-def test_paths_of_a_shallower_witness_are_renumbered(kind: str) -> None:
-    witness = build_witness(4, **KINDS[kind])
-    rest = witness.without_layer(1)
-    assert rest.transformer.shape.layers == witness.transformer.shape.layers - 1
-    assert {path.layer for path in rest.circuit} == set(range(rest.transformer.shape.layers))
-    assert len(rest.circuit) == sum(path.layer != 1 for path in witness.circuit)
 
 
 def test_does_not_touch_the_global_generator() -> None:
