@@ -1,4 +1,4 @@
-"""Checks of single values that several dataclasses share."""
+"""Checks of single values, made where they come in; each raises an `InputError` with the value and its rule."""
 
 from __future__ import annotations
 
@@ -23,24 +23,20 @@ MOST_SEED = 2**63 - 1
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None:
-    """Check that a value is a whole number from `least` to `most`.
-
-    Raises:
-        InputError: the value is not one.
-    """
-    _check_own(name, value)
+    """Check that a value is a whole number, one of Python's own, from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
     if value > most:
         raise InputError(f"{name} must be at most {most}, got {_short(value)}")
 
 
-def check_number(name: str, value: Any, least: float, below: float = math.inf) -> None:
-    """Check that a value is a finite number of at least `least` and below `below`.
+def check_seed(value: Any, name: str = "a seed") -> None:
+    """Check that a value is a whole number from 0 to 2^63 - 1."""
+    check_count(name, value, least=0, most=MOST_SEED)
 
-    Raises:
-        InputError: the value is not one.
-    """
+
+def check_number(name: str, value: Any, least: float, below: float = math.inf) -> None:
+    """Check that a value is a finite number of at least `least` and below `below`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < below:
         shown = _short(value) if isinstance(value, int) else repr(value)
         raise InputError(f"{name} must be a number of at least {least:g} and below {below:g}, got {shown}")
@@ -49,54 +45,26 @@ def check_number(name: str, value: Any, least: float, below: float = math.inf) -
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
-    """Check that a value is one of the words that are allowed.
-
-    Raises:
-        InputError: it is none of them.
-    """
+    """Check that a value is one of the words that are allowed."""
     allowed = list(allowed)
     if not isinstance(value, str) or value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Check that a value is true or false.
-
-    Raises:
-        InputError: it is neither.
-    """
+    """Check that a value is true or false."""
     if not isinstance(value, bool):
         raise InputError(f"{name} must be true or false, got {value!r}")
 
 
 def check_watch(value: Any, name: str = "watch") -> None:
-    """Check that a value can be called with how far something is.
-
-    Raises:
-        InputError: it cannot.
-    """
+    """Check that a value can be called with how far something is."""
     if not callable(value):
         raise InputError(f"{name} must be a function, got {value!r}")
 
 
-def check_seed(value: Any, name: str = "a seed") -> None:
-    """Check that a value is a seed.
-
-    Raises:
-        InputError: the value is not a whole number from 0 to 2^63 - 1.
-    """
-    _check_own(name, value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_SEED:
-        shown = _short(value) if isinstance(value, int) else repr(value)
-        raise InputError(f"{name} must be a whole number from 0 to 2^63 - 1, got {shown}")
-
-
 def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
-    """The items of a list, tuple or range; sets, which have no order, and text are refused.
-
-    Raises:
-        InputError: the value is none of these.
-    """
+    """The items of a list, tuple or range; sets, which have no order, and text are refused."""
     if not isinstance(value, list | tuple | range):
         raise InputError(f"{name} must be a list or tuple of {of}, got {value!r}")
     return tuple(map(plain_value, value))
@@ -121,19 +89,19 @@ def plain_value(value: Any) -> Any:
         return value
     if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):  # of no abstract class
         return bool(value)
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    return str(value) if isinstance(value, str) else value
+    for kind, own in ((Integral, int), (Real, float), (str, str)):
+        if isinstance(value, kind):
+            return own(value)
+    return value
+
+
+def finite_or_none(value: float) -> float | None:
+    """A number fit for JSON: None where a diverged model gives NaN or infinity."""
+    return value if math.isfinite(value) else None
 
 
 def check_path(what: str, value: Any) -> Path:
-    """The path that a text or a `Path` gives.
-
-    Raises:
-        InputError: the value is neither, is empty, or contains a null character.
-    """
+    """The path that a text or a `Path` gives; it is not empty and has no null character."""
     if not isinstance(value, str | os.PathLike) or isinstance(os.fspath(value), bytes):
         raise InputError(f"{what} is given by its path, as text or a pathlib.Path, got {value!r}")
     path = os.fspath(value)
@@ -143,48 +111,25 @@ def check_path(what: str, value: Any) -> Path:
 
 
 def check_new_folder(what: str, value: Any) -> Path:
-    """The path of a folder, which is there or can be made.
-
-    Raises:
-        InputError: as in `check_path`, or the path or a part of it is a file.
-    """
+    """The path, as text or a `Path` gives it, of a folder that is there or can be made."""
     path = check_path(what, value)
     check_folder(path)
     return path
 
 
 def check_folder(folder: Path) -> None:
-    """Check that there can be a folder at a path.
-
-    Raises:
-        InputError: the path, or one of its parents, is a file.
-    """
+    """Check that there can be a folder at a path: neither it nor one of its parents is a file."""
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not there.is_dir():
         raise InputError(f"{there} is a file; give a folder")
 
 
 def check_outside_runs(path: Path) -> None:
-    """Check that a path is no run folder, nor inside one: it holds only files of its run.
-
-    Raises:
-        InputError: it is.
-    """
+    """Check that a path is no run folder, nor inside one."""
     path = path.resolve()
     for folder in (path, *path.parents):
         if (folder / "run.json").exists():
             raise InputError(f"{folder} is a run folder, which holds only files of its run; choose a place outside it")
-
-
-def finite_or_none(value: float) -> float | None:
-    """A number fit for JSON: None where a diverged model gives NaN or infinity."""
-    return value if math.isfinite(value) else None
-
-
-def _check_own(name: str, value: Any) -> None:
-    """Check that a whole number is Python's own, not numpy's."""
-    if not isinstance(value, int) and isinstance(value, Integral):
-        raise InputError(f"{name} must be one of Python's own whole numbers, got {value!r}; pass {int(value)}")
 
 
 def _short(value: int) -> str:

@@ -86,9 +86,9 @@ def test_a_step_that_metrics_give_is_a_step(tmp_path):
     assert isinstance(step, np.int64)
     assert run.find_checkpoint(step) == run.find_checkpoint(1)
     assert Run(run.path)[0].at(step).step == 1
-    with pytest.raises(InputError, match=r"layers must be one of Python's own whole numbers, got .*3.*; pass 3$"):
+    with pytest.raises(InputError, match=r"layers must be a whole number of at least 1, got .*3"):
         check_count("layers", np.int64(3))
-    with pytest.raises(InputError, match=r"a seed must be one of Python's own whole numbers, got .*3.*; pass 3$"):
+    with pytest.raises(InputError, match=r"a seed must be a whole number of at least 0, got .*3"):
         check_seed(np.int64(3))
     assert len(run.metrics.every(1)) == 1
     with pytest.raises(InputError, match="steps must be a whole number of at least 1, got 0"):
