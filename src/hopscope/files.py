@@ -75,11 +75,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path, what: str) -> Any:
-    """Read JSON; `what` says in words what the file should hold.
-
-    Raises:
-        InputError: the file is missing, unreadable or not JSON. It is left untouched.
-    """
+    """Read JSON; `what` says in words what the file should hold. What is not JSON raises an `InputError`."""
     data = read_bytes(path, what)
     try:
         return msgspec.json.decode(data)
@@ -88,21 +84,13 @@ def read_json(path: Path, what: str) -> Any:
 
 
 def read_bytes(path: Path, what: str) -> bytes:
-    """The content of a file.
-
-    Raises:
-        InputError: see `check_file`.
-    """
+    """The content of a file, see `check_file`."""
     check_file(path, what)
     return path.read_bytes()
 
 
 def check_file(path: Path, what: str) -> None:
-    """Check that a path is an ordinary file that may be read: no folder, and no device or pipe, which never ends.
-
-    Raises:
-        InputError: it is not.
-    """
+    """Check that a path is an ordinary file that may be read: no folder, and no device or pipe, which never ends."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise InputError(f"{path} is not a file; expected {what} there")
@@ -115,15 +103,9 @@ def check_file(path: Path, what: str) -> None:
 
 @contextmanager
 def lock(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
-    """A context in which this process alone holds a lock file, which is empty; if the process dies, the lock is free.
+    """A context in which this process alone holds a lock file, which stays there; if it dies, the lock is free.
 
-    Args:
-        path: the lock file, which stays there afterwards.
-        busy: the message if another process holds it.
-        patience: seconds to wait for the other process.
-
-    Raises:
-        InputError: another process still holds it.
+    Where another process holds it after `patience` seconds, an `InputError` says that it is `busy`.
     """
     from filelock import FileLock, Timeout  # on first use: it is slow to import
 

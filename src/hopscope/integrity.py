@@ -82,11 +82,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _check_file(path: Path, run: str | None) -> None:
-    """Check that a file's content fits its checksum, and that it belongs to a run; to any, if `run` is None.
-
-    Raises:
-        InputError: it does not, or cannot be read.
-    """
+    """Check that a file's content fits its checksum, and that it belongs to a run; to any, if `run` is None."""
     if path.suffix == ".safetensors":
         load_tensors(path, run or "")
     elif path.suffix == ".jsonl":

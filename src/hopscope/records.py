@@ -28,28 +28,17 @@ _ROW_SEAL = b', "seal": "'
 
 @dataclass(frozen=True)
 class RecordFormat(Generic[T]):
-    """A kind of record: what its files state, and the type that they hold.
-
-    Args:
-        holds: the dataclass that a file holds.
-        kind: the kind that a file states.
-        what: what a file is, in words for people, with the command that makes one if there is one.
-    """
+    """A kind of record: the dataclass that a file holds, the kind that it states, and what it is, in words."""
 
     holds: type[T]
     kind: str
     what: str
 
     def read(self, path: Path, run: str | None = None) -> T:
-        """Read a record.
-
-        Args:
-            path: path of the file.
-            run: content hash of the run that the file must belong to; `None` for any.
+        """Read a record of a run, given by its content hash; of any, if that is None.
 
         Raises:
-            InputError: the file is missing, damaged, of another kind or run, or has a field that is missing, unknown,
-                or not what it should be. It is left untouched.
+            InputError: the file is missing, damaged, of another kind or run, or has a wrong field.
         """
         fields = read_json(path, self.what)
         if not isinstance(fields, dict) or fields.get("kind") != self.kind:
@@ -62,11 +51,7 @@ class RecordFormat(Generic[T]):
             raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
 
     def write(self, path: Path, value: T, run: str = "") -> None:
-        """Write a record of a run, atomically.
-
-        Raises:
-            ValueError: a number is NaN or infinite, which JSON lacks; values that may diverge are `float | None`.
-        """
+        """Write a record of a run, atomically. NaN and infinities raise a `ValueError`: JSON lacks them."""
         content = plain(value)
         write_json(path, {**self.named, "seal": seal({**self.named, **content}, run), **content})
 
@@ -76,11 +61,7 @@ class RecordFormat(Generic[T]):
         return {"kind": self.kind, "schema": SCHEMA}
 
     def check_replaces(self, path: Path, run: str = "") -> None:
-        """Check that a new record would replace no file, or a record of its own kind, of the same run or of none.
-
-        Raises:
-            InputError: the file there is something else, or belongs to another run, or cannot be read.
-        """
+        """Check that a new record would replace nothing, or a record of its own kind, of the same run or of none."""
         if path.exists():
             fields = read_json(path, self.what)
             there = fields.get("seal") if isinstance(fields, dict) and fields.get("kind") == self.kind else None
@@ -94,11 +75,7 @@ def seal(fields: dict[str, Any], run: str) -> dict[str, str]:
 
 
 def check_seal(path: Path, fields: dict[str, Any], run: str | None = None) -> None:
-    """Check that the fields of a record are those that were written, and belong to a run; any, if `run` is None.
-
-    Raises:
-        InputError: they are not.
-    """
+    """Check that the fields of a record are those that were written, and belong to a run; any, if `run` is None."""
     if fields.get("schema") != SCHEMA:
         raise InputError(f"{path} has schema {fields.get('schema')!r}, not {SCHEMA}; {UNTOUCHED}")
     there = fields.get("seal")
@@ -116,11 +93,8 @@ def row_lines(rows: Iterable[Any], run: str) -> str:
 
 
 def read_lines(path: Path, what: str, run: str) -> list[bytes]:
-    """The rows of a run as JSON, without their seals. A last line that a killed writer left unfinished is left out.
-
-    Raises:
-        InputError: the file is missing, or a finished line is not what was written for that run.
-    """
+    """The rows of a run as JSON, without their seals, which are checked. A last line that a killed writer left
+    unfinished is left out."""
     lines = []
     for number, line in enumerate(read_bytes(path, what).split(b"\n")[:-1], start=1):
         text, _, seal = line.rpartition(_ROW_SEAL)
@@ -131,11 +105,7 @@ def read_lines(path: Path, what: str, run: str) -> list[bytes]:
 
 
 def read_rows(path: Path, type: type[T], what: str, run: str) -> list[T]:
-    """Read the rows of a run, as `read_lines` does, into typed values.
-
-    Raises:
-        InputError: see `read_lines`, or a line is not such a row.
-    """
+    """Read the rows of a run, as `read_lines` does, into typed values."""
     decode, rows = msgspec.json.Decoder(type).decode, []
     for number, line in enumerate(read_lines(path, what, run), start=1):
         try:
@@ -154,8 +124,7 @@ def sealed_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def convert(value: Any, type: type[T], what: str, *, complete: bool = False) -> T:
     """A typed value from plain ones: objects, lists, numbers, words; if `complete`, no field may be left out.
 
-    Raises:
-        InputError: a field is missing, unknown or not what it should be; the message names it, after `what`.
+    A field that is missing, unknown or wrong raises an `InputError` that names it, after `what`.
     """
     try:
         made = msgspec.convert(value, type)

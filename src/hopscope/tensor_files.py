@@ -30,12 +30,7 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str) ->
 
 
 def load_tensors(path: Path, run: str) -> tuple[int, dict[str, Tensor]]:
-    """The step and tensors of a file that `save_tensors` wrote.
-
-    Raises:
-        InputError: the file is damaged, not of this kind, or of another run.
-        OSError: there are no file handles or no memory left.
-    """
+    """The step and tensors of a file that `save_tensors` wrote; one that is damaged or of another run is refused."""
     data = read_bytes(path, "tensors of a run")  # read once: a run that is training may replace its state at any moment
     try:
         tensors = load(data)
