@@ -146,18 +146,6 @@ def test_everything_can_be_reached_by_keys(tab, page):
 
 
 @pytest.mark.slow
-def test_the_story_tells_itself(tab, page):
-    tab.open(page)
-    titles = []
-    for _ in range(5):
-        tab.press("n")
-        titles.append(tab.ask("return document.querySelector('.story [aria-current] .words').textContent"))
-    assert titles[-1] == "Cut it yourself"
-    assert tab.ask("return document.querySelectorAll('#circuit .arrow.cut').length") == 1
-    assert tab.logs() == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("view", "width", "dark"),
     [

@@ -71,13 +71,6 @@ def test_what_is_there_stays(run: RunFolder, tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in copy.path.rglob("*") if path.is_file()} == before
 
 
-def test_a_run_that_is_not_finished_is_not_copied(run: RunFolder, tmp_path: Path) -> None:
-    copy = compact_export(run, tmp_path / "run")
-    (copy.path / "result.json").unlink()
-    with pytest.raises(InputError, match="not finished"):
-        compact_export(RunFolder(copy.path), tmp_path / "again")
-
-
 def test_the_option(run: RunFolder, tmp_path: Path) -> None:
     small = tmp_path / "small"
     told = CliRunner().invoke(command, [str(run.path), "--out", str(tmp_path / "a.html"), "--compact", str(small)])

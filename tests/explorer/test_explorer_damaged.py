@@ -58,16 +58,6 @@ def test_damage_is_said_in_the_shell_too_with_the_path_as_it_is_written(run, tmp
     assert "left out: hurt/circuit.json is not readable" in done.stderr
 
 
-def test_a_circuit_of_the_same_seed_and_shape_by_another_recipe_is_not_shown(run, tmp_path):
-    """As of a run with other steps or another learning rate, copied here."""
-    other = tmp_path / "other"
-    shutil.copytree(run.path, other)
-    circuit_json(RunFolder(other), other / "circuit.json", model="0123456789abcdef")
-    one = exhibit(RunFolder(other), 0)
-    assert one.circuit is None
-    assert "The circuit beside the run is of another model" in " ".join(one.missing)
-
-
 def test_an_emergence_of_another_circuit_is_not_shown(run, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(run.path, other)

@@ -158,26 +158,6 @@ def test_the_flow_along_paths_is_the_theorys():
     assert found[3][3] == [0, 1, 2]
 
 
-def test_a_drawn_prompt_has_every_position_once_and_is_the_same_for_the_same_seed():
-    problem = _problem(RetrievalProblem(hops=3, order="2,3,1"))
-    code = """return [7, 7, 8].map((seed) => {
-      const { place, inputs, targets } = draw(given, seed);
-      return { place: [...place], inputs: [...inputs], targets: [...targets] };
-    });"""
-    first, again, other = in_node(code, problem)
-    assert first == again
-    assert first["inputs"] != other["inputs"]
-    assert sorted(first["place"]) == list(range(28))
-    place = np.array(first["place"]).reshape(4, 7)
-    assert (place[:, 1::2] == place[:, 0:-1:2] + 1).all()  # second members follow first ones
-    assert ((place[:, 2] < 8) & (place[:, 4] >= 8) & (place[:, 4] < 16)).all()  # block of pair 2, then of pair 3
-    inputs = np.array(first["inputs"]).reshape(28, 8)
-    for chain in place:
-        assert (inputs[chain[1], :4] == inputs[chain[2], :4]).all()  # x1, in pairs 1 and 2
-        asked = np.array(first["targets"]).reshape(4, 3, 4)[chain[6] - 24]
-        assert (asked[2] == inputs[chain[5], :4]).all()
-
-
 def test_a_state_comes_back_from_its_text_and_nonsense_is_brought_to_order():
     limits = [
         {"checkpoints": 10, "paths": 5, "heads": 8, "steps": 5},

@@ -123,24 +123,3 @@ def test_the_focus_stays_where_a_key_was_pressed(tab: Tab, page: Path, selector:
     tab.until(DONE)
     tab.press(HOME)  # and when arrows change their order
     assert tab.ask("return document.activeElement === window.kept && window.kept.isConnected")
-
-
-def test_what_is_kept_is_what_a_page_opened_anew_shows(tab: Tab, page: Path) -> None:
-    """Wherever one comes from; the address says all that is shown."""
-    shown = """
-      const told = (node) => [...node.attributes].map((one) => `${one.name}=${one.value}`).sort();
-      const within = (node) => [...node.childNodes].map(tree);
-      const tree = (node) => (node.nodeType === 3 ? node.data : [node.nodeName, told(node), within(node)]);
-      document.querySelector(".progress").textContent = "";  // how long it took
-      delete document.querySelector("#heads canvas").dataset.tip;
-      return JSON.stringify([tree(document.querySelector("#app")), document.querySelector("input[type=range]").value,
-        document.querySelector("#heads canvas").toDataURL()]);"""
-    tab.open(page, "v1.m0.t6.x0-1.p1.c0-2")
-    tab.until(DONE)
-    for key in (HOME, "0", "n", "n", "n", END, "3", "p"):
-        tab.press(key)
-    tab.until(DONE)
-    kept, view = tab.ask(shown), tab.ask("return location.hash.slice(1)")
-    tab.open(page, view)
-    tab.until(DONE)
-    assert tab.ask(shown) == kept

@@ -15,19 +15,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 from explored import explored, witness_recipes
 from known_run import WITNESS, circuit_json, known_run
 from page_reader import Reader, told
 
-import hopscope as hs
 from hopscope.cli.explore import command
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.errors import InputError
 from hopscope.explorer import page as pages
 from hopscope.explorer.exhibit import exhibit, exhibits
+from hopscope.explorer.manifest import _gone
 from hopscope.explorer.page import build, explore
 from hopscope.explorer.story import story
+from hopscope.theory.witness import build_witness
 from hopscope.training.run import RunFolder
 
 ROOT = Path(__file__).parents[2]
@@ -216,14 +218,6 @@ def test_several_models_and_runs(run, tmp_path):
         exhibits([two, RunFolder(two.path)])
 
 
-def test_a_run_shows_itself_in_a_notebook(run, tmp_path):
-    shown = hs.Run(run.path)._repr_html_()
-    (frame,) = Reader(shown).elements
-    assert frame[1]["srcdoc"].startswith("<!doctype html>")
-    assert "allow-scripts" in frame[1]["sandbox"]
-    assert hs.Run(run.path).explore(tmp_path / "page.html").read_text() == frame[1]["srcdoc"]
-
-
 @pytest.mark.slow
 def test_the_wheel_holds_every_source(tmp_path):
     build_it = "from hatchling.build import build_wheel; import sys; print(build_wheel(sys.argv[1]))"
@@ -236,3 +230,14 @@ def test_the_wheel_holds_every_source(tmp_path):
     assert {f"hopscope/explorer/web/{name}" for name in needed} <= names
     here = {path.name for path in (ROOT / "src/hopscope/explorer/web").iterdir()}
     assert here == set(needed), "a source that no page holds"
+
+
+def test_heads_that_write_nothing_are_gone():
+    """Numbered layer after layer: the spare heads of a witness are empty; one with a single number is there."""
+    made = build_witness(hops=2, spare_heads=2)
+    assert _gone(made.transformer) == [1, 2, 4, 5, 7, 8]
+    assert _gone(build_witness(hops=2).transformer) == _gone(None) == []
+    out = made.transformer.blocks[1].attention.out.weight
+    with torch.no_grad():
+        out[0, out.shape[1] // 3, 0] = 1e-6
+    assert _gone(made.transformer) == [1, 2, 5, 7, 8]

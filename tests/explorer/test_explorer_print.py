@@ -31,23 +31,3 @@ def test_it_is_printed_light_and_dark_again_after(tab: Tab, page: Path, toggled:
     assert tab.ask("return window.printed") == 255
     tab.until(f"return {BRIGHTEST} < 240")
     assert tab.ask("return document.documentElement.dataset.theme || ''") == ("dark" if toggled else "")
-
-
-def test_nothing_is_clipped_on_paper(tab: Tab, page: Path) -> None:
-    """Drawn for a window of 1,280 pixels and laid out on paper, of which a page is not told beforehand."""
-    tab.open(page, "v1.m0.t6.p1.c0-2", width=1280)
-    tab.ask(TOGGLE)
-    tab.until(f"return {BRIGHTEST} < 240")
-    tab.ask("addEventListener('resize', (event) => event.stopImmediatePropagation(), true)")
-    try:
-        tab.tell("Emulation.setEmulatedMedia", media="print")
-        tab.tell("Emulation.setDeviceMetricsOverride", width=640, height=900, deviceScaleFactor=1, mobile=False)
-        ends = "[...document.querySelectorAll('#app canvas, #app svg')].map((one) => one.getBoundingClientRect().right)"
-        assert tab.ask(f"return Math.max(...{ends})") <= 640
-        assert tab.ask("return document.documentElement.scrollWidth") <= 640
-        shown = "return getComputedStyle(document.querySelector(arguments[0])).getPropertyValue(arguments[1])"
-        assert tab.ask(shown, "html", "color") == "rgb(34, 37, 42)"
-        assert tab.ask(shown, "#heads", "overflow") == "visible"
-        assert tab.ask(shown, "#circuit > div", "overflow") == "visible"
-    finally:
-        tab.tell("Emulation.setEmulatedMedia", media="")

@@ -10,14 +10,13 @@ import matplotlib
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from report_data import group, metrics
 
 from hopscope.errors import InputError
 from hopscope.paper.section_7_figures import final_losses, partial_losses
-from hopscope.plot.style import Look, curriculum_look, hop_look, save
-from hopscope.plot.training import POINTS, Panel, training
+from hopscope.plot.style import hop_look, save
+from hopscope.plot.training import Panel, training
 
 LOST = [None, None, None]
 """A seed that diverged."""
@@ -88,20 +87,6 @@ def test_lines_and_marks_go_through_evenly_spaced_rows() -> None:
     }
 
 
-def test_long_lines_are_thinned_to_means_that_keep_the_area() -> None:
-    shown = line(training(Panel("a", metrics(5 * POINTS + 3))).axes[0], label="_seed 7 hop 1")
-    assert POINTS / 2 < len(shown.get_xdata()) <= POINTS
-    # The losses fall in a line, so a mean over neighbours lies on it exactly.
-    np.testing.assert_allclose(shown.get_ydata(), 1 - np.asarray(shown.get_xdata()) / 50)
-
-
-def test_a_loss_that_was_not_a_number_is_a_gap() -> None:
-    broken = metrics()
-    broken.partial_losses[2:4, 0, 0] = np.nan
-    values = line(training(Panel("a", broken)).axes[0], label="_seed 7 hop 1").get_ydata()
-    assert list(np.isnan(values)) == [False, False, True, True, False]
-
-
 def test_panels_without_rows_are_refused() -> None:
     with pytest.raises(InputError, match=r"takes runs, as hs\.Run\('runs/first'\), got 'runs/first'"):
         training("runs/first")
@@ -109,17 +94,6 @@ def test_panels_without_rows_are_refused() -> None:
         training()
     with pytest.raises(InputError, match="no row at a multiple of 7 steps"):
         Panel("a", metrics(), every=7)
-
-
-def test_looks_differ_within_a_figure() -> None:
-    def key(look: Look) -> tuple[str, str]:
-        return look.color, look.dash
-
-    assert len({key(hop_look(hop)) for hop in range(1, 19)}) == 18
-    assert len({hop_look(hop).marker for hop in range(1, 7)}) == 6
-    assert curriculum_look(True).marker != curriculum_look(False).marker
-    with pytest.raises(InputError):
-        hop_look(0)
 
 
 def test_saving_gives_the_same_bytes_and_three_files(tmp_path: Path) -> None:
@@ -151,24 +125,3 @@ def test_drawing_does_not_load_pyplot() -> None:
         "final_losses([group(1)])\nassert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(Path(__file__).parents[1] / "support")], check=True)
-
-
-def test_a_failed_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = final_losses([group(1)])
-    old = {path: path.read_bytes() for path in save(figure, tmp_path / "figure")}
-
-    def full(*_: object, **__: object) -> None:
-        raise OSError("no space left")
-
-    monkeypatch.setattr(Figure, "savefig", full)
-    with pytest.raises(OSError, match="no space"):
-        save(figure, tmp_path / "figure")
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == old
-
-
-def test_theory_marks_the_depth_of_every_hop():
-    groups = [group(layers, losses=[[0.1, 0.5, 0.7]]) for layers in (1, 2, 3)]
-    axes = partial_losses(groups, {1: 2, 2: 3, 3: 3, 4: 3}).axes[0]
-    marks = {line.get_label(): line.get_xdata()[0] for line in axes.lines if line.get_label().startswith("_theory")}
-    assert sorted(marks.values()) == pytest.approx([1.93, 2.86, 2.93])
-    assert len(partial_losses(groups, {3: 4}).axes[0].lines) == len(partial_losses(groups).axes[0].lines)

@@ -154,13 +154,6 @@ def test_links_lead_to_files_beside_the_page(drawings: Path) -> None:
     assert all((drawings.parent / unquote(link)).is_file() for link in drawn)
 
 
-@pytest.mark.parametrize("run", ["javascript:alert(1)", "http://evil.example", "/etc/passwd", "C:\\runs"])
-def test_a_run_that_is_no_relative_path_is_text(tmp_path: Path, run: str) -> None:
-    parsed = Parsed(write(tmp_path, found=[Finding("C3", "reproduced", "a", 1, "c", "b", run=run)]))
-    assert run in parsed.text
-    assert all((attrs["href"] or "").startswith("#") for attrs in parsed.all("a"))
-
-
 def test_ids_are_unique_and_references_resolve(drawings: Path) -> None:
     html = full(drawings)
     ids = re.findall(r'\sid="([^"]+)"', html)
@@ -214,17 +207,6 @@ def test_text_has_contrast_aa_in_both_themes() -> None:
         for front, back in pairs:
             dark, light = sorted([luminance(theme[front]), luminance(theme[back])])
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (front, back)
-
-
-def test_date_and_versions_but_no_host(drawings: Path) -> None:
-    import platform
-
-    html = full(drawings)
-    assert "4 May 2026" in html
-    assert "2026-05-04 03:02 UTC" in html
-    assert f"Python {platform.python_version()}" in html
-    assert str(drawings.parent) not in html
-    assert str(Path.home()) + "/" not in html
 
 
 def test_a_missing_figure_is_named_and_the_old_page_kept(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import doctest
 import json
+import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -74,49 +74,32 @@ def test_everything_is_there(tiny: tuple[Path, str]) -> None:
     assert json.loads((run / "circuit.json").read_text())["found"]
     assert (run / "emergence.json").exists()
     assert list((run / "circuits").glob("step-*.json"))
-
-
-@pytest.mark.slow
-def test_the_page_has_every_section(tiny: tuple[Path, str]) -> None:
-    class Titles(HTMLParser):
-        inside, found = False, ""
-
-        def handle_starttag(self, tag: str, attrs: object) -> None:
-            self.inside = tag == "h2"
-
-        def handle_data(self, data: str) -> None:
-            self.found += data if self.inside else ""
-
-        def handle_endtag(self, tag: str) -> None:
-            self.found += "\n" if tag == "h2" else ""
-            self.inside = False
-
-    reader = Titles()
-    reader.feed((tiny[0] / "report.html").read_text())
-    titles = [title.replace("\N{NO-BREAK SPACE}", " ").split(" (")[0].strip() for title in reader.found.splitlines()]
-    assert [title for title in titles if title] == [
+    page = (folder / "report.html").read_text()
+    titles = [re.sub(r"<.*?>", "", title).split(" (")[0] for title in re.findall(r"<h2.*?>(.*?)</h2>", page)]
+    assert titles == [
         "The paper’s claims", "How many layers D hops need", "Training by depth", "Circuits", "How heads emerge",
         "How to run this again",
     ]  # fmt: skip
+    assert 'href="./explorer.html"' in page
+    explorer = (folder / "explorer.html").read_text()
+    assert "ic-layers-2-seed-0, seed 0" in explorer
+    assert 'data-chunk="m0-weights"' in explorer
 
 
 @pytest.mark.slow
 def test_the_claims_say_whose_they_are_and_what_they_rest_on(tiny: tuple[Path, str]) -> None:
-    rows = json.loads((tiny[0] / "claims.json").read_text())
-    assert [row["id"] for row in rows] == [f"C{n}" for n in range(1, 16)]
-    by_id = {row["id"]: row for row in rows}
-    assert by_id["C14"]["verdict"] == by_id["C6"]["verdict"] == "not run"
-    assert by_id["C3"]["verdict"] == "not run"  # at one hop there is no curriculum to leave out
-    assert by_id["C7"]["verdict"] == "inconclusive"  # two heads are needed, and a third of four is one
-    assert by_id["C5"]["verdict"] == "inconclusive"
-    assert by_id["C13"]["verdict"] == "not run"  # of one hop there is no order
+    by_id = {row["id"]: row for row in json.loads((tiny[0] / "claims.json").read_text())}
+    assert list(by_id) == [f"C{n}" for n in range(1, 16)]
+    verdicts = {claim: row["verdict"] for claim, row in by_id.items()}
+    assert verdicts["C14"] == verdicts["C6"] == "not run"
+    assert verdicts["C3"] == "not run"  # at one hop there is no curriculum to leave out
+    assert verdicts["C7"] == "inconclusive"  # two heads are needed, and a third of four is one
+    assert verdicts["C13"] == "not run"  # of one hop there is no order
     for claim in ("C1", "C2", "C4", "C5", "C7"):
         assert by_id[claim]["scale"].startswith("tiny: ")
         assert by_id[claim]["interval"] is not None
         assert by_id[claim]["rule"]
-    page = (tiny[0] / "report.html").read_text()
-    assert "at tiny scale" in page
-    assert "n = " in page
+    assert "at tiny scale" in (tiny[0] / "report.html").read_text()
 
 
 @pytest.mark.slow
@@ -194,14 +177,6 @@ def test_presets_have_names() -> None:
         named("giant")
     with pytest.raises(InputError, match="is not a folder"):
         read(TINY, Path("nowhere"))
-
-
-@pytest.mark.slow
-def test_the_report_links_to_the_explorer_of_the_followed_model(tiny: tuple[Path, str]) -> None:
-    page = (tiny[0] / "explorer.html").read_text()
-    assert "ic-layers-2-seed-0, seed 0" in page
-    assert 'data-chunk="m0-weights"' in page
-    assert 'href="./explorer.html"' in (tiny[0] / "report.html").read_text()
 
 
 @pytest.mark.parametrize("preset", [3, None, {"name": "tiny"}])

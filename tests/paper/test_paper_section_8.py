@@ -9,7 +9,7 @@ import pytest
 from judged_circuits import ALL, abc, judged
 from report_data import BACKWARD, DOUBLING, SERIAL, TIES, NamedPath, loss, strict, studied
 
-from hopscope.circuits.circuit_parts import Loss, StrictReading
+from hopscope.circuits.circuit_parts import StrictReading
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Learned, Studied
 
@@ -63,9 +63,6 @@ class TestC6:
         failed = replace(known[0], learned=replace(good, median=0.012))
         assert judged(failed, *known[1:], gone)["C6"].verdict == "not reproduced"
 
-    def test_divergence_fails(self) -> None:
-        assert self.with_losses(Learned(None, None, None)).verdict == "not reproduced"
-
 
 class TestC7:
     def heads(self, count: int) -> tuple[tuple[int, int], ...]:
@@ -83,10 +80,6 @@ class TestC7:
         found = judged(*(replace(model, setup=setup) for model in abc(fewest_heads=self.heads(3))))["C7"]
         assert (found.verdict, found.n) == (expected, 3)
         assert found.ours.startswith(f"{', '.join([f'3 of {layers * heads}'] * 3)} heads; 3 layers of one")
-
-    def test_heads_that_do_not_carry_the_loss_are_no_evidence(self) -> None:
-        for mse in (0.2, 0.05):  # above the bar, and across it
-            assert verdict("C7", *abc(fewest_heads_loss=loss(mse, 0.01))) == "inconclusive"
 
 
 class TestC8:
@@ -138,12 +131,6 @@ class TestC9:
         assert found.n == 3
         assert found.interval == (0.0, pytest.approx(0.2))
 
-    def test_one_order_leaves_it_open(self) -> None:
-        models = [studied(replace(model.strict, others=()), model.name) for model in abc()]  # type: ignore[type-var]
-        found = judged(*models)["C9"]
-        assert found.verdict == "inconclusive"
-        assert "searched in one order only" in found.reason
-
 
 class TestC10:
     def test_rows_left_at_their_mean_do_not_help(self) -> None:
@@ -167,11 +154,6 @@ class TestC10:
         assert str(found.interval).startswith("uniform: ")
         assert "zero 0.2000, 0.2000, 0.2000; uniform 0.0200" in found.ours
 
-    def test_an_interval_across_the_bar_is_open(self) -> None:
-        wide = Loss(0.045, (0.04, 0.051))
-        found = judged(*abc()[:2], studied(strict(zero=wide, uniform=wide, identity=wide), "c"))["C10"]
-        assert (found.verdict, found.reason) == ("inconclusive", "1 model with an interval across the bar")
-
 
 class TestC11:
     def many(self, meet: int, of: int = 10) -> list[Studied]:
@@ -191,18 +173,8 @@ class TestC11:
         assert found.verdict == expected
         assert f"{meet} of {of} models meet it" in found.ours
 
-    def test_one_idle_path_is_enough_for_a_model_to_miss_it(self) -> None:
-        reading = strict(SERIAL)
-        idle = replace(reading, paths=(*reading.paths[:-1], replace(reading.paths[-1], without=loss(0.049, 0.002))))
-        assert "9 of 10 models meet it" in judged(*self.many(9, 9), studied(idle, "x"))["C11"].ours
-
     @pytest.mark.parametrize(("without", "expected"), [(0.099, "not reproduced"), (0.102, "reproduced")])
     def test_paths_that_cost_no_more_than_the_exempt_layer_are_not_needed(self, without: float, expected: str) -> None:
         """Each path costs a little: the circuit has 0.045, and 0.06 to 0.1 without any one."""
         changes = {"without": without, "first_layer_uniform": loss(0.05), "zero": loss(0.045)}
         assert verdict("C11", *(studied(strict(**changes), f"m{number}") for number in range(10))) == expected
-
-    def test_the_first_layer_must_be_the_exception(self) -> None:
-        for mse in (0.9, 0.005):  # costs more than a later path, and costs nothing
-            reading = strict(SERIAL, first_layer_uniform=loss(mse))
-            assert "9 of 10 models meet it" in judged(*self.many(9, 9), studied(reading, "x"))["C11"].ours

@@ -11,12 +11,6 @@ from report_data import loss, searched, strict, studied
 GIVEN_UP = {"given_up": True}
 
 
-def test_the_same_model_thrice_is_one_model() -> None:
-    found = judged(*[studied(strict(), "a")] * 3)
-    assert {found[claim].verdict for claim in ALL} == {"inconclusive"}
-    assert "too few models: 1" in found["C7"].reason
-
-
 def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> None:
     """They meet C7, C10 and C11 by construction, and fail C9; beside models that kept theirs they do not count."""
     setup = abc()[0].setup

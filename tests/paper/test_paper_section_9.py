@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from made_histories import AS_TOLD, emergence, follow, judged, model
-from report_data import D_LIKE, SERIAL, loss, searched, strict, studied
+from report_data import D_LIKE, SERIAL, loss, strict, studied
 
 from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import FollowedModel, Learned, Studied
-from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.metrics import Metrics, MetricsRow
 
 NEVER = Crossing(None, None, None, None)
@@ -38,21 +37,6 @@ def test_the_papers_own_history_would_be_reproduced() -> None:
 
 
 class TestC13:
-    def test_the_same_model_thrice_is_one_model(self) -> None:
-        found = judged(*follow(1) * 3)["C13"]
-        assert (found.verdict, found.n) == ("inconclusive", 1)
-
-    @pytest.mark.parametrize("hops", [1, 2])
-    def test_of_fewer_than_three_hops_no_gap_is_the_longest(self, hops: int) -> None:
-        """One hop comes in order whatever happens, and one gap is the longest of one."""
-        order = Order((580.0, 860.0)[:hops], (1.0,) * (hops - 1))
-        short = follow(hops=hops, order=order, plateau=Plateau(0.75, 10, 560, (580, 860)[:hops]))
-        setup = replace(D_LIKE, problem=RetrievalProblem(hops=hops))
-        short = [replace(one, model=replace(one.model, setup=setup)) for one in short]
-        found = judged(*short)["C13"]
-        assert (found.verdict, found.reason) == ("not run", "no model of D = 3 or more")
-        assert judged(*short, *follow(2))["C13"].n == 2
-
     def test_a_plateau_counts_from_the_start(self) -> None:
         """Reached at step 100 and left at 279 of 1000: from the start that is a hair too short, and 280 is not."""
         for left, expected in ((279, "not reproduced"), (280, "reproduced"), (None, "not reproduced")):
@@ -155,15 +139,6 @@ class TestC12:
         bad = loss(0.154)
         assert self.one(model(zero=bad, uniform=bad, identity=bad)).verdict == "not reproduced"
         assert self.one(studied(None, "d", D_LIKE)).verdict == "not reproduced", "no circuit at all"
-
-    def test_of_a_search_that_was_given_up_nobody_knows(self) -> None:
-        found = self.one(searched(studied(None, "d", D_LIKE, Learned(0.031, 0.03, (0.029, 0.033))), **GIVEN_UP))
-        assert (found.verdict, found.reason, found.n) == ("inconclusive", "1 model whose search was given up", 1)
-        both = [
-            FollowedModel(one, None, None, None)
-            for one in (model("d"), searched(studied(None, "e", D_LIKE), **GIVEN_UP))
-        ]
-        assert (judged(*both)["C12"].verdict, judged(*both)["C12"].n) == ("inconclusive", 2)
 
 
 def test_nothing_is_not_run() -> None:
