@@ -89,10 +89,11 @@ def plain_value(value: Any) -> Any:
         return value
     if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):  # of no abstract class
         return bool(value)
-    for kind, own in ((Integral, int), (Real, float), (str, str)):
-        if isinstance(value, kind):
-            return own(value)
-    return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    return str(value) if isinstance(value, str) else value
 
 
 def finite_or_none(value: float) -> float | None:

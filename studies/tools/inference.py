@@ -10,7 +10,7 @@ from itertools import chain, combinations
 from statistics import mean, median
 from typing import Any
 
-from hopscope.statistics import clopper_pearson
+from hopscope.statistics import clopper_pearson, rank_correlation
 
 _RESAMPLES = 10_000
 """The most permutations that are drawn."""
@@ -160,3 +160,23 @@ def _censored(times: Times, until: int) -> Any:
 def spread_in_words(values: Sequence[float]) -> str:
     """Median, minimum and maximum in words: `9 (6 to 14)`; `-` if there are no values."""
     return f"{median(values):.3g} ({min(values):.3g} to {max(values):.3g})" if values else "-"
+
+
+def rank_correlation_test(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
+    """Spearman's rank correlation and its two-sided p-value; 0 and 1 for fewer than three values or constant ones.
+
+    The p-value is by permutation, exact up to seven values and by ten thousand draws beyond, so at least 0.0002 there:
+    Student's t would be far too small where values are few or tied.
+    """
+    import numpy as np
+    from scipy.stats import permutation_test, rankdata
+
+    correlation = rank_correlation(first, second)
+    if not correlation:
+        return 0.0, 1.0
+    ranks, others = rankdata(first), rankdata(second) - (len(second) + 1) / 2
+    by_permutation = permutation_test(  # of what the correlation is a multiple of
+        (ranks,), lambda some, axis: (some * others).sum(axis), permutation_type="pairings", vectorized=True,
+        n_resamples=_RESAMPLES, rng=np.random.default_rng(0),
+    )  # fmt: skip
+    return correlation, float(by_permutation.pvalue)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hopscope.statistics import clopper_pearson, rank_correlation
-from studies.tools.inference import share_in_words
+from hopscope.statistics import clopper_pearson
+from studies.tools.inference import rank_correlation_test, share_in_words
 from studies.tools.records import markdown_table
 
 StudyVerdict = Literal["as asked", "not as asked", "inconclusive", "not run"]
@@ -103,7 +103,10 @@ def falls_with(asked: str, more: Sequence[float], values: Sequence[float], what:
     if len({*more}) < 2:
         return Judgement(asked, "not run")
     below = [(one, value) for one, value in zip(more, values, strict=True) if one < max(more)]
-    (all_, p), (rest, p_rest) = rank_correlation(more, values), rank_correlation(*map(list, zip(*below, strict=True)))
+    (all_, p), (rest, p_rest) = (
+        rank_correlation_test(more, values),
+        rank_correlation_test(*map(list, zip(*below, strict=True))),
+    )
     of = f" of {what}" if what else ""
     ours = f"rank correlation{of} {all_:+.2f}, p = {p:.2g}; without the most {rest:+.2f}, p = {p_rest:.2g}"
     sure = max(p, p_rest) < 0.05

@@ -72,7 +72,7 @@ def estimated_order(evaluator: Evaluator) -> tuple[tuple[int, ...], float]:
     third = CHECKED // 3
     between = order[third:-third][:: max(1, (len(order) - 2 * third) // third)]
     chosen = list(dict.fromkeys([*order[:third], *order[-third:], *between]))[:CHECKED]
-    return tuple(order), rank_correlation(scores[chosen].tolist(), _exact(evaluator, chosen))[0]
+    return tuple(order), rank_correlation(scores[chosen].tolist(), _exact(evaluator, chosen))
 
 
 def _exact(evaluator: Evaluator, numbers: Sequence[int]) -> list[float]:
