@@ -19,7 +19,7 @@ from itertools import combinations
 from pathlib import Path
 
 import hopscope as hs
-from hopscope.model.held import HeldHead
+from hopscope.model.fixed_attention import HeldHead
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms, table
 from studies.tools.judgements import Judgement, most_of

@@ -17,7 +17,7 @@ from unchecked import CHECKED
 import hopscope as hs
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli import VERBS, main, program
-from hopscope.model.held import HeldHead
+from hopscope.model.fixed_attention import HeldHead
 from hopscope.problem.text.extensions import Extensions
 from hopscope.training.cluster import RayCluster
 

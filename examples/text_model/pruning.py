@@ -1,4 +1,4 @@
-"""Removing heads from a model of our own, by the rule of `hopscope.model.pruning`.
+"""Removing heads from a model of our own, by the rule of `hopscope.training.pruning`.
 
 A head is gone when its columns of the output map are zero: it writes nothing. That is all there is to remember, so a
 training that was interrupted needs no list of them.
@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.model.pruning import Left, Losses
-from hopscope.model.pruning import prune as by_loss
+from hopscope.training.pruning import Left, Losses
+from hopscope.training.pruning import prune as by_loss
 
 
 def heads_left(model: Any) -> Left:
@@ -30,7 +30,7 @@ def keep_only(model: Any, left: Left) -> None:
 
 
 def prune(model: Any, loss: Callable[[], float], cost: float) -> Left:
-    """Remove the heads that the model can do without; see `hopscope.model.pruning`.
+    """Remove the heads that the model can do without; see `hopscope.training.pruning`.
 
     Args:
         model: the model from which they are removed.

@@ -18,7 +18,7 @@ from hopscope.kernels import fused_block
 from hopscope.kernels.precision import Precision
 from hopscope.model.architecture import Architecture
 from hopscope.model.fast import FastBlock, FastTransformer
-from hopscope.model.held import HeldHead
+from hopscope.model.fixed_attention import HeldHead
 from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
 from hopscope.problem.retrieval import RetrievalProblem

@@ -16,7 +16,7 @@ import hopscope as hs
 from hopscope.cli.export import command
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
-from hopscope.model.held import HeldHead
+from hopscope.model.fixed_attention import HeldHead
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.model.transformer_lens import export_to_transformer_lens, to_transformer_lens

@@ -12,7 +12,6 @@ from torch import Tensor
 from updates import updates
 
 from hopscope.model.fast import FastTransformer
-from hopscope.model.pruning import Left, prune
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.data import Data
@@ -20,6 +19,7 @@ from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
 from hopscope.training.head_dropout import head_scales
 from hopscope.training.plan import Plan
+from hopscope.training.pruning import Left, prune
 from hopscope.training.recipe import Recipe
 from hopscope.training.setup import Setup
 from hopscope.training.trainer import train

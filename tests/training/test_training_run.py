@@ -15,7 +15,7 @@ from small_recipe import ENGINE, PROBLEM, TINY
 
 from hopscope.errors import InputError
 from hopscope.lab import train
-from hopscope.model.held import HeldHead
+from hopscope.model.fixed_attention import HeldHead
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.run import RunFolder
 from hopscope.training.setup import Setup

@@ -34,8 +34,7 @@ from hopscope.circuits.find import Origin, find_circuit
 from hopscope.circuits.resume import SILENT, Journal, SearchProgress
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
-from hopscope.model.beside import reach_beside
-from hopscope.model.hooks import Stream
+from hopscope.model.hooks import Stream, reach_beside
 from hopscope.model.torch_module import Parts, TorchModule, resting
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem

@@ -32,8 +32,7 @@ from hopscope.language.decoder_layers import (
 )
 from hopscope.language.limits import check_tokens, places, window
 from hopscope.model.architecture import Architecture
-from hopscope.model.beside import reach_beside
-from hopscope.model.hooks import GivenPattern, Hooks, Keys, Pattern, PatternRecorder, Queried, Stream
+from hopscope.model.hooks import GivenPattern, Hooks, Keys, Pattern, PatternRecorder, Queried, Stream, reach_beside
 
 _SAME = 1e-3
 """Largest difference of a logit, as a share of the largest logit, or of 1, that another order of summation may make."""

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from hopscope.checks import check_count, check_number
 from hopscope.errors import InputError
-from hopscope.model.held import HeldHead, check_held
+from hopscope.model.fixed_attention import HeldHead, check_held
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,9 @@ from hopscope.kernels import (
     products,
 )
 from hopscope.kernels import attention as attention_kernels
-from hopscope.model.held import HeldHead
-from hopscope.model.hold import hold
+from hopscope.model.fixed_attention import HeldHead
 from hopscope.model.hooks import Hooks, Pattern, Queried, Stream
-from hopscope.model.transformer import Attention, Block, LayerNorm, Linear, Transformer
+from hopscope.model.transformer import Attention, Block, LayerNorm, Linear, Transformer, hold
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
 

@@ -1,4 +1,4 @@
-"""A transformer of the user's own, behind the seam: its parts run one by one, its patterns are seen and edited."""
+"""A torch module of the user's own as a hooked model: its parts run one by one, its patterns are read and replaced."""
 
 from __future__ import annotations
 
@@ -130,15 +130,7 @@ class TorchModule:
         )
         some = cls(module, parts, untrain, shape)
         patterns = some.patterns(inputs[None])
-        if not all(bool(((pattern >= 0) & pattern.isfinite()).all()) for pattern in patterns):
-            raise InputError(
-                "patterns must be weights of at least 0; give the modules that they pass after the softmax"
-            )
-        heads = {pattern.shape[2] for pattern in patterns}
-        if len(heads) > 1:
-            raise InputError(f"all blocks must have as many heads, got {sorted(heads)}")
-        if causal and any(bool(pattern.triu(1).any()) for pattern in patterns):
-            raise InputError("its positions look ahead, which those of this problem may not; use causal=False for it")
+        _check_patterns(patterns, causal)
         answers = some.answers(some.run(stream[None], reads=reads))[0]
         own = some.plain(inputs)
         if own.shape != answers.shape or not _close(answers, own):
@@ -156,7 +148,7 @@ class TorchModule:
         again = some.run(stream[None], hooks=_Uniform(), reads=reads)
         if _close(some.answers(again)[0], own):
             raise InputError("patterns changed where they are said to pass change no answer")
-        return replace(some, shape=replace(shape, heads=heads.pop(), d_output=answers.shape[-1]))
+        return replace(some, shape=replace(shape, heads=patterns[0].shape[2], d_output=answers.shape[-1]))
 
     def embed(self, inputs: Float[Tensor, "model batch pos d_input"]) -> Stream:
         """The stream that enters the first block."""
@@ -222,6 +214,17 @@ class TorchModule:
             for layer, head in heads:
                 self.untrain(mixed, layer, head)
         return replace(self, module=mixed)
+
+
+def _check_patterns(patterns: Sequence[Pattern], causal: bool) -> None:
+    """Check that patterns are weights, of as many heads in every block, and do not look ahead where they must not."""
+    if not all(bool(((pattern >= 0) & pattern.isfinite()).all()) for pattern in patterns):
+        raise InputError("patterns must be weights of at least 0; give the modules that they pass after the softmax")
+    heads = {pattern.shape[2] for pattern in patterns}
+    if len(heads) > 1:
+        raise InputError(f"all blocks must have as many heads, got {sorted(heads)}")
+    if causal and any(bool(pattern.triu(1).any()) for pattern in patterns):
+        raise InputError("its positions look ahead, which those of this problem may not; use causal=False for it")
 
 
 class _Uniform(Hooks):

@@ -11,6 +11,7 @@ replace patterns and outputs during it. `fast.py` computes the same numbers in f
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -19,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.model.architecture import Architecture
-from hopscope.model.hold import hold
+from hopscope.model.fixed_attention import HeldHead, HeldPattern
 from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried, Stream
 
 
@@ -81,6 +82,29 @@ class Attention(nn.Module):
 
     def _split(self, x: Float[Tensor, "model batch pos inner"]) -> Float[Tensor, "model batch head pos d_head"]:
         return x.view(*x.shape[:-1], self.heads, self.d_head).transpose(2, 3)
+
+
+def hold(pattern: Pattern, held: Sequence[HeldHead], causal: bool) -> Pattern:
+    """The pattern of one layer with its held heads replaced. Queries are the last positions of the sequence."""
+    queries, keys = pattern.shape[-2:]
+    heads = list(pattern.unbind(dim=2))
+    for one in held:
+        fixed = _held_pattern(one.pattern, keys, causal)[-queries:].to(pattern)
+        heads[one.head - 1] = fixed.expand_as(heads[one.head - 1])
+    return torch.stack(heads, dim=2)
+
+
+def _held_pattern(kind: HeldPattern, length: int, causal: bool) -> Float[Tensor, "query key"]:
+    """The pattern of one held head over `length` positions."""
+    if kind == "nothing":
+        return torch.zeros(length, length)
+    if kind == "itself":
+        return torch.eye(length)
+    if kind == "previous":
+        return torch.eye(length)[[0, *range(length - 1)]]
+    allowed = torch.ones(length, length)
+    allowed = allowed.tril() if causal else allowed
+    return allowed / allowed.sum(dim=-1, keepdim=True)
 
 
 class MLP(nn.Module):

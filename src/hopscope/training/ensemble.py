@@ -10,13 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.errors import InputError
-from hopscope.model.pruning import Left, prune
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.adamw import MOMENTS
 from hopscope.training.ensemble_part import EnsemblePart
 from hopscope.training.execution import Execution, models_at_once
 from hopscope.training.head_dropout import HeadScales
+from hopscope.training.pruning import Left, prune
 from hopscope.training.recipe import Recipe
 
 
@@ -72,7 +72,7 @@ class Ensemble:
         return None if self.recipe.prune_every is None else self.left.flatten(1).sum(dim=1).tolist()
 
     def prune(self, batch: Batch, cost: float, models: Sequence[bool]) -> list[bool]:
-        """Remove for good the heads that the models marked in `models` can do without; see `hopscope.model.pruning`.
+        """Remove for good the heads that the models marked in `models` can do without; see `hopscope.training.pruning`.
 
         Returns, for each model, whether any of its heads was removed.
         """

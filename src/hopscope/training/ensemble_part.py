@@ -11,7 +11,6 @@ from torch import Tensor
 
 from hopscope.model.fast import FastTransformer, those_that_write
 from hopscope.model.initial_weights import initialise
-from hopscope.model.pruning import Left
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -22,6 +21,7 @@ from hopscope.training.graphed import CudaGraph, can_record
 from hopscope.training.head_dropout import HeadScales
 from hopscope.training.losses import partial_losses
 from hopscope.training.muon import Muon
+from hopscope.training.pruning import Left
 from hopscope.training.recipe import Recipe
 
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from hopscope.checks import check_count, check_items, check_number, make_plain
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture, InitialWeights, Scheme
-from hopscope.model.held import HeldHead, check_held
+from hopscope.model.fixed_attention import HeldHead, check_held
 from hopscope.problem.retrieval import RetrievalProblem
 
 Schedule = Literal["constant", "cosine", "trapezoid", "when-learned"]
@@ -45,7 +45,7 @@ class Recipe:
         prune_every: steps between rounds of permanent head pruning, rounded up to the next row of metrics; pruning
             starts once the model has learned and pauses while a hop is forgotten; it ends when no head can go, at the
             latest when the learning rate starts to fall, which under `when-learned` waits for it. `None` disables it.
-            See `hopscope.model.pruning`.
+            See `hopscope.training.pruning`.
         prune_cost: largest total rise of the loss allowed in one round of pruning.
         head_dropout: share of heads dropped at random in each update, independently for each model, until it has
             learned every hop (loss below 0.5 at a row of metrics, for four chains), so that what is learned does not

@@ -1,7 +1,7 @@
-"""Held heads: attention that is fixed beforehand, in training and after.
+"""Heads whose attention is fixed beforehand, in training and after.
 
-A held head is part of the architecture, so that later use of the model (analysis, interventions, further training)
-meets the head that it was trained with. Its query and key weights do nothing; its values and output are learned.
+They are part of the architecture, so that later use of the model (analysis, ablation, further training) meets the heads
+that it was trained with. Their query and key weights do nothing; values and output are learned.
 """
 
 from __future__ import annotations
