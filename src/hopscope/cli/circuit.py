@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli._certify import certify
-from hopscope.cli._circuits import census, compare
-from hopscope.cli._one_circuit import AskedModel, asks_a_model, shown_circuit, tell
+from hopscope.cli.compare import census, compare
 from hopscope.cli.display import stages_display
 from hopscope.cli.options import SEED, GivenPath, any_given, refuse_given
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
     from hopscope.circuits.circuit import Circuit
-    from hopscope.circuits.store import CircuitStore
+    from hopscope.language.text_batch import TextTask
     from hopscope.training.run import RunFolder
+
+_OF_RUNS = ("number", "step", "max_loss")
+_OF_LANGUAGE_MODELS = ("hops", "faithfulness", "trust_remote_code")
 
 
 class _RunOrVerb(click.Group):
@@ -35,14 +38,37 @@ def command() -> None:
     """Find circuits and compare them."""
 
 
-command.add_command(certify)
 command.add_command(compare)
 command.add_command(census)
 
 
+def _model_options(function: Any) -> Any:
+    """The options that say which model's circuit is meant, and how much it may lose."""
+    step, hops = click.IntRange(min=0), click.IntRange(min=1)
+    options = (
+        click.option("--model", "number", type=step, default=0, show_default=True, help="Which model of the run."),
+        click.option("--checkpoint", "step", type=step, help="Step of the checkpoint to look at [default: the last]."),
+        click.option("--max-loss", type=float, help="Largest loss a circuit may have [default: 0.05]."),
+        click.option("--formulation", help="Formulation of the questions for a language model: equations, ..."),
+        click.option("--hops", type=hops, help="D of those questions [default: the paper's]."),
+        click.option(
+            "--faithfulness",
+            type=float,
+            help="Share of the way from guessing to the language model that its circuit must go [default: 0.95].",
+        ),
+        click.option(
+            "--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights."
+        ),
+        click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of search and certificate."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 @command.command("find")
-@click.argument("run", type=GivenPath())
-@asks_a_model
+@click.argument("path", metavar="RUN", type=GivenPath(path_type=Path))
+@_model_options
 @click.option(
     "--effort",
     type=click.Choice(["quick", "thorough"]),
@@ -50,27 +76,13 @@ command.add_command(census)
     show_default=True,
     help="Effort of the search: for one circuit, or for the different ones that the model holds.",
 )
-@click.option(
-    "--max-loss",
-    type=float,
-    help="Largest loss a circuit may have [default: 0.05].",
-)
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the search.")
 @click.option("--show", is_flag=True, help="Print the circuit that was found before; do not search.")
 @click.option("--overwrite", is_flag=True, help="Search again even if a circuit was found before.")
 @click.option(
     "--figures/--no-figures", default=None, help="Draw the circuit and attention maps [default: after a search]."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print circuit.json.")
-def find(
-    run: str,
-    show: bool,
-    overwrite: bool,
-    figures: bool | None,
-    as_json: bool,
-    asked: AskedModel,
-    **settings: Any,
-) -> None:
+def find(path: Path, show: bool, figures: bool | None, as_json: bool, **options: Any) -> None:
     """Find the circuit of a trained model, certify it, draw it.
 
     RUN is a run of `hopscope train`, or with --formulation the folder of a language model (Hugging Face's), whose
@@ -109,31 +121,166 @@ def find(
       hopscope circuit compare runs/a runs/b runs/c     circuits side by side
       hopscope circuit census runs/sweep/*              what many models learned
     """
+    task = _text_task(path, **options)
     if show:
         refuse_given(
             "--show searches nothing", "max_loss", "effort", "seed", "overwrite", "faithfulness", "trust_remote_code"
         )
         if figures:
             refuse_given("--show draws nothing", "figures")
-    if asked.of_text(Path(run), settings["max_loss"]):
-        circuit, written = _of_language_model(Path(run), asked, show, overwrite, figures, settings)
-        tell(circuit, written, as_json)
-        return
+        _print(_text_record(path, task) if task else shown_circuit(path, options["number"], options["step"]), as_json)
+    elif task is not None:
+        _find_in_language_model(path, task, figures, as_json, options)
+    else:
+        _find_in_run(path, figures, as_json, options)
+
+
+def _find_in_run(path: Path, figures: bool | None, as_json: bool, options: dict[str, Any]) -> None:
+    if path.is_file():
+        raise InputError(f"{path} is a file, and a circuit is found in the folder of a run; --show prints a record")
     from hopscope.circuits.store import CircuitStore
+    from hopscope.processes import tune_process
     from hopscope.training.run import RunFolder
 
-    if show:
-        tell(shown_circuit(Path(run), asked.number, asked.step), [], as_json)
-        return
-    if Path(run).is_file():
-        raise InputError(f"{run} is a file, and a circuit is found in the folder of a run; --show prints a record")
-    folder = RunFolder(run)
-    store = CircuitStore(folder)
-    record = store.path(asked.number, asked.step)
-    before = _written_at(record)
-    circuit = _found(store, asked, overwrite, settings)
+    tune_process()
+    run, number, step = RunFolder(path), options["number"], options["step"]
+    store = CircuitStore(run)
+    before = _written_at(record := store.path(number, step))
+    how = {name: options[name] for name in ("effort", "max_loss", "seed") if any_given(name)}
+    with stages_display() as progress:
+        circuit = store.find(number, step, progress=progress, overwrite=options["overwrite"], **how)
     draws = before != _written_at(record) if figures is None else figures
-    tell(circuit, _draw(folder, circuit, asked.step) if draws else [], as_json)
+    _print(circuit, as_json, _draw(run, circuit, step) if draws else [])
+
+
+def _find_in_language_model(
+    path: Path, task: TextTask, figures: bool | None, as_json: bool, options: dict[str, Any]
+) -> None:
+    from hopscope.language.text_model import TextModel, text_circuit_path
+    from hopscope.plot import figure_5, save
+
+    before = _written_at(record := text_circuit_path(path, task))
+    how = {name: options[name] for name in ("effort", "seed", "faithfulness") if any_given(name)}
+    with stages_display() as progress:
+        model = TextModel(path, trust_remote_code=options["trust_remote_code"])
+        circuit = model.find_circuit(
+            task.formulation, task.hops, overwrite=options["overwrite"], progress=progress, **how
+        )
+    draws = before != _written_at(record) if figures is None else figures
+    _print(circuit, as_json, save(figure_5(circuit), record.with_suffix("")) if draws and circuit.found else [])
+
+
+@command.command("certify")
+@click.argument("path", metavar="RUN", type=GivenPath(path_type=Path))
+@click.argument("paths", nargs=-1)
+@click.option(
+    "--of",
+    "record",
+    type=GivenPath(path_type=Path),
+    help="A record of a circuit, or a folder with one, instead of paths.",
+)
+@_model_options
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write its record to.")
+@click.option("--json", "as_json", is_flag=True, help="Print its record.")
+def certify(
+    path: Path, paths: tuple[str, ...], record: Path | None, out: Path | None, as_json: bool, **options: Any
+) -> None:
+    """Certify a circuit of your own, or one that was found, by today's rules.
+
+    RUN is a run of `hopscope train`, or with --formulation the folder of a language model. PATHS are the circuit's
+    attention paths: layer, head, the role that attends, the role attended to. A head or a row instead of a path is in
+    use with all that it looks at; every other row of the model is off. Without PATHS it is the circuit that was found
+    in RUN, or that of --of.
+
+    Nothing is searched for, and the circuit that is kept beside the run stays as it is. The certificate says which
+    parts hold, and of each path what the circuit is without it.
+
+    \b
+    Examples:
+      hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'
+      hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0?'  a row, with all that it looks at
+      hopscope circuit certify runs/first                       what was found, by today's rules
+      hopscope circuit certify runs/first --of runs/second      another model's circuit, in this one
+      hopscope circuit certify runs/first --of mine.json --max-loss 0.1 --json
+      hopscope circuit certify my-model 'L1.H2 >x1 -> x0>' 'L2.H1 answer -> >x1' --formulation equations --hops 1
+    """
+    if paths and record is not None:
+        raise InputError("a circuit is given by its paths or by --of a record, not by both")
+    if out is not None:
+        _check_out(out, path)
+    task = _text_task(path, **options)
+    number, step = options["number"], options["step"]
+    given: Any = paths or record
+    certifying: Callable[..., Circuit]
+    if task is not None:
+        from hopscope.language.text_model import TextModel
+
+        given = paths or (_text_record(path, task) if record is None else shown_circuit(record, 0, None))
+        share = 0.95 if options["faithfulness"] is None else options["faithfulness"]
+        text_model = TextModel(path, trust_remote_code=options["trust_remote_code"])
+        arguments: dict[str, Any] = {"formulation": task.formulation, "hops": task.hops, "faithfulness": share}
+        certifying = text_model.check
+    else:
+        from hopscope.circuits.store import CircuitStore
+        from hopscope.lab import Run
+
+        run = Run(path)
+        CircuitStore(run).path(number)  # which refuses a model that the run lacks
+        given = paths or (shown_circuit(path, number, step) if record is None else shown_circuit(record, 0, None))
+        arguments = {"max_loss": options["max_loss"]}
+        certifying = (run[number] if step is None else run[number].at(step)).check
+    with stages_display() as progress:
+        circuit = certifying(given, seed=options["seed"], progress=progress, **arguments)
+    if out is not None:
+        circuit.save(out)
+    _print(circuit, as_json, [] if out is None else [out])
+
+
+def _text_task(path: Path, formulation: str | None, hops: int | None, **_: Any) -> TextTask | None:
+    """The task that a language model is asked; None where the path is not that of a language model.
+
+    Raises:
+        InputError: there is no such formulation, or the paper's format lacks so many hops; an option is there that is
+            for the other kind; or the folder is a language model and it is not said how it is asked.
+    """
+    if formulation is not None:
+        refuse_given("a language model has --faithfulness", *_OF_RUNS)
+        from hopscope.language.text_batch import TextTask
+
+        try:
+            return TextTask.of(formulation, hops)
+        except InputError as error:
+            raise InputError(str(error).partition("; pass names=")[0]) from None
+    from hopscope.language.model_folder import is_model_folder
+
+    if is_model_folder(path) and not (path / "run.json").exists():
+        raise InputError(f"{path} is a language model; pass --formulation equations")
+    if any_given(*_OF_LANGUAGE_MODELS):
+        raise InputError("--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation")
+    return None
+
+
+def _text_record(path: Path, task: TextTask) -> Circuit:
+    from hopscope.circuits.circuit import Circuit
+    from hopscope.language.text_model import text_circuit_path
+
+    return Circuit.load(text_circuit_path(path, task))
+
+
+def _check_out(out: Path, model: Path) -> None:
+    """Check, before anything is computed, that a record can be written outside runs and models, over nothing else.
+
+    Raises:
+        InputError: it cannot.
+    """
+    from hopscope.checks import check_folder, check_outside_runs
+    from hopscope.circuits.circuit import FORM
+
+    check_folder(out.parent)
+    check_outside_runs(out)
+    if model.resolve() in out.resolve().parents:
+        raise InputError(f"{out} lies in {model}, the model's own folder; choose a place outside it")
+    FORM.check_replaces(out)
 
 
 def _written_at(record: Path) -> int | None:
@@ -141,36 +288,28 @@ def _written_at(record: Path) -> int | None:
     return record.stat().st_mtime_ns if record.exists() else None
 
 
-def _of_language_model(
-    folder: Path, asked: AskedModel, show: bool, overwrite: bool, figures: bool | None, settings: dict[str, Any]
-) -> tuple[Circuit, list[Path]]:
-    """The circuit of a language model, and the figures drawn of it."""
+def _print(circuit: Circuit, as_json: bool, written: Sequence[Path] = ()) -> None:
+    if as_json:
+        click.echo(json.dumps(circuit.to_json()))
+        return
+    click.echo(circuit)
+    for path in written:
+        click.echo(f"wrote {path}")
+
+
+def shown_circuit(path: Path, number: int, step: int | None) -> Circuit:
+    """The circuit in a run's own record, and no other's; or a record that stands by itself, as under `results/`."""
     from hopscope.circuits.circuit import Circuit
-    from hopscope.language.text_model import TextModel, text_circuit_path
-    from hopscope.plot import figure_5, save
+    from hopscope.circuits.store import CircuitStore, circuit_path
+    from hopscope.training.run import RunFolder
 
-    task = asked.task
-    path = text_circuit_path(folder, task)
-    if show:
-        return Circuit.load(path), []
-    search = {name: settings[name] for name in ("effort", "seed") if any_given(name)}
-    if asked.faithfulness is not None:
-        search["faithfulness"] = asked.faithfulness
-    before = _written_at(path)
-    with stages_display() as progress:
-        model = TextModel(folder, trust_remote_code=asked.trust_remote_code)
-        circuit = model.find_circuit(task.formulation, task.hops, overwrite=overwrite, progress=progress, **search)
-    draws = before != _written_at(path) if figures is None else figures
-    return circuit, save(figure_5(circuit), path.with_suffix("")) if draws and circuit.found else []
-
-
-def _found(store: CircuitStore, asked: AskedModel, overwrite: bool, options: dict[str, Any]) -> Circuit:
-    from hopscope.processes import tune_process
-
-    tune_process()
-    described = {name: value for name, value in options.items() if any_given(name)}
-    with stages_display() as progress:
-        return store.find(asked.number, asked.step, progress=progress, overwrite=overwrite, **described)
+    if path.is_file():
+        if number or step is not None:
+            raise InputError(f"{path} is one record; --model and --checkpoint choose among those of a run")
+        return Circuit.load(path)
+    if not (path / "run.json").exists():
+        return Circuit.load(circuit_path(path, number, step))
+    return CircuitStore(RunFolder(path)).load(number, step)
 
 
 def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:

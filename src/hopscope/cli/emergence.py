@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--overwrite", is_flag=True, help="Measure again even if it was measured before.")
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
 @field_options(EmergenceConfig, show_defaults=True)
-def command(folder: Path, model: int, figures: bool, overwrite: bool, as_json: bool, **fields: Any) -> None:
+def command(folder: Path, model: int, figures: bool, overwrite: bool, as_json: bool, **_: Any) -> None:
     """How the heads of a run's circuit came to be, checkpoint by checkpoint.
 
     RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). Writes
@@ -41,11 +41,13 @@ def command(folder: Path, model: int, figures: bool, overwrite: bool, as_json: b
 
     run = RunFolder(folder)
     chosen = given(EmergenceConfig)
-    settings = EmergenceConfig(**chosen) if chosen else None
-
+    config = EmergenceConfig(**chosen) if chosen else None
     with Display() as display:
-        watch = lambda step, last: display.update("checkpoints", step, last, "steps")
-        emergence = emergence_of_run(run, model, settings, watch=watch, overwrite=overwrite)
+
+        def watch(step: int, last: int) -> None:
+            display.update("checkpoints", step, last, "steps")
+
+        emergence = emergence_of_run(run, model, config, watch=watch, overwrite=overwrite)
     drawn: list[Path] = []
     if figures:
         from hopscope.circuits.circuit import Circuit
@@ -59,14 +61,13 @@ def command(folder: Path, model: int, figures: bool, overwrite: bool, as_json: b
     if as_json:
         click.echo(json.dumps(emergence.to_json()))
         return
-    for line in _lines(emergence):
-        click.echo(line)
+    click.echo("\n".join(describe(emergence)))
     for stem in drawn:
         click.echo(f"wrote {stem}.png, .svg and .pdf")
 
 
-def _lines(emergence: Emergence) -> list[str]:
-    """The lines that are printed for people."""
+def describe(emergence: Emergence) -> list[str]:
+    """The lines that are printed for people: a table of paths, then hops, plateau and measures."""
     from hopscope.training.metrics import learned_below
 
     lines = [f"{'path':<28} {'attention':>9}  {'without it':>10}  crosses 0.5 at step (95%), epoch"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
-from hopscope.cli.display import for_people
+from hopscope.checks import check_folder, check_outside_runs
 from hopscope.cli.options import GivenPath
+from hopscope.errors import InputError
 
 
 @click.command()
@@ -31,12 +33,7 @@ from hopscope.cli.options import GivenPath
     "--json", "as_json", is_flag=True, help="Print the path, its size in bytes and what they are made of, as JSON."
 )
 def command(
-    folders: tuple[Path, ...],
-    out: Path | None,
-    model: int | None,
-    compact: Path | None,
-    large: bool,
-    as_json: bool,
+    folders: tuple[Path, ...], out: Path | None, model: int | None, compact: Path | None, large: bool, as_json: bool
 ) -> None:
     """One HTML file that shows trained runs, their circuits and how they came to be.
 
@@ -50,10 +47,6 @@ def command(
       hopscope explore runs/first --model 1
       hopscope explore runs/first --compact first-small    and later: hopscope explore first-small
     """
-    import json
-
-    from hopscope.checks import check_folder
-    from hopscope.errors import InputError
     from hopscope.explorer.page import PAGE, check_page, explore
     from hopscope.training.run import RunFolder
 
@@ -62,19 +55,16 @@ def command(
         check_page(out, folders[0] / PAGE)
     runs = [RunFolder(folder) for folder in folders]
     if compact is not None:
+        from hopscope.explorer.compact_export import compact_export
+
         if len(runs) != 1:
             raise InputError(f"--compact copies one run, got {len(runs)}; give one RUN")
-        from hopscope.checks import check_outside_runs
-        from hopscope.explorer.compact_export import compact_export as export
-
         check_outside_runs(compact)
-        export(runs[0], compact)
+        compact_export(runs[0], compact)
     path, page = explore(runs, out, model=model, large=large)
     for sentence in page.damaged:
         click.echo(f"left out: {sentence}", err=True)
     if as_json:
         click.echo(json.dumps({"path": str(path), "bytes": len(page.html.encode()), "parts": page.sizes}))
-        return
-    if for_people():
-        click.echo(str(page), err=True)
-    click.echo(str(path))
+    else:
+        click.echo(str(path))

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Literal, cast
 
 import click
 
+from hopscope.checks import check_outside_runs
 from hopscope.cli.options import GivenPath, refuse_given
-
-FORMS = ("transformer-lens", "huggingface")
+from hopscope.errors import InputError
 
 
 @click.command()
 @click.argument("source", metavar="RUN", type=GivenPath(file_okay=False, path_type=Path))
-@click.option("--to", "form", type=click.Choice(FORMS), required=True, help="The library that will open it.")
+@click.option(
+    "--to",
+    "library",
+    type=click.Choice(["transformer-lens", "huggingface"]),
+    required=True,
+    help="The library that will open it.",
+)
 @click.option("--out", type=GivenPath(file_okay=False, path_type=Path), required=True, help="A new or empty folder.")
 @click.option("--model", type=int, default=0, help="Which model of the run, from 0.", show_default=True)
 @click.option("--checkpoint", "step", type=click.IntRange(min=0), help="Step of the checkpoint [default: the last].")
-def command(source: Path, form: str, out: Path, model: int, step: int | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the path of what was written, as JSON.")
+def command(source: Path, library: str, out: Path, model: int, step: int | None, as_json: bool) -> None:
     """Write a model for another library.
 
     RUN is a run folder, whose models take vectors, for TransformerLens: out come configuration, weights, and an open.py
@@ -32,23 +39,18 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
       hopscope export runs/first --to transformer-lens --out early --model 1 --checkpoint 800
       hopscope export own --to huggingface --out own-plain
     """
-    from hopscope.checks import check_outside_runs
-    from hopscope.errors import InputError
     from hopscope.language.model_folder import export_model_folder, is_model_folder
 
     check_outside_runs(out)
-    of_text = is_model_folder(source) and not (source / "run.json").exists()
-    wanted = cast(Literal["transformer-lens", "huggingface"], form)
-    if not of_text and not (source / "run.json").exists():
+    is_run = (source / "run.json").exists()
+    of_text = not is_run and is_model_folder(source)
+    if not (is_run or of_text):
         raise InputError(f"{source} holds neither a run nor a model of text; give the folder of one")
-    if wanted == "huggingface" and not of_text:
+    if of_text != (library == "huggingface"):
         raise InputError(
-            f"{source} is no folder with a model of text, and models of vectors have no tokens for Hugging Face's "
-            "library to take; pass --to transformer-lens"
-        )
-    if wanted == "transformer-lens" and of_text:
-        raise InputError(
-            f"{source} is a model of Hugging Face's, which TransformerLens opens itself: "
+            "models of vectors have no tokens for Hugging Face's library; pass --to transformer-lens"
+            if is_run
+            else f"{source} is a model of Hugging Face's, which TransformerLens opens itself: "
             "TransformerBridge.boot_transformers"
         )
     if of_text:
@@ -61,4 +63,4 @@ def command(source: Path, form: str, out: Path, model: int, step: int | None) ->
 
         run = RunFolder(source)
         export_to_transformer_lens(single(run.transformer(step), model), run.problem.sequence_length, out)
-    click.echo(str(out))
+    click.echo(json.dumps({"path": str(out)}) if as_json else str(out))

@@ -155,6 +155,15 @@ class GivenPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+def recipe_option(function: Any) -> Any:
+    """The option `--recipe`, the recipe to start from, as `name`."""
+    from hopscope.paper import recipes
+
+    names = click.Choice(list(recipes.BY_NAME))
+    text = "The recipe to start from."
+    return click.option("--recipe", "name", type=names, default="laptop", show_default=True, help=text)(function)
+
+
 def engine_options(function: Any) -> Any:
     """The options `device`, `precision` and `compiled`."""
     for option in (

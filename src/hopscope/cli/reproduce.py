@@ -26,14 +26,9 @@ PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 @engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
 def command(
-    preset: str,
-    out: Path | None,
-    workers: int | None,
-    device: str | None,
-    precision: Any,
-    compiled: bool | None,
-    as_json: bool,
-) -> None:
+    preset: str, out: Path | None, workers: int | None, device: str | None, precision: Any, compiled: bool | None,
+    held_head: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Train, analyse and report: every figure and claim that the preset covers.
 
     Ends with the path of the report. Stopped and called again it continues; finished, it only writes the report anew.

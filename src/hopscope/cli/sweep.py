@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from hopscope.checks import check_outside_runs
-from hopscope.cli.options import GivenPath, engine_options, field_options, given, numbers, say_precision
-from hopscope.errors import InputError
+from hopscope.cli.options import (
+    GivenPath,
+    engine_options,
+    field_options,
+    given,
+    numbers,
+    recipe_option,
+    refuse_given,
+    say_precision,
+)
 from hopscope.paper import recipes
 from hopscope.training.cluster import RayCluster
 from hopscope.training.recipe import Recipe
@@ -19,14 +27,7 @@ from hopscope.training.recipe import Recipe
 
 @click.command()
 @click.argument("folder", type=GivenPath(file_okay=False, path_type=Path))
-@click.option(
-    "--recipe",
-    "name",
-    type=click.Choice(list(recipes.BY_NAME)),
-    default="laptop",
-    show_default=True,
-    help="The recipe to start from.",
-)
+@recipe_option
 @click.option("--depths", default="1-4", show_default=True, help="Numbers of layers: 3, 1-8, 1,2,4.")
 @click.option("--hops", default=3, show_default=True, help="D with the implicit curriculum.")
 @click.option("--plain-hops", default=3, show_default=True, help="D without the curriculum.")
@@ -49,21 +50,10 @@ from hopscope.training.recipe import Recipe
 @click.option("--json", "as_json", is_flag=True, help="Print the results of every run as JSON.")
 @field_options(Recipe, skip=("layers",))
 def command(
-    folder: Path,
-    name: str,
-    depths: str,
-    hops: int,
-    plain_hops: int,
-    seeds: str,
-    plain_seeds: str | None,
-    workers: int | None,
-    engine: str,
-    device: str | None,
-    precision: Any,
-    compiled: bool | None,
-    as_json: bool,
-    **fields: Any,
-) -> None:
+    folder: Path, name: str, depths: str, hops: int, plain_hops: int, seeds: str, plain_seeds: str | None,
+    workers: int | None, engine: str, device: str | None, precision: Any, compiled: bool | None, as_json: bool,
+    **_: Any,
+) -> None:  # fmt: skip
     """Train an ensemble for each depth, with and without the implicit curriculum, and draw Figure 4.
 
     FOLDER gets a run folder for each, `summary.json` and `figures/`. Stopped and called again, it continues.
@@ -83,9 +73,11 @@ def command(
     from hopscope.training.on_ray import train_all_on_ray
 
     check_outside_runs(folder)
-    here: dict[str, Any] = {"workers": workers, "device": device}
-    on_ray = given(RayCluster)
-    _refuse(here if engine == "ray" else on_ray, engine)
+    if engine == "ray":
+        refuse_given("on a Ray cluster the workers are Ray's, see --cpus-each and --gpus-each", "workers", "device")
+    else:
+        names = [field.name for field in fields(RayCluster)]
+        refuse_given("options of a Ray cluster want --engine ray", *names)
     with_curriculum = tuple(numbers(seeds, "seeds", least=0, different=True))
     study = DepthStudy(
         scale="sweep",
@@ -104,7 +96,7 @@ def command(
     execution = Execution(device, None, precision, compiled, workers=workers)
     with runs_display(setups) as watch:
         if engine == "ray":
-            cluster = RayCluster(**on_ray)
+            cluster = RayCluster(**given(RayCluster))
             train_all_on_ray(setups, folder, cluster, execution=execution, watch=watch)
         else:
             train_all(setups, folder, execution=execution, watch=watch)
@@ -116,15 +108,3 @@ def command(
     for finding in judge(found):
         click.echo(f"{finding.id}  {finding.verdict:<14}  {finding.reason or finding.ours}")
     click.echo(str(folder / "figures"))
-
-
-def _refuse(options: dict[str, Any], engine: str) -> None:
-    """Check that no option of the other engine was given.
-
-    Raises:
-        InputError: one was given.
-    """
-    foreign = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
-    if foreign:
-        mend = "use --cpus-each and --gpus-each" if engine == "ray" else "add --engine ray"
-        raise InputError(f"{foreign[0]} means nothing with --engine {engine}; leave it out, or {mend}")

@@ -1,11 +1,11 @@
-"""`hopscope theory`: how many layers a chain of lookups needs."""
+"""`hopscope theory`: how many layers a chain of D hops needs."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,12 +16,24 @@ from hopscope.theory.depth import best_order as find_best_order
 from hopscope.theory.depth import depths, minimum_best_order, minimum_causal, minimum_in_order
 from hopscope.words import counted
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 _MOST_SHOWN, _MOST_WITNESSED = 256, 16
 _WIDEST = 10_000
 _EXACT = "Exact under Assumptions 1 and 2 of Section 5, for chains interleaved in blocks"
+_DEPTHS = (
+    "D",
+    "Theorem 1\nat least",
+    "no mask\nexactly",
+    "causal\nexactly",
+    "one head\nexactly",
+    "a head a row\nexactly",
+)
+_DEPTHS_CAPTION = (
+    f"{_EXACT}, deepest or shallowest pairs first. No-mask needs two heads a layer; with one, as causal. A head a row, "
+    "for every row of a block: causal, and beyond Assumption 1."
+)
+_ORDERS = (
+    "D", "order, first to last", "in this order\nexact", "a head a row\nexact", "in the best\nexact", "in any\nat most"
+)  # fmt: skip
 
 
 @click.command()
@@ -40,17 +52,9 @@ _EXACT = "Exact under Assumptions 1 and 2 of Section 5, for chains interleaved i
 @click.option("--graph", help="Conditional retrieval: functions, relatives, or a JSON file with a graph of lookups.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def command(
-    hops: str,
-    show: bool,
-    figure: Path | None,
-    causal: bool,
-    order: str | None,
-    best_order: bool,
-    one_head: bool,
-    witness: bool,
-    graph: str | None,
-    as_json: bool,
-) -> None:
+    hops: str, show: bool, figure: Path | None, causal: bool, order: str | None, best_order: bool, one_head: bool,
+    witness: bool, graph: str | None, as_json: bool,
+) -> None:  # fmt: skip
     """How many layers D hops need: the paper's bound, and the exact minimum.
 
     \b
@@ -68,7 +72,6 @@ def command(
     Examples:
       hopscope theory --hops 1-64
       hopscope theory --hops 1,2,4,8 --json
-      hopscope theory --hops 5 --show
       hopscope theory --hops 5 --show --no-mask
       hopscope theory --hops 5 --figure flow.svg
       hopscope theory --hops 4 --witness
@@ -78,84 +81,61 @@ def command(
     """
     if best_order and order is not None:
         raise InputError("--best-order finds an order and --order gives one; leave out either")
-    ordered = best_order or order is not None
     if graph is not None:
-        if ordered:
-            raise InputError("a graph's facts stand in the order of its text; --order and --best-order are for chains")
-        refuse_given("--graph tells its depth alone", "hops", "show", "figure", "causal", "one_head", "witness")
-        _conditional(graph, as_json)
+        refuse_given(
+            "--graph tells its depth alone", "hops", "show", "figure", "causal", "order", "best_order", "one_head",
+            "witness",
+        )  # fmt: skip
+        _print_graph(graph, as_json)
         return
     if one_head and not show:
         raise InputError("--one-head is for --show; add that, or leave it out")
     if witness:
-        refuse_given("--witness builds and runs a transformer, and shows no flow", "show", "figure", "one_head")
+        refuse_given("--witness builds and runs a transformer, and shows no flow", "show", "figure")
     chains = sorted(numbers(hops, "hops"))
+    ordered = best_order or order is not None
+    if ordered and chains[-1] > _MOST_SHOWN:
+        raise InputError(f"orders are written out up to {_MOST_SHOWN} hops, got {chains[-1]}; ask for fewer")
+    if not (show or witness):
+        refuse_given("the table and the figure have both masks", "causal")
     if show or witness or figure is not None:
         if len(chains) > 1:
             raise InputError(
                 f"--show, --figure and --witness take one chain, got hops {hops!r}; give one number, as in --hops 5"
             )
-        problem = replace(_ordered(chains[0], order, best_order), causal=causal)
+        problem = replace(_problem(chains[0], order, best_order), causal=causal)
         if witness:
-            _witness(problem, as_json)
+            _print_witness(problem, as_json)
         else:
-            if not (show or causal):
-                raise InputError("the figure has both masks; leave --no-mask out")
-            _one_chain(problem, show, figure, one_head, as_json)
-        return
-    if not causal:
-        why = "without a mask the order of the pairs makes no difference" if ordered else "the table has both masks"
-        raise InputError(f"{why}; leave --no-mask out")
-    if ordered:
-        _orders([_ordered(number, order, best_order) for number in chains], as_json)
-        return
-    rows = [asdict(depths(number)) for number in chains]
-    headings = (
-        "D", "Theorem 1\nat least", "no mask\nexactly", "causal\nexactly", "one head\nexactly", "a head a row\nexactly"
-    )  # fmt: skip
-    caption = (
-        f"{_EXACT}, deepest or shallowest pairs first. No-mask needs two heads a layer; with one, as causal. A head "
-        "a row, for every row of a block: causal, and beyond Assumption 1."
-    )
-    _table("Layers for a chain of D hops", headings, rows, caption, as_json)
+            _print_chain(problem, show, figure, one_head, as_json)
+    elif ordered:
+        rows = [_order_row(_problem(chain, order, best_order)) for chain in chains]
+        _print_table("Layers under a causal mask, by the order of the pairs", _ORDERS, rows, f"{_EXACT}.", as_json)
+    else:
+        rows = [asdict(depths(chain)) for chain in chains]
+        _print_table("Layers for a chain of D hops", _DEPTHS, rows, _DEPTHS_CAPTION, as_json)
 
 
-def _ordered(hops: int, order: str | None, best: bool) -> RetrievalProblem:
-    if hops > _MOST_SHOWN and (best or order is not None):
-        raise InputError(f"orders are written out up to {_MOST_SHOWN} hops, got {hops}; ask for fewer")
-    return RetrievalProblem(
-        hops, order=_written(find_best_order(hops)) if best else "deepest-first" if order is None else order
-    )
+def _problem(hops: int, order: str | None, best: bool) -> RetrievalProblem:
+    if best:
+        order = ",".join(map(str, find_best_order(hops)))
+    return RetrievalProblem(hops, order=order or "deepest-first")
 
 
-def _written(pairs: tuple[int, ...]) -> str:
-    return ",".join(map(str, pairs))
+def _order_row(problem: RetrievalProblem) -> dict[str, object]:
+    return {
+        "hops": problem.hops,
+        "order": ",".join(map(str, problem.blocks)),
+        "layers": minimum_in_order(problem),
+        "head_a_row": minimum_in_order(problem, head_a_row=True),
+        "fewest": minimum_best_order(problem.hops),
+        "most": minimum_causal(problem.hops),
+    }
 
 
-def _orders(problems: Sequence[RetrievalProblem], as_json: bool) -> None:
-    rows = [
-        {
-            "hops": problem.hops,
-            "order": _written(problem.blocks),
-            "layers": minimum_in_order(problem),
-            "head_a_row": minimum_in_order(problem, head_a_row=True),
-            "fewest": minimum_best_order(problem.hops),
-            "most": minimum_causal(problem.hops),
-        }
-        for problem in problems
-    ]
-    headings = (
-        "D",
-        "order, first to last",
-        "in this order\nexact",
-        "a head a row\nexact",
-        "in the best\nexact",
-        "in any\nat most",
-    )
-    _table("Layers under a causal mask, by the order of the pairs", headings, rows, f"{_EXACT}.", as_json)
-
-
-def _table(title: str, headings: Sequence[str], rows: Sequence[dict[str, object]], caption: str, as_json: bool) -> None:
+def _print_table(
+    title: str, headings: Sequence[str], rows: Sequence[dict[str, object]], caption: str, as_json: bool
+) -> None:
     if as_json:
         click.echo(json.dumps(rows))
         return
@@ -174,7 +154,7 @@ def _table(title: str, headings: Sequence[str], rows: Sequence[dict[str, object]
     console.print(table)
 
 
-def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_head: bool, as_json: bool) -> None:
+def _print_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_head: bool, as_json: bool) -> None:
     if problem.hops > _MOST_SHOWN:
         raise InputError(f"--show and --figure go up to {_MOST_SHOWN} hops, got {problem.hops}; the table goes further")
     if figure is not None:
@@ -184,30 +164,32 @@ def _one_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one_h
         check_folder(figure.parent)
         check_outside_runs(figure)
         save_flow(problem, figure)
-        if not as_json:
-            click.echo(f"wrote {figure}")
-    if not as_json:
-        if show:
-            from hopscope.theory.schedule import describe
+    if as_json:
+        from hopscope.theory.information_flow import minimum_layers, simulate
+        from hopscope.theory.schedule import shortest_schedule
 
-            click.echo(describe(problem, one_place=one_head), nl=False)
+        schedule = shortest_schedule(problem, one_place=one_head)
+        flow = simulate(problem, minimum_layers(problem))
+        record = {
+            "hops": problem.hops,
+            "layers": schedule[-1].layer + 1,
+            "growth": [flow.asked(layer) for layer in range(len(flow.holdings))],
+            "schedule": [
+                {"layer": layer, "query": query, "key": key}
+                for layer, _, query, key in (path.names(problem.roles) for path in schedule)
+            ],
+        }
+        click.echo(json.dumps(record))
         return
-    from hopscope.theory.information_flow import minimum_layers, simulate
-    from hopscope.theory.schedule import shortest_schedule
+    if figure is not None:
+        click.echo(f"wrote {figure}")
+    if show:
+        from hopscope.theory.schedule import describe
 
-    schedule = shortest_schedule(problem, one_place=one_head)
-    named = [path.names(problem.roles) for path in schedule]
-    flow = simulate(problem, minimum_layers(problem))
-    record = {
-        "hops": problem.hops,
-        "layers": schedule[-1].layer + 1,
-        "growth": [flow.asked(layer) for layer in range(len(flow.holdings))],
-        "schedule": [{"layer": layer, "query": query, "key": key} for layer, _, query, key in named],
-    }
-    click.echo(json.dumps(record))
+        click.echo(describe(problem, one_place=one_head), nl=False)
 
 
-def _witness(problem: RetrievalProblem, as_json: bool) -> None:
+def _print_witness(problem: RetrievalProblem, as_json: bool) -> None:
     hops = problem.hops
     if hops > _MOST_WITNESSED:
         raise InputError(f"--witness goes up to {_MOST_WITNESSED} hops, got {hops}; ask for fewer")
@@ -217,9 +199,8 @@ def _witness(problem: RetrievalProblem, as_json: bool) -> None:
 
     trial = try_witness(build_witness(hops, causal=problem.causal, order=problem.order))
     if as_json:
-        circuit = [
-            (layer, query, key, head) for layer, head, query, key in (p.names(problem.roles) for p in trial.circuit)
-        ]
+        named = (path.names(problem.roles) for path in trial.circuit)
+        circuit = [(layer, query, key, head) for layer, head, query, key in named]
         without = [asdict(one) | {"layer": one.layer + 1} for one in trial.without]
         click.echo(json.dumps(asdict(trial) | {"circuit": circuit, "without": without}))
         return
@@ -232,25 +213,22 @@ def _witness(problem: RetrievalProblem, as_json: bool) -> None:
         click.echo(f"without layer {missing.layer + 1}: loss of x{hops} {missing.loss:.2f}; {missing.why}")
 
 
-def _conditional(source: str, as_json: bool) -> None:
+def _print_graph(source: str, as_json: bool) -> None:
     from hopscope.theory.conditional import growth, load
 
     problem = load(source)
-    flows = {"causal": growth(problem)} if problem.causal else {}
-    flows["no_mask"] = growth(replace(problem, causal=False))
-    by_row = {mask: len(growth(replace(problem, causal=mask == "causal"), head_a_row=True)) - 1 for mask in flows}
+    found = {}
+    for mask in (*(["causal"] if problem.causal else []), "no_mask"):
+        masked = replace(problem, causal=mask == "causal")
+        flow, by_row = growth(masked), len(growth(masked, head_a_row=True)) - 1
+        found[mask] = {"layers": len(flow) - 1, "growth": flow, "head_a_row": by_row}
+        if not as_json:
+            named = {"causal": "causal mask", "no_mask": "no mask"}[mask]
+            click.echo(
+                f"{source}, {named}: {counted(len(flow) - 1, 'layer')} until the answer, {problem.target}, is known; "
+                f"with a head a row {by_row}"
+            )
+            for layer, symbols in enumerate(flow):
+                click.echo(f"  {f'layer {layer}' if layer else 'start':<8} {', '.join(symbols)}")
     if as_json:
-        record = {
-            mask: {"layers": len(flow) - 1, "growth": flow, "head_a_row": by_row[mask]} for mask, flow in flows.items()
-        }
-        click.echo(json.dumps({"graph": source, **record}))
-        return
-    for mask, flow in flows.items():
-        name = {"causal": "causal mask", "no_mask": "no mask"}[mask]
-        layers = counted(len(flow) - 1, "layer")
-        click.echo(
-            f"{source}, {name}: {layers} until the answer, {problem.target}, is known; with a head a row {by_row[mask]}"
-        )
-        for layer, held in enumerate(flow):
-            label = f"layer {layer}" if layer else "start"
-            click.echo(f"  {label:<8} {', '.join(held)}")
+        click.echo(json.dumps({"graph": source, **found}))

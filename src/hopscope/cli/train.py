@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.cli.options import GivenPath, engine_options, field_options, given, numbers, say_precision
+from hopscope.cli.options import (
+    GivenPath,
+    engine_options,
+    field_options,
+    given,
+    numbers,
+    recipe_option,
+    say_precision,
+)
 from hopscope.paper import recipes
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
@@ -21,14 +29,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("folder", type=GivenPath(file_okay=False, path_type=Path))
-@click.option(
-    "--recipe",
-    "name",
-    type=click.Choice(list(recipes.BY_NAME)),
-    default="laptop",
-    show_default=True,
-    help="The recipe to start from.",
-)
+@recipe_option
 @click.option(
     "--seeds", default=None, help="Seeds, one model for each: 0, 0-7, 1,3,5. [default: the recipe's, 0 for most]"
 )
@@ -44,16 +45,9 @@ if TYPE_CHECKING:
 @field_options(RetrievalProblem)
 @field_options(Recipe)
 def command(
-    folder: Path,
-    name: str,
-    seeds: str | None,
-    device: str | None,
-    threads: int | None,
-    precision: Any,
-    compiled: bool | None,
-    as_json: bool,
-    **fields: Any,
-) -> None:
+    folder: Path, name: str, seeds: str | None, threads: int | None, as_json: bool, device: str | None, precision: Any,
+    compiled: bool | None, **fields: Any,
+) -> None:  # fmt: skip
     """Train transformers on the retrieval problem; continue if FOLDER holds part of the run.
 
     Any field of the recipe or of the problem can be set; `none` unsets one that may be unset.
@@ -67,11 +61,12 @@ def command(
       hopscope train runs/functions --recipe plain --graph functions --layers 5 --steps 6000
     """
     start = recipes.BY_NAME[name]
-    if fields["graph"] is not None and fields["hops"] is None:
-        fields["hops"] = look_ups(fields["graph"], start.problem.hops)
+    problem = given(RetrievalProblem)
+    if "graph" in problem:
+        problem.setdefault("hops", look_ups(problem["graph"], start.problem.hops))
     setup = replace(
         start,
-        problem=replace(start.problem, **given(RetrievalProblem)),
+        problem=replace(start.problem, **problem),
         recipe=replace(start.recipe, **given(Recipe)),
         seeds=start.seeds if seeds is None else tuple(numbers(seeds, "seeds", least=0, different=True)),
     )

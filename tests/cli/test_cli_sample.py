@@ -45,6 +45,21 @@ def test_out_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["q.jsonl"]
 
 
+def test_json_is_printed_with_and_without_the_option_and_text_stands_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for more in ((), ("--json",)):
+        assert run("equations", "--count", "2", *more) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] != ""
+    for more in (("--json",), ("--out", str(tmp_path / "q.jsonl"))):
+        assert run("equations", "--text", *more) == 2
+        out, err = capsys.readouterr()
+        assert (out, "leave out either" in err) == ("", True)
+    assert not any(tmp_path.iterdir())
+
+
 def test_vectors_have_a_file_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "v.jsonl"
     assert run("vectors", "--count", "3", "--json") == 0
@@ -75,7 +90,7 @@ def test_no_sample_is_written_into_a_run(name: str, tmp_path: Path, capsys: pyte
     (tmp_path / "run.json").write_text("{}")
     (tmp_path / "metrics.jsonl").write_text("rows\n")
     assert run("equations", "--out", str(tmp_path / name)) == 2
-    assert "is a run folder, which holds only" in capsys.readouterr().err
+    assert "choose a place outside it" in capsys.readouterr().err
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"run.json": "{}", "metrics.jsonl": "rows\n"}
 
 

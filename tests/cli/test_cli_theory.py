@@ -1,0 +1,186 @@
+"""`hopscope theory`: its contract, its drawings, its errors; and the claims it feeds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopscope.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(["theory", *arguments])
+    printed = capsys.readouterr()
+    return int(stop.value.code or 0), printed.out, printed.err
+
+
+def read(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    return json.loads(run(capsys, *arguments, "--json")[1])
+
+
+def cells(out: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if "│" in line]
+
+
+def test_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = read(capsys, "--hops", "1-64")
+    assert [row["hops"] for row in rows] == list(range(1, 65))
+    names = ("hops", "theorem_1", "no_mask", "causal", "causal_one_head", "causal_head_a_row")
+    assert rows[0] == dict(zip(names, (1, 1, 2, 2, 2, 1), strict=True))
+    assert rows[63] == dict(zip(names, (64, 5, 6, 8, 8, 7), strict=True))
+    assert cells(run(capsys, "--hops", "3,64")[1]) == [["3", "2", "3", "3", "3", "2"], ["64", "5", "6", "8", "8", "7"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("5", [5]), ("1,2,4", [1, 2, 4]), ("4,1-3,2", [1, 2, 3, 4]), ("3-3", [3]), (" 2 , 7", [2, 7])],
+)
+def test_hops_are_written_in_several_ways(capsys: pytest.CaptureFixture[str], text: str, numbers: list[int]) -> None:
+    assert [row["hops"] for row in read(capsys, "--hops", text)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("--hops 0", "hops must be whole numbers of at least 1, a range or a list, as in 5, 1-64 or 1,2,4; got '0'"),
+        ("--hops abc", "got 'abc'"),
+        ("--hops -5", "got '-5'"),
+        ("--hops ,", "got ','"),
+        ("--hops 1-2-3", "got '1-2-3'"),
+        ("--hops ²", "got '²'"),
+        ("--hops 3-1", "a range of hops goes upwards, as in 1-3; got '3-1'"),
+        ("--hops 1-999999999", "at most 100000 hops at once"),
+        ("--hops 1-4 --show", "take one chain, got hops '1-4'"),
+        ("--hops 900 --show", "go up to 256 hops, got 900"),
+        ("--hops 99 --witness", "goes up to 16 hops, got 99"),
+        ("--hops 5 --show --order sideways", "order must be deepest-first, shallowest-first"),
+        ("--hops 5 --figure flow.gif", "must end in .png, .svg or .pdf, got 'flow.gif'"),
+        ("--graph no-such-file", "no-such-file does not exist"),
+        ("--graph functions --best-order", "--graph tells its depth alone; leave --best-order out"),
+        ("--graph functions --hops 3", "--graph tells its depth alone; leave --hops out"),
+        ("--hops 3 --one-head", "--one-head is for --show"),
+        ("--hops 3 --no-mask", "both masks; leave --no-mask out"),
+        ("--hops 3 --witness --show", "shows no flow; leave --show out"),
+        ("--hops 4 --order 1,2,4,3 --best-order", "leave out either"),
+        ("--hops 3-4 --order 1,2,4,3", "each of the pairs 1 to 3 once, first to last, as in 1,2,3"),
+        ("--hops 300 --best-order", "orders are written out up to 256 hops, got 300"),
+        ("--hops 5 --order 5,1,2,4,3 --witness", "a witness is known for deepest-first"),
+    ],
+)
+def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: str, sentence: str) -> None:
+    status, out, err = run(capsys, *arguments.split())
+    assert (status, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("order", ["1,2,4,3", "deepest-first", "3,1,4,2"])
+def test_an_order_has_its_own_minimum(capsys: pytest.CaptureFixture[str], order: str) -> None:
+    written, layers = {"1,2,4,3": ("1,2,4,3", 3), "deepest-first": ("4,3,2,1", 4)}.get(order, (order, 4))
+    [row] = read(capsys, "--hops", "4", "--order", order)
+    assert row == {"hops": 4, "order": written, "layers": layers, "head_a_row": layers - 1, "fewest": 3, "most": 4}
+
+
+def test_the_best_order(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = read(capsys, "--hops", "1-6", "--best-order")
+    assert [row["layers"] for row in rows] == [row["fewest"] for row in rows] == [2, 3, 3, 3, 4, 4]
+    assert [row["most"] for row in rows] == [2, 3, 3, 4, 4, 4]
+    monkeypatch.setenv("COLUMNS", "40")
+    out = run(capsys, "--hops", "4-6", "--best-order")[1]
+    assert cells(out) == [[str(value) for value in row.values()] for row in rows[3:]], "each on one line, to be copied"
+    assert "Exact under Assumptions 1 and 2" in " ".join(out.split())
+    shown = run(capsys, "--hops", "4", "--best-order", "--show")[1]
+    assert shown.startswith("4 hops under a causal mask, pairs in the order 1,2,4,3 and any number of heads: 3 layers")
+    assert read(capsys, "--hops", "4", "--best-order", "--witness")["layers"] == 3
+
+
+@pytest.mark.slow
+def test_the_best_orders_of_long_chains(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = read(capsys, "--hops", "1-16", "--best-order")
+    assert [row["layers"] for row in rows] == [2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 5]
+    assert [row["most"] for row in rows] == [2, 3, 3, *[4] * 4, *[5] * 8, 6]
+
+
+def test_show(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--hops", "3", "--show", "--one-head")
+    lines = out.splitlines()
+    assert lines[0].startswith("3 hops under a causal mask, deepest first and one head a layer: 3 layers (Theorem 1")
+    assert [line.count("█") for line in lines if "as far as" in line] == [1, 2, 4, 7]
+    assert "layer 3  x0? -> >x2" in lines
+    assert "in 6 attentions" in out
+    record = read(capsys, "--hops", "2", "--show", "--no-mask")
+    assert record["layers"] == 2
+    assert record["growth"][-1] == ["p0", "x0", "p1", "x1", "p2", "x2"]
+    assert len(record["schedule"]) == 4
+    long = run(capsys, "--hops", "40", "--show")[1].splitlines()
+    assert max(len(line) for line in long if "█" in line) < 120
+
+
+def test_witness(capsys: pytest.CaptureFixture[str]) -> None:
+    record = read(capsys, "--hops", "2", "--witness")
+    assert record["layers"] == 3
+    assert max(record["losses"]) < 0.01
+    assert all(missing["loss"] > 0.3 for missing in record["without"])
+    out = run(capsys, "--hops", "2", "--witness", "--no-mask")[1]
+    assert "2 layers, 2 heads a layer" in out
+    assert "without layer 2: loss of x2 1.00; the query gets as far as" in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "magic"), [("f.png", b"\x89PNG"), ("f.svg", b"<?xml"), ("f.PDF", b"%PDF")])
+def test_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, magic: bytes) -> None:
+    status, out, _ = run(capsys, "--hops", "5", "--figure", str(tmp_path / "deep" / name))
+    assert status == 0
+    assert name in out
+    assert (tmp_path / "deep" / name).read_bytes().startswith(magic)
+    assert [file.name for file in (tmp_path / "deep").iterdir()] == [name]
+
+
+def test_a_figure_with_json_prints_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert read(capsys, "--hops", "2", "--figure", str(tmp_path / "flow.svg")) == read(capsys, "--hops", "2", "--show")
+    assert (tmp_path / "flow.svg").exists()
+
+
+def test_figure_draws_an_edge_for_every_shared_piece() -> None:
+    from matplotlib.colors import to_hex
+
+    from hopscope.paper.section_5_figures import PLACE, SYMBOL, figure_3
+    from hopscope.problem.retrieval import RetrievalProblem
+
+    shared, without, causal = figure_3(RetrievalProblem(hops=5)).axes
+    edges = [to_hex(patch.get_edgecolor()).upper() for patch in shared.patches]
+    assert (edges.count(SYMBOL), edges.count(PLACE)) == (5, 5)
+    assert [len(shared.texts) - 2, len(without.patches), len(causal.patches)] == [11, 11 * 4, 11 * 5]
+    filled = [to_hex(patch.get_facecolor()).upper() in (SYMBOL, PLACE) for patch in causal.patches]
+    assert [sum(filled[row * 11 : row * 11 + 11]) for row in range(5)] == [1, 2, 4, 8, 11]
+
+
+def test_graph(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    record = read(capsys, "--graph", "relatives")
+    assert (record["causal"]["layers"], record["no_mask"]["layers"]) == (4, 3)
+    assert "functions, causal mask: 3 layers until the answer, 3, is known" in run(capsys, "--graph", "functions")[1]
+    circle = [{"keys": ["a"], "value": "b"}, {"keys": ["b"], "value": "a"}]
+    for graph, words in (
+        ({"steps": circle, "known": ["q"], "target": "b"}, "the facts go round in a circle"),
+        ({"known": ["q"], "target": "b"}, "bad.json as a graph of lookups: Object missing required field steps"),
+    ):
+        (tmp_path / "bad.json").write_text(json.dumps(graph))
+        status, _, err = run(capsys, "--graph", str(tmp_path / "bad.json"))
+        assert status == 2
+        assert words in err
+
+
+def test_the_table_needs_neither_torch_nor_matplotlib() -> None:
+    program = (
+        "import sys, contextlib\n"
+        "from hopscope.cli import main\n"
+        "with contextlib.suppress(SystemExit): main(['theory', '--hops', '1-64'])\n"
+        "sys.exit(sorted({'torch', 'matplotlib', 'numpy'} & set(sys.modules)) or 0)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
