@@ -118,7 +118,7 @@ def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert words in capsys.readouterr().err
 
 
-def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
+def test_a_record_of_other_settings_is_made_again(run: RunFolder) -> None:
     few = SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
     first = CircuitStore(run).find(0, effort=few)
     assert CircuitStore(run).find(0, effort=few) == first
@@ -133,7 +133,7 @@ def test_a_record_of_other_settings_is_made_anew(run: RunFolder) -> None:
     assert CircuitStore(run).find(0, effort=few, overwrite=True) == first
 
 
-def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
+def test_a_circuit_certified_at_another_threshold_is_replaced_by_overwrite_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Recipe, "architecture", witness_shape)
@@ -143,7 +143,7 @@ def test_a_circuit_certified_at_another_bar_is_replaced_by_anew_alone(
     searched = []
 
     def find(*given: Any, effort: SearchConfig, **named: Any) -> Circuit:
-        searched.append(effort.bar)
+        searched.append(effort.max_loss)
         return replace(certified, bar=effort.max_loss)
 
     monkeypatch.setattr("hopscope.circuits.store.find_circuit", find)
@@ -188,7 +188,7 @@ def test_the_circuit_of_a_run_is_not_written_over_by_hand(tmp_path: Path, monkey
     found.save(path, run.record.content_hash)
     before = path.read_bytes()
     for anothers in ("", "another"):
-        with pytest.raises(InputError, match=r"circuit\.json belongs to another run; it was left untouched"):
+        with pytest.raises(InputError, match=r"circuit\.json .*of another run; it was left untouched"):
             found.save(path, anothers)
     assert path.read_bytes() == before
     found.save(path, run.record.content_hash)
@@ -215,7 +215,7 @@ def test_a_search_tells_a_log_of_its_stages(
     assert [line.rpartition(":")[0] for line in err.splitlines()] == ["growing-1 (2 of 3)", "certificate: harness"]
 
 
-def test_a_certified_circuit_of_another_model_is_replaced_by_anew_alone(
+def test_a_certified_circuit_of_another_model_is_replaced_by_overwrite_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a copy under the name of another model's would be, or one that was found before the run went on."""
