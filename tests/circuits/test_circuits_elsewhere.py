@@ -5,16 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from by_place import GoesByPlace
-from planted_models import LITTLE, by_place, evidence_of, witness
-from small_models import random_model
+from planted_models import LITTLE, evidence_of, witness
 from tokenizers_made import tokenizer
 
 from hopscope.circuits.checks import PARTS, Evidence
-from hopscope.circuits.checks import attended as module
-from hopscope.circuits.evaluate import taken
 from hopscope.circuits.evaluate.ablations import KEEP
 from hopscope.circuits.evaluate.counterfactual import Elsewhere, pair_elsewhere
-from hopscope.circuits.evaluate.elsewhere import FromElsewhere, Taken, taken_from_elsewhere
+from hopscope.circuits.evaluate.elsewhere import taken_from_elsewhere
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.language.text_batch import TextTask, lines_elsewhere, text_batch
@@ -47,18 +44,6 @@ def test_rows_of_one_fact_change_places_and_nothing_else(graph, hops, fact, posi
         assert torch.equal(there.chain[number, elsewhere.at[number]], here.chain[number])
 
 
-def test_a_weight_stays_on_what_it_is_on() -> None:
-    problem = RetrievalProblem(hops=2, chains=3)
-    here = sample(problem, 8, torch.Generator().manual_seed(0))
-    elsewhere = pair_elsewhere(problem, here, 2)
-    there, pattern = elsewhere.sequences, torch.zeros(1, 8, 1, problem.sequence_length, problem.sequence_length)
-    number = torch.arange(8)
-    pattern[0, number, 0, there.place[:, 1, 4], there.place[:, 2, 3]] = 1.0  # chain 1 asks, >x2 of chain 2
-    brought = elsewhere.brought(pattern)
-    assert brought[0, number, 0, here.place[:, 1, 4], here.place[:, 2, 3]].tolist() == [1.0] * 8
-    assert float(brought.sum()) == 8
-
-
 def test_weight_on_moved_rows_stays_spread_as_it_is() -> None:
     """By choice: what does not move is looked at as there, the block as here; or as there, if it is not looked at."""
     block = torch.tensor([[True, True, False, False]])
@@ -68,31 +53,6 @@ def test_weight_on_moved_rows_stays_spread_as_it_is() -> None:
     assert elsewhere.chosen(brought, own).flatten().tolist() == pytest.approx([0.45, 0.15, 0.4, 0.0])
     nowhere = torch.tensor([0.0, 0.0, 0.5, 0.5]).view(1, 1, 1, 1, 4)
     assert torch.equal(elsewhere.chosen(brought, nowhere), brought)
-
-
-class Twice(Hooks):
-    """Whatever comes, doubled."""
-
-    def pattern(self, layer, pattern):
-        return 2 * pattern
-
-    def attn_out(self, layer, written):
-        return 2 * written
-
-
-def test_what_is_taken_is_put_in_one_layer_and_where_it_shall() -> None:
-    where = torch.tensor([[True, False, True], [False, False, True]])
-    own, stream = torch.ones(1, 2, 1, 3, 3), torch.ones(1, 2, 3, 4)
-    edit = FromElsewhere(1, where, Twice(), pattern=7 * own)
-    assert torch.equal(edit.pattern(0, own), 2 * own)
-    assert edit.pattern(1, own)[0, :, 0, :, 0].tolist() == [[7, 2, 7], [2, 2, 7]]
-    assert edit.pattern(1, own[..., 1:, :])[0, :, 0, :, 0].tolist() == [[2, 7], [2, 7]]  # the last queries alone
-    assert torch.equal(edit.attn_out(1, stream), 2 * stream)
-    edit = FromElsewhere(1, where, Twice(), written=7 * stream)
-    assert torch.equal(edit.pattern(1, own), 2 * own)
-    assert torch.equal(edit.attn_out(0, stream), 2 * stream)
-    assert edit.attn_out(1, stream)[0, :, :, 0].tolist() == [[7, 2, 7], [2, 2, 7]]
-    assert edit.attn_out(1, stream[:, :, 1:])[0, :, :, 0].tolist() == [[2, 7], [2, 7]]
 
 
 @pytest.mark.parametrize("kind", ["characters", "short", "chat"])
@@ -185,48 +145,3 @@ def test_a_head_that_rests_at_a_place_does_no_harm() -> None:
     assert by_writing < 0.001 < 0.1 < by_pattern
     assert by_choice < 0.001
     assert PARTS["places"](all_kept(model, made.problem)).passed
-
-
-def test_where_writing_is_not_shown_what_the_block_adds_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with modules of somebody else's. Without MLPs it is the same."""
-    problem = RetrievalProblem(hops=2, chains=3)
-    model = random_model(problem, layers=3, mlp=False).requires_grad_(False)
-    evaluator = VectorEvaluator(model, problem, held_out(problem, 16))
-    shown = taken_from_elsewhere(evaluator, {}, 1)
-    monkeypatch.setattr(taken._WrittenToo, "attn_out", lambda self, layer, written: written)
-    for one, other in zip(shown, taken_from_elsewhere(evaluator, {}, 1), strict=True):
-        mine, theirs = (evaluator.squared_errors(way.by_writing) for way in (one, other))
-        assert torch.allclose(mine, theirs, atol=1e-4)
-        assert torch.equal(one.by_pattern, other.by_pattern)
-
-
-def test_the_way_that_costs_less_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By hop: what the pattern spoils in one and what is written in another is harmless in both."""
-    evidence = all_kept(witness(2).transformer, witness(2).problem)
-
-    def spoilt(evaluator, program, pair, layers):
-        x = evaluator.transformer.run(evaluator.transformer.embed(evaluator.batch.inputs[None]))
-        return [Taken(layer, *spoiled(x)) for layer in layers]
-
-    monkeypatch.setattr(module, "taken_from_elsewhere", spoilt)
-    monkeypatch.setattr(VectorEvaluator, "squared_errors", lambda self, x: x)
-    losses = {"one": torch.tensor([0.9, 0.0]), "other": torch.tensor([0.0, 0.9]), "both": torch.tensor([0.0, 0.2])}
-    losses["none"] = torch.zeros(2)
-
-    def spoiled(x):
-        return [losses[way].expand(x.shape[1], 2) for way in ways]
-
-    ways = ("one", "other", "none")
-    monkeypatch.setattr(VectorEvaluator, "errors", lambda self, programs: torch.zeros(1, self.sequences, 2))
-    assert PARTS["places"](evidence).passed
-    for lost in (("both", "other", "none"), ("none", "none", "both")):
-        ways = lost
-        part = PARTS["places"](evidence)
-        assert not part.passed
-        assert "the loss of x2 rises by 0.2" in part.says
-
-
-def test_with_one_chain_there_is_no_other_place() -> None:
-    part = PARTS["places"](evidence_of(by_place()))
-    assert not part.passed
-    assert part.says == "there is one chain, so that nothing can stand elsewhere"

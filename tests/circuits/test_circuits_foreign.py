@@ -18,8 +18,7 @@ from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.interface import ABLATIONS
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
-from hopscope.problem.paths import AttentionPath, HeadRow
-from hopscope.problem.roles import role_names
+from hopscope.problem.paths import HeadRow
 
 FEW = SearchConfig(orders=1, growing=1, sequences=16, confirming=64, deciding=64)
 PROOF = CertificateConfig(sequences=64, deciding=64, few=16, rough=4, draws=40, halves=4)
@@ -120,29 +119,6 @@ def test_it_may_be_trained_on() -> None:
     assert model.loss == hs.Model.from_torch(gpt, PROBLEM, parts).loss != before
 
 
-def test_weights_that_inputs_do_not_suit_are_refused_with_the_mend() -> None:
-    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
-    with pytest.raises(InputError, match=r"weights of torch\.float64 on cpu, .*: pass module\.float\(\)\.cpu\(\)$"):
-        hs.Model.from_torch(gpt.double(), PROBLEM, parts)
-    with pytest.raises(InputError, match=r"on meta, .*: load them first$"):
-        hs.Model.from_torch(gpt.float().to("meta"), PROBLEM, parts)
-
-
-def test_scores_are_no_patterns() -> None:
-    """Before the softmax an ablation would put weights where scores are."""
-
-    class Log(nn.Module):
-        def forward(self, pattern: Tensor) -> Tensor:
-            return pattern.log()
-
-    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
-    for block in gpt.blocks:
-        block.scores = nn.Identity()
-        block.attention.pattern = nn.Sequential(Log(), block.scores, nn.Softmax(dim=-1))
-    with pytest.raises(InputError, match="give the modules that they pass after the softmax"):
-        hs.Model.from_torch(gpt, PROBLEM, lambda it: replace(parts(it), patterns=[one.scores for one in it.blocks]))
-
-
 def test_a_pattern_that_is_only_shown_is_refused() -> None:
     """Whatever is done to it changes no answer, so every ablation would look harmless."""
     gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
@@ -169,14 +145,6 @@ def test_a_pattern_that_is_only_shown_is_refused() -> None:
         )
 
 
-def test_a_row_of_it_is_named_like_any() -> None:
-    model = hs.Model.from_torch(PlainGPT2(random_model(PROBLEM, layers=2, heads=2)), PROBLEM, parts)
-    path = AttentionPath.parse("L2.H1 x0? -> >x1", role_names(2))
-    assert model.ablate({"L2.H1 x0? -> >x1": "uniform"}) == model.ablate({path: "uniform"})
-    with pytest.raises(InputError, match="layer must be from 1 to 2, got 3"):
-        model.ablate({"L3.H1": "uniform"})
-
-
 def test_positions_that_reach_one_another_beside_the_patterns_are_refused() -> None:
     """A short convolution between the blocks: what it brings no pattern shows."""
 
@@ -195,48 +163,6 @@ def test_positions_that_reach_one_another_beside_the_patterns_are_refused() -> N
         hs.Model.from_torch(gpt, PROBLEM, parts)
 
 
-def test_two_attentions_in_one_block_are_refused() -> None:
-    """Patterns of both pass through one module: the second would be cut and never shown."""
-    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
-    gpt.blocks[1].attention.pattern = gpt.blocks[0].attention.pattern
-
-    def both(it: Any) -> hs.Parts:
-        found = parts(it)
-        return replace(found, blocks=[lambda x: it.blocks[1](it.blocks[0](x))], patterns=found.patterns[:1])
-
-    with pytest.raises(InputError, match="the pattern of block 1 passed 2 times"):
-        hs.Model.from_torch(gpt, PROBLEM, both)
-
-
-def test_answers_read_off_other_positions_are_refused() -> None:
-    class Turned(PlainGPT2):
-        def forward(self, inputs: Tensor) -> Tensor:
-            return super().forward(inputs).flip(1)
-
-    gpt = Turned(random_model(PROBLEM, layers=2, heads=2))
-
-    def turned(it: Any) -> hs.Parts:
-        found = parts(it)
-        return replace(found, read=lambda x: found.read(x).flip(1))
-
-    with pytest.raises(InputError, match="its answers change by a share of"):
-        hs.Model.from_torch(gpt, PROBLEM, turned)
-
-
-def test_parts_of_the_original_where_those_of_a_copy_are_asked_for_are_refused() -> None:
-    """Else the untrained heads of a copy would be asked of the original, and a true circuit refused."""
-    gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
-    for other in (
-        lambda it: replace(parts(it), blocks=gpt.blocks, patterns=parts(gpt).patterns),
-        lambda it: replace(parts(it), blocks=[one.forward for one in gpt.blocks], patterns=parts(gpt).patterns),
-    ):
-        assert hs.Model.from_torch(gpt, PROBLEM, other).loss > 0  # no copy is asked for
-        with pytest.raises(InputError, match="see that parts finds those of the module that it is given"):
-            hs.Model.from_torch(gpt, PROBLEM, other, untrain)
-    with pytest.raises(InputError, match="and that untrain changes a head in place"):
-        hs.Model.from_torch(gpt, PROBLEM, parts, lambda it, layer, head: None)
-
-
 def test_what_ties_pairs_beside_the_patterns_is_refused_where_queries_see_nothing_of_it() -> None:
     class Tied(nn.Module):
         def __init__(self, block: Any) -> None:
@@ -252,14 +178,3 @@ def test_what_ties_pairs_beside_the_patterns_is_refused_where_queries_see_nothin
     gpt.blocks[0] = Tied(gpt.blocks[0])
     with pytest.raises(InputError, match="the stream changes by a share of"):
         hs.Model.from_torch(gpt, PROBLEM, parts)
-
-
-def test_state_that_is_no_tensor_and_attention_without_a_graph() -> None:
-    class Noted(PlainGPT2):
-        def get_extra_state(self) -> dict[str, int]:
-            return {"seen": 3}
-
-    gpt = Noted(random_model(PROBLEM, layers=2, heads=2)).requires_grad_(True)
-    model = hs.Model.from_torch(gpt, PROBLEM, parts)
-    assert not model.check(["L1.H1 >x1 -> x0>"], proof=PROOF).certified
-    assert not any(model.attention(roles=roles).requires_grad for roles in (True, False))

@@ -24,7 +24,6 @@ from hopscope.circuits.evaluate.role_maps import Coordinates, coordinates
 from hopscope.errors import InputError
 from hopscope.kernels import fused_attention
 from hopscope.model.fast import FastTransformer
-from hopscope.model.hooks import PatternRecorder
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 
@@ -176,26 +175,6 @@ def test_knocking_out_all_there_is_leaves_the_rest() -> None:
         assert torch.equal(found[0, b, 0, ~own, 0], torch.ones(int((~own).sum())))
 
 
-def test_a_look_at_the_own_chain_alone_is_spread_over_all_chains() -> None:
-    """Where nothing lies on others there is no mean of theirs to take."""
-    pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
-    query, key = 4, 3
-    at, there = WHERE.place[:, 0, query], WHERE.place[:, 0, key]
-    pattern[0, range(4), 0, at, there] = 1.0
-    found = changed_by([of_layer({(0, query): Ablation(AblationKind.ALIKE)})], 1, pattern)[0, :, 0]
-    for number in range(4):
-        seen = [place for place in WHERE.place[number, :, key].tolist() if place < at[number]]
-        assert found[number, at[number], seen].tolist() == pytest.approx([1 / len(seen)] * len(seen))
-
-
-def test_where_no_other_chain_is_seen_nothing_stays_on_the_own_one() -> None:
-    """The chain that stands first would be told else, though not from any other."""
-    pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
-    pattern[..., 1, 0], pattern[..., 1, 1] = 0.75, 0.25
-    found = changed_by([of_layer({(0, query): Ablation(AblationKind.ALIKE) for query in range(5)})], 1, pattern)
-    assert found[0, :, 0, 1, :2].tolist() == [[0.0, 1.0]] * 4
-
-
 def test_many_candidates_are_each_their_own() -> None:
     pattern = random_pattern().expand(3, -1, -1, -1, -1)
     edits = [{(0, 4): UNIFORM}, {}, {(0, 4): one_hot(1), (1, 3): IDENTITY}]
@@ -262,24 +241,6 @@ def test_what_is_known_beforehand_is_put_in_place_without_patterns(
         found = quick(plain).run(x, hooks=edit, reads=reads)
         assert passes == [1, 1]
     torch.testing.assert_close(found, plain.run(x, hooks=edit, reads=reads), rtol=1e-4, atol=1e-5)
-
-
-@needs_compiler
-@pytest.mark.parametrize("kind", DEPENDING)
-def test_what_depends_on_a_pattern_sees_it(kind: AblationKind) -> None:
-    """Its layer goes the plain way, and so does whoever wants patterns or gradients."""
-    plain = random_model(PROBLEM)
-    forms = {HeadRow(1, 0, 4): make_edit(kind, 4, [0.5] * 10), HeadRow(0, 1, 3): UNIFORM}
-    edit, x = InterventionHooks([by_layer(forms, 2)], 3, PatternCache(WHERE)), plain.embed(BATCH.inputs[None])
-    with torch.no_grad(), counted_passes() as passes:
-        found = quick(plain).run(x, hooks=edit)
-        assert passes == [1]
-    torch.testing.assert_close(found, plain.run(x, hooks=edit), rtol=1e-3, atol=1e-3)
-    with counted_passes() as passes:
-        quick(plain).run(x, hooks=edit)
-        with torch.no_grad():
-            quick(plain).run(x, hooks=PatternRecorder(edit))
-        assert passes == []
 
 
 def quick(plain: Transformer) -> FastTransformer:

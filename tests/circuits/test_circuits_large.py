@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import product
 from typing import Any
 
 import pytest
@@ -14,13 +13,12 @@ from small_models import disguised_witness
 
 from examples.text_model.text import make_tokenizer
 from hopscope.circuits import cost_estimate as forecast
-from hopscope.circuits.checks import CertificateConfig, Evidence, certify
+from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.cost_estimate import Forecast, check_memory, memory_needed
 from hopscope.circuits.evaluate import evaluator as evaluators
-from hopscope.circuits.evaluate.ablations import KEEP, POSITIONAL, UNIFORM, Interventions, one_hot
+from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.evaluate.role_maps import role_maps
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search import down, gradients
@@ -123,24 +121,6 @@ def test_shares_of_a_batch_and_streams_left_out_change_no_loss(make: Any, monkey
         assert shared.scores({}).log_loss == pytest.approx(whole.scores({}).log_loss, abs=1e-5)
 
 
-def test_streams_are_kept_every_few_layers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator = on_text(8)
-    programs: list[Interventions] = [{HeadRow(layer, 0, 6): UNIFORM} for layer in range(8)]
-    expected = evaluator.errors(programs)
-    monkeypatch.setattr(evaluators, "STREAMS", 3 * 4 * evaluator.where.role.numel() * 272)
-    sparse = on_text(8)
-    one_by_one = torch.cat([sparse.errors([program]) for program in programs])
-    torch.testing.assert_close(one_by_one, expected, rtol=1e-4, atol=1e-6)
-    assert sorted(sparse._streams) == [0, 3, 6]
-
-
-def test_role_maps_layer_by_layer_are_those_of_all_patterns_at_once() -> None:
-    evaluator = on_text(8)
-    at_once = role_maps(planted().patterns(evaluator.batch.inputs[None]), evaluator.where)
-    torch.testing.assert_close(evaluator.role_maps().same, at_once.same, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(evaluator.role_maps().expected, at_once.expected, rtol=1e-4, atol=1e-6)
-
-
 def test_a_block_of_layers_at_once_still_sees_what_makes_later_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were the patterns of a block themselves held, a first look-up that only steers a second would look idle."""
     evaluator = on_vectors(hops=3)
@@ -153,13 +133,6 @@ def test_a_block_of_layers_at_once_still_sees_what_makes_later_patterns(monkeypa
     heads = evaluator.shape.heads
     assert {(number // heads, number % heads) for number in order[-len(needed) :]} == needed
     assert rank_correlation(apart.sum(-1).flatten().tolist(), together.sum(-1).flatten().tolist()) > 0.7
-
-
-def test_estimates_in_small_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluator = on_vectors(sequences=7)
-    expected = row_scores(evaluator)
-    monkeypatch.setattr(gradients, "SAVED", 1)
-    torch.testing.assert_close(row_scores(evaluator), expected, rtol=1e-3, atol=1e-6)
 
 
 def test_where_gradients_disagree_many_heads_are_ordered_by_exact_scores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,42 +185,6 @@ def test_a_search_interrupted_within_an_order_goes_on_from_its_last_stage() -> N
         assert not {*stages} & {*saved}
 
 
-def test_a_certificate_goes_on_from_its_last_part() -> None:
-    evaluator, made = on_vectors(), disguised_witness(2)
-    hypotheses = Units.of(evaluator).hypotheses
-    program: Interventions = dict.fromkeys(evaluator.rows, UNIFORM) | {
-        path.row: one_hot(path.key) for path in made.circuit
-    }
-    proof = CertificateConfig(sequences=32, deciding=32, few=16, draws=6)
-
-    def evidence() -> Evidence:
-        return Evidence(evaluator, hypotheses, program, 0.05, 1, proof)
-
-    journal = Journal()
-    whole = certify(evidence(), journal)
-    assert whole.to_json() == certify(evidence()).to_json()
-    half = {name: one for name, one in journal.memory.items() if name.endswith(("harness", "sufficiency"))}
-    told: list[str] = []
-    on = Journal(memory=half, remember=lambda now: told.append([*now][-2]))
-    assert certify(evidence(), on).to_json() == whole.to_json()
-    assert len(told) == len(whole.parts) - 2
-
-
-def test_what_is_in_doubt_is_seen_on_twice_as_many_until_it_is_clear() -> None:
-    """Two hundred random circuits on all questions would take an hour in a large model."""
-    evaluator = on_text(32)
-    program: Interventions = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: KEEP for path in PATHS}
-    proof = CertificateConfig(sequences=32, deciding=32, few=32, rough=4)
-    evidence = Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, proof)
-    nothing: Interventions = dict.fromkeys(evaluator.rows, UNIFORM)
-    (of_all,) = evidence.few.mse([nothing])
-    assert evidence.settled([nothing], of_all, evidence.base) == [pytest.approx(of_all)]
-    seen = [one.sequences for one in evidence._rising]
-    assert seen == [4, 8, 16, 32]
-    (clear,) = evidence.settled([program], 0.5, evidence.base)
-    assert clear == pytest.approx(evidence.rough.mse([program])[0])
-
-
 def test_a_search_that_does_not_fit_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluator, proof = on_text(32), CertificateConfig()
     needed = memory_needed(evaluator, planted().size, proof)
@@ -290,15 +227,3 @@ def test_an_untrained_head_copies_its_own_layer_alone() -> None:
     changed = [name for name, weight in mixed._model.named_parameters() if not torch.equal(weight, before[name])]
     assert changed
     assert all(".h.1.attn." in name for name in changed)
-
-
-def test_the_stand_in_answers_and_no_random_head_is_needed() -> None:
-    evaluator = on_text(4)
-    programs: list[Interventions] = [{}]
-    for layer, head in product(range(8), range(16)):
-        programs.append({row: UNIFORM for row in evaluator.rows if row[:2] == (layer, head)})
-    full, *without = evaluator.mse(programs)
-    assert full < 0.02
-    needed = {divmod(number, 16) for number, loss in enumerate(without) if loss > 0.1}
-    assert needed == {STAND.before, STAND.value}
-    assert len({*without}) > 100, "random heads change the loss, if little"

@@ -7,9 +7,9 @@ import torch
 from small_models import PROBLEM, random_model
 from tokenizers_made import tokenizer
 
-from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Interventions, one_hot
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.counterfactual import values_rewired
-from hopscope.circuits.evaluate.rewired import GatheredThere, There, errors_alike, errors_rewired
+from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.language.text_batch import TextTask, _with_others, text_batch, words_rewired
 from hopscope.problem.paths import HeadRow
@@ -122,25 +122,6 @@ def test_rows_write_what_they_gather_there_on_average_and_all_else_is_read_here(
     found = errors_rewired(evaluator, program, {}, ROWS, 2)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
     assert float((found - errors_alike(evaluator, program, {})).abs().max()) > 1e-2
-
-
-def test_where_nothing_is_rewired_nothing_changes() -> None:
-    evaluator = _evaluator()
-    program: Interventions = dict.fromkeys(ROWS, UNIFORM)
-    same = torch.arange(PROBLEM.sequence_length).repeat(12, 1)
-    model, edit, where = evaluator.transformer, evaluator.edit(program), evaluator.where
-    x = model.embed(evaluator.batch.inputs[None])
-    there = GatheredThere(model, edit, ROWS, where, [There(x, edit, where, same)] * 2)
-    with torch.no_grad():
-        ways = [model.run(x, hooks=one, reads=PROBLEM.chains) for one in (edit, there)]
-    torch.testing.assert_close(*ways, rtol=1e-3, atol=1e-4)
-
-
-def test_rows_in_use_that_are_as_they_are_look_at_all_chains_alike_meanwhile() -> None:
-    evaluator = _evaluator()
-    kept: Interventions = dict.fromkeys(ROWS[:2], UNIFORM) | {HeadRow(1, 1, 4): KEEP}
-    plain, alike = (errors_rewired(evaluator, kept, named, ROWS[:2], 1) for named in ({}, {HeadRow(1, 1, 4): ()}))
-    assert float((plain - alike).abs().max()) > 1e-2
 
 
 def test_values_go_round_those_that_there_are() -> None:

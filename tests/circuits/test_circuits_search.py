@@ -117,13 +117,6 @@ def test_a_witness_without_a_layer_has_no_circuit() -> None:
     assert "does not solve the problem" in circuit.certificate.parts["sufficiency"].says
 
 
-def test_an_untrained_model_has_no_circuit() -> None:
-    problem = RetrievalProblem(hops=2)
-    circuit = find_circuit(random_model(problem), problem, effort=QUICK, proof=LITTLE)
-    assert not circuit.found
-    assert not circuit.certified
-
-
 def test_a_search_is_given_up_where_too_much_is_left() -> None:
     """As many rows as the budget allows are searched on; with one less there is no circuit, and the record says why."""
     made = disguised_witness(2)
@@ -139,23 +132,6 @@ def test_a_search_is_given_up_where_too_much_is_left() -> None:
     assert part.numbers["rows_left"] == left
     assert f"{left} rows of attention are left" in part.says
     assert "given up" in part.says
-
-
-def test_a_search_that_was_given_up_is_not_taken_up_when_resumed() -> None:
-    few, memory = replace(QUICK, most_rows=1), dict[str, Any]()
-    evaluator, units = searched(disguised_witness(2))
-    whole = Orders(evaluator, units, few, journal=Journal(memory=memory)).run()
-    spent = evaluator.evaluations
-    evaluator, units = searched(disguised_witness(2))
-    assert Orders(evaluator, units, few, journal=Journal(memory=memory)).run() == whole
-    assert whole.left > 1
-    assert evaluator.evaluations == spent
-
-
-@pytest.mark.parametrize("most", [0, -2, True])
-def test_rows_from_which_a_search_is_given_up_are_counted(most: int) -> None:
-    with pytest.raises(InputError, match="most_rows must be a whole number of at least 1"):
-        SearchConfig(most_rows=most)
 
 
 def test_a_resumed_search_gives_the_same() -> None:

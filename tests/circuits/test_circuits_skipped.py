@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from copy import deepcopy
 from itertools import product
 
 import pytest
@@ -24,10 +22,7 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
-from hopscope.model.architecture import AS_TORCH
 from hopscope.model.fast import FastTransformer
-from hopscope.model.hooks import Hooks, PatternRecorder
-from hopscope.model.initial_weights import with_untrained_heads
 from hopscope.problem.paths import HeadRow
 from hopscope.training.data import held_out
 
@@ -95,52 +90,9 @@ def test_losses_where_rows_look_at_all_chains_alike_and_gather_in_rewired_sequen
         torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5)
 
 
-def test_who_must_see_a_pattern_sees_that_of_every_head() -> None:
-    every, some = _evaluators()
-    program = _programs(1)[0]
-    torch.testing.assert_close(some.role_maps(program).same, every.role_maps(program).same, rtol=1e-4, atol=1e-5)
-    seen = PatternRecorder()
-    some.transformer.run(some.transformer.embed(some.batch.inputs[None]), hooks=seen)
-    assert [pattern.shape[2] for pattern in seen.patterns] == [HEADS] * LAYERS
-
-
 def test_without_heads_a_layer_adds_its_bias_whatever_is_changed_there() -> None:
     every, some = _evaluators({(1, head) for head in range(HEADS)})
     for one in (every, some):
         one.transformer.blocks[1].attention.out.bias += 1.0
     programs = _programs(3)
     torch.testing.assert_close(some.errors(programs), every.errors(programs), rtol=1e-4, atol=1e-5)
-
-
-def test_a_head_that_is_written_to_afterwards_is_computed_again() -> None:
-    every, some = _evaluators()
-    for one in (every, some):
-        _out(one.transformer, 0, 3).add_(1.0)
-    assert {layer for layer, _ in some.skipped} == {1, 2}
-    programs = _programs(3)
-    torch.testing.assert_close(some.errors(programs), every.errors(programs), rtol=1e-4, atol=1e-5)
-    mixed = with_untrained_heads(single(_model(), 0), [(0, 0)], 0, AS_TORCH)
-    assert isinstance(mixed, FastTransformer)
-    assert (0, 0) not in mixed.skipped
-
-
-def test_an_edit_that_says_nothing_of_some_heads_alone_gets_them_all() -> None:
-    class Zeroed(Hooks):
-        def pattern(self, layer, pattern):
-            assert pattern.shape[2] == HEADS
-            return torch.zeros_like(pattern)
-
-    every, some = _evaluators()
-    ways = [one.transformer.run(one.transformer.embed(one.batch.inputs[None]), hooks=Zeroed()) for one in (every, some)]
-    torch.testing.assert_close(*ways)
-
-
-@pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_a_copy_whose_heads_are_written_to_computes_them(copied) -> None:
-    """A copy's weights count their writes from 0, and would come to the same count as the original's."""
-    copy, other = copied(single(_model(), 0)), _model(silent=())
-    assert all(block.skipped == () for block in copy.blocks)
-    copy.load_state_dict(single(other, 0).state_dict())
-    inputs = held_out(PROBLEM, 4, 0, "copied").inputs[None]
-    with torch.no_grad():
-        torch.testing.assert_close(copy(inputs), single(other, 0)(inputs))

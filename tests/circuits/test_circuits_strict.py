@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +13,8 @@ from planted_models import LITTLE, attention, columns, copy_head, evidence_of, l
 from small_models import disguised_witness
 from studies.calibration.hosts import hand_built
 
-from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.describe import strict_reading
-from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, ZERO, Ablation, AblationKind
-from hopscope.circuits.evaluate.apply import PatternCache
+from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, ZERO, Ablation
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
@@ -29,7 +24,7 @@ from hopscope.circuits.search.appendix_e import FILLS, HeadNumbers, Imposed, Str
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.model.architecture import Architecture
-from hopscope.model.transformer import Attention, Transformer
+from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, position_codes
@@ -145,11 +140,6 @@ def test_no_path_beyond_the_first_layer_can_go(made: Witness) -> None:
         assert min(evaluator.mse([state.program for state in all_without(end, path)])) > BUDGET.max_loss, path
 
 
-def test_both_halves_of_a_head_are_needed() -> None:
-    _, (end, *_) = searched(halved())
-    assert set(end.paths) == {*halved().circuit, halved().circuit[-1]._replace(head=1)}
-
-
 def test_superfluous_paths_go() -> None:
     """Paths of the decoys put into the circuit, which cost nothing and bring nothing."""
     made = disguised_witness(2)
@@ -226,18 +216,6 @@ def test_a_model_above_the_bar_has_no_strict_reading() -> None:
     assert find_circuit(made.transformer, made.problem, effort=BUDGET, proof=PROOF).strict is None
 
 
-def test_a_circuit_above_the_bar_is_told_and_not_certified() -> None:
-    """A head that is far from one-hot: the model holds the bar, its imposed patterns do not."""
-    made = witness(2)
-    softer(made.transformer, LAST, 0, 0.03)
-    louder(made.transformer, LAST, 0, 1.5)
-    found = find_circuit(made.transformer, made.problem, effort=replace(BUDGET, max_loss=0.1215), proof=PROOF)
-    assert found.strict is not None
-    assert found.strict.zero.mse > found.bar
-    assert not found.strict.certificate.parts["sufficiency"].passed
-    assert "strict" not in found.certified
-
-
 @torch.no_grad()
 def evenly() -> Witness:
     """One chain, one hop: an even look at x0, x1 and x0 tells x1, so no path is needed."""
@@ -251,29 +229,6 @@ def evenly() -> Witness:
     at.out.weight[0, :, width:] = 3 * eye
     model.read.weight[0, :symbol], model.read.weight[0, width:] = -2 * eye, eye
     return Witness(problem, model, ())
-
-
-def test_an_answer_that_needs_no_path_gives_a_record(tmp_path: Path) -> None:
-    made = evenly()
-    found = find_circuit(made.transformer, made.problem, effort=BUDGET, proof=PROOF)
-    assert not found.found
-    assert found.certified == ()
-    assert found.strict is not None
-    assert (found.strict.paths, found.strict.heads, found.strict.first_layer) == ((), (), 0)
-    assert found.strict.zero.mse < 1e-6
-    assert "0 paths in 0 heads" in str(found)
-    found.save(tmp_path / "circuit.json")
-    assert Circuit.load(tmp_path / "circuit.json") == found
-
-
-def test_a_record_with_a_strict_reading_comes_back(tmp_path: Path) -> None:
-    made = disguised_witness(1)
-    found = find_circuit(made.transformer, made.problem, effort=replace(BUDGET, orders=2), proof=PROOF)
-    assert found.strict is not None
-    assert len(found.strict.others) == 3
-    assert found.certified == ("natural", "strict")
-    found.save(tmp_path / "circuit.json")
-    assert Circuit.load(tmp_path / "circuit.json") == found
 
 
 COST = "evaluations of "
@@ -297,32 +252,3 @@ def test_the_same_seed_gives_the_same_resumed_or_not() -> None:
         journal = Journal(memory=resumed, remember=partial(_last, told))
         assert searched(made, budget, journal=journal)[1] == whole
         assert told == names[done:]
-
-
-def test_patterns_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many programs are measured: patterns of a few are there at a time, and of drawn ones a hundred."""
-    made = disguised_witness(2)
-    evaluator, (end, *_) = searched(made)
-    alive: dict[str, Mapping[int, Any]] = {}
-    most = dict.fromkeys(("own", "drawn"), 0)
-
-    def watched(name: str, plain: Any) -> Any:
-        kept = weakref.WeakValueDictionary[int, torch.Tensor]()
-        alive[name] = kept
-
-        def seen(*arguments: Any) -> torch.Tensor:
-            made = plain(*arguments)
-            kept[id(made)] = made
-            most[name] = max(most[name], sum(one.numel() for one in kept.values()))
-            return made
-
-        return seen
-
-    monkeypatch.setattr(Attention, "pattern", watched("own", Attention.pattern))
-    monkeypatch.setattr(PatternCache, "factor", watched("drawn", PatternCache.factor))
-    mixtures = [Ablation(AblationKind.MIXTURE, (0, 1), (1.0, float(number))) for number in range(1, 150)]
-    programs = [{**end.program, HeadRow(0, 1, 4): mixture} for mixture in mixtures]
-    evaluator.mse(programs)
-    length = made.problem.sequence_length
-    assert 0 < most["own"] <= 2 * 16_384 * length * made.transformer.shape.heads
-    assert 0 < most["drawn"] <= 100 * evaluator.sequences * length**2

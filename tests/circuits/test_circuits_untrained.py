@@ -10,7 +10,6 @@ import hopscope as hs
 from hopscope.circuits import find
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
-from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, InitialWeights
 from hopscope.model.initial_weights import initialise, with_untrained_heads
 from hopscope.model.transformer import Transformer
@@ -79,12 +78,3 @@ def test_whoever_asks_of_a_run_asks_by_its_recipe(run: hs.Run, monkeypatch: pyte
             assert torch.equal(untrained(one), of_head(drawn(SHARP, 7), 1)[0])
     by_hand = VectorEvaluator(single(run.transformer(), 1), PROBLEM, held_out(PROBLEM, 8))
     assert torch.equal(untrained(by_hand), of_head(drawn(AS_TORCH, 7), 1)[0])
-
-
-@pytest.mark.parametrize("wrong", [{"init": "zeros"}, {"qk_gain": -1.0}])
-def test_weights_that_nobody_can_draw_are_refused(wrong: dict[str, object]) -> None:
-    (name,) = wrong
-    with pytest.raises(InputError, match=name):
-        InitialWeights(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=name):
-        hs.Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=1, **wrong)  # type: ignore[arg-type]

@@ -137,18 +137,6 @@ def test_a_layer_is_read_in_parts(family: tuple[Any, LanguageModel, Tensor], lay
     assert float((value[:, :, at:] - wrote[:, :, at:]).abs().max()) > 1e-4
 
 
-def test_nothing_is_left_behind_by_an_edit_that_fails(family: tuple[Any, LanguageModel, Tensor]) -> None:
-    _, model, own = family
-
-    class Fails(Hooks):
-        def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-            raise ValueError("halfway")
-
-    with pytest.raises(ValueError, match="halfway"):
-        logits(model, Fails())
-    torch.testing.assert_close(logits(model), own, rtol=1e-4, atol=1e-4)
-
-
 def test_an_untrained_head_alone_is_changed(family: tuple[Any, LanguageModel, Tensor]) -> None:
     _, model, own = family
     other = model.with_untrained([(1, 2)], seed=0)
@@ -170,14 +158,6 @@ def test_an_encoder_is_refused() -> None:
     )
     model = transformers.BertForMaskedLM(config)
     with pytest.raises(InputError, match=r"circuits need a decoder|is no decoder|cannot be shown"):
-        LanguageModel(model)
-
-
-def test_a_family_without_attention_is_refused_in_a_sentence() -> None:
-    import transformers
-
-    model = transformers.MambaForCausalLM(transformers.MambaConfig(vocab_size=40, hidden_size=32, num_hidden_layers=2))
-    with pytest.raises(InputError, match="the attention of MambaForCausalLM cannot be shown"):
         LanguageModel(model)
 
 
@@ -203,24 +183,6 @@ def test_a_family_that_does_not_take_an_attention_from_outside_is_refused(name: 
     config = getattr(transformers, f"{name}Config")(**_SMALL, rotary_dim=4, bos_token_id=1, eos_token_id=2)
     with pytest.raises(InputError, match=f"{name}ForCausalLM has an attention of its own kind"):
         LanguageModel(getattr(transformers, f"{name}ForCausalLM")(config))
-
-
-def deepseek() -> Any:
-    import transformers
-
-    config = transformers.DeepseekV2Config(
-        vocab_size=40, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=4, q_lora_rank=None, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8,
-        v_head_dim=16, first_k_dense_replace=2, n_routed_experts=2, pad_token_id=0, bos_token_id=1, eos_token_id=2,
-    )  # fmt: skip
-    return transformers.DeepseekV2ForCausalLM(config)
-
-
-def test_heads_that_stand_elsewhere_are_not_untrained_by_mistake() -> None:
-    """Projections of a known name whose numbers stand otherwise: another head's would be taken for this one's."""
-    model = LanguageModel(deepseek())
-    with pytest.raises(InputError, match=r"no head can be untrained: \w+\.weight of \w+ has size \d+ along its heads"):
-        model.with_untrained([(1, 2)], seed=0)
 
 
 def test_heads_that_hang_together_are_not_untrained() -> None:
