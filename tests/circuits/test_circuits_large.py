@@ -21,7 +21,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.resume import Journal
-from hopscope.circuits.search import down, gradients
+from hopscope.circuits.search import attribution, down
 from hopscope.circuits.search.attribution import estimated_order, head_order, row_scores
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
@@ -125,7 +125,7 @@ def test_a_block_of_layers_at_once_still_sees_what_makes_later_patterns(monkeypa
     """Were the patterns of a block themselves held, a first look-up that only steers a second would look idle."""
     evaluator = on_vectors(hops=3)
     apart = row_scores(evaluator)
-    monkeypatch.setattr(gradients, "BLOCKS", 1)
+    monkeypatch.setattr(attribution, "BLOCKS", 1)
     order, agreement = estimated_order(evaluator)
     together = row_scores(evaluator)
     assert agreement >= 0.5
@@ -138,10 +138,10 @@ def test_a_block_of_layers_at_once_still_sees_what_makes_later_patterns(monkeypa
 def test_where_gradients_disagree_many_heads_are_ordered_by_exact_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rather than each scored again after every change."""
     evaluator = on_text(8)
-    monkeypatch.setattr(gradients, "FEW", 4)
-    monkeypatch.setattr(gradients, "estimated_order", lambda evaluator: (tuple(range(128)), 0.1))
+    monkeypatch.setattr(attribution, "FEW", 4)
+    monkeypatch.setattr(attribution, "estimated_order", lambda evaluator: (tuple(range(128)), 0.1))
     assert head_order(evaluator) == ()
-    monkeypatch.setattr(gradients, "_TOO_MANY", 100)
+    monkeypatch.setattr(attribution, "_TOO_MANY", 100)
     order = head_order(evaluator)
     assert sorted(order) == [*range(128)]
     assert {*order[-2:]} == {1 * 16 + 5, 5 * 16 + 8}

@@ -59,7 +59,7 @@ def built_in(witness: Witness) -> set[tuple[int, int, str, str]]:
     return {path.names(witness.problem.roles) for path in witness.circuit}
 
 
-@pytest.mark.parametrize("hops", [1, 2, 3])
+@pytest.mark.parametrize("hops", [1, *(pytest.param(hops, marks=pytest.mark.slow) for hops in (2, 3))])
 def test_exactly_the_built_in_circuit(hops: int) -> None:
     witness = disguised_witness(hops)
     circuit = found_in(witness)
@@ -79,6 +79,7 @@ def test_deeper_and_without_a_mask(hops: int, causal: bool) -> None:
     assert paths_of(circuit) == built_in(witness)
 
 
+@pytest.mark.slow
 def test_another_seed_and_every_order_end_in_the_same() -> None:
     witness = disguised_witness(2)
     circuit = found_in(witness, budget=replace(QUICK, orders=3, growing=2), seed=5)
@@ -86,6 +87,7 @@ def test_another_seed_and_every_order_end_in_the_same() -> None:
     assert list(circuit.search.orders_ending_here) == ["least-cost", "random-1", "random-2", "growing-1", "growing-2"]
 
 
+@pytest.mark.slow
 def test_why_each_path_is_there() -> None:
     """The uses that the construction was made for, and that explain the paper's exception (C11)."""
     circuit = found_in(disguised_witness(3))
@@ -117,6 +119,7 @@ def test_a_witness_without_a_layer_has_no_circuit() -> None:
     assert "does not solve the problem" in circuit.certificate.parts["sufficiency"].says
 
 
+@pytest.mark.slow
 def test_a_search_is_given_up_where_too_much_is_left() -> None:
     """As many rows as the budget allows are searched on; with one less there is no circuit, and the record says why."""
     made = disguised_witness(2)

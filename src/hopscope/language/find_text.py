@@ -24,7 +24,7 @@ from hopscope.problem.counter import derive_seed
 from hopscope.statistics import wilson
 
 _HIGHEST = 0.49
-"""With a bar beyond this a circuit would say nothing: guessing among four has a loss of 0.75."""
+"""With a threshold beyond this a circuit would say nothing: guessing among four has a loss of 0.75."""
 
 _SEQUENCES, _CONFIRMING, _DECIDING = 128, 512, 8192
 """How many questions most decisions are made on, the last ones, and those still in doubt: two and four times as many as
@@ -59,18 +59,18 @@ def find_text_circuit(
     proof: CertificateConfig | None = None,
     journal: Journal | None = None,
 ) -> Circuit:
-    """The circuit of a language model, certified in the natural reading.
+    """The circuit of a language model, certified with the model's own patterns.
 
-    The bar is relative to the model: a circuit must go `faithfulness` of the way from guessing to the model, in Brier
-    score on questions that the search sees. A model whose accuracy is not surely above the floor, or that is hardly
-    better than guessing in Brier score, has no circuit: the record says so.
+    The loss threshold is relative to the model: a circuit must go `faithfulness` of the way from guessing to the model,
+    in Brier score on questions that the search sees. A model whose accuracy is not surely above the floor, or that is
+    hardly better than guessing in Brier score, has no circuit: the record says so.
 
     Args:
         model: the language model.
         tokenizer: its tokenizer, a fast one.
         task: the questions that are asked.
         named: what the record calls the model.
-        effort: `quick` or `thorough`, see `find_circuit`.
+        effort: `quick` or `thorough`, see `SearchConfig`.
         faithfulness: the share of the way from guessing to the model, above 0 and below 1.
         seed: the seed of the search; its questions and random orders follow from it.
         proof: how many questions and random draws stand behind the certificate.
@@ -80,7 +80,7 @@ def find_text_circuit(
         InputError: the tokenizer does not let roles or answers be told apart, a value is out of range, or there is less
             free memory than the search takes.
     """
-    _check(seed, faithfulness)
+    proof, journal = proof or TEXT_PROOF, journal or Journal()
     config = replace(
         SearchConfig.of(effort, seed=seed),
         sequences=_SEQUENCES,
@@ -88,24 +88,16 @@ def find_text_circuit(
         deciding=_DECIDING,
         most_rows=None,
     )
-    proof, journal = proof or TEXT_PROOF, journal or Journal()
-    evaluator = _questions(model, tokenizer, task, seed, proof)
-    told, origin = _told(evaluator, named), Origin(named.content, seed)
+    asked = _Subject.of(model, tokenizer, task, named, faithfulness, seed, proof)
     search = SearchRecord(effort=effort, faithfulness=faithfulness, seed=seed, proof=proof)
-    began = time.monotonic()
-    evaluator.require_finite()
-    bar = _bar(evaluator, faithfulness)
-    forecast = Forecast(evaluator, config, proof, (time.monotonic() - began) / evaluator.sequences)
-    if not _solves(evaluator, told, bar):
-        return _none(evaluator, told, origin, bar, search)
+    if not asked.solves:
+        return asked.no_circuit(search)
+    forecast = Forecast(asked.evaluator, config, proof, asked.seconds)
     journal = replace(journal, progress=forecast.told(journal.progress))
-    circuit = search_circuit(evaluator, replace(config, max_loss=bar), origin, proof, journal, strict=False)
-    fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
-    return replace(
-        circuit,
-        search=replace(circuit.search, effort=effort, faithfulness=faithfulness),
-        text=replace(told, scores=_scores(fresh, circuit)),
-    )
+    config = replace(config, max_loss=asked.max_loss)
+    circuit = search_circuit(asked.evaluator, config, asked.origin, proof, journal, strict=False)
+    search = replace(circuit.search, effort=effort, faithfulness=faithfulness)
+    return asked.described(circuit, search, proof, seed + 1)
 
 
 def certify_text_circuit(
@@ -122,81 +114,97 @@ def certify_text_circuit(
 ) -> Circuit:
     """The certificate of a circuit of a language model that somebody gives: its paths, or a record.
 
-    The bar and a model that does not solve the problem are as in `find_text_circuit`, and so are the arguments.
-
-    Args:
-        model: the language model.
-        tokenizer: its tokenizer.
-        task: the questions that are asked.
-        named: what the record calls the model.
-        given: the circuit.
-        faithfulness: the share of the way from guessing to the model that it must go.
-        seed: the seed of the questions and random draws.
-        proof: how many questions and random draws stand behind the certificate.
-        journal: is told what is being done.
+    The threshold, a model that does not solve the problem and the arguments are as in `find_text_circuit`.
 
     Raises:
         InputError: as in `find_text_circuit`, or there is no such path in the model.
     """
-    _check(seed, faithfulness)
     proof = proof or TEXT_PROOF
-    evaluator = _questions(model, tokenizer, task, seed, proof)
-    told, origin, bar = _told(evaluator, named), Origin(named.content, seed), _bar(evaluator, faithfulness)
+    asked = _Subject.of(model, tokenizer, task, named, faithfulness, seed, proof)
     search = SearchRecord(given=True, faithfulness=faithfulness, seed=seed, proof=proof)
-    if not _solves(evaluator, told, bar):
-        return _none(evaluator, told, origin, bar, search)
-    circuit = check_circuit(evaluator, given, bar, seed, origin, proof, journal or Journal())
-    fresh = evaluator.fresh(proof.sequences, seed, "circuit certificate")
-    return replace(circuit, search=search, text=replace(told, scores=_scores(fresh, circuit)))
+    if not asked.solves:
+        return asked.no_circuit(search)
+    circuit = check_circuit(asked.evaluator, given, asked.max_loss, seed, asked.origin, proof, journal or Journal())
+    return asked.described(circuit, search, proof, seed)
 
 
-def _check(seed: int, faithfulness: float) -> None:
-    """Check what a search is asked for.
+@dataclass(frozen=True)
+class _Subject:
+    """A language model on the questions that a search decides on.
 
-    Raises:
-        InputError: the seed is none, or the share is not between 0 and 1.
+    Attributes:
+        evaluator: the model and the questions.
+        answers: what it was asked, and how its accuracy compares with the floor.
+        origin: where the model comes from.
+        max_loss: the loss of what goes the wanted share of the way from guessing to the model.
+        seconds: how long a question takes.
     """
-    check_seed(seed)
-    check_number("faithfulness", faithfulness, 0.0)
-    if not 0 < faithfulness < 1:
-        raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")
 
+    evaluator: TextEvaluator
+    answers: Asked
+    origin: Origin
+    max_loss: float
+    seconds: float
 
-def _questions(
-    model: LanguageModel, tokenizer: Any, task: TextTask, seed: int, proof: CertificateConfig
-) -> TextEvaluator:
-    """The model on the questions that a search decides on.
+    @classmethod
+    def of(
+        cls,
+        model: LanguageModel,
+        tokenizer: Any,
+        task: TextTask,
+        named: Named,
+        faithfulness: float,
+        seed: int,
+        proof: CertificateConfig,
+    ) -> _Subject:
+        """The model on questions of a seed, its answers measured."""
+        check_seed(seed)
+        check_number("faithfulness", faithfulness, 0.0)
+        if not 0 < faithfulness < 1:
+            raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")
+        batch = text_batch(task, tokenizer, _CONFIRMING, derive_seed(seed, "circuit search"))
+        evaluator = TextEvaluator(model, tokenizer, task, batch)
+        check_memory(evaluator, model.size, proof)
+        count, (question,) = evaluator.sequences, task.questions(1, 0)
+        full = evaluator.scores({})
+        lowest, _ = wilson(round(full.accuracy * count), count)
+        answers = Asked(
+            named.name, task.formulation, tidy(max(question.guess, question.shortcut)), tidy(lowest),
+            task.extensions.changed(), {"full": full},
+        )  # fmt: skip
+        began = time.monotonic()
+        evaluator.require_finite()
+        loss, guessing = float(evaluator.own.mean()), 1 - 1 / batch.candidates.shape[1]
+        max_loss = tidy(loss + (1 - faithfulness) * (guessing - loss))
+        return cls(evaluator, answers, Origin(named.content, seed), max_loss, (time.monotonic() - began) / count)
 
-    Raises:
-        InputError: there is less free memory than it takes.
-    """
-    batch = text_batch(task, tokenizer, _CONFIRMING, derive_seed(seed, "circuit search"))
-    evaluator = TextEvaluator(model, tokenizer, task, batch)
-    check_memory(evaluator, model.size, proof)
-    return evaluator
+    @property
+    def solves(self) -> bool:
+        """Whether it answers more than what needs no retrieval, with a loss that a circuit can be told from."""
+        loss = float(self.evaluator.own.mean())
+        return self.answers.lowest > self.answers.floor and loss < self.max_loss < _HIGHEST
 
+    def described(self, circuit: Circuit, search: SearchRecord, proof: CertificateConfig, seed: int) -> Circuit:
+        """The record of a circuit, with how well it answers questions that no search has seen."""
+        fresh = self.evaluator.fresh(proof.sequences, seed, "circuit certificate")
+        return replace(circuit, search=search, text=replace(self.answers, scores=_scores(fresh, circuit)))
 
-def _bar(evaluator: TextEvaluator, faithfulness: float) -> float:
-    """The loss of what goes this share of the way from guessing to the model."""
-    full, guessing = float(evaluator.own.mean()), 1 - 1 / evaluator.batch.candidates.shape[1]
-    return tidy(full + (1 - faithfulness) * (guessing - full))
-
-
-def _solves(evaluator: TextEvaluator, told: Asked, bar: float) -> bool:
-    """Whether a model answers more than what needs no retrieval, and with a loss that a circuit can be told from."""
-    return told.lowest > told.floor and float(evaluator.own.mean()) < bar < _HIGHEST
-
-
-def _told(evaluator: TextEvaluator, named: Named) -> Asked:
-    """What the model was asked, and how its accuracy compares with the floor."""
-    task, count = evaluator.task, evaluator.sequences
-    (question,) = task.questions(1, 0)
-    full = evaluator.scores({})
-    lowest, _ = wilson(round(full.accuracy * count), count)
-    return Asked(
-        named.name, task.formulation, tidy(max(question.guess, question.shortcut)), tidy(lowest),
-        task.extensions.changed(), {"full": full},
-    )  # fmt: skip
+    def no_circuit(self, search: SearchRecord) -> Circuit:
+        """The record of a model that does not answer the questions, or is hardly better than guessing."""
+        evaluator, answers = self.evaluator, self.answers
+        full, max_loss = float(evaluator.own.mean()), min(max(self.max_loss, 1e-3), _HIGHEST)
+        accuracy = answers.scores["full"].accuracy
+        says = (
+            f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from "
+            f"{answers.lowest:.0%}), and {answers.floor:.0%} needs no retrieval: it does not solve the problem, so "
+            "there is no circuit to find"
+            if answers.lowest <= answers.floor
+            else f"the model's loss is {full:.3f}, too close to that of guessing for a circuit to be told from it"
+        )
+        part = Part(False, says, {"full_mse": tidy(full), "bar": max_loss}, self.origin.seed)
+        certificate = Certificate("natural", {"sufficiency": part})
+        circuit = without_circuit(evaluator, self.origin, max_loss, full, search, certificate)
+        return replace(circuit, text=answers)
 
 
 def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
@@ -211,18 +219,3 @@ def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
 
 def _tidy(scores: Scores) -> Scores:
     return Scores(**{name: tidy(value) for name, value in asdict(scores).items()})
-
-
-def _none(evaluator: TextEvaluator, told: Asked, origin: Origin, bar: float, search: SearchRecord) -> Circuit:
-    """The record of a model that does not answer the questions, or is hardly better than guessing in Brier score."""
-    full, bar = float(evaluator.own.mean()), min(max(bar, 1e-3), _HIGHEST)
-    accuracy = told.scores["full"].accuracy
-    says = (
-        f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from {told.lowest:.0%}), "
-        f"and {told.floor:.0%} needs no retrieval: it does not solve the problem, so there is no circuit to find"
-        if told.lowest <= told.floor
-        else f"the model's loss is {full:.3f}, too close to that of guessing for a circuit to be told from it"
-    )
-    part = Part(False, says, {"full_mse": tidy(full), "bar": bar}, origin.seed)
-    certificate = Certificate("natural", {"sufficiency": part})
-    return replace(without_circuit(evaluator, origin, bar, full, search, certificate), text=told)

@@ -148,13 +148,7 @@ class TextModel:
         Args:
             circuit: a circuit, or its paths as in `hs.Model.ablate`; a head or a row instead of a path is in use with
                 all that it looks at. Every other row of the model is off.
-            formulation: equations, lives-with or kingdoms.
-            hops: D; the paper's by default.
-            extensions: departures from the paper's format.
-            faithfulness: see `certify_text_circuit`.
-            seed: see `certify_text_circuit`.
-            proof: see `certify_text_circuit`.
-            progress: told what is being done.
+            formulation: this and what follows as in `find_circuit`.
 
         Raises:
             InputError: there is no such path in the model, or the formulation, tokenizer or a value cannot be used.

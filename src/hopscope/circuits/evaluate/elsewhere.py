@@ -27,15 +27,7 @@ from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried, Strea
 
 
 class FromElsewhere(Hooks):
-    """Replaces one layer's pattern, or what its attention writes, by a given one.
-
-    Args:
-        layer: number of the layer, from 0.
-        where: the positions at which it is replaced.
-        inner: the edit that is made besides.
-        pattern: the pattern that is put there, with every position as a query; None for the layer's own.
-        written: what attention is to write there, for every position; None for what the layer itself writes.
-    """
+    """Replaces one layer's pattern, or what its attention writes, at some positions; `inner` are the other hooks."""
 
     def __init__(
         self,

@@ -1,12 +1,10 @@
-"""Rewired sequences: all symbols are as often as they were, but the values of one pair are each another chain's.
+"""Controls for unclaimed information: rows look at all chains alike, or write what they gather in rewired sequences.
 
-A row that looks everywhere alike gathers what all chains hold. This says nothing about one of them, unless somebody
-picks it out, as an MLP could by what each symbol was bound to. Let such rows write what they gather on average while
-the values go round all chains, each of which then has each of them once: who picks, picks nothing, and a model that
-does not pick loses nothing. (To let them see other chains alone, as rules 9 did, takes away more: a model whose heads
-copy what they look at is then told of every answer but the right one. To let them gather where each value is the next
-chain's and no average, as rules 10 did, tells something false: a row that looks one position back finds pairs there
-which are none.) Interchange interventions, Geiger et al. 2021.
+In rewired sequences all symbols are as often as they were, but the values of one pair are each another chain's. A row
+that looks everywhere alike gathers what all chains hold. This says nothing about one of them, unless somebody picks it
+out, as an MLP could by what each symbol was bound to. Let such rows write what they gather on average while the values
+go round all chains, each of which then has each of them once: who picks, picks nothing, and a model that does not pick
+loses nothing. Interchange interventions, Geiger et al. 2021.
 """
 
 from __future__ import annotations
@@ -30,14 +28,8 @@ from hopscope.problem.paths import HeadRow
 
 @dataclass(frozen=True)
 class There:
-    """Sequences in which rows gather.
-
-    Attributes:
-        inputs: the stream that enters the first layer there.
-        edit: what is changed on the way through there.
-        where: where everything stands there.
-        at: for every position here, the position there with the same part.
-    """
+    """Sequences in which rows gather: the stream that enters their first layer, the hooks of a pass there, where
+    everything stands, and for every position here the position there with the same part."""
 
     inputs: Stream
     edit: Hooks
@@ -46,15 +38,8 @@ class There:
 
 
 class GatheredThere(SkippingHooks):
-    """Lets some rows write what they gather elsewhere; what they see of their own position stays as it is.
-
-    Args:
-        model: the model.
-        inner: what is changed on the way through otherwise.
-        rows: the rows.
-        where: where everything stands here.
-        theres: the sequences in which they gather; what they write is the average over all of them.
-    """
+    """Lets some rows write what they gather elsewhere, on average over some sequences; what they see of their own
+    position stays as it is. `inner` are the hooks otherwise, `where` says where everything stands here."""
 
     def __init__(
         self, model: PatchableModel, inner: Hooks, rows: Iterable[HeadRow], where: Coordinates, theres: Iterable[There]
@@ -168,13 +153,7 @@ def _errors(
 
 
 class ChainsAlike(SkippingHooks):
-    """An edit after which some rows look at all chains alike (`ChainsSeen.alike`), but for the keys that are named.
-
-    Args:
-        inner: the edit before it.
-        named: the rows, and the keys that each is said to attend to.
-        where: where everything stands in the batch.
-    """
+    """Hooks after which some rows look at all chains alike (`ChainsSeen.alike`), but for the keys that are named."""
 
     def __init__(self, inner: Hooks, named: NamedKeys, where: Coordinates) -> None:
         self._inner, self._chains = inner, ChainsSeen(where)
@@ -206,13 +185,7 @@ class ChainsAlike(SkippingHooks):
 
 
 class OtherChains(Hooks):
-    """An edit after which some rows look at nothing of their own chain but their own position; the rest is scaled up.
-
-    Args:
-        inner: the edit before it.
-        rows: the rows.
-        where: where everything stands in the batch.
-    """
+    """Hooks after which some rows look at nothing of their own chain but their own position; the rest is scaled up."""
 
     def __init__(self, inner: Hooks, rows: Iterable[HeadRow], where: Coordinates) -> None:
         self._inner, self._where = inner, where
