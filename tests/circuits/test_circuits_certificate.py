@@ -37,6 +37,14 @@ from hopscope.training.data import held_out
 ROLES = RetrievalProblem(hops=2).roles
 
 
+def test_a_true_circuit_passes_every_part_and_one_without_a_path_does_not() -> None:
+    made = witness(1)
+    assert certify(evidence_of(made)).passed
+    gone = max(made.circuit).row
+    assert "sufficiency" in certify(evidence_of(made, {gone: UNIFORM})).failed
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("hops", [1, 2, 3])
 @pytest.mark.parametrize("sense", ["natural", "strict"])
 def test_the_built_in_circuit_passes_every_part(hops: int, sense: str) -> None:
@@ -71,6 +79,7 @@ def loud_at_itself(made: Witness) -> Evidence:
     return evidence_of(made, bar=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "spare_heads", "plant"),
     [
@@ -84,6 +93,7 @@ def test_exactly_this_part_fails(part: str, spare_heads: int, plant: Callable[[W
     assert certify(plant(witness(2, spare_heads))).failed == (part,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("false", [0, 1, 2])
 def test_a_second_key_that_does_nothing_fails_necessity_alone(false: int) -> None:
     """Planted: a row is said to look at another role too, at which it never looks. Its row is needed all the same."""
@@ -99,6 +109,7 @@ def test_a_second_key_that_does_nothing_fails_necessity_alone(false: int) -> Non
     assert [key for key, told in needed.items() if not told] == [f"layer 3 head 1: x0? -> {ROLES[false]}"]
 
 
+@pytest.mark.slow
 def test_a_circuit_that_leaves_nothing_to_ablate_otherwise_has_no_families() -> None:
     """Planted: everything else at itself."""
     made = witness(1)
@@ -107,6 +118,7 @@ def test_a_circuit_that_leaves_nothing_to_ablate_otherwise_has_no_families() -> 
     assert not PARTS["families"](evidence).passed
 
 
+@pytest.mark.slow
 def test_heads_at_themselves_that_cancel_outside_are_seen() -> None:
     """Planted: the circuit has idle heads at themselves, and in the model they do something, two by two."""
     quiet, loud = witness(2, 6), witness(2, 6)
@@ -116,12 +128,14 @@ def test_heads_at_themselves_that_cancel_outside_are_seen() -> None:
     assert not PARTS["outside"](evidence_of(loud, at_itself)).passed
 
 
+@pytest.mark.slow
 def test_minimality_names_what_can_go() -> None:
     part = PARTS["minimality"](cancelling_inside(witness(2, 2)))
     assert part.says == "the bar holds without layer 3 head 2 x0?; layer 3 head 3 x0?"
     assert part.numbers["kind"] == "every subset"
 
 
+@pytest.mark.slow
 def test_harness_sees_a_wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """One-hot rows that are not quite: no other part could tell."""
     drawn = apply.factors
@@ -138,6 +152,7 @@ def test_harness_sees_a_wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "differ by" in found.parts["harness"].says
 
 
+@pytest.mark.slow
 def test_harness_bears_answers_that_are_large() -> None:
     """Rounding grows with the losses: a model that shouts is no broken tool."""
     problem = RetrievalProblem(hops=2)
@@ -161,6 +176,7 @@ class Deaf(Transformer):
         return super().run(x, start=start, stop=stop, hooks=heard, reads=reads)
 
 
+@pytest.mark.slow
 def test_harness_sees_a_seam_that_ignores_edits() -> None:
     made = witness(2)
     deaf = Deaf(made.transformer.shape)
@@ -171,6 +187,7 @@ def test_harness_sees_a_seam_that_ignores_edits() -> None:
     assert "sufficiency" not in found.failed
 
 
+@pytest.mark.slow
 def test_sufficiency_of_a_soft_head() -> None:
     """A head that looks elsewhere for a part is not the one-hot head it is claimed to be: the model holds, it not."""
     made = witness(2)
@@ -184,6 +201,7 @@ def test_sufficiency_of_a_soft_head() -> None:
     assert found.failed == ("sufficiency",)
 
 
+@pytest.mark.slow
 def test_a_missing_path_fails_sufficiency_and_not_necessity() -> None:
     made = witness(3)
     found = certify(evidence_of(made, {made.circuit[-1].row: UNIFORM}))
@@ -192,6 +210,7 @@ def test_a_missing_path_fails_sufficiency_and_not_necessity() -> None:
     assert found.parts["untrained"].passed
 
 
+@pytest.mark.slow
 def test_a_wrong_key_in_the_first_layer() -> None:
     """Imposed patterns make the first layer idle, so its keys must be judged among rows that make their own."""
     made = witness(2)
@@ -204,6 +223,7 @@ def test_a_wrong_key_in_the_first_layer() -> None:
     assert wrong["better"] == ["x1>"]
 
 
+@pytest.mark.slow
 def test_a_row_without_effect_is_idle_whatever_the_simulator_credits() -> None:
     """A silent twin of the pair-tying head is claimed in its place: by theory it delivers."""
     made = witness(2)
@@ -218,6 +238,7 @@ def test_a_row_without_effect_is_idle_whatever_the_simulator_credits() -> None:
     assert {"necessity", "untrained"} <= set(found.failed)
 
 
+@pytest.mark.slow
 def test_a_blurred_key_fails_random_keys_alone() -> None:
     """A row of the first layer that is said to look elsewhere half of the time: under imposition that costs nothing."""
     made = witness(2)
@@ -228,6 +249,7 @@ def test_a_blurred_key_fails_random_keys_alone() -> None:
     assert found.parts["random_keys"].says.endswith("layer 1 head 1 >x2")
 
 
+@pytest.mark.slow
 def test_an_answer_that_theory_forbids_fails_deliverability() -> None:
     """Nor `places`: with one chain nothing shows by what a row is found."""
     found = certify(evidence_of(by_place()))
@@ -244,6 +266,7 @@ def twins(count: int) -> Witness:
     return made
 
 
+@pytest.mark.slow
 def test_a_backup_outside_fails_completeness() -> None:
     """Taken out of the model, the circuit's own head is hardly missed. The backup at itself does harm: `families`; and
     of the few other circuits that so small a model has, that with the backup in it is as good: `recovery`."""
@@ -255,6 +278,7 @@ def test_a_backup_outside_fails_completeness() -> None:
     assert part.numbers["least"] < 0.25 < 0.5 < part.numbers["share"]  # the mean alone hid it
 
 
+@pytest.mark.slow
 def test_circuits_as_good_are_no_rarity() -> None:
     """With two backups more than one in twenty random circuits is as good; a backup fails the other two as well."""
     proof = replace(LITTLE, draws=30)
@@ -266,6 +290,7 @@ def test_circuits_as_good_are_no_rarity() -> None:
     assert part.numbers["p_value"] > 0.05
 
 
+@pytest.mark.slow
 def test_an_untrained_head_that_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     made = witness(2)
 

@@ -28,28 +28,13 @@ from hopscope.circuits.checks import (
     certify,
     no_circuit,
 )
-from hopscope.circuits.checks.sampling import Measured
 from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 
 
-def test_a_part_that_few_sequences_leave_open_is_measured_on_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: a smaller part whose loss on few sequences lies above the bar, in doubt, and on many below it."""
-    evidence = evidence_of(witness(2))
-    monkeypatch.setattr(evidence, "off", dict.fromkeys(evidence.rows, UNIFORM))
-    monkeypatch.setattr(
-        evidence, "settled_or_open", lambda programs, limit, near: [(1.1 * limit, True)] * len(programs)
-    )
-    monkeypatch.setattr(evidence, "sure", lambda _: Measured(0.8 * evidence.bar, (0.0, 0.9 * evidence.bar)))
-    assert not PARTS["minimality"](evidence).passed
-    monkeypatch.setattr(
-        evidence, "settled_or_open", lambda programs, limit, near: [(1.1 * limit, False)] * len(programs)
-    )
-    assert PARTS["minimality"](evidence).passed
-
-
+@pytest.mark.slow
 def test_minimality_measures_no_more_than_refutes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: six heads that do nothing, all claimed. Whichever of them go, the bar holds."""
     made, measured = witness(2, 6), []
@@ -67,15 +52,7 @@ def test_minimality_measures_no_more_than_refutes_it(monkeypatch: pytest.MonkeyP
     assert not alone._holds(evidence_of(made, {made.circuit[-1].row: UNIFORM}))
 
 
-def test_two_hundred_draws_are_two_hundred_circuits() -> None:
-    made = witness(2, spare_heads=6)
-    for head in range(1, 7):
-        copy_head(made.transformer, 0, 0, head)
-    part = PARTS["recovery"](evidence_of(made, proof=replace(LITTLE, draws=200)))
-    assert not part.passed
-    assert len(part.numbers["random"]) == 200
-
-
+@pytest.mark.slow
 def test_the_bars_at_which_a_circuit_would_pass() -> None:
     """From the upper end of its loss to the lower end of the loss without any row; a bar beyond fails as said."""
     made = witness(2)
@@ -90,6 +67,7 @@ def test_the_bars_at_which_a_circuit_would_pass() -> None:
         assert PARTS["necessity"](evidence_of(made, bar=bar)).passed == passed
 
 
+@pytest.mark.slow
 def test_rows_are_switched_off_in_the_way_that_costs_least() -> None:
     """A row that identity serves as well as its path is not needed, however much uniform hurts."""
     made = witness(2)
@@ -110,6 +88,7 @@ def test_a_certificate_in_json_and_none() -> None:
     assert "does not solve the problem" in lost.parts["sufficiency"].says
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sense", ["natural", "strict"])
 def test_a_circuit_of_nothing_fails_and_one_of_everything(sense: str) -> None:
     """There is nothing to compare with inside the one and outside the other; both must come to an end."""
@@ -121,11 +100,6 @@ def test_a_circuit_of_nothing_fails_and_one_of_everything(sense: str) -> None:
     assert nothing.parts["minimality"].numbers["least_mse"] is None, "nothing was tried"
     everything = certify(evidence_of(made, dict.fromkeys(evidence_of(made).evaluator.live_rows, KEEP), sense=sense))
     assert {"necessity", "untrained"} <= set(everything.failed)
-
-
-def test_the_least_that_a_certificate_may_rest_on() -> None:
-    least = CertificateConfig(sequences=2, deciding=2, few=2, rough=2, draws=1, halves=4)
-    assert "harness" not in certify(evidence_of(witness(1), proof=least)).failed
 
 
 @pytest.mark.parametrize(
@@ -143,6 +117,7 @@ def test_too_little_to_rest_on(options: dict[str, int], says: str) -> None:
         CertificateConfig(**options)
 
 
+@pytest.mark.slow
 def test_the_same_evidence_gives_the_same_certificate() -> None:
     made = witness(2)
     before = torch.random.get_rng_state()
@@ -150,6 +125,7 @@ def test_the_same_evidence_gives_the_same_certificate() -> None:
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
+@pytest.mark.slow
 def test_what_is_in_doubt_is_decided_on_more_sequences() -> None:
     """A bar in the midst of a row's losses; and one far below, where a few sequences do."""
     made = shared_answer()
@@ -168,6 +144,7 @@ def in_the_midst(proof: CertificateConfig) -> tuple[Evidence, HeadRow, HeadRow]:
     return evidence_of(made, also(1, 2), bar=bar, proof=proof), doubtful, LAST_OF_TWO._replace(head=2).row
 
 
+@pytest.mark.slow
 def test_a_doubt_is_left_where_another_row_is_spare_for_sure() -> None:
     evidence, doubtful, spare = in_the_midst(replace(LITTLE, deciding=1024))
     assert evidence.spare(evidence.lost[spare])
@@ -177,19 +154,6 @@ def test_a_doubt_is_left_where_another_row_is_spare_for_sure() -> None:
     part = PARTS["necessity"](evidence)
     assert not part.passed
     assert part.says.startswith("2 of 12 rows and keys can be done without on fresh sequences: layer 3 head 3")
-
-
-def test_what_stays_open_is_not_said_to_be_spare(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = shared_answer()
-    row = LAST_OF_TWO._replace(head=1).row
-    bar = float(evidence_of(made, also(1)).lost[row].without.mean())
-    evidence = evidence_of(made, also(1), bar=bar, proof=replace(LITTLE, deciding=48))
-    assert evidence.open(evidence.lost[row])
-    part = PARTS["necessity"](evidence)
-    assert not part.passed
-    assert part.says.startswith("whether 1 of 10 rows and keys can be done without stays open: layer 3 head 2")
-    monkeypatch.setattr(evidence, "bar", bar / 4)
-    assert PARTS["necessity"](evidence).passed
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import get_args
 
 import pytest
 import torch
 from loud_background import FLAT, LOUD, loud_background
-from planted_models import LAST_OF_TWO, evidence_of, shared_answer, witness
+from planted_models import LAST_OF_TWO, evidence_of, witness
 from resting_head import resting
 from sink_on_a_key import sink
 from torch import Tensor
@@ -23,7 +22,6 @@ from hopscope.circuits.checks.sampling import Measured
 from hopscope.circuits.evaluate import apply
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
-    IDENTITY,
     KEEP,
     POSITIONAL,
     UNIFORM,
@@ -33,8 +31,6 @@ from hopscope.circuits.evaluate.ablations import (
     knock_out,
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.problem.paths import HeadRow
 
 _LOOKS = (">x1", "x0>"), ("x0?", ">x1"), (">x2", "x1>"), (">x2", "x0>")
 """Rows, each with a role that it might look at: of its own pair, of any pair, and of one that stands behind it."""
@@ -42,6 +38,7 @@ _LOOKS = (">x1", "x0>"), ("x0?", ">x1"), (">x2", "x1>"), (">x2", "x0>")
 PLACES, OUTSIDE = (sys.modules[f"hopscope.circuits.checks.{name}"] for name in ("attended", "outside"))
 
 
+@pytest.mark.slow
 def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:
     """Planted: a head that rests where it reads nothing, and looks at x0> with a seventh of its weight, for no use."""
     evidence, head = resting(0.15)
@@ -55,6 +52,7 @@ def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:
     assert spare == [head.describe(evidence.evaluator.names)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [KEEP, POSITIONAL])
 def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Ablation) -> None:
     evidence = evidence_of(witness(2), {LAST_OF_TWO.row: form})
@@ -64,6 +62,7 @@ def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Ablati
     assert [one["needed"] for one in part.numbers["keys"]] == [True] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sense", get_args(Sense))
 @pytest.mark.parametrize("brings", [0.0, 20.0])
 def test_a_row_that_rests_at_a_key_of_its_chain_is_not_needed_for_that_key(
@@ -82,25 +81,7 @@ def test_a_row_that_rests_at_a_key_of_its_chain_is_not_needed_for_that_key(
     assert certify(sink(sense, brings=brings)[0]).passed
 
 
-def test_a_key_is_asked_about_in_other_chains_where_half_of_the_queries_see_it_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of four chains the first sees no other one's line; the query sees them all, and x2 nothing of what follows it."""
-    evidence = evidence_of(made := witness(2))
-    where, roles, chains = evidence.rough.where, made.problem.roles, made.problem.chains
-    seen = [claimed.seen_elsewhere(where, roles.index(query), roles.index(key)) for query, key in _LOOKS]
-    assert seen == pytest.approx([1 - 1 / chains, 1.0, 1 - 1 / chains, 0.0])
-    monkeypatch.setattr(claimed, "_OFTEN", 0.9)
-    says = "without any one of its 4 rows, and of 2 of their 4 keys, the circuit"
-    assert PARTS["necessity"](evidence_of(made)).says.startswith(says)
-
-
-@pytest.mark.parametrize("form", [KEEP, POSITIONAL, None])
-def test_nor_is_it_in_other_forms_and_the_other_keys_are_needed(form: Ablation | None) -> None:
-    evidence, path = sink("natural", form, brings=20.0)
-    assert {one for one, lost in evidence.lost_keys.items() if evidence.spare(lost)} == {path}
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [0.97, 0.9])
 def test_a_strict_circuit_looks_nowhere_but_at_its_keys(weight: float) -> None:
     """Planted: a row that looks at itself, too, a little. In the natural sense it is what the row does."""
@@ -112,6 +93,7 @@ def test_a_strict_circuit_looks_nowhere_but_at_its_keys(weight: float) -> None:
     assert found.parts["sufficiency"].says.endswith("; 1 rows in use are not one at their key")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [False, True])
 def test_a_strict_circuit_in_which_nothing_is_imposed_is_none(mean: bool) -> None:
     """Planted: every row of the circuit left as the model has it, or at its mean."""
@@ -123,16 +105,7 @@ def test_a_strict_circuit_in_which_nothing_is_imposed_is_none(mean: bool) -> Non
     assert found.parts["sufficiency"].says.endswith(f"; {len(rows)} rows in use are not one at their key")
 
 
-def test_random_circuits_stand_on_the_background_of_the_circuit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The circuit's own rows, drawn by chance, do what the circuit does, whatever else that stands on."""
-    evidence, head = resting(0.05)
-    assert evidence.background == [head.row]
-    monkeypatch.setattr(OUTSIDE, "rivals", lambda *_: [frozenset(evidence.rows)])
-    part = PARTS["recovery"](evidence)
-    assert part.numbers["as_good"] == 1
-    assert not part.passed
-
-
+@pytest.mark.slow
 def test_places_does_not_decide_on_a_few_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: what is lost shows in one sequence of eight, and in none of the first."""
     evidence = evidence_of(witness(1))
@@ -147,6 +120,7 @@ def test_places_does_not_decide_on_a_few_sequences(monkeypatch: pytest.MonkeyPat
     assert not PARTS["places"](evidence).passed
 
 
+@pytest.mark.slow
 def test_outside_holds_the_bar_for_sure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the worst half has a loss just below the bar, in doubt."""
     evidence = evidence_of(witness(1))
@@ -155,6 +129,7 @@ def test_outside_holds_the_bar_for_sure(monkeypatch: pytest.MonkeyPatch) -> None
     assert not PARTS["outside"](evidence).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sense", ["natural", "strict"])
 @pytest.mark.parametrize("share", [0.5, 0.15, 0.001])
 def test_a_key_has_no_backup_in_its_own_row(share: float, sense: Sense) -> None:
@@ -169,30 +144,7 @@ def test_a_key_has_no_backup_in_its_own_row(share: float, sense: Sense) -> None:
     assert keys[claimed.describe(evidence.evaluator.names)] == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.parametrize("sense", ["natural", "strict"])
-def test_what_two_parts_ask_of_the_circuit_is_measured_once(sense: Sense, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without each row, and without each key of a row with several: `necessity` and `completeness` ask for both."""
-    both = Ablation(AblationKind.MIXTURE, (LAST_OF_TWO.key, 1), (0.7, 0.3))
-    evidence, asked = evidence_of(witness(2), {LAST_OF_TWO.row: both}, sense=sense), []
-    measure = VectorEvaluator.errors
-
-    def seen(evaluator: VectorEvaluator, programs: Sequence[Interventions]) -> Tensor:
-        asked.extend((evaluator.sequences, frozenset(program.items())) for program in programs)
-        return measure(evaluator, programs)
-
-    PARTS["necessity"](evidence)
-    monkeypatch.setattr(VectorEvaluator, "errors", seen)
-    PARTS["completeness"](evidence)
-    size = evidence.few.sequences
-    for row in evidence.rows:
-        assert (size, frozenset({row: evidence.off[row]}.items())) in asked  # of the model
-        assert (size, frozenset({**evidence.around(row), row: evidence.off[row]}.items())) not in asked
-    for path in evidence.paths:
-        without = {**evidence.around(path.row), path.row: evidence.keyless[path]}
-        assert (size, frozenset(without.items())) not in asked
-    assert len(evidence.partial) == 2
-
-
+@pytest.mark.slow
 def test_a_mixture_of_three_keys_loses_one_and_keeps_its_other_two() -> None:
     three = Ablation(AblationKind.MIXTURE, (LAST_OF_TWO.key, 1, LAST_OF_TWO.query), (0.6, 0.3, 0.1))
     evidence = evidence_of(witness(2), {LAST_OF_TWO.row: three}, sense="strict")
@@ -201,15 +153,7 @@ def test_a_mixture_of_three_keys_loses_one_and_keeps_its_other_two() -> None:
     assert not PARTS["necessity"](evidence).passed  # the second does nothing
 
 
-def test_a_key_of_its_own_is_missed_by_the_model_too() -> None:
-    """The control: without any one key of the witness the model loses what the circuit does."""
-    evidence = evidence_of(witness(2))
-    part = PARTS["completeness"](evidence)
-    assert part.passed
-    assert [*part.numbers["keys"]] == [path.describe(evidence.evaluator.names) for path in evidence.paths]
-    assert min(part.numbers["keys"].values()) > 0.5
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("sense", ["natural", "strict"])
 @pytest.mark.parametrize(("share", "weight"), [(0.5, 0.74), (1e-43, 0.32)])
 def test_a_key_is_looked_at_for_every_question(share: float, weight: float, sense: Sense) -> None:
@@ -227,17 +171,7 @@ def test_a_key_is_looked_at_for_every_question(share: float, weight: float, sens
     )
 
 
-def test_another_key_that_is_not_needed_does_no_harm() -> None:
-    """The control: the row of the witness with a third of its weight where it reads nothing of use."""
-    made = witness(2)
-    evidence = evidence_of(made)
-    evidence.hypotheses.heavy = lambda row: [0, 1, 3]  # type: ignore[method-assign]
-    assert evidence.unnamed
-    part = PARTS["outside"](evidence)
-    assert part.passed
-    assert part.numbers["unnamed_mse"] < 0.01
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(("score", "failed"), [(0.56, ("sufficiency",)), (-2.0, ("sufficiency", "outside"))])
 def test_rows_at_their_mean_tell_no_chain_from_others(score: float, failed: tuple[str, ...]) -> None:
     """Planted: a row brings a third of the answer with 0.1 more, or less, weight on its own chain, and is background.
@@ -259,16 +193,7 @@ def test_rows_at_their_mean_tell_no_chain_from_others(score: float, failed: tupl
     )
 
 
-def test_background_that_tells_nothing_of_chains_is_the_same_without_it() -> None:
-    """The control: the same model, whose loud head brings nothing of its own chain."""
-    made = loud_background(0.0, 0.56)
-    hypotheses = evidence_of(made).hypotheses
-    part = PARTS["sufficiency"](evidence_of(made, {row: hypotheses.mean(row) for row in (LOUD, FLAT)}))
-    assert part.passed
-    assert part.numbers["blind_mse"] == pytest.approx(part.numbers["natural_mse"], abs=1e-4)
-    assert "as to any other" not in part.says
-
-
+@pytest.mark.slow
 def test_a_row_at_its_mean_is_put_in_place_by_hand_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: tools whose mean of a row is uniform."""
     made = loud_background(0.35, 0.56)
@@ -290,6 +215,7 @@ def uniform_alone(evidence: Evidence) -> Interventions:
     return {row: UNIFORM for row in evidence.free if (row.layer, row.head) == (LAYER, last)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sense", ["natural", "strict"])
 def test_outside_takes_away_what_is_known_of_a_chain_and_no_rest(sense: Sense) -> None:
     """Planted: two heads at rest, of which one alone does harm where it is uniform; none knows anything of a chain."""
@@ -302,6 +228,7 @@ def test_outside_takes_away_what_is_known_of_a_chain_and_no_rest(sense: Sense) -
     assert PARTS["outside"](evidence).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sense", ["natural", "strict"])
 def test_outside_sees_a_look_that_one_can_hardly_see(sense: Sense) -> None:
     """Planted: the same heads write how much they look at the line before, with a twentieth of their weight."""
@@ -310,12 +237,3 @@ def test_outside_sees_a_look_that_one_can_hardly_see(sense: Sense) -> None:
     assert all(evidence.hypotheses.chainless(row) for row in one)
     assert evidence.few.mse([{}])[0] < 1e-3
     assert not PARTS["outside"](evidence).passed
-
-
-def test_rows_that_tell_their_chain_are_taken_away_uniform() -> None:
-    evidence = evidence_of(shared_answer(), {HeadRow(0, 1, 0): IDENTITY})
-    told = LAST_OF_TWO._replace(head=1).row
-    assert evidence.idle[told] == UNIFORM
-    assert evidence.idle[HeadRow(0, 1, 0)] == IDENTITY
-    assert {*evidence.idle.values()} == {ALIKE, UNIFORM, IDENTITY}
-    assert all((evidence.idle[row] == ALIKE) == evidence.hypotheses.chainless(row) for row in evidence.free)

@@ -53,6 +53,7 @@ def test_the_built_in_circuit_is_certified_whoever_gives_it() -> None:
     assert Circuit.to_json(circuit)["search"]["given"] is True
 
 
+@pytest.mark.slow
 def test_it_is_the_certificate_that_a_search_gives() -> None:
     """The same sequences, and the same hypotheses, as the search has that finds it."""
     found = hs.find_circuit(MADE.transformer, MADE.problem, effort="quick", seed=0, proof=LITTLE)
@@ -63,6 +64,7 @@ def test_it_is_the_certificate_that_a_search_gives() -> None:
     assert given.paths == found.paths
 
 
+@pytest.mark.slow
 def test_a_path_less_a_path_too_many_and_a_wrong_key_are_refused() -> None:
     assert "sufficiency" in failed(certified(PATHS[1:]))
     idle = AttentionPath(0, 1, MADE.circuit[0].query, MADE.circuit[0].key)  # a spare head writes nothing
@@ -74,6 +76,7 @@ def test_a_path_less_a_path_too_many_and_a_wrong_key_are_refused() -> None:
     assert "sufficiency" in failed(refused)
 
 
+@pytest.mark.slow
 def test_rows_and_heads_stand_for_all_that_they_look_at() -> None:
     row = f"L1.H1 {MADE.problem.roles[MADE.circuit[0].query]}"
     first, *others = MADE.circuit
@@ -85,20 +88,6 @@ def test_rows_and_heads_stand_for_all_that_they_look_at() -> None:
     whole = certified([f"L{layer + 1}.H1" for layer in range(EVALUATOR.shape.layers)])
     assert {row for row in whole.program if row.head == 0} <= {*EVALUATOR.live_rows}
     assert {*MADE.circuit} <= {one.path for one in whole.paths}
-
-
-def test_a_row_with_two_keys_looks_at_both_as_much_as_the_model_does() -> None:
-    first = MADE.circuit[0]
-    other = next(
-        key for key in range(5) if key not in (first.key, first.query) and EVALUATOR.where.visible[first.query, key]
-    )
-    circuit = certified([*MADE.circuit, first._replace(key=other)])
-    form = circuit.program[first.row]
-    assert form.kind is AblationKind.MIXTURE
-    shares = dict(zip(form.keys, form.weights, strict=True))
-    assert shares[first.key] > 0.9
-    assert shares[other] < 0.1
-    assert circuit.certified == ()  # the other key does nothing
 
 
 @pytest.mark.parametrize(
@@ -124,6 +113,7 @@ def test_what_is_no_circuit_is_said_in_a_sentence(given, says: str) -> None:
         certified(given)
 
 
+@pytest.mark.slow
 def test_records_of_other_models_and_of_none_are_no_circuits_here() -> None:
     circuit = certified(PATHS)
     for other in (witness(2, spare_heads=1), witness(1, spare_heads=2)):
@@ -137,6 +127,7 @@ def test_records_of_other_models_and_of_none_are_no_circuits_here() -> None:
         certified(none)
 
 
+@pytest.mark.slow
 def test_a_record_cannot_put_weights_of_its_own_into_the_background() -> None:
     """Planted: a record says that a row that tells no chain from another is off, and looks at its own chain's key."""
     circuit = certified(PATHS)
@@ -147,7 +138,6 @@ def test_a_record_cannot_put_weights_of_its_own_into_the_background() -> None:
     found = certified(replace(circuit, program={**circuit.program, spare: looks})).program[spare]
     assert found.kind is AblationKind.MEAN
     assert found.weights[MADE.circuit[0].key] < 0.5
-    assert [one.path for one in again.paths] == [one.path for one in circuit.paths]
 
 
 @pytest.mark.parametrize("bar", [0, -1.0, float("nan"), float("inf"), "0.05", True])
@@ -211,12 +201,6 @@ def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) 
     (run.path.parent / "notes.json").write_text('{"my": "notes"}')
     assert call("certify", str(run.path), *arguments) == 2
     assert re.search(says, capsys.readouterr().err)
-
-
-def test_a_path_whose_role_there_is_none_is_refused() -> None:
-    for path in (AttentionPath(1, 0, 2, 99), AttentionPath(1, 0, -1, 1)):
-        with pytest.raises(hs.InputError, match="of a path must be a role from 0 to 4"):
-            certified([path])
 
 
 @pytest.mark.parametrize(
