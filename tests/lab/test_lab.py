@@ -89,8 +89,8 @@ def test_keys_that_are_knocked_out_of_one_row_or_moved_add_up(run, kind):
         ("L1.H3 x0?", "uniform", "head must be from 1 to 2, got 3"),
         ("L9.H2 x0? -> >x1", "uniform", "layer must be from 1 to 2, got 9"),
         ("layer 9 head 2: x0? -> >x1", "knock_out", "layer must be from 1 to 2, got 9"),
-        (3, "uniform", "a place is written like L3.H1, .* or is an AttentionPath or a Row, got 3"),
-        ((0, 0, 4), "uniform", "or is an AttentionPath or a Row"),
+        (3, "uniform", "a place is written like L3.H1, .* or is an AttentionPath or a HeadRow, got 3"),
+        ((0, 0, 4), "uniform", "or is an AttentionPath or a HeadRow"),
         ("L1.H1", ["uniform"], "an ablation is one of"),
         ("layer 1", "uniform", "a place is written like L3.H1"),
         ("L1.H1 x9", "uniform", "x9"),
@@ -137,9 +137,9 @@ def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path):
     wrong = r"seeds are a list, one a model, in order, as in seeds=\[0, 1\], got 3"
     with unchecked(), pytest.raises(InputError, match=wrong):
         hs.train(TINY, PROBLEM, tmp_path / "run", seeds=3)
-    with pytest.raises(InputError, match=r"cannot be a folder, since .*file is a file"):
+    with pytest.raises(InputError, match=r"file is a file; give a folder"):
         hs.train(TINY, PROBLEM, file / "deep" / "run")
-    with pytest.raises(InputError, match=r"cannot be a folder, since .*file is a file"):
+    with pytest.raises(InputError, match=r"file is a file; give a folder"):
         hs.train(hs.Setup("tiny", PROBLEM, TINY), file / "run")
     with unchecked(), pytest.raises(InputError, match=r"a run is given by its path, .*, got 3"):
         hs.train(TINY, PROBLEM, 3)
@@ -213,7 +213,7 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: run[0].find_circuit(max_loss="a"), "max_loss must be above 0 and below 0.5, got 'a'"),
         (lambda run: run[0].find_circuit(seed=1.5), "a seed must be a whole number from 0 to .* got 1.5"),
         (lambda run: run[0].find_circuit(seed=True), "a seed must be a whole number from 0 to .* got True"),
-        (lambda run: hs.find_circuit(run[0], PROBLEM), "pass model.transformer .* or ask the model for model.circuit"),
+        (lambda run: hs.find_circuit(run[0], PROBLEM), r"find_circuit\(\) expects model.transformer; or call model.find_circuit"),
         (lambda run: hs.find_circuit(run[0].transformer, hs.RetrievalProblem(hops=5)), "that it was trained on"),
         (lambda run: hs.Setup("x", 3, TINY), "problem must be a RetrievalProblem, got 3"),
         (lambda run: hs.Setup("x", PROBLEM, 3), "recipe must be a Recipe, got 3"),
@@ -236,7 +236,7 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: hs.Examples(None), "problem must be an hs.RetrievalProblem, .* got None"),
         (lambda run: hs.Examples(PROBLEM).at(7, torch.arange(3)), "seeds must be a tensor of whole numbers, .* got 7"),
         (lambda run: hs.Examples(PROBLEM).at(torch.tensor(7), torch.ones(3)), "indices must be a tensor of whole"),
-        (lambda run: run[0].emergence(3), r"settings must be hs.EmergenceConfig, .* got 3"),
+        (lambda run: run[0].emergence(3), r"settings must be an hs.EmergenceConfig, .* got 3"),
         (lambda run: run[0].emergence(watch=3), "watch must be a function, got 3"),
         (lambda run: run[0].find_circuit(overwrite=True, progress=3), "progress must be a function, got 3"),
         (lambda run: run[0].find_circuit(effort="quick").save(None), "the record of a circuit is given by its path"),

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from planted_models import LITTLE, witness
 from torch import Tensor
 
+import hopscope as hs
 from hopscope.circuits.checks import Evidence
 from hopscope.circuits.checks.certificate import Sense
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
@@ -16,7 +17,7 @@ from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.transformer import Block
 from hopscope.training.data import held_out
-from studies.calibration.altered import altered
+from studies.calibration.altered import Altered
 from studies.calibration.beside import BlockWithMore
 
 LAYER = 1
@@ -45,8 +46,10 @@ def _evidence(
     own: Float[Tensor, "query key"], reads: Callable[[Tensor], Tensor], loud: float, sense: Sense
 ) -> Evidence:
     made = witness(2)
-    known = VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 64, 0, "circuit search"))
-    evaluator = altered(known, lambda layer, block: _Two(block, own, reads, loud if layer == LAYER else 0.0))
+    batch = held_out(made.problem, 64, 0, "circuit search")
+    whole = Altered(made.transformer, lambda layer, block: _Two(block, own, reads, loud if layer == LAYER else 0.0))
+    module = hs.Model.from_torch(whole, made.problem, lambda one: one.parts, Altered.untrain)
+    evaluator = VectorEvaluator(module.transformer, made.problem, batch)
     program = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in made.circuit}
     return Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE, sense)
 
