@@ -91,7 +91,7 @@ def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
         ({"program": []}, "missing in the program"),
         ({"program": [{"form": "uniform"}]}, "needs layer, head"),
         ({"bar": -1}, "bar must be a number of at least 0"),
-        ({"seed": -5}, "seed must be a whole number from 0"),
+        ({"seed": -5}, "seed must be a whole number"),
         ({"helpers": [{"layer": 99, "head": 1, "query": "x0?", "natural_mse": 0.1, "natural_interval": [0, 1]}]},
          "has layer 99, but the model has 4"),
         ({"paths": {"layer": 0}}, "count from 1, got layer 0"),
