@@ -59,12 +59,6 @@ def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "".join(out.partition("wrote")[0])
 
 
-def test_the_second_model_has_its_own_record(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(str(run.path), "--model", "1", "--json", "--no-figures") == 0
-    assert json.loads(capsys.readouterr().out)["seed"] == 1
-    assert (run.path / "circuit-1.json").exists()
-
-
 def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     few = ("--effort", "quick", "--json")
     records = {}
@@ -116,43 +110,6 @@ def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ):
         assert call(str(other.path), "--show", *options) == 2
         assert words in capsys.readouterr().err
-
-
-def test_a_record_of_other_settings_is_made_again(run: RunFolder) -> None:
-    few = SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
-    first = CircuitStore(run).find(0, effort=few)
-    assert CircuitStore(run).find(0, effort=few) == first
-    assert CircuitStore(run).find(0, effort=few) == first
-    again = CircuitStore(run).find(
-        0, effort=SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8, max_loss=0.1)
-    )
-    assert again.bar == 0.1
-    (run.path / "circuit.json").write_text("{}")
-    with pytest.raises(InputError, match="is not the record of a circuit"):
-        CircuitStore(run).find(0, effort=few)
-    assert CircuitStore(run).find(0, effort=few, overwrite=True) == first
-
-
-def test_a_circuit_certified_at_another_threshold_is_replaced_by_overwrite_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(Recipe, "architecture", witness_shape)
-    run = known_run(tmp_path / "run")
-    path = circuit_json(run, run.path / "circuit.json", certificate=certificate())
-    certified, before = Circuit.load(path), path.read_bytes()
-    searched = []
-
-    def find(*given: Any, effort: SearchConfig, **named: Any) -> Circuit:
-        searched.append(effort.max_loss)
-        return replace(certified, bar=effort.max_loss)
-
-    monkeypatch.setattr("hopscope.circuits.store.find_circuit", find)
-    other = (str(run.path), "--max-loss", "0.1", "--no-figures")
-    assert call(*other) == 2
-    assert "holds a certified circuit, found with bar 0.05, not 0.1; " in capsys.readouterr().err
-    assert (path.read_bytes(), searched) == (before, [])
-    assert call(*other, "--overwrite") == 0
-    assert (Circuit.load(path).bar, searched) == (0.1, [0.1])
 
 
 def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_replaced_where_one_is(
@@ -213,25 +170,6 @@ def test_a_search_tells_a_log_of_its_stages(
     out, err = capsys.readouterr()
     assert json.loads(out)["found"]
     assert [line.rpartition(":")[0] for line in err.splitlines()] == ["growing-1 (2 of 3)", "certificate: harness"]
-
-
-def test_a_certified_circuit_of_another_model_is_replaced_by_overwrite_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As a copy under the name of another model's would be, or one that was found before the run went on."""
-    monkeypatch.setattr(Recipe, "architecture", witness_shape)
-    run = known_run(tmp_path / "run", models=2)
-    first = circuit_json(run, run.path / "circuit.json", certificate=certificate())
-    other, before = run.path / "circuit-1.json", first.read_bytes()
-    other.write_bytes(before)
-    made = replace(Circuit.load(first), number=1, model=run.model_hashes[1])
-    monkeypatch.setattr("hopscope.circuits.store.find_circuit", lambda *given, **named: made)
-    with pytest.raises(InputError, match=r"circuit-1\.json holds a certified circuit, found with model "):
-        CircuitStore(run).find(1)
-    assert other.read_bytes() == before
-    assert CircuitStore(run).find(1, overwrite=True) == Circuit.load(other) == made
-    circuit_json(run, other, certificate=certificate(necessity=False))  # of another, and worth nothing
-    assert CircuitStore(run).find(1) == made
 
 
 def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
