@@ -6,9 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import hopscope as hs
-from hopscope.plot import BLUE, INK, PAGE, VERMILION, hop_look, house, new_figure, shares_at_or_below
+from hopscope.plot import BLUE, INK, PAGE, VERMILION, hop_look, house, new_figure
 from studies.census import CensusResult
 from studies.tools.circuits import between
+from studies.tools.drawing import shares_at_or_below
 from studies.tools.records import counted
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import hopscope as hs
-from hopscope.plot import BLUE, COLUMN, INK, ORANGE, VERMILION, house, n_label, new_figure
+from hopscope.plot import BLUE, COLUMN, INK, ORANGE, VERMILION, house, new_figure
 from hopscope.statistics import clopper_pearson
 from studies.curriculum import judge
 from studies.tools.arms import Arms
+from studies.tools.drawing import n_label
 from studies.tools.inference import survival_median
 from studies.tools.judgements import StudyVerdict
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import hopscope as hs
-from hopscope.plot import BLUE, PAGE, VERMILION, house, new_figure, shares_at_or_below, thousands
+from hopscope.plot import BLUE, PAGE, VERMILION, house, new_figure, thousands
 from studies.descent import RATES, DescentResult
+from studies.tools.drawing import shares_at_or_below
 from studies.tools.followed import Followed
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 import hopscope as hs
-from hopscope.plot import BLUE, COLUMN, INK, ORANGE, VERMILION, house, n_label, new_figure
+from hopscope.plot import BLUE, COLUMN, INK, ORANGE, VERMILION, house, new_figure
 from studies.heads import BAR, HeadsResult
+from studies.tools.drawing import n_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import hopscope as hs
-from hopscope.plot import BLUE, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, house, n_label, new_figure
+from hopscope.plot import BLUE, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, house, new_figure
 from hopscope.statistics import clopper_pearson
 from studies.places import PlacesResult
 from studies.tools.arms import ArmLearned
 from studies.tools.by_place import RISES
+from studies.tools.drawing import n_label
 from studies.tools.records import counted
 
 if TYPE_CHECKING:

@@ -41,12 +41,10 @@ class PageFigure:
     Args:
         stem: the path of its files without their endings; .svg or .png must be there.
         caption: what it shows and how to read it; `code` stands between backticks.
-        alt: what it shows, for those who cannot see it; the caption where empty.
     """
 
     stem: Path
     caption: str
-    alt: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,11 +54,6 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[object]]
     caption: str = ""
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.header):
-                raise InputError(f"every row must have {len(self.header)} cells like the header, got {len(row)}: {row}")
 
     @property
     def numeric(self) -> list[bool]:
@@ -189,9 +182,9 @@ def _drawn(figure: PageFigure, folder: Path) -> dict[str, Any]:
     there = {suffix: file for suffix, file in files.items() if file.is_file()}
     svg, png = there.get("svg"), there.get("png")
     if svg is not None and (png is None or svg.stat().st_size <= LARGEST_SVG):
-        drawing, width = _inline_svg(svg.read_text(encoding="utf-8"), figure.stem.name, figure.alt or figure.caption)
+        drawing, width = _inline_svg(svg.read_text(encoding="utf-8"), figure.stem.name, figure.caption)
     elif png is not None:
-        drawing, width = _inline_png(png.read_bytes(), figure.alt or figure.caption)
+        drawing, width = _inline_png(png.read_bytes(), figure.caption)
     else:
         raise InputError(f"{files['svg']} does not exist, nor does its PNG; draw the figure before the page")
     links = [(suffix, quote(Path(os.path.relpath(file, folder)).as_posix())) for suffix, file in there.items()]

@@ -22,10 +22,8 @@ from hopscope.plot.style import (
     hop_label,
     hop_look,
     house,
-    n_label,
     new_figure,
     save,
-    shares_at_or_below,
     thousands,
 )
 from hopscope.plot.training import figure_6, training
@@ -46,11 +44,9 @@ __all__ = [
     "hop_label",
     "hop_look",
     "house",
-    "n_label",
     "new_figure",
     "one_prompt",
     "save",
-    "shares_at_or_below",
     "thousands",
     "training",
 ]
