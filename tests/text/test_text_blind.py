@@ -16,6 +16,7 @@ from hopscope.problem.text.questions import FORMULATIONS, question, questions
 FIXED = Extensions(links="fixed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMULATIONS)
 def test_blind_solvers_are_at_the_guess(name: str) -> None:
     """Holm over the solvers of a formulation: none is above it at 1%."""

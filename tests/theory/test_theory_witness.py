@@ -40,7 +40,7 @@ def losses(witness: Witness, batch: Batch, change: Any = None) -> Tensor:
 
 
 @kinds
-@pytest.mark.parametrize("hops", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("hops", [1, 2, 3, 5, pytest.param(8, marks=pytest.mark.slow)])
 def test_solves_at_the_exact_depth_and_not_below(kind: str, hops: int) -> None:
     witness = build_witness(hops, **KINDS[kind])
     trial = try_witness(witness, sequences=16)

@@ -111,18 +111,13 @@ class Distractor:
 
 @dataclass(frozen=True)
 class Role:
-    """What a position of a fact or of the question holds.
-
-    Attributes:
-        name: name of the role.
-        step: the fact that it is part of, from 1; 0 for the question.
-        member: its position in that fact's row, or among the question's symbols, from 0.
-        symbol: the symbol there.
-    """
+    """What a position of a fact or of the question holds."""
 
     name: str
     step: int
+    """The fact that it is part of, from 1; 0 for the question."""
     member: int
+    """Its position in that fact's row, or among the question's symbols, from 0."""
     symbol: str
 
 

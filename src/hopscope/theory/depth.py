@@ -60,8 +60,7 @@ def minimum_without_mask(hops: int) -> int:
 def minimum_causal(hops: int) -> int:
     """floor(log2 D) + 2: the exact minimum under a causal mask, deepest or shallowest pairs first (Theorem 3).
 
-    It holds for any number of heads. In any other order this is enough too (Theorem 4), but fewer layers may do: see
-    `minimum_in_order`.
+    Any other order needs no more (Theorem 4), and perhaps less: see `minimum_in_order`.
     """
     return _checked(hops).bit_length() + 1
 
@@ -72,28 +71,20 @@ def minimum_one_head(hops: int) -> int:
 
 
 def minimum_best_order(hops: int) -> int:
-    """1 + ceil(log3(2D + 1)): the exact minimum under a causal mask in the best order of the pairs (Theorem 6).
-
-    It holds for two or more heads per layer. `best_order` gives an order that needs no more.
-    """
+    """1 + ceil(log3(2D + 1)): the exact minimum of `best_order`, causal, with two or more heads (Theorem 6)."""
     return 1 + _smallest_power(3, 2 * _checked(hops) + 1)
 
 
 def minimum_head_a_row(hops: int) -> int:
     """floor(log2 D) + 1: the exact minimum with a head a row, deepest or shallowest pairs first (Theorem 7).
 
-    This is one layer fewer than `minimum_causal`. Without a mask the minimum with a head a row is `theorem_1_bound`.
+    Without a mask it is `theorem_1_bound`.
     """
     return _checked(hops).bit_length()
 
 
 def minimum_in_order(problem: RetrievalProblem, *, head_a_row: bool = False) -> int:
-    """The exact minimum for a problem's mask and order, with any number of heads: by formula, or else by simulation.
-
-    Args:
-        problem: the problem.
-        head_a_row: whether a layer has a head for every row of a block (Theorem 7).
-    """
+    """The exact minimum for a problem's mask and order, with any number of heads: by formula, or else by simulation."""
     if problem.graph != "chain" or (problem.causal and problem.order not in NAMED_ORDERS):
         return minimum_layers(problem, head_a_row=head_a_row)
     if not problem.causal:
@@ -102,14 +93,7 @@ def minimum_in_order(problem: RetrievalProblem, *, head_a_row: bool = False) -> 
 
 
 def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = False, head_a_row: bool = False) -> int:
-    """The exact minimum to answer with x{hop} of a longer chain: that of the pairs up to `hop`, in the order they have.
-
-    Args:
-        problem: a problem of D hops.
-        hop: the hop asked for, from 1 to D.
-        one_head: whether layers have one head, instead of any number.
-        head_a_row: whether a layer has a head for every row of a block (Theorem 7).
-    """
+    """The exact minimum to answer with x{hop} of a longer chain: that of the pairs up to `hop`, in their order."""
     if problem.graph != "chain":
         return minimum_layers(problem, hop, head_a_row=head_a_row)
     if one_head:
@@ -132,15 +116,12 @@ def reach(layers: int) -> int:
 def best_order(hops: int) -> tuple[int, ...]:
     """An order of the pairs 1 ... D, first to last, in which 1 + ceil(log3(2D + 1)) layers are enough (Theorem 6).
 
-    Under a causal mask the pair that comes last of a stretch of the chain sees all of it, and what it knows can grow in
-    both directions. So the best order cuts a stretch into three parts around a pivot, the pair that comes last of it:
-    the first part informs the asker, the two others inform the pivot, and the asker then attends to the pivot. Each
-    part is ordered the same way.
+    Under a causal mask the pair that comes last of a stretch of the chain sees all of it. So the best order cuts a
+    stretch into three parts around a pivot, which comes last: the first part informs the asker, the two others inform
+    the pivot from both sides, and the asker then attends to the pivot. Each part is ordered the same way.
 
            asker | first part | second part  PIVOT  third part |
                               <---- grows ----o---- grows ---->
-
-    There are others; `RetrievalProblem(hops, order=best_order(hops))` is the problem in this order.
 
     Raises:
         InputError: `hops` is not a whole number of at least 1.

@@ -10,9 +10,8 @@ e{i}, where e{-1} = p0 is the query's own place, and the query wants e{2D} = x{D
 The position code (`RetrievalProblem.position`) decides about p{k}:
 
 - `pair`: the two members of a pair carry the same code: p{k}, to the letter of Definition 2.
-- `token`: the two members carry the codes of neighbouring tokens. Each is a fixed function of the other whatever the
-  shuffle, so a head can match them (a previous-token head does), and both say the place of pair k: again p{k}. Because
-  of the shuffle, codes of different pairs say nothing about each other (Lemma 1), so they are different pieces.
+- `token`: the two members carry the codes of neighbouring tokens, which a head can match (a previous-token head does):
+  again p{k}. Because of the shuffle, codes of different pairs say nothing about each other (Lemma 1).
 - `none`: no p{k}; the two members of a pair share nothing.
 
 In a graph of facts (`problem.graph`), a fact is a row of positions, its keys then its value, that share the fact's

@@ -10,34 +10,31 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from hopscope.problem.text.formulation import Line
 from hopscope.problem.text.questions import Question
 
 
 class Sight(NamedTuple):
-    """What a blind solver sees.
-
-    Attributes:
-        acceptable: the acceptable answers, ascending.
-        values: every mention of an acceptable answer, in text order, as (word, line, character).
-        asked: the lines of the facts that mention a symbol of the question, in text order, then the question's line.
-        starts: the first character of every line.
-    """
+    """What a blind solver sees."""
 
     acceptable: tuple[str, ...]
+    """The acceptable answers, ascending."""
     values: tuple[tuple[str, int, int], ...]
+    """Every mention of an acceptable answer, in text order, as (word, line, character)."""
     asked: tuple[int, ...]
+    """The lines of the facts that mention a symbol of the question, in text order, then the question's line."""
     starts: tuple[int, ...]
+    """The first character of every line."""
 
 
 def look(question: Question) -> Sight:
     """What a blind solver sees of a question; words are the pieces of its lines, told by their text, not their role."""
     acceptable, lines = question.acceptable, (*question.facts, question.question)
-    names = {word.casefold() for word, role in _pieces(question.question) if role is not None}
+    asking = zip(question.question.pieces, question.question.roles, strict=True)
+    names = {word.casefold() for word, role in asking if role is not None}
     values, asked, starts, at = [], [], [], 0
     for number, line in enumerate(lines):
         starts.append(at)
-        for word, role in _pieces(line):
+        for word, role in zip(line.pieces, line.roles, strict=True):
             if role is not None and word in acceptable:
                 values.append((word, number, at))
             if role is not None and word.casefold() in names and number not in asked:
@@ -47,19 +44,14 @@ def look(question: Question) -> Sight:
     return Sight(acceptable, tuple(values), tuple(asked), tuple(starts))
 
 
-def _pieces(line: Line) -> list[tuple[str, str | None]]:
-    return list(zip(line.pieces, line.roles, strict=True))
+def _by_count(choose: Callable[..., str]) -> Callable[[Sight], str]:
+    """The most frequent or the rarest value; of several, the one mentioned first."""
 
+    def solver(sight: Sight) -> str:
+        counts = Counter(word for word, _, _ in sight.values)
+        return choose(counts, key=counts.__getitem__)
 
-def _frequent(sight: Sight) -> str:
-    """The most frequent value; of several, the one mentioned first."""
-    counts = Counter(word for word, _, _ in sight.values)
-    return max(counts, key=lambda word: counts[word])
-
-
-def _rarest(sight: Sight) -> str:
-    counts = Counter(word for word, _, _ in sight.values)
-    return min(counts, key=lambda word: counts[word])
+    return solver
 
 
 def _nearest(sight: Sight) -> str:
@@ -95,8 +87,8 @@ BLIND: dict[str, Callable[[Sight], str]] = {
     "third value": _nth(2),
     "last value": _nth(-1),
     "last but one": _nth(-2),
-    "most frequent value": _frequent,
-    "rarest value": _rarest,
+    "most frequent value": _by_count(max),
+    "rarest value": _by_count(min),
     "nearest value": _nearest,
     "value on the same line": _same_line,
     "value at the same place": _same_place,

@@ -68,11 +68,8 @@ class Question:
     def id(self) -> str:
         """The formulation, D, and a hash of everything that decides the prompt: equal ids mean equal prompts."""
         changed = repr(sorted(self.extensions.changed().items()))
-        return f"{self.formulation}-{self.hops}-{digest(*self._address, changed)[:16]}"
-
-    @property
-    def _address(self) -> tuple[str | int, ...]:
-        return address(self.formulation, self.hops, self.chains, self.seed, self.index)
+        at = address(self.formulation, self.hops, self.chains, self.seed, self.index)
+        return f"{self.formulation}-{self.hops}-{digest(*at, changed)[:16]}"
 
     @cached_property
     def facts(self) -> tuple[Line, ...]:
@@ -149,23 +146,13 @@ class Question:
 
     def record(self, roles: bool = False) -> dict[str, Any]:
         """The question as plain JSON values; with `roles`, its mentions too."""
-        record: dict[str, Any] = {
-            "id": self.id,
-            "formulation": self.formulation,
-            "hops": self.hops,
-            "chains": self.chains,
-            "seed": self.seed,
-            "index": self.index,
-            "extensions": self.extensions.changed(),
-            "prompt": self.prompt,
-            "prompt_hash": self.prompt_hash,
-            "answer": self.answer,
-            "acceptable": list(self.acceptable),
-            "guess": self.guess,
-            "shortcut": self.shortcut,
-            "lines": list(self.lines),
-            "latent": self.latent.record(),
-        }
+        names = ("id", "formulation", "hops", "chains", "seed", "index")
+        record = {name: getattr(self, name) for name in names}
+        record["extensions"] = self.extensions.changed()
+        for name in ("prompt", "prompt_hash", "answer", "acceptable", "guess", "shortcut", "lines"):
+            value = getattr(self, name)
+            record[name] = list(value) if isinstance(value, tuple) else value
+        record["latent"] = self.latent.record()
         if roles:
             record["mentions"] = [mention._asdict() for mention in self.mentions()]
         return record

@@ -1,9 +1,8 @@
 """Witness transformers: weights written by hand that solve D hops in the fewest layers possible, and trials of them.
 
-They show that the exact depths are not only bounds on a model of attention but are reached by real transformers. Their
-circuit is known, which makes them the ground truth for circuit discovery. They differ from the paper's setting in
-options of the problem and the model: symbols have equal length and K = 32, so that a symbol resembles only itself;
-position codes have 32 dimensions, at a base where neighbours can be told apart; there is no LayerNorm and no MLP.
+Their circuit is known, which makes them the ground truth for circuit discovery. They differ from the paper's setting:
+symbols have equal length and K = 32, so that a symbol resembles only itself; position codes have 32 dimensions, at a
+base where neighbours can be told apart; there is no LayerNorm and no MLP.
 """
 
 from __future__ import annotations
@@ -148,13 +147,7 @@ def _copy_head(attention: Attention, source: int, target: int, width: int) -> No
 
 @dataclass(frozen=True)
 class WithoutLayer:
-    """The result of a witness without one layer.
-
-    Attributes:
-        layer: number of the layer taken out, from 0.
-        loss: mean squared error of the last hop.
-        why: the simulator's sentence on why the remaining paths fail; empty if they deliver.
-    """
+    """A witness without one layer (from 0): the last hop's mean squared error, and why the remaining paths fail."""
 
     layer: int
     loss: float
@@ -163,17 +156,7 @@ class WithoutLayer:
 
 @dataclass(frozen=True)
 class WitnessTrial:
-    """The results of a witness.
-
-    Attributes:
-        hops: D, the number of hops.
-        layers: number of layers.
-        heads: heads per layer.
-        circuit: its attention paths.
-        sequences: number of random sequences that it was run on.
-        losses: mean squared error by hop.
-        without: the results with one layer taken out, for every layer.
-    """
+    """A witness run on random sequences: its mean squared error by hop, and the same without each of its layers."""
 
     hops: int
     layers: int

@@ -26,11 +26,7 @@ from hopscope.problem.roles import query_role
 class Term:
     """One part of a head's score: (query slot @ query_map) · (key slot @ key_map).
 
-    Attributes:
-        query: slot of the position that attends; `None` for the constant 1.
-        key: slot of the position attended to.
-        query_map: the map applied to the query slot; it has one row for the constant.
-        key_map: the map applied to the key slot.
+    The query slot is that of the position that attends, or `None` for the constant 1.
     """
 
     query: str | None
