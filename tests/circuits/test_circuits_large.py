@@ -12,9 +12,7 @@ from planted_models import shared_answer
 from small_models import disguised_witness
 
 from examples.text_model.text import make_tokenizer
-from hopscope.circuits import cost_estimate as forecast
 from hopscope.circuits.checks import CertificateConfig
-from hopscope.circuits.cost_estimate import Forecast, check_memory, memory_needed
 from hopscope.circuits.evaluate import evaluator as evaluators
 from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
@@ -27,7 +25,9 @@ from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.orders import Orders
 from hopscope.errors import InputError
+from hopscope.language import limits
 from hopscope.language.hooked import LanguageModel
+from hopscope.language.limits import check_memory, memory_needed
 from hopscope.language.text_batch import TextTask, text_batch
 from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.paths import AttentionPath, HeadRow
@@ -189,31 +189,11 @@ def test_a_search_that_does_not_fit_is_refused_before_it_begins(monkeypatch: pyt
     evaluator, proof = on_text(32), CertificateConfig()
     needed = memory_needed(evaluator, planted().size, proof)
     assert needed > 2 * planted().size
-    monkeypatch.setattr(forecast, "free_memory", lambda: needed)
+    monkeypatch.setattr(limits, "free_memory", lambda: needed)
     check_memory(evaluator, planted().size, proof)
-    monkeypatch.setattr(forecast, "free_memory", lambda: needed - 1)
+    monkeypatch.setattr(limits, "free_memory", lambda: needed - 1)
     with pytest.raises(InputError, match=r"8 x 16 heads, on questions of 11 tokens, takes .* GB of memory beside"):
         check_memory(evaluator, planted().size, proof)
-
-
-def test_the_time_that_is_left_falls_from_stage_to_stage() -> None:
-    told: list[str] = []
-    expected = Forecast(on_text(8), SearchConfig.of("quick"), CertificateConfig(), seconds=1.0)
-    watch = expected.told(lambda stage, done, stages: told.append(stage))
-    names = ["least-cost", "least-cost: rows", "subsets", "certificate: harness", "certificate: untrained", "done"]
-    left = [expected.left(name) for name in names]
-    assert left == sorted(left, reverse=True)
-    assert left[-1] == 0 < left[-2]
-    for name in names:
-        watch(name, 0, 1)
-    assert told[-1] == "done"
-    assert told[0] == f"least-cost, some {left[0] / 60:.0f} min left"
-    slow, quick = (
-        Forecast(on_text(8), SearchConfig.of("quick"), CertificateConfig(), seconds) for seconds in (2.0, 1e-6)
-    )
-    assert slow.left("least-cost") == pytest.approx(2 * left[0])
-    quick.told(lambda stage, done, stages: told.append(stage))("least-cost", 0, 1)
-    assert told[-1] == "least-cost", "what takes seconds needs no forecast"
 
 
 def test_an_untrained_head_copies_its_own_layer_alone() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -10,7 +9,6 @@ from hopscope.checks import check_number, check_seed
 from hopscope.circuits.checks import Certificate, CertificateConfig, Part, tidy
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Asked, Scores, SearchRecord
-from hopscope.circuits.cost_estimate import Forecast, check_memory
 from hopscope.circuits.custom_circuit import CustomCircuit, check_circuit
 from hopscope.circuits.evaluate.ablations import UNIFORM, own_pattern
 from hopscope.circuits.find import Origin, search_circuit, without_circuit
@@ -18,6 +16,7 @@ from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
 from hopscope.language.hooked import LanguageModel
+from hopscope.language.limits import check_memory
 from hopscope.language.text_batch import TextTask, text_batch
 from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.counter import derive_seed
@@ -92,8 +91,6 @@ def find_text_circuit(
     search = SearchRecord(effort=effort, faithfulness=faithfulness, seed=seed, proof=proof)
     if not asked.solves:
         return asked.no_circuit(search)
-    forecast = Forecast(asked.evaluator, config, proof, asked.seconds)
-    journal = replace(journal, progress=forecast.told(journal.progress))
     config = replace(config, max_loss=asked.max_loss)
     circuit = search_circuit(asked.evaluator, config, asked.origin, proof, journal, strict=False)
     search = replace(circuit.search, effort=effort, faithfulness=faithfulness)
@@ -137,14 +134,12 @@ class _Subject:
         answers: what it was asked, and how its accuracy compares with the floor.
         origin: where the model comes from.
         max_loss: the loss of what goes the wanted share of the way from guessing to the model.
-        seconds: how long a question takes.
     """
 
     evaluator: TextEvaluator
     answers: Asked
     origin: Origin
     max_loss: float
-    seconds: float
 
     @classmethod
     def of(
@@ -172,11 +167,10 @@ class _Subject:
             named.name, task.formulation, tidy(max(question.guess, question.shortcut)), tidy(lowest),
             task.extensions.changed(), {"full": full},
         )  # fmt: skip
-        began = time.monotonic()
         evaluator.require_finite()
         loss, guessing = float(evaluator.own.mean()), 1 - 1 / batch.candidates.shape[1]
         max_loss = tidy(loss + (1 - faithfulness) * (guessing - loss))
-        return cls(evaluator, answers, Origin(named.content, seed), max_loss, (time.monotonic() - began) / count)
+        return cls(evaluator, answers, Origin(named.content, seed), max_loss)
 
     @property
     def solves(self) -> bool:

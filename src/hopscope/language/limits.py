@@ -1,4 +1,4 @@
-"""What a language model of Hugging Face's has room for: tokens it knows, places in a text, a window to look back in."""
+"""Limits of a language model: tokens it knows, positions, a window to attend in, and the memory that a search takes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any
 
 from torch import nn
 
+from hopscope.circuits.checks.certificate import CertificateConfig
+from hopscope.circuits.evaluate.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
+from hopscope.circuits.search.attribution import SAVED
 from hopscope.errors import InputError
+from hopscope.machine import free_memory, in_words
 
 _SHIFT = 4
 """Rows at most that a table of places has besides those for tokens (OPT and BART have two)."""
@@ -80,3 +84,43 @@ def window(model: Any) -> int | None:
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
     return min((size for kind in kinds if (size := getattr(config, _WINDOWS.get(kind, ""), None))), default=None)
+
+
+_BATCHES = 8
+"""How many batches streams are kept for at once: parts of the questions of the search and of the certificate."""
+
+
+def check_memory(evaluator: Evaluator, weights: int, proof: CertificateConfig) -> None:
+    """Check that a search fits into the free memory, beside the model's weights, which are loaded already.
+
+    Args:
+        evaluator: the model, on the questions that the search decides on.
+        weights: how many bytes the model's weights take.
+        proof: how many questions and random draws stand behind the certificate.
+
+    Raises:
+        InputError: the search does not fit.
+    """
+    needed, free = memory_needed(evaluator, weights, proof), free_memory()
+    if needed > free:
+        shape = evaluator.shape
+        raise InputError(
+            f"a search among {shape.layers} x {shape.heads} heads, on questions of {evaluator.where.role.shape[1]} "
+            f"tokens, takes {in_words(needed)} of memory beside the weights and {in_words(free)} are free; free some, "
+            "or take a machine with more"
+        )
+
+
+def memory_needed(evaluator: Evaluator, weights: int, proof: CertificateConfig) -> int:
+    """The most bytes that a search takes beside the weights.
+
+    They are for one pass, forwards or backwards; the streams and patterns of all questions; and a second model, from
+    which heads with initial weights are taken.
+    """
+    shape, positions = evaluator.shape, evaluator.where.role.shape[1]
+    asked = max(evaluator.sequences, proof.sequences)
+    stream, pattern = 4 * positions * shape.d_model, 4 * shape.heads * positions**2
+    kept = _BATCHES * min(STREAMS, asked * stream * shape.layers)
+    mixed = asked * positions * BYTES_A_POSITION * shape.d_model
+    patterns = 4 * asked * pattern + 2 * proof.rough * shape.layers * pattern
+    return max(ACTIVATIONS, SAVED, mixed) + kept + patterns + weights + weights // shape.layers
