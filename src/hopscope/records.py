@@ -52,6 +52,7 @@ class RecordFormat(Generic[T]):
 
     def write(self, path: Path, value: T, run: str = "") -> None:
         """Write a record of a run, atomically. NaN and infinities raise a `ValueError`: JSON lacks them."""
+        self.check_replaces(path)
         content = plain(value)
         write_json(path, {**self.named, "seal": seal({**self.named, **content}, run), **content})
 
@@ -60,12 +61,12 @@ class RecordFormat(Generic[T]):
         """The fields that name the kind of record, which come first in every file."""
         return {"kind": self.kind, "schema": SCHEMA}
 
-    def check_replaces(self, path: Path, run: str = "") -> None:
-        """Check that a new record would replace nothing, or a record of its own kind, of the same run or of none."""
+    def check_replaces(self, path: Path, run: str | None = None) -> None:
+        """Check that a record would replace nothing, or one of its own kind; with a run, of that run or of none."""
         if path.exists():
             fields = read_json(path, self.what)
             there = fields.get("seal") if isinstance(fields, dict) and fields.get("kind") == self.kind else None
-            if not isinstance(there, dict) or there.get("run") not in ("", run):
+            if not isinstance(there, dict) or (run is not None and there.get("run") not in ("", run)):
                 raise InputError(f"{path} is not {self.what}, or of another run; {UNTOUCHED}, or choose another place")
 
 
