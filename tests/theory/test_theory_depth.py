@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from flow_oracle import breadth_first_depth, depths_of_all_orders, exhaustive_one_place_depth, relaxed_one_place_depth
 from hypothesis import given
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
-from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import (
     best_order,
     depths,
@@ -20,13 +17,11 @@ from hopscope.theory.depth import (
     minimum_in_order,
     minimum_of_hop,
     minimum_one_head,
-    minimum_paths,
     minimum_without_mask,
     theorem_1_bound,
 )
 from hopscope.theory.information_flow import minimum_layers, simulate
-from hopscope.theory.scene import members, place_in_sequence, reachability
-from hopscope.theory.schedule import shortest_schedule
+from hopscope.theory.scene import members, reachability
 
 ORDERS = tuple(NAMED_ORDERS)
 
@@ -140,22 +135,6 @@ def test_the_claims_of_the_proofs_hold_for_every_position(problem: RetrievalProb
         else:
             assert i - 1 - q <= first
             assert last <= i + q
-
-
-@given(orders(40), st.booleans())
-def test_schedules_in_any_order_are_lawful_and_look_at_one_place_or_two(
-    problem: RetrievalProblem, one_place: bool
-) -> None:
-    schedule = shortest_schedule(problem, one_place=one_place)
-    delivery = deliver(problem.hops, schedule)
-    assert delivery.delivered
-    assert not delivery.refused
-    assert not delivery.idle
-    assert schedule[-1].layer + 1 == (minimum_one_head(problem.hops) if one_place else minimum_layers(problem))
-    assert len(schedule) == minimum_paths(problem.hops)
-    assert max(Counter((path.layer, path.query) for path in schedule).values()) <= 2 - one_place
-    for path in schedule:
-        assert place_in_sequence(problem, 0, path.key) <= place_in_sequence(problem, 0, path.query)
 
 
 def test_an_earlier_hop_needs_what_the_pairs_up_to_it_ask_for():

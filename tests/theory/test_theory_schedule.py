@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations, permutations
 
 import pytest
@@ -25,6 +26,11 @@ settings = st.builds(
     order=st.sampled_from(["deepest-first", "shallowest-first"]),
     causal=st.booleans(),
 )
+settings |= (
+    st.integers(1, 40)
+    .flatmap(lambda hops: st.permutations(range(1, hops + 1)))
+    .map(lambda pairs: RetrievalProblem(len(pairs), chains=2, order=",".join(map(str, pairs))))
+)
 
 
 def path(text: str, hops: int = 3) -> AttentionPath:
@@ -41,18 +47,11 @@ def test_a_schedule_is_lawful_shortest_and_fewest(problem: RetrievalProblem, one
     assert delivery.hops == tuple(range(1, problem.hops + 1))
     assert schedule[-1].layer + 1 == (minimum_one_head(problem.hops) if one_place else minimum_layers(problem))
     assert len(schedule) == minimum_paths(problem.hops)
-    if one_place:
-        assert len({(path.layer, path.query) for path in schedule}) == len(schedule)
+    if problem.causal or one_place:
+        assert max(Counter((path.layer, path.query) for path in schedule).values()) <= 2 - one_place
     if problem.causal:
         for path in schedule:
             assert place_in_sequence(problem, 0, path.key) <= place_in_sequence(problem, 0, path.query)
-
-
-@given(settings, st.booleans(), st.data())
-def test_no_attention_of_a_schedule_is_idle(problem: RetrievalProblem, one_place: bool, data: st.DataObject) -> None:
-    schedule = shortest_schedule(problem, one_place=one_place)
-    dropped = data.draw(st.sampled_from(schedule))
-    assert not deliver(problem.hops, [path for path in schedule if path != dropped]).delivered
 
 
 @pytest.mark.parametrize(("hops", "layers"), [(1, 3), (2, 2)])
@@ -99,13 +98,6 @@ def test_delivery_names_the_path_that_assumption_1_forbids() -> None:
         "the query gets as far as x0, not to x3: Assumption 1 breaks at layer 1 head 1: x0? -> >x3, where the two "
         "positions share nothing by then"
     )
-
-
-def test_delivery_says_when_a_path_is_missing() -> None:
-    delivery = deliver(3, [path("L1.H1 >x1 -> x0>"), path("L2.H1 x0? -> >x1")])
-    assert delivery.hops == (1,)
-    assert not delivery.refused
-    assert delivery.broken.startswith("the query gets as far as x1, not to x3: even if each path carried all")
 
 
 def test_attention_of_a_layer_reads_what_the_layer_before_left() -> None:

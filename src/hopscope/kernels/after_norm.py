@@ -2,7 +2,7 @@
 
 For small models torch's bookkeeping costs as much as its arithmetic: in plain torch, a norm, its gain and offset folded
 into the map that follows, and their gradients take some forty operations per layer. Here they take half as many.
-`fast.py` uses this where nothing is compiled; tests compare it with `layers.py`.
+`fast.py` uses this where nothing is compiled; tests compare it with the plain layers.
 """
 
 from __future__ import annotations

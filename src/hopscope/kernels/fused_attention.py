@@ -79,16 +79,9 @@ def attend(made: Made, heads: int, causal: bool) -> Brought:
 
 
 def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads: int, causal: bool) -> Brought:
-    """Softmax attention of the last positions alone, with its gradient.
+    """Softmax attention of the last positions alone, with its gradient; see `attend`.
 
-    Args:
-        query: queries of these positions, head after head, already divided by sqrt(d_head).
-        made: keys and values of all positions side by side, each head after head.
-        heads: number of heads.
-        causal: whether a position sees only itself and earlier ones, instead of all.
-
-    Raises:
-        ValueError: see `attend`.
+    Their queries are given apart; `made` holds keys and values of all positions side by side.
     """
     _check(made.shape[1], query.shape[2] // heads)
     brought: Tensor = _AttendLast.apply(query, made, heads, causal)  # type: ignore[no-untyped-call]
@@ -102,13 +95,9 @@ def attend_edited(
 
     Args:
         made: see `attend`, or `attend_last` where `query` is given; sequences come program after program.
-        heads: number of heads.
-        causal: whether a position sees only itself and earlier ones, instead of all.
+        heads, causal: see `attend`.
         fixed: the rows that are replaced.
         query: queries of the last positions, see `attend_last`; None for those of all positions, in `made`.
-
-    Raises:
-        ValueError: see `attend`.
     """
     if query is None:
         query, made = _split(_plain(made))

@@ -107,15 +107,10 @@ def _backward(
 
 
 def _run(kernel: Any, name: str, heads: int, causal: bool, read: Sequence[Tensor], written: Sequence[Tensor]) -> None:
-    """Run a kernel, a program for each head on each sequence.
+    """Run the `forward` or `backward` kernel, a program for each head on each sequence.
 
-    Args:
-        kernel: the kernel.
-        name: whether it is the `forward` or the `backward` one.
-        heads: number of heads.
-        causal: whether there is a causal mask.
-        read: queries, keys, values and, backward, the gradient of what is brought.
-        written: what is brought or, backward, the gradients of queries, keys and values.
+    It reads queries, keys, values and, backward, the output's gradient; it writes the output or, backward, the
+    gradients of queries, keys and values.
     """
     query, key = read[:2]
     sizes = {"BQ": query.shape[1], "BT": key.shape[1], "BD": query.shape[2] // heads}

@@ -20,11 +20,7 @@ def bf16_unit(device: str) -> str | None:
     """The hardware unit of a device that computes bf16 products faster than fp32 ones; None where there is none.
 
     On Intel processors only AMX does: their AVX-512 multiplies bf16 at half the rate of fp32 (81 against 156 GFLOP/s on
-    a core of one that has AVX10.1 and hides its AMX), AMD's at twice the rate. Without either, bf16 is many times
-    slower.
-
-    Args:
-        device: the device's name in torch.
+    a core that has AVX10.1 and hides its AMX), AMD's at twice the rate. Without either, bf16 is many times slower.
     """
     kind = torch.device(device).type
     if kind == "cuda":
