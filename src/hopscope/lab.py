@@ -161,23 +161,23 @@ class Model(AnyModel):
         settings: EmergenceConfig | None = None,
         *,
         overwrite: bool = False,
-        watch: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Emergence:
         """How the model's circuit emerged, over the checkpoints of the run; it is stored beside the run.
 
         Args:
             settings: how emergence is measured.
             overwrite: measure even if a stored result exists.
-            watch: called with the step of each finished checkpoint and the last step.
+            progress: called with the step of each finished checkpoint and the last step.
 
         Raises:
             InputError: no circuit was found yet, the run kept too few checkpoints, or an argument is of another type.
         """
         if settings is not None and not isinstance(settings, EmergenceConfig):
             raise InputError(f"settings must be an hs.EmergenceConfig, as hs.EmergenceConfig(seed=1), got {settings!r}")
-        if watch is not None:
-            check_watch(watch)
-        return emergence_of_run(self.run, self.number, settings, step=self.step, overwrite=overwrite, watch=watch)
+        if progress is not None:
+            check_watch(progress, "progress")
+        return emergence_of_run(self.run, self.number, settings, step=self.step, overwrite=overwrite, watch=progress)
 
     def to_transformer_lens(self) -> TransformerBridge:
         """The model in TransformerLens, for its caches, hooks and patches.
@@ -271,7 +271,7 @@ def train(
     /,
     *,
     execution: Execution = FASTEST,
-    watch: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Run: ...
 
 
@@ -283,7 +283,7 @@ def train(
     *,
     seeds: Sequence[int] | None = None,
     execution: Execution = FASTEST,
-    watch: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Run: ...
 
 
@@ -294,7 +294,7 @@ def train(
     *,
     seeds: Sequence[int] | None = None,
     execution: Execution = FASTEST,
-    watch: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Train a setup into a folder, or a recipe on a problem; if the folder holds part of the run, that continues.
 
@@ -311,7 +311,7 @@ def train(
         folder: where the run is kept; new, empty, or holding this same run.
         seeds: one per model; `[0]` by default.
         execution: how steps are computed, such as `hs.Execution(threads=1)`; the fastest on this machine by default.
-        watch: called with the run's `Progress` after every row of metrics.
+        progress: called with the run's `Progress` after every row of metrics.
 
     Raises:
         InputError: an argument is of another type, there are no seeds or they repeat, a guess comes to `learned_below`,
@@ -323,26 +323,24 @@ def train(
         setup, path = recipe, check_new_folder("a run", problem)
     else:
         if not isinstance(recipe, Recipe):
-            raise InputError(f"a Recipe or a Setup is trained, as those of hs.recipes, got {recipe!r}")
+            raise InputError(f"train() expects a Recipe or a Setup, e.g. hs.recipes.LAPTOP; got {recipe!r}")
         if not isinstance(problem, RetrievalProblem) or folder is None:
             raise InputError("a recipe is trained on a problem: train(recipe, problem, folder, seeds=[0])")
         path = check_new_folder("a run", folder)
-        setup = Setup(path.name, problem, recipe, _ordered(seeds))
+        setup = Setup(path.name, problem, recipe, _listed(seeds))
     if not isinstance(execution, Execution):
         raise InputError(f"execution must be an hs.Execution, as hs.Execution(threads=1), got {execution!r}")
-    if watch is not None:
-        check_watch(watch)
-    return Run(trainer.train(setup, path, execution=execution, watch=watch).path)
+    if progress is not None:
+        check_watch(progress, "progress")
+    return Run(trainer.train(setup, path, execution=execution, watch=progress).path)
 
 
-def _ordered(seeds: Any) -> tuple[Any, ...]:
-    """The seeds of a run, of which anything in order is taken; 0 alone without any.
+def _listed(seeds: Any) -> tuple[Any, ...]:
+    """The seeds of a run; 0 alone without any.
 
     Raises:
         InputError: they have no order.
     """
-    if seeds is None:
-        return (0,)
-    if not isinstance(seeds, Iterable) or isinstance(seeds, Set | Mapping):
-        raise InputError(f"seeds are a list, one a model, in order, as in seeds=[0, 1], got {seeds!r}")
-    return tuple(seeds)
+    if not isinstance(seeds, Iterable | None) or isinstance(seeds, Set | Mapping):
+        raise InputError(f"seeds must be a list with one integer per model, e.g. seeds=[0, 1]; got {seeds!r}")
+    return (0,) if seeds is None else tuple(seeds)

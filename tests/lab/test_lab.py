@@ -134,7 +134,7 @@ def test_a_setup_brings_its_problem_and_seeds(tmp_path):
 def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path):
     file = tmp_path / "file"
     file.write_text("mine")
-    wrong = r"seeds are a list, one a model, in order, as in seeds=\[0, 1\], got 3"
+    wrong = r"seeds must be a list with one integer per model, e\.g\. seeds=\[0, 1\]; got 3"
     with unchecked(), pytest.raises(InputError, match=wrong):
         hs.train(TINY, PROBLEM, tmp_path / "run", seeds=3)
     with pytest.raises(InputError, match=r"file is a file; give a folder"):
@@ -151,11 +151,11 @@ def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path):
     ):
         with pytest.raises(InputError, match=words):
             hs.train(TINY, PROBLEM, tmp_path / "run", execution=hs.Execution(**wrong))
-    with unchecked(), pytest.raises(InputError, match="watch must be a function, got 3"):
-        hs.train(TINY, PROBLEM, tmp_path / "run", watch=3)
+    with unchecked(), pytest.raises(InputError, match="progress must be a function, got 3"):
+        hs.train(TINY, PROBLEM, tmp_path / "run", progress=3)
     with unchecked(), pytest.raises(InputError, match=r"a seed must be a whole number .* got \[1\]"):
         hs.train(TINY, PROBLEM, tmp_path / "run", seeds=[[1]])
-    with unchecked(), pytest.raises(InputError, match="a Recipe or a Setup is trained"):
+    with unchecked(), pytest.raises(InputError, match="expects a Recipe or a Setup"):
         hs.train("a", PROBLEM, tmp_path / "run")
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
     assert file.read_text() == "mine"
@@ -237,7 +237,7 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: hs.Examples(PROBLEM).at(7, torch.arange(3)), "seeds must be a tensor of whole numbers, .* got 7"),
         (lambda run: hs.Examples(PROBLEM).at(torch.tensor(7), torch.ones(3)), "indices must be a tensor of whole"),
         (lambda run: run[0].emergence(3), r"settings must be an hs.EmergenceConfig, .* got 3"),
-        (lambda run: run[0].emergence(watch=3), "watch must be a function, got 3"),
+        (lambda run: run[0].emergence(progress=3), "progress must be a function, got 3"),
         (lambda run: run[0].find_circuit(overwrite=True, progress=3), "progress must be a function, got 3"),
         (lambda run: run[0].find_circuit(effort="quick").save(None), "the record of a circuit is given by its path"),
         (lambda run: hs.reproduce("tiny", worker=1), "worker is no option of a reproduction; there"),
