@@ -8,22 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from studies.calibration.hosts import Host, hand_built
 
-from hopscope.circuits.checks import Evidence, certify
-from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, UNIFORM, one_hot
+from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM, one_hot
 from hopscope.circuits.evaluate.chains import ChainsSeen
-from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.rewired import ChainsAlike, OtherChains, errors_alike
 from hopscope.circuits.evaluate.role_maps import coordinates
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.search.orders import search
 from hopscope.model.hooks import Hooks
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import held_out
-from studies.calibration import study as calibration
-from studies.calibration.loud import Loud, with_loud
-from studies.calibration.resting import Rest, resting
 
 QUERY, NAMED = 4, 3
 
@@ -97,22 +90,6 @@ def test_the_form_is_the_edit_without_named_keys(host: Host) -> None:
     torch.testing.assert_close(evaluator.plain_errors(evaluator.edit(program)), found, atol=1e-5, rtol=1e-4)
 
 
-def test_a_search_says_of_a_head_at_rest_that_all_chains_are_alike_to_it(host: Host) -> None:
-    """And so the row is a helper, and what it looks at besides is no path; the circuit is certified."""
-    rest = Rest(0, 1, 0.2, 3, places=host.evaluator.problem.chains, bears=0.5, loud=80.0)
-    evaluator, path = resting(host.evaluator, rest), rest.path(host.evaluator.problem, 3)
-    units = Units.of(evaluator)
-    assert path.key in units.hypotheses.heavy(path.row)
-    found = search(evaluator, units, SearchConfig.of("quick"), None)
-    assert found[path.row] == ALIKE
-    assert units.natural(found)[path.row] == ALIKE
-    assert units.paths(found) == host.units.paths(host.circuit)
-    evidence = Evidence(evaluator, units.hypotheses, found, host.bar, 1, calibration.QUICK, "natural")
-    assert evidence.helpers == [path.row]
-    assert evidence.as_they_are == {}
-    assert certify(evidence).failed == ()
-
-
 def test_rows_that_see_other_chains_alone_have_all_their_weight_there(host: Host) -> None:
     """But for what lies on the position itself; the others stay to the bit."""
     where, before, row = host.evaluator.where, _pattern(host.evaluator), HeadRow(1, 1, QUERY)
@@ -124,25 +101,3 @@ def test_rows_that_see_other_chains_alone_have_all_their_weight_there(host: Host
     wanted = wanted / wanted.sum(dim=-1, keepdim=True)
     asked = where.role == QUERY
     torch.testing.assert_close(after[0, :, 1][asked], wanted[asked])
-
-
-def test_a_helper_that_brings_a_part_of_the_answer_fails_sufficiency_alone(host: Host) -> None:
-    """It looks towards the key in half of the sequences, away from it in the rest, and writes the contrary there: its
-    mean knows nothing, so that no path and no mean says what it does. Rules 7 certified it."""
-    path = max(host.units.paths(host.circuit))
-    loud = Loud(path, 0.45, 0.03, 7)
-    evaluator, row = with_loud(host.evaluator, loud), loud.row(3)
-    patterns = evaluator.transformer.patterns(evaluator.batch.inputs[None])
-    assert min(float(one.min()) for one in patterns) >= 0  # attention that a softmax could give
-    assert torch.allclose(evaluator.plain_errors(), host.evaluator.plain_errors(), atol=1e-5)
-    hypotheses = Units.of(evaluator).hypotheses
-    program = {**dict.fromkeys(evaluator.rows, UNIFORM), **host.circuit, row: KEEP}
-    needed = evaluator.mse([program, {**program, row: hypotheses.mean(row)}])
-    assert needed[0] < 1e-3
-    assert needed[1] > 0.06
-    assert float(errors_alike(evaluator, program, {row: ()}).mean()) > 0.06
-    found = certify(Evidence(evaluator, hypotheses, program, host.bar, 1, calibration.QUICK, "natural"))
-    assert found.failed == ("sufficiency",)
-    assert found.number("sufficiency", "helper_rows") == 1
-    assert found.number("sufficiency", "natural_mse") < 1e-3
-    assert found.number("sufficiency", "alike_mse") > 0.06

@@ -10,13 +10,10 @@ from tokenizers_made import tokenizer
 
 from hopscope.circuits.checks import PARTS, Evidence
 from hopscope.circuits.evaluate.ablations import KEEP
-from hopscope.circuits.evaluate.counterfactual import Elsewhere, pair_elsewhere
-from hopscope.circuits.evaluate.elsewhere import taken_from_elsewhere
+from hopscope.circuits.evaluate.counterfactual import pair_elsewhere
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.language.text_batch import TextTask, lines_elsewhere, text_batch
-from hopscope.model.hooks import Hooks
-from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
 from hopscope.training.data import held_out
@@ -42,17 +39,6 @@ def test_rows_of_one_fact_change_places_and_nothing_else(graph, hops, fact, posi
         assert torch.equal(there.inputs[number, elsewhere.at[number], :symbol], here.inputs[number, :, :symbol])
         assert torch.equal(there.role[number, elsewhere.at[number]], here.role[number])
         assert torch.equal(there.chain[number, elsewhere.at[number]], here.chain[number])
-
-
-def test_weight_on_moved_rows_stays_spread_as_it_is() -> None:
-    """By choice: what does not move is looked at as there, the block as here; or as there, if it is not looked at."""
-    block = torch.tensor([[True, True, False, False]])
-    elsewhere = Elsewhere(None, torch.tensor([[1, 0, 2, 3]]), block)
-    brought = torch.tensor([0.1, 0.5, 0.4, 0.0]).view(1, 1, 1, 1, 4)
-    own = torch.tensor([0.6, 0.2, 0.0, 0.2]).view(1, 1, 1, 1, 4)
-    assert elsewhere.chosen(brought, own).flatten().tolist() == pytest.approx([0.45, 0.15, 0.4, 0.0])
-    nowhere = torch.tensor([0.0, 0.0, 0.5, 0.5]).view(1, 1, 1, 1, 4)
-    assert torch.equal(elsewhere.chosen(brought, nowhere), brought)
 
 
 @pytest.mark.parametrize("kind", ["characters", "short", "chat"])
@@ -111,37 +97,3 @@ def test_who_goes_by_place_does_not_pass(sense, chains) -> None:
     assert not part.passed
     assert part.numbers["rise"] > 1
     assert part.says.startswith("it goes by place: with the attention of layer 1 from where the rows of pair 1 stand")
-
-
-class Rests(Transformer):
-    """A model whose layer 1 also rests at the first token, and reads its place there: any other place confuses it."""
-
-    def run(self, x, *, start=0, stop=None, hooks=None, reads=None):
-        class Also(Hooks):
-            def pattern(self, layer, pattern):
-                heads = torch.cat([pattern, torch.zeros_like(pattern[:, :, :1])], dim=2)
-                heads[:, :, -1, :, 0] = 1
-                self.rested = (hooks or Hooks()).pattern(layer, heads)[:, :, -1] if layer == 0 else None
-                return (hooks or Hooks()).pattern(layer, heads)[:, :, :-1]
-
-            def attn_out(self, layer, written):
-                if layer == 0:
-                    away = 1 - self.rested[..., 0]
-                    written = written + 10 * away[..., None]
-                return (hooks or Hooks()).attn_out(layer, written)
-
-        return super().run(x, start=start, stop=stop, hooks=Also(), reads=reads)
-
-
-def test_a_head_that_rests_at_a_place_does_no_harm() -> None:
-    """Its pattern from elsewhere rests somewhere else; what it writes there is the same."""
-    made = witness(2)
-    model = Rests(made.transformer.shape)
-    model.load_state_dict(made.transformer.state_dict())
-    evaluator = VectorEvaluator(model, made.problem, held_out(made.problem, 32))
-    (last,) = taken_from_elsewhere(evaluator, {}, 2, [0])
-    model.requires_grad_(False)
-    by_pattern, by_writing, by_choice = (float(evaluator.squared_errors(x).mean()) for x in last[1:])
-    assert by_writing < 0.001 < 0.1 < by_pattern
-    assert by_choice < 0.001
-    assert PARTS["places"](all_kept(model, made.problem)).passed

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from planted_big import Stand, planted_big
-from planted_models import shared_answer
 from small_models import disguised_witness
 
 from examples.text_model.text import make_tokenizer
@@ -20,7 +19,7 @@ from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search import attribution, down
-from hopscope.circuits.search.attribution import estimated_order, head_order, row_scores
+from hopscope.circuits.search.attribution import estimated_order, row_scores
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.orders import Orders
@@ -133,39 +132,6 @@ def test_a_block_of_layers_at_once_still_sees_what_makes_later_patterns(monkeypa
     heads = evaluator.shape.heads
     assert {(number // heads, number % heads) for number in order[-len(needed) :]} == needed
     assert rank_correlation(apart.sum(-1).flatten().tolist(), together.sum(-1).flatten().tolist()) > 0.7
-
-
-def test_where_gradients_disagree_many_heads_are_ordered_by_exact_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rather than each scored again after every change."""
-    evaluator = on_text(8)
-    monkeypatch.setattr(attribution, "FEW", 4)
-    monkeypatch.setattr(attribution, "estimated_order", lambda evaluator: (tuple(range(128)), 0.1))
-    assert head_order(evaluator) == ()
-    monkeypatch.setattr(attribution, "_TOO_MANY", 100)
-    order = head_order(evaluator)
-    assert sorted(order) == [*range(128)]
-    assert {*order[-2:]} == {1 * 16 + 5, 5 * 16 + 8}
-
-
-def test_many_questions_are_asked_only_where_it_hangs_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = shared_answer()
-    evaluator = VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 32, 0, "circuit search"))
-    gauge = Gauge.confirming(evaluator, SearchConfig(sequences=16, confirming=32, deciding=64))
-    program: Interventions = {HeadRow(made.circuit[-1].layer, made.circuit[-1].head, made.circuit[-1].query): UNIFORM}
-    score = gauge.score(program)
-    low = 2 * float(gauge._losses(program).mean()) - score
-    assert low < score
-    asked: list[Interventions] = []
-    assert gauge.further is not None
-    measure = gauge.further.measured
-    monkeypatch.setattr(
-        gauge.further, "measured", lambda program, limit: asked.append(program) or measure(program, limit)
-    )
-    assert gauge.hopeful(program, [0.0, 1.0], score + 0.5) == [0]
-    assert asked == []
-    between = (low + score) / 2
-    assert gauge.hopeful(program, [0.0], between) == ([0] if gauge.sharp(program) <= between else [])
-    assert {id(one) for one in asked} == {id(program)}
 
 
 def test_a_search_interrupted_within_an_order_goes_on_from_its_last_stage() -> None:

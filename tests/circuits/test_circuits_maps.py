@@ -6,10 +6,7 @@ import pytest
 import torch
 from small_models import random_model, some_batch
 
-from hopscope.circuits.evaluate.ablations import one_hot
 from hopscope.circuits.evaluate.role_maps import coordinates, role_maps, visible_roles
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.scene import place_in_sequence
 
@@ -60,13 +57,6 @@ def test_by_hand() -> None:
                 other += sum(row[WHERE.place[b, d, key]] for d in range(4) if d != c)
         torch.testing.assert_close(maps.same[0, 1, 2, query, key], same / 64)
         torch.testing.assert_close(maps.other[0, 1, 2, query, key], other / 64)
-
-
-def test_maps_under_a_program_show_the_program() -> None:
-    evaluator = VectorEvaluator(random_model(PROBLEM), PROBLEM, BATCH)
-    maps = evaluator.role_maps({HeadRow(1, 1, 3): one_hot(2)})
-    assert maps.same[0, 1, 1, 3].tolist() == [0, 0, 1, 0, 0, 0, 0]
-    torch.testing.assert_close(maps.same[0, 0], evaluator.role_maps().same[0, 0])
 
 
 @pytest.mark.parametrize("order", ["deepest-first", "shallowest-first"])

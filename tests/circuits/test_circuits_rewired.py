@@ -11,7 +11,7 @@ from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.counterfactual import values_rewired
 from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.language.text_batch import TextTask, _with_others, text_batch, words_rewired
+from hopscope.language.text_batch import TextTask, text_batch, words_rewired
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member
@@ -122,13 +122,3 @@ def test_rows_write_what_they_gather_there_on_average_and_all_else_is_read_here(
     found = errors_rewired(evaluator, program, {}, ROWS, 2)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
     assert float((found - errors_alike(evaluator, program, {})).abs().max()) > 1e-2
-
-
-def test_values_go_round_those_that_there_are() -> None:
-    """Where a tokenizer gives a chain no value of its own, three take turns of four."""
-    line, values = [*range(10, 20)], [range(1, 2), range(4, 6), range(7, 8)]
-    turns = [_with_others(line, values, by)[0] for by in range(4)]
-    assert turns[0] == turns[3] == [*range(10)]
-    assert turns[1] == [0, 4, 5, 2, 3, 7, 6, 1, 8, 9]
-    assert turns[2] == [0, 7, 2, 3, 1, 6, 4, 5, 8, 9]
-    assert _with_others(line, [], 2)[0] == [*range(10)]

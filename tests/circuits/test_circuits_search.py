@@ -154,17 +154,6 @@ def test_a_resumed_search_gives_the_same() -> None:
     assert resumed.minimality == whole.minimality
 
 
-def test_progress_names_every_stage() -> None:
-    stages: list[str] = []
-    evaluator, units = searched(disguised_witness(1))
-    journal = Journal(progress=lambda at, done, of: stages.append(f"{done}/{of} {at}"))
-    Orders(evaluator, units, QUICK, journal=journal).run()
-    down = [
-        f"{at}{of}" for at in ("0/4 least-cost", "1/4 random-1") for of in ("", ": heads", ": rows", ": one by one")
-    ]
-    assert stages == [*down, "2/4 growing-1", "3/4 subsets", "4/4 done"]
-
-
 @pytest.mark.parametrize(
     ("effort", "down", "up", "subsets", "pairs", "fills"),
     [("quick", 1, 1, 6, 12, 1), ("thorough", 3, 2, 10, 30, 3)],

@@ -20,7 +20,6 @@ from hopscope.circuits.evaluate.ablations import (
     Interventions,
     one_hot,
 )
-from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.model.fast import FastTransformer
 from hopscope.problem.paths import HeadRow
@@ -74,25 +73,3 @@ def test_losses_under_programs_are_the_same(forms: list[Ablation]) -> None:
     changed = [programs[0] | {HeadRow(1, head, 4): UNIFORM} for head in range(HEADS)]
     torch.testing.assert_close(some.errors(changed), every.errors(changed), rtol=1e-4, atol=1e-5)
     assert len({*map(float, some.errors(changed).mean(dim=(1, 2)))}) > 1  # it matters which head a form is of
-
-
-def test_losses_where_rows_look_at_all_chains_alike_and_gather_in_rewired_sequences_are_the_same() -> None:
-    every, some = _evaluators()
-    program = _programs(1, [KEEP, UNIFORM, one_hot(2)])[0]
-    named = {row: (2,) for row, form in program.items() if form == KEEP}
-    off = [row for row, form in program.items() if form == UNIFORM]
-    assert any((row.layer, row.head) in SILENT for row in named)
-    torch.testing.assert_close(
-        errors_alike(some, program, named), errors_alike(every, program, named), rtol=1e-4, atol=1e-5
-    )
-    for pair in (1, 2):
-        both = [errors_rewired(one, program, named, off, pair) for one in (some, every)]
-        torch.testing.assert_close(*both, rtol=1e-4, atol=1e-5)
-
-
-def test_without_heads_a_layer_adds_its_bias_whatever_is_changed_there() -> None:
-    every, some = _evaluators({(1, head) for head in range(HEADS)})
-    for one in (every, some):
-        one.transformer.blocks[1].attention.out.bias += 1.0
-    programs = _programs(3)
-    torch.testing.assert_close(some.errors(programs), every.errors(programs), rtol=1e-4, atol=1e-5)

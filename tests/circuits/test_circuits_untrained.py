@@ -7,13 +7,10 @@ import torch
 from torch import Tensor
 
 import hopscope as hs
-from hopscope.circuits import find
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.model.architecture import AS_TORCH, InitialWeights
 from hopscope.model.initial_weights import initialise, with_untrained_heads
 from hopscope.model.transformer import Transformer
-from hopscope.training.data import held_out
 
 PROBLEM = hs.RetrievalProblem(hops=1, chains=2)
 SHARP = InitialWeights("gpt2", 40.0)
@@ -56,25 +53,3 @@ def test_an_untrained_head_has_initial_weights_and_the_others_keep_theirs(how: I
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> hs.Run:
     return hs.train(TINY, PROBLEM, tmp_path_factory.mktemp("untrained") / "run", seeds=[3, 5])
-
-
-def test_whoever_asks_of_a_run_asks_by_its_recipe(run: hs.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a notebook and in a search, and however the evaluator that is asked came from the first."""
-    searched: list[Evaluator] = []
-
-    class Seen(Exception):
-        pass
-
-    def seen(evaluator: Evaluator, *given: object, **named: object) -> None:
-        searched.append(evaluator)
-        raise Seen
-
-    monkeypatch.setattr(find, "search_circuit", seen)
-    with pytest.raises(Seen):
-        run[1].find_circuit(effort="quick")
-    for first in (run[1].evaluator, *searched):
-        again = first.with_untrained([(0, 0)], 1)
-        for one in (first, first.part(4), first.on(first.batch[:3]), first.fresh(4, 0, "certificate"), again):
-            assert torch.equal(untrained(one), of_head(drawn(SHARP, 7), 1)[0])
-    by_hand = VectorEvaluator(single(run.transformer(), 1), PROBLEM, held_out(PROBLEM, 8))
-    assert torch.equal(untrained(by_hand), of_head(drawn(AS_TORCH, 7), 1)[0])

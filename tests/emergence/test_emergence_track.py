@@ -15,7 +15,7 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.emergence.observe import observe
-from hopscope.emergence.timing import Crossing, crossings, order
+from hopscope.emergence.timing import Crossing, order
 from hopscope.emergence.track import follow, track
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
@@ -102,18 +102,6 @@ def test_the_order_of_a_serial_circuit():
         found_order = order(pairs + readers, found, torch.tensor(steps, dtype=torch.float64)[:, None], 3)
         assert found_order.emerged == right
         assert found_order.one_by_one == (right == (20, 30, 40))
-
-
-def test_a_path_counts_from_its_first_crossing_also_where_it_falls_again():
-    """A tie that comes early, goes, and is back long after the look-up: the hop has emerged with the look-up."""
-    tie = AttentionPath(0, 0, second_member(1), first_member(1))
-    look_up = AttentionPath(1, 0, query_role(1), second_member(1))
-    curves = torch.tensor([[0, 0.9, 0, 0, 0, 0.9], [0, 0, 0, 0.9, 0.9, 0.9]])[..., None]
-    steps = [0, 100, 200, 300, 400, 500]
-    found, resampled = crossings(steps, curves)
-    (emerged,) = order([tie, look_up], found, resampled, 1).emerged
-    assert emerged == found[1].step
-    assert 200 < emerged < 300
 
 
 def test_attention_is_read_where_chain_and_role_stand():
@@ -224,18 +212,6 @@ def test_too_few_checkpoints_give_no_curve(tmp_path):
     run.checkpoints[600].unlink()
     with pytest.raises(InputError, match="no checkpoint yet"):
         follow(run, PATHS, 0, QUICK)
-
-
-def test_a_run_still_training_is_read_as_far_as_it_has_come(tmp_path):
-    run = known_run(tmp_path / "run")
-    for step in (400, 500, 600):
-        run.checkpoints[step].unlink()
-    emergence, _ = follow(run, PATHS, 0, QUICK)
-    assert emergence.steps == (0, 100, 200, 300)
-    assert not emergence.troubles
-    assert emergence.paths[-1].crossing.step is None
-    assert emergence.order.emerged[0] is not None
-    assert emergence.order.emerged[1:] == (None, None)
 
 
 def test_the_record_comes_back_as_it_was(tmp_path):

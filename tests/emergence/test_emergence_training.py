@@ -116,16 +116,3 @@ def test_held_heads_are_held_through_training_and_after(tmp_path):
     patterns = last.patterns(inputs)
     assert torch.equal(patterns[0][:, :, 0, 1:].diagonal(0, -2, -1), torch.ones(2, 2, PROBLEM.sequence_length - 1))
     assert patterns[1][:, :, 1].abs().max() == 0
-
-
-@pytest.mark.parametrize(
-    ("held", "words"),
-    [
-        ((HeldHead(3, 1, "previous"),), "head 3.1 cannot be held"),
-        ((HeldHead(1, 3, "previous"),), "head 1.3 cannot be held"),
-        ((HeldHead(1, 1, "previous"), HeldHead(1, 1, "itself")), "held twice"),
-    ],
-)
-def test_heads_that_cannot_be_held_are_named(held, words):
-    with pytest.raises(InputError, match=words):
-        replace(TINY, held=held)

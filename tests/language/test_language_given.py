@@ -16,7 +16,7 @@ from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import text_role_names
 
-pytestmark = pytest.mark.xdist_group("language circuits")  # one worker searches `folder`, and once
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("language circuits")]  # one worker searches `folder`
 
 PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in CIRCUIT]
 

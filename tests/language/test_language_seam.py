@@ -185,22 +185,6 @@ def test_a_family_that_does_not_take_an_attention_from_outside_is_refused(name: 
         LanguageModel(getattr(transformers, f"{name}ForCausalLM")(config))
 
 
-def test_heads_that_hang_together_are_not_untrained() -> None:
-    """A norm over the queries of all heads: whoever changes one changes all."""
-    import transformers
-
-    config = transformers.Olmo2Config(
-        vocab_size=40, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2,
-    )  # fmt: skip
-    model = transformers.Olmo2ForCausalLM(config)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)), alpha=0.3)
-    with pytest.raises(InputError, match="in Olmo2ForCausalLM the other heads of its layer change with it"):
-        LanguageModel(model).with_untrained([(1, 2)], seed=0)
-
-
 @pytest.mark.parametrize("shared", [1, 2])
 def test_keys_and_values_are_untrained_where_no_other_head_has_them(shared: int) -> None:
     """In a projection that has all three too."""
