@@ -43,8 +43,7 @@ from hopscope.problem.vectors import Batch
 from hopscope.training.data import Data
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import Execution, using_threads
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 
 Step = Callable[[Batch], list[float]]
 Cast = Callable[[], AbstractContextManager[object]]

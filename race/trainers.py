@@ -34,8 +34,8 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import Execution, available_cores, using_threads
-from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
+from hopscope.training.schedule import Schedule
 
 _TURN = 10
 """Steps of a turn: whoever comes next finds the caches full of what others need, and refills them in its first step."""
@@ -119,7 +119,7 @@ class PlainTrainer:
         careful: bool = False,
         precision: Precision = "fp32",
     ) -> None:
-        self.plan, self.clip = Plan(recipe), recipe.clip
+        self.schedule, self.clip = Schedule(recipe), recipe.clip
         self.data = Data(problem, recipe, [0])
         self.model = PlainGPT2(problem, recipe)
         self.model.take_weights(weights)
@@ -143,7 +143,7 @@ class PlainTrainer:
         loss.backward()
         if self.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
-        self.optimiser.param_groups[0]["lr"] = self.plan.learning_rate(number)
+        self.optimiser.param_groups[0]["lr"] = self.schedule.learning_rates(number)[0]
         self.optimiser.step()
         return loss.item()
 
@@ -152,13 +152,13 @@ class OurTrainer:
     """Our ensemble of one."""
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, execution: Execution) -> None:
-        self.plan = Plan(recipe)
+        self.schedule = Schedule(recipe)
         self.data = Data(problem, recipe, [0])
         self.ensemble = Ensemble(problem, recipe, [0], execution)
 
     def step(self, number: int) -> float:
         """One update."""
-        losses = self.ensemble.update(self.data.training(number), [self.plan.learning_rate(number)])
+        losses = self.ensemble.update(self.data.training(number), self.schedule.learning_rates(number))
         return losses.mean().item()
 
 

@@ -21,7 +21,7 @@ from hopscope.paper import recipes
 from hopscope.training.data import Data
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import Execution, default_device, using_threads
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Setup
 
 BEFORE = 5
 """Updates until all is compiled, recorded and warm."""

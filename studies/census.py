@@ -98,9 +98,9 @@ class CensusStudy:
         recipe = replace(
             self.recipe,
             layers=self.further_layers,
-            schedule="trapezoid",
+            schedule="warmup-stable-decay",
             steps=3 * self.recipe.steps,
-            fall=self.recipe.fall / 3,
+            decay_fraction=self.recipe.decay_fraction / 3,
         )
         problem = hs.RetrievalProblem(hops=self.hops)
         return [hs.Setup(f"further/seed-{seed:03d}", problem, recipe, (seed,)) for seed in self.seeds[: self.further]]
@@ -144,7 +144,7 @@ def standard(recipe: hs.Recipe) -> CensusStudy:
 
 def quick(recipe: hs.Recipe) -> CensusStudy:
     """A tiny version that only shows that the study runs: models of one hop."""
-    recipe = replace(recipe, steps=240, fall=0.6)
+    recipe = replace(recipe, steps=240, decay_fraction=0.6)
     return CensusStudy(recipe, hops=1, layers=(2,), seeds=(0,), further=1, further_layers=2, search=HASTY)
 
 

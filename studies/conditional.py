@@ -110,7 +110,9 @@ class ConditionalStudy:
         for name, graph in self.graphs.items():
             problem = hs.RetrievalProblem(graph.look_ups, graph.chains, graph=name)  # type: ignore[arg-type]
             times = graph.steps  # and as many steps of falling rate as the recipe has
-            longer = replace(self.recipe, steps=times * self.recipe.steps, fall=self.recipe.fall / times)
+            longer = replace(
+                self.recipe, steps=times * self.recipe.steps, decay_fraction=self.recipe.decay_fraction / times
+            )
             for more in self.beside:
                 layers = hs.theory.minimum_layers(problem) + more
                 seeds = self.seeds + (self.further if more < 0 else ())

@@ -73,7 +73,7 @@ class DescentStudy:
         """One run for each seed, at the constant rate and then at the falling one."""
         recipes = (
             ("constant", replace(self.recipe, schedule="constant")),
-            ("falling", replace(self.recipe, schedule="trapezoid", fall=2 / 3)),
+            ("falling", replace(self.recipe, schedule="warmup-stable-decay", decay_fraction=2 / 3)),
         )
         problem = hs.RetrievalProblem(hops=self.hops)
         return [

@@ -150,7 +150,7 @@ class HeadsResult:
 
 def standard(recipe: hs.Recipe) -> HeadsStudy:
     """The study of a recipe."""
-    return HeadsStudy(replace(recipe, head_dim=8, schedule="trapezoid", steps=4_800, fall=0.3))
+    return HeadsStudy(replace(recipe, head_dim=8, schedule="warmup-stable-decay", steps=4_800, decay_fraction=0.3))
 
 
 def quick(recipe: hs.Recipe) -> HeadsStudy:

@@ -69,7 +69,7 @@ class LearningStudy:
     @property
     def arms(self) -> list[hs.Setup]:
         """One arm for each depth, then those with a longer budget, then those with twice the heads."""
-        budget = self.recipe.steps - ceil(self.recipe.fall * self.recipe.steps)
+        budget = self.recipe.steps - ceil(self.recipe.decay_fraction * self.recipe.steps)
         once, twice = (replace(self.recipe, steps=steps) for steps in (budget, 2 * budget))
         heads = 2 * once.heads
         more_heads = replace(twice, heads=heads, head_dim=once.head_dim or once.d_model // once.heads)
@@ -78,7 +78,7 @@ class LearningStudy:
             *((f"{layers}-layers", layers, once) for layers in ASKED),
             *((f"{layers}-layers-twice-the-steps", layers, twice) for layers in LONGER),
             *((f"{layers}-layers-{heads}-heads", layers, less_decay) for layers in ASKED),
-            (f"3-layers-{heads}-heads-gain-2", 3, replace(more_heads, qk_gain=LESS_SHARP)),
+            (f"3-layers-{heads}-heads-gain-2", 3, replace(more_heads, initial=hs.InitialWeights(qk_gain=LESS_SHARP))),
             *((f"{layers}-layers-{heads}-heads-dropout", layers, left_out) for layers in ASKED),
         ]
         later = replace(left_out, steps=budget, head_dropout_after=1)

@@ -120,7 +120,9 @@ class PlacesResult:
 
 def standard(recipe: hs.Recipe) -> PlacesStudy:
     """The study of a recipe."""
-    longer = replace(recipe, steps=2 * recipe.steps, fall=recipe.fall / 2)  # as many of falling rate
+    longer = replace(
+        recipe, steps=2 * recipe.steps, decay_fraction=recipe.decay_fraction / 2
+    )  # as many of falling rate
     return PlacesStudy(replace(longer, heads=16, head_dim=8))
 
 

@@ -44,10 +44,10 @@ LEAST = 8
 BASE = "unchanged"
 
 CHANGES: Mapping[str, Mapping[str, Any]] = {
-    "initial weights/gpt2": {"init": "gpt2"},
-    "initial query and key/gain 1": {"qk_gain": 1.0},
-    "initial query and key/gain 2": {"qk_gain": 2.0},
-    "initial query and key/gain 8": {"qk_gain": 8.0},
+    "initial weights/gpt2": {"initial": hs.InitialWeights("gpt2", qk_gain=4.0)},
+    "initial query and key/gain 1": {"initial": hs.InitialWeights(qk_gain=1.0)},
+    "initial query and key/gain 2": {"initial": hs.InitialWeights(qk_gain=2.0)},
+    "initial query and key/gain 8": {"initial": hs.InitialWeights(qk_gain=8.0)},
     "batch/16": {"batch_size": 16},
     "batch/32": {"batch_size": 32},
     "batch/64": {"batch_size": 64},
@@ -58,7 +58,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "optimiser/beta2 0.9": {"beta2": 0.9},
     "optimiser/beta2 0.999": {"beta2": 0.999},
     "optimiser/beta1 0": {"beta1": 0.0},
-    "optimiser/muon": {"optimiser": "muon"},
+    "optimiser/muon": {"optimiser": "studies.muon:Muon"},
     "optimiser/no clipping": {"clip": None},
     "optimiser/warm-up 200": {"warmup": 200},
     "weight decay/0": {"weight_decay": 0.0},

@@ -142,7 +142,7 @@ def standard(recipe: hs.Recipe) -> PruningStudy:
 
 def quick(recipe: hs.Recipe) -> PruningStudy:
     """A tiny version that only shows that the study runs: a model of one hop."""
-    recipe = replace(recipe, steps=240, fall=0.6)
+    recipe = replace(recipe, steps=240, decay_fraction=0.6)
     return PruningStudy(recipe, 20, hops=1, seeds=(0,), fresh=(UNSEEN,), whole=1, search=HASTY)
 
 

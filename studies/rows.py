@@ -108,7 +108,9 @@ class RowsResult(Arms):
 
 def standard(recipe: hs.Recipe) -> RowsStudy:
     """The study of a recipe with twice its steps, to give time to what is slower."""
-    return RowsStudy(replace(recipe, steps=2 * recipe.steps, fall=recipe.fall / 2, heads=32, head_dim=8))
+    return RowsStudy(
+        replace(recipe, steps=2 * recipe.steps, decay_fraction=recipe.decay_fraction / 2, heads=32, head_dim=8)
+    )
 
 
 def quick(recipe: hs.Recipe) -> RowsStudy:

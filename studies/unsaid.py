@@ -57,16 +57,15 @@ Reading = Mapping[str, Any]
 
 DEFAULT = "default"
 
-_SHRUNK, _UNSHRUNK, _EMBEDDING = {"output_gain": 0.03}, {"output_gain": 0.14}, {"embedding_gain": 0.1}
 _PAIR: Reading = {"position": "pair"}
 
 ALONE: Mapping[str, Reading] = {
-    "GPT-2 scales": {**_SHRUNK, **_EMBEDDING},
-    "GPT-2 scales not shrunk": {**_UNSHRUNK, **_EMBEDDING},
-    "GPT-2 outputs": _SHRUNK,
-    "GPT-2 outputs not shrunk": _UNSHRUNK,
-    "GPT-2 embedding": _EMBEDDING,
-    "smaller logits": {"qk_gain": 0.42},
+    "GPT-2 scales": {"initial": hs.InitialWeights(output_gain=0.03, embedding_gain=0.1)},
+    "GPT-2 scales not shrunk": {"initial": hs.InitialWeights(output_gain=0.14, embedding_gain=0.1)},
+    "GPT-2 outputs": {"initial": hs.InitialWeights(output_gain=0.03)},
+    "GPT-2 outputs not shrunk": {"initial": hs.InitialWeights(output_gain=0.14)},
+    "GPT-2 embedding": {"initial": hs.InitialWeights(embedding_gain=0.1)},
+    "smaller logits": {"initial": hs.InitialWeights(qk_gain=0.42)},
     "shallowest first": {"order": "shallowest-first"},
     "warm-up of a tenth": {"warmup": 640},
     "clipping and beta2 0.95": {"clip": 1.0, "beta2": 0.95},

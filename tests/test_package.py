@@ -19,7 +19,7 @@ from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli import VERBS, main, program
 from hopscope.model.fixed_attention import HeldHead
 from hopscope.problem.text.extensions import Extensions
-from hopscope.training.cluster import RayCluster
+from hopscope.training.on_ray import RayCluster
 
 SOURCE = Path(hs.__file__).parent
 HEAVY = (
@@ -230,7 +230,7 @@ def test_shapes_are_checked(calls: int) -> None:
     import torch
     from jaxtyping import TypeCheckError
 
-    from hopscope.training.losses import partial_losses
+    from hopscope.training.data import partial_losses
 
     right, wrong = torch.zeros(1, 2, 3, 8), torch.zeros(2, 3, 8)
     for _ in range(calls):

@@ -14,7 +14,7 @@ from hopscope.model.transformer import Transformer
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Setup
 
 RACE = Path(__file__).parents[1] / "race"
 

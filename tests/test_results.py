@@ -40,7 +40,7 @@ def test_runs(path):
     run = RunFolder(path.parent)
     assert run.finished
     assert [model.seed for model in run.result.models] == list(run.seeds)
-    assert run.metrics.steps[-1] == run.result.steps == run.plans.end
+    assert run.metrics.steps[-1] == run.result.steps == run.schedule.end
     stays_on_its_plateau = path.parent.relative_to(RESULTS).as_posix() in ON_THEIR_PLATEAU
     assert (run.metrics.first_below()[0][0] is None) == stays_on_its_plateau  # x1 at least
 

@@ -23,6 +23,7 @@ _HOMES = {
     "Architecture": "hopscope.model.architecture",
     "Transformer": "hopscope.model.transformer",
     "Recipe": "hopscope.training.recipe",
+    "InitialWeights": "hopscope.model.architecture",
     "Execution": "hopscope.training.execution",
     "Run": "hopscope.lab",
     "Model": "hopscope.lab",
@@ -30,17 +31,16 @@ _HOMES = {
     "Parts": "hopscope.model.torch_module",
     "Circuit": "hopscope.circuits.circuit",
     "find_circuit": "hopscope.circuits.find",
-    "Setup": "hopscope.training.setup",
+    "Setup": "hopscope.training.recipe",
     "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
-    "train_all": "hopscope.training.many",
+    "train_all": "hopscope.training.side_by_side",
     "TextModel": "hopscope.language.text_model",
     "BenchmarkSettings": "hopscope.benchmark.settings",
     "SearchConfig": "hopscope.circuits.search.config",
     "Extensions": "hopscope.problem.text.extensions",
     "EmergenceConfig": "hopscope.emergence.config",
     "CertificateConfig": "hopscope.circuits.checks.certificate",
-    "Work": "hopscope.training.work",
 }
 _MODULES = {
     "benchmark": "hopscope.benchmark",
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from hopscope.lab import train as train
     from hopscope.language.text_model import TextModel as TextModel
     from hopscope.model.architecture import Architecture as Architecture
+    from hopscope.model.architecture import InitialWeights as InitialWeights
     from hopscope.model.hooks import Hooks as Hooks
     from hopscope.model.torch_module import Parts as Parts
     from hopscope.model.transformer import Transformer as Transformer
@@ -82,10 +83,9 @@ if TYPE_CHECKING:
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
     from hopscope.training.execution import Execution as Execution
-    from hopscope.training.many import train_all as train_all
     from hopscope.training.recipe import Recipe as Recipe
-    from hopscope.training.setup import Setup as Setup
-    from hopscope.training.work import Work as Work
+    from hopscope.training.recipe import Setup as Setup
+    from hopscope.training.side_by_side import train_all as train_all
 
 __all__ = sorted([*_HOMES, *_MODULES])
 

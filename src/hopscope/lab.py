@@ -38,9 +38,8 @@ from hopscope.training import trainer
 from hopscope.training.data import held_out
 from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.progress import Progress
-from hopscope.training.recipe import Recipe
+from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
 from hopscope.words import counted
 
 if TYPE_CHECKING:

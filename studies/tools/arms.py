@@ -151,9 +151,9 @@ def runs_of(arm: hs.Setup, *, to_the_end: bool = False) -> list[hs.Setup]:
     that is over."""
     chains = arm.problem.chains
     at_most = 0.5 if chains == 1 else 2 * (1 - 1 / chains) / 3
-    recipe = replace(arm.recipe, schedule="when-learned", learned_below=min(arm.recipe.learned_below, at_most))
+    recipe = replace(arm.recipe, schedule="decay-when-learned", learned_below=min(arm.recipe.learned_below, at_most))
     if not to_the_end:
-        recipe = replace(recipe, fall=0.0, learned_below=at_most, final_steps=1, checkpoint_every=None)
+        recipe = replace(recipe, decay_fraction=0.0, learned_below=at_most, final_steps=1, checkpoint_every=None)
     return [hs.Setup(f"{arm.name}/seed-{seed:03d}", arm.problem, recipe, (seed,)) for seed in arm.seeds]
 
 

@@ -20,7 +20,8 @@ R = TypeVar("R")
 
 TINY = hs.Recipe(
     layers=2, heads=2, d_model=32, mlp=False, steps=200, batch_size=64, examples=None, learning_rate=1e-2,
-    schedule="trapezoid", clip=1.0, qk_gain=4.0, log_every=10, final_steps=10, validation_size=32,
+    schedule="warmup-stable-decay", clip=1.0, initial=hs.InitialWeights(qk_gain=4.0), log_every=10, final_steps=10,
+    validation_size=32,
 )  # fmt: skip
 """The recipe of quick versions: it learns one hop."""
 

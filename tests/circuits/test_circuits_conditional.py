@@ -25,8 +25,7 @@ from hopscope.plot.circuit import figure_5
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import REFERENCE
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(3, chains=2, graph="functions")

@@ -21,7 +21,7 @@ from hopscope.circuits.search.config import SearchConfig
 from hopscope.training.execution import Execution, REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Setup
 
 load()
 witness, root = disguised_witness(1), Path(sys.argv[1])

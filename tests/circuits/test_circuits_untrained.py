@@ -14,9 +14,7 @@ from hopscope.model.transformer import Transformer
 
 PROBLEM = hs.RetrievalProblem(hops=1, chains=2)
 SHARP = InitialWeights("gpt2", 40.0)
-TINY = hs.Recipe(
-    layers=2, heads=2, d_model=8, steps=2, batch_size=4, final_steps=1, init=SHARP.init, qk_gain=SHARP.qk_gain
-)
+TINY = hs.Recipe(layers=2, heads=2, d_model=8, steps=2, batch_size=4, final_steps=1, initial=SHARP)
 
 
 def drawn(how: InitialWeights, seed: int) -> Transformer:

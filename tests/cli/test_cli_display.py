@@ -13,8 +13,7 @@ from hopscope.cli.display import CROWDED, Display, crowded, jobs_display, runs_d
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import REFERENCE
 from hopscope.training.progress import Progress, progress_of
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 
 RECIPE = Recipe(1, 1, 8, 1, 4, final_steps=1, validation_size=4, mlp=False)
 SETUPS = [Setup(name, RetrievalProblem(hops=1), RECIPE) for name in ("a", "b", "c")]

@@ -14,9 +14,7 @@ from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import held_out
-from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
-from hopscope.training.plan import Plan
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 
@@ -26,33 +24,6 @@ TINY = Recipe(
     examples=64, learning_rate=3e-3,
 )  # fmt: skip
 ENGINE = REFERENCE
-
-
-def test_a_ladder_has_its_rungs_at_equal_ratios():
-    ladder = Plan(replace(TINY, steps=1000, checkpoints_per_doubling=1))
-    assert [step for step in range(1001) if ladder.checkpoints(step)] == [0, *(2**n for n in range(10)), 1000]
-    fine = Plan(replace(ladder.recipe, checkpoints_per_doubling=4))
-    rungs = [step for step in range(1001) if fine.checkpoints(step)]
-    assert {0, *(2**n for n in range(10)), 1000} <= set(rungs)
-    assert len([step for step in rungs if 256 < step <= 512]) == 4
-    both = Plan(replace(ladder.recipe, checkpoint_every=300))
-    assert {300, 512, 600, 900} <= {step for step in range(1001) if both.checkpoints(step)}
-
-
-def test_checkpoints_thicken_where_a_hop_is_being_learned(tmp_path, monkeypatch):
-    """Losses as if hop 1 left the plateau before step 15 and were learned by step 30."""
-    recipe = replace(TINY, checkpoint_every=20, checkpoint_jump_every=5)
-    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
-
-    calls = iter([0.75, 0.74, 0.5, 0.3, 0.12, 0.05, 0.05, *[0.05] * 40])
-
-    def evaluate(self, batch):
-        loss = next(calls)
-        return torch.tensor([[loss, 0.75]])
-
-    monkeypatch.setattr(Ensemble, "evaluate", evaluate)
-    run = train(recipe, PROBLEM, tmp_path / "run", execution=ENGINE)
-    assert sorted(run.checkpoints) == [0, 15, 20, 25, 40]
 
 
 def test_bf16_halves_all_checkpoints_but_the_last(tmp_path):

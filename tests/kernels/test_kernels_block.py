@@ -23,8 +23,7 @@ from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution, kernels_used
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 
 needs_compiler = pytest.mark.skipif(not fused_block.available("fp32"), reason="no compiler here")
 

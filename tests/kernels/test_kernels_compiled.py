@@ -17,7 +17,7 @@ from hopscope.model.fast import FastTransformer
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.training.execution import Execution, kernels_used
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Setup
 
 SETUP = Setup("run", PROBLEM, TINY)
 CACHES = compiled.kernels, fused_block.available, fused_block._functions, fused_block._kind

@@ -14,8 +14,7 @@ from hopscope.paper.recipes import A
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import execution as executions
 from hopscope.training.execution import Execution, kernels_used
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="wants Triton")

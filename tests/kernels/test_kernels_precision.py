@@ -16,9 +16,8 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.processes import in_processes
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import Execution
-from hopscope.training.recipe import Recipe
+from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
 SETUP = Setup("tiny", RetrievalProblem(hops=1), Recipe(layers=1, heads=1, d_model=8, steps=2, batch_size=2))

@@ -19,7 +19,7 @@ from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, AblationKind
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import role_names
-from hopscope.training.losses import squared_errors
+from hopscope.training.data import squared_errors
 
 PROBLEM = hs.RetrievalProblem(hops=2, chains=2, symbol_dim=3)
 TINY = hs.Recipe(layers=2, heads=2, d_model=8, steps=4, batch_size=4, log_every=2, final_steps=2, checkpoint_every=2)
@@ -240,9 +240,7 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: run[0].emergence(progress=3), "progress must be a function, got 3"),
         (lambda run: run[0].find_circuit(overwrite=True, progress=3), "progress must be a function, got 3"),
         (lambda run: run[0].find_circuit(effort="quick").save(None), "the record of a circuit is given by its path"),
-        (lambda run: hs.reproduce("tiny", worker=1), "worker is no option of a reproduction; there"),
-        (lambda run: hs.reproduce("tiny", work=hs.Work(), workers=1), "work is given, and so is workers; put it into"),
-        (lambda run: hs.Work(idle=1), "idle must be true or false, got 1"),
+        (lambda run: hs.reproduce("tiny", execution=1), "execution must be an hs.Execution"),
         (lambda run: replace(TINY, held=3), "held must be a list or tuple of held heads, got 3"),
         (lambda run: hs.Architecture(4, 4, 1, 1, 1, 16, held=None), "a list or tuple of held heads, got None"),
         (lambda run: hs.Parts(len, 3, len, []), "blocks must be a list, with one for each block, got 3"),

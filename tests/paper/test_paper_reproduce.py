@@ -20,8 +20,8 @@ from hopscope.paper.claims import Finding, complete, write_claims
 from hopscope.paper.presets import BY_NAME, TINY, Preset, named
 from hopscope.paper.reproduce import read, reproduce, write_report
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
+from hopscope.training.execution import Execution
+from hopscope.training.recipe import Setup
 
 pytestmark = pytest.mark.xdist_group("reproduce")
 
@@ -107,7 +107,7 @@ def test_what_is_finished_is_not_done_again_and_can_be_judged_anew(tiny: tuple[P
     folder, _ = tiny
     claims = (folder / "claims.json").read_bytes()
     before = {path: path.stat().st_mtime_ns for path in (folder / "sweep").rglob("*") if path.is_file()}
-    found = hs.reproduce("tiny", folder, workers=1, precision="fp32")
+    found = hs.reproduce("tiny", folder, Execution(workers=1, precision="fp32"))
     assert before == {path: path.stat().st_mtime_ns for path in before}
     assert (folder / "claims.json").read_bytes() == claims
     assert found.claims == read(TINY, folder).claims
@@ -158,7 +158,7 @@ def test_transformers_trained_by_themselves_join(tmp_path: Path) -> None:
         emergence=replace(TINY.emergence, setups=(d,), at="transformers"),
     )
     assert preset.alone == (a, b, c, d)
-    found = hs.reproduce(preset, tmp_path, Work(workers=1, precision="fp32"))
+    found = hs.reproduce(preset, tmp_path, Execution(workers=1, precision="fp32"))
     claims = {claim.id: claim for claim in found.claims}
     assert [model.name for model in found.circuits.models] == ["a", "b", "c"]
     assert claims["C7"].reason == "no model had learned the task"

@@ -14,10 +14,9 @@ from hopscope.paper.presets import FIGURE_4, LAPTOP, PAPER, PAPER_SHORT
 from hopscope.paper.recipes import A
 from hopscope.paper.section_7 import made, read, run
 from hopscope.training.execution import Execution
-from hopscope.training.many import train_all
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
-from hopscope.training.work import Work
+from hopscope.training.side_by_side import train_all
 
 
 def test_figure_4_has_the_papers_depths_and_hops_and_a_twin_for_every_run_without_the_curriculum():
@@ -54,14 +53,23 @@ def test_each_seed_is_a_run():
 
 def test_runs_of_a_depth_are_one_group_and_one_panel(tmp_path):
     recipe = Recipe(
-        1, 1, 8, steps=8, batch_size=2, schedule="when-learned", fall=0.25, log_every=2, final_steps=2, mlp=False
+        1,
+        1,
+        8,
+        steps=8,
+        batch_size=2,
+        schedule="decay-when-learned",
+        decay_fraction=0.25,
+        log_every=2,
+        final_steps=2,
+        mlp=False,
     )
     study = replace(LAPTOP.depth, recipe=recipe, layers=(1, 2), hops=1, plain_hops=1, plain_seeds=(), followed=None)
     assert read(study, tmp_path).groups == ()
     train_all(study.runs(True, 1)[:1], tmp_path / "sweep", execution=Execution(precision="fp32", workers=1))
     (some,) = read(study, tmp_path).groups
     assert (some.seeds, some.run) == ((0,), "sweep/ic-layers-1-seed-0")
-    found = run(study, tmp_path, Work(workers=1, precision="fp32"))
+    found = run(study, tmp_path, Execution(workers=1, precision="fp32"))
     assert [(one.layers, one.seeds, one.run) for one in found.groups] == [
         (1, study.seeds, "sweep"),
         (2, study.seeds_at(True, 2), "sweep"),
@@ -83,12 +91,21 @@ def test_a_study_by_depth_goes_on_from_its_summary(tmp_path):
     Another recipe's are no part of it, and a followed depth is trained: its circuits need the weights.
     """
     recipe = Recipe(
-        1, 1, 8, steps=8, batch_size=2, schedule="when-learned", fall=0.25, log_every=2, final_steps=2, mlp=False
+        1,
+        1,
+        8,
+        steps=8,
+        batch_size=2,
+        schedule="decay-when-learned",
+        decay_fraction=0.25,
+        log_every=2,
+        final_steps=2,
+        mlp=False,
     )
     few = replace(
         LAPTOP.depth, recipe=recipe, layers=(1,), hops=1, plain_hops=1, seeds=(2, 1), plain_seeds=(), followed=None
     )
-    work = Work(workers=1, precision="fp32")
+    work = Execution(workers=1, precision="fp32")
     (first,) = run(few, tmp_path, work).groups
     shutil.rmtree(tmp_path / "sweep")
     more = replace(few, seeds=(0, 1, 2), layers=(1, 2))

@@ -14,7 +14,7 @@ GIVEN_UP = {"given_up": True}
 def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> None:
     """They meet C7, C10 and C11 by construction, and fail C9; beside models that kept theirs they do not count."""
     setup = abc()[0].setup
-    lean = replace(setup, recipe=replace(setup.recipe, schedule="when-learned", prune_every=8))
+    lean = replace(setup, recipe=replace(setup.recipe, schedule="decay-when-learned", prune_every=8))
     found = judged(*[replace(model, setup=lean) for model in abc()])
     assert {claim: found[claim].verdict for claim in ALL} == {
         "C7": "not run", "C8": "reproduced", "C9": "not run", "C10": "not run", "C11": "not run"

@@ -119,7 +119,7 @@ class TestC12:
 
     def test_a_circuit_of_the_heads_that_training_left_shows_nothing(self) -> None:
         """It works alone because the others were taken away."""
-        lean = replace(D_LIKE, recipe=replace(D_LIKE.recipe, schedule="when-learned", prune_every=8))
+        lean = replace(D_LIKE, recipe=replace(D_LIKE.recipe, schedule="decay-when-learned", prune_every=8))
         found = self.one(replace(model(), setup=lean))
         assert (found.verdict, found.reason) == ("not run", "heads were taken away while the models trained")
 

@@ -11,8 +11,8 @@ from studies.figures.conditional import conditional as figure
 from studies.tools.kept import made_by, study_form
 
 from hopscope.paper.recipes import LAPTOP
-from hopscope.training import many
-from hopscope.training.setup import Setup
+from hopscope.training import side_by_side
+from hopscope.training.recipe import Setup
 from studies import conditional
 from studies.conditional import ConditionalResult, meeting, parallel
 from studies.tools.arms import ArmLearned, by_seed
@@ -158,7 +158,7 @@ def test_what_one_key_leads_to_is_not_learned(monkeypatch: pytest.MonkeyPatch, t
         def first_below(self, threshold: float) -> tuple[tuple[int | None, ...], ...]:
             return (tuple(20 if loss < threshold else None for loss in self._losses),)
 
-    monkeypatch.setattr(many, "finished", lambda runs, folder: {run.name: Trained(run) for run in runs})
+    monkeypatch.setattr(side_by_side, "finished", lambda runs, folder: {run.name: Trained(run) for run in runs})
     monkeypatch.setattr(conditional, "find_circuits", lambda *_: ())
     found = conditional.run(replace(STUDY, seeds=(0,), further=(), beside=(-1,)), tmp_path, Work(judge_only=True))
     learned = {arm.problem.graph: arm.learned for arm in found.arms}

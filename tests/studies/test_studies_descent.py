@@ -182,7 +182,11 @@ def test_both_rates_are_one_until_one_falls():
     setups = descent.standard(LAPTOP).setups
     assert len(setups) == 24
     constant, falling = setups[0].recipe, setups[12].recipe
-    assert (constant.schedule, falling.schedule, setups[0].seeds) == ("constant", "trapezoid", setups[12].seeds)
+    assert (constant.schedule, falling.schedule, setups[0].seeds) == (
+        "constant",
+        "warmup-stable-decay",
+        setups[12].seeds,
+    )
     assert constant.steps == falling.steps == 9600
     assert falling.steps * (1 - falling.fall) == pytest.approx(LAPTOP.steps)
     assert constant.checkpoint_every == 800

@@ -19,10 +19,9 @@ import hopscope as hs
 from hopscope.circuits.store import circuit_path
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import REFERENCE, Execution
-from hopscope.training.many import train_all
-from hopscope.training.recipe import Recipe
+from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
+from hopscope.training.side_by_side import train_all
 from studies import census, conditional, places, pruning, rows
 from studies.census import CensusResult
 from studies.conditional import ConditionalResult

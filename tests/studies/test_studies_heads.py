@@ -170,7 +170,7 @@ def test_all_shapes_are_trained_a_seed_after_the_other():
     shapes = [(one.problem.chains, one.recipe.layers, one.recipe.heads) for one in study.models[:21]]
     assert shapes[:7] == [(2, 1, count) for count in (1, 2, 4, 8, 16)] + [(2, 2, 1), (2, 2, 16)]
     assert len({one.name for one in study.models}) == 3 * 7 * 5
-    assert {one.recipe.schedule for one in study.models} == {"trapezoid"}
+    assert {one.recipe.schedule for one in study.models} == {"warmup-stable-decay"}
 
 
 def test_one_layer_that_looks_away_can_answer():

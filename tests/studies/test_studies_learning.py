@@ -10,9 +10,9 @@ from planted_arms import ARM, ARMS, MIXED, THREE, arm, learns
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.plan import Plan
+from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
+from hopscope.training.schedule import Schedule
 from studies import learning
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms
@@ -63,7 +63,7 @@ def test_what_was_asked_of_every_depth_is_the_laptops_recipe():
     assert [one.recipe.layers for one in (four, three, two)] == [4, 3, 2]
     for one in (four, three, two):
         assert replace(one.recipe, prune_every=LAPTOP.prune_every, steps=LAPTOP.steps, layers=4) == LAPTOP
-        assert Plan(LAPTOP).falls_from == one.recipe.steps
+        assert Schedule(LAPTOP).decay_start == one.recipe.steps
         assert {*one.seeds}.isdisjoint(seed for other in before for seed in other.seeds)
 
 

@@ -12,7 +12,7 @@ from planted_arms import Times, arm
 
 from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training import many
+from hopscope.training import side_by_side
 from hopscope.training.metrics import Metrics
 from studies import rows
 from studies.rows import RowsResult
@@ -92,7 +92,7 @@ def test_a_loss_that_dips_between_logged_steps_is_not_learned(monkeypatch: pytes
     dips = [[[0.2, 0.4, 0.4]], [[0.2, 0.4, 0.4]], [[0.2, 0.2, 0.2]], [[0.2, 0.4, 0.4]], [[0.2, 0.2, 0.4]]]
     metrics = Metrics((0,), (1, 2, 3), np.array(steps), *2 * [np.ones((5, 1))], *2 * [np.array(dips)], np.ones((5, 1)))
     trained = SimpleNamespace(regular_metrics=metrics.every(PLAIN.log_every))
-    monkeypatch.setattr(many, "finished", lambda runs, folder: {run.name: trained for run in runs})
+    monkeypatch.setattr(side_by_side, "finished", lambda runs, folder: {run.name: trained for run in runs})
     told = arms.read(study.arms, tmp_path, to_the_end=True, below=0.3)
     assert [arm.learned for arm in told.arms] == [((20, 60, None),)] * 2
     kept = RowsResult((arm("3-hops-2-layers", RetrievalProblem(hops=3, chains=2), [[240, 800, 6350]]),), ())

@@ -20,7 +20,7 @@ from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.style import PAGE
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Setup
 from studies.figures.survival import survival
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms
@@ -116,8 +116,8 @@ def test_an_answer_says_why():
 def test_a_run_ends_where_its_study_says():
     short, long = (arms.runs_of(ARM.setup, to_the_end=to_the_end) for to_the_end in (False, True))
     assert [run.seeds for run in short] == [(0,), (1,), (2,), (3,)]
-    assert {run.recipe.schedule for run in short + long} == {"when-learned"}
-    assert (short[0].recipe.fall, long[0].recipe.fall) == (0, LAPTOP.fall)
+    assert {run.recipe.schedule for run in short + long} == {"decay-when-learned"}
+    assert (short[0].recipe.decay_fraction, long[0].recipe.decay_fraction) == (0, LAPTOP.fall)
     assert (short[0].recipe.learned_below, long[0].recipe.learned_below) == (0.5, LAPTOP.learned_below)
     of_two = replace(ARM.setup, problem=replace(ARM.problem, chains=2))
     for run in arms.runs_of(of_two):  # or a guess would end it

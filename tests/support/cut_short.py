@@ -8,7 +8,7 @@ import pytest
 
 from hopscope.training.execution import Execution
 from hopscope.training.progress import Progress
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Setup
 from hopscope.training.trainer import train
 
 

@@ -16,7 +16,7 @@ from studies.orders import OrdersResult
 from hopscope.paper.recipes import LAPTOP, PLAIN, D
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import best_order, minimum_of_hop
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Setup
 from studies import conditional, curriculum, depth, learning, orders, places, plateau, rows, unsaid
 from studies.conditional import ConditionalResult
 from studies.places import PlacesResult

@@ -17,9 +17,8 @@ from hopscope.records import seal
 from hopscope.theory.witness import Witness, build_witness
 from hopscope.training.execution import REFERENCE
 from hopscope.training.metrics import MetricsRow
-from hopscope.training.recipe import Recipe
+from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
 
 WITNESS = build_witness(3)
 STEPS, EVERY = 600, 100

@@ -15,8 +15,7 @@ from hopscope.paper.section_8 import CircuitResult
 from hopscope.problem.paths import NamedPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.metrics import Metrics
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 
 Losses = Sequence[Sequence[float | None]]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 
 PROBLEM = RetrievalProblem(hops=1, chains=2)
 RECIPE = Recipe(

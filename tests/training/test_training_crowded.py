@@ -7,8 +7,7 @@ import time
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import REFERENCE
 from hopscope.training.progress import Progress
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.trainer import train
 
 SETUP = Setup("run", RetrievalProblem(hops=1), Recipe(1, 1, 16, 30, 4, log_every=1, final_steps=1, validation_size=4))

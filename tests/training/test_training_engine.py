@@ -17,11 +17,10 @@ from hopscope.lab import train
 from hopscope.paper import recipes
 from hopscope.training import execution as executions
 from hopscope.training.ensemble import Ensemble
-from hopscope.training.execution import REFERENCE, Execution, models_at_once
-from hopscope.training.many import train_all
-from hopscope.training.memory import least_memory
+from hopscope.training.execution import REFERENCE, Execution, least_memory, models_at_once
+from hopscope.training.recipe import Setup
 from hopscope.training.run import _RUN, RunFolder
-from hopscope.training.setup import Setup
+from hopscope.training.side_by_side import train_all
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_what_is_not_kept_is_not_counted(monkeypatch):
     """Fused attention makes patterns anew on the way back: with them a run that fits would be refused."""
     setup = Setup("run", PROBLEM, TINY, (0, 1))
     plain_way = least_memory(setup, ENGINE)
-    monkeypatch.setattr("hopscope.training.memory.kernels_used", lambda *given: (True, False))
+    monkeypatch.setattr("hopscope.training.execution.kernels_used", lambda *given: (True, False))
     fused = least_memory(setup, replace(ENGINE, kernels=True))
     rows, patterns = TINY.batch_size * PROBLEM.sequence_length, TINY.heads * PROBLEM.sequence_length
     assert plain_way - fused == 2 * TINY.layers * rows * patterns * 4
@@ -156,7 +155,7 @@ def test_the_environment_may_ask_for_fewer_threads(said, threads, monkeypatch, t
 
 @pytest.mark.parametrize(("said", "threads"), [("1", 1), ("2", 2)])
 def test_so_it_may_of_a_run_among_many(said, threads, monkeypatch, tmp_path):
-    monkeypatch.setattr("hopscope.training.many.available_cores", lambda: 2)
+    monkeypatch.setattr("hopscope.training.side_by_side.available_cores", lambda: 2)
     monkeypatch.setattr(executions, "available_cores", lambda: 2)
     monkeypatch.setenv("OMP_NUM_THREADS", said)
     train_all([Setup("run", PROBLEM, replace(TINY, steps=1))], tmp_path, execution=Execution(device="cpu"))

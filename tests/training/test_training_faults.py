@@ -20,8 +20,8 @@ from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
+from hopscope.training.recipe import Setup
 from hopscope.training.run import _RUN, RunFolder
-from hopscope.training.setup import Setup
 
 
 def test_a_state_from_another_order_of_the_training_set_goes_on_in_its_first_pass_alone(tmp_path, monkeypatch):

@@ -14,21 +14,18 @@ from updates import updates
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.data import Data
-from hopscope.training.ensemble import Ensemble
+from hopscope.training.data import Data, partial_losses
+from hopscope.training.ensemble import Ensemble, head_scales
 from hopscope.training.execution import REFERENCE
-from hopscope.training.head_dropout import head_scales
-from hopscope.training.losses import partial_losses
 from hopscope.training.metrics import below
-from hopscope.training.plan import Plan
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.schedule import Milestones, Schedule
 from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(hops=2)
 TINY = Recipe(
     layers=2, heads=4, d_model=16, steps=60, batch_size=8, log_every=5, final_steps=7, validation_size=8,
-    examples=None, schedule="when-learned", clip=1.0, head_dropout=0.5, learned_below=0.05,
+    examples=None, schedule="decay-when-learned", clip=1.0, head_dropout=0.5, learned_below=0.05,
 )  # fmt: skip
 ENGINE = REFERENCE
 
@@ -124,7 +121,7 @@ def _learned_from(step: int, monkeypatch: pytest.MonkeyPatch, first: int = 0) ->
     return drawn
 
 
-@pytest.mark.parametrize("schedule", ["when-learned", "constant"])
+@pytest.mark.parametrize("schedule", ["decay-when-learned", "constant"])
 @pytest.mark.parametrize("cut", [10, 25])
 def test_heads_are_left_out_until_the_run_has_learned_however_it_is_cut(schedule, cut, tmp_path, monkeypatch):
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
@@ -161,9 +158,9 @@ def test_they_are_left_out_from_some_hops_learned_to_all():
     assert below(rows, 0.5, hops=1).tolist() == [True, True, False]
     assert below(rows, 0.5, hops=0).all()
     assert not below(rows, 0.5).any()
-    assert [Plan(recipe, some_learned_at=at).leaves_out_heads for at in (None, 10)] == [False, True]
-    assert not Plan(recipe, some_learned_at=10, all_learned_at=20).leaves_out_heads
-    assert Plan(TINY).leaves_out_heads
+    models = Milestones(), Milestones(dropout_from=10), Milestones(dropout_from=10, dropout_until=20)
+    assert Schedule(recipe, models).drops_heads == [False, True, False]
+    assert Schedule(TINY).drops_heads == [True]
 
 
 def test_without_it_nothing_changes_not_even_the_name_of_a_run(tmp_path, monkeypatch):

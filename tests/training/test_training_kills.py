@@ -24,7 +24,7 @@ import hopscope.training.trainer as trainer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution, REFERENCE
 from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Setup
 
 trainer._SECONDS_BETWEEN_STATES = 0.0
 trainer.HELD_OUT = 8
@@ -60,9 +60,9 @@ from pathlib import Path
 from hopscope import signals
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution
-from hopscope.training.many import train_all
+from hopscope.training.side_by_side import train_all
 from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Setup
 
 folder, runs, steps = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 shape = {"layers": 1, "heads": 1, "d_model": 8, "batch_size": 4, "log_every": 5, "final_steps": 1, "validation_size": 2}

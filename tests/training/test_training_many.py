@@ -16,11 +16,11 @@ from hopscope.errors import InputError
 from hopscope.paper.section_7 import DepthStudy
 from hopscope.records import plain
 from hopscope.training.execution import REFERENCE, Execution
-from hopscope.training.many import finished, train_all
 from hopscope.training.metrics import rows_of
 from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
+from hopscope.training.side_by_side import finished, train_all
 
 RECIPE = Recipe(
     layers=1, heads=2, d_model=16, steps=30, batch_size=8, log_every=5, final_steps=7, validation_size=8, mlp=False

@@ -16,7 +16,7 @@ from seeds_apart import runs
 from hopscope.processes import in_processes
 from hopscope.training import trainer
 from hopscope.training.execution import Execution
-from hopscope.training.many import train_all
+from hopscope.training.side_by_side import train_all
 
 FP32 = Execution(precision="fp32", threads=1, device="cpu")
 

@@ -14,14 +14,11 @@ from small_recipe import ENGINE, PROBLEM, TINY
 from hopscope.lab import train
 from hopscope.problem.counter import derive_seed
 from hopscope.training import trainer
-from hopscope.training.data import Data, held_out
+from hopscope.training.data import Data, held_out, squared_errors
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE, _can_compile
-from hopscope.training.losses import squared_errors
-from hopscope.training.plan import Plan
-from hopscope.training.plans import Plans
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.schedule import Milestones, Schedule
 
 
 def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
@@ -42,7 +39,7 @@ def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(transformer.parameters(), recipe.clip)
-        optimiser.param_groups[0]["lr"] = Plan(recipe).learning_rate(step)
+        optimiser.param_groups[0]["lr"] = Schedule(recipe).learning_rates(step)[0]
         optimiser.step()
     return losses
 
@@ -53,8 +50,8 @@ def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once, weights
     recipe = replace(TINY, hop_weights=weights)
     ensemble = Ensemble(PROBLEM, recipe, [4, 5, 6], REFERENCE, models_at_once)
     data = Data(PROBLEM, recipe, [4, 5, 6])
-    plans = Plans((Plan(recipe),) * 3)
-    losses = [ensemble.update(data.training(step), plans.learning_rates(step)) for step in range(30)]
+    schedule = Schedule(recipe, (Milestones(),) * 3)
+    losses = [ensemble.update(data.training(step), schedule.learning_rates(step)) for step in range(30)]
     for model, seed in enumerate((4, 5, 6)):
         together = torch.stack(losses)[:, model]
         torch.testing.assert_close(together, torch.tensor(plain_training(recipe, seed, 30)), rtol=1e-4, atol=1e-5)

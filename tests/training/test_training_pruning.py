@@ -15,19 +15,17 @@ from hopscope.model.fast import FastTransformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.data import Data
-from hopscope.training.ensemble import Ensemble
+from hopscope.training.ensemble import Ensemble, head_scales
 from hopscope.training.execution import REFERENCE
-from hopscope.training.head_dropout import head_scales
-from hopscope.training.plan import Plan
 from hopscope.training.pruning import Left, prune
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.schedule import Milestones, Schedule
 from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(hops=1)
 TINY = Recipe(
     layers=2, heads=2, d_model=16, steps=100, batch_size=8, log_every=5, final_steps=7, validation_size=8,
-    examples=None, schedule="when-learned", prune_every=10, clip=1.0,
+    examples=None, schedule="decay-when-learned", prune_every=10, clip=1.0,
 )  # fmt: skip
 ENGINE = REFERENCE
 
@@ -122,26 +120,28 @@ LEARNED = np.full(1, 0.1)
 """Validation losses of a model."""
 
 
+def pruned(schedule: Schedule, losses: np.ndarray = LEARNED, end: int = 101) -> list[int]:
+    """The steps at which a model with these losses is pruned."""
+    return [step for step in range(end) if schedule.prunes(step, losses[None])[0]]
+
+
 def test_when_heads_go():
-    never = Plan(TINY)
-    assert not any(never.prunes(step, LEARNED) for step in range(101))
-    learned = Plan(TINY, 30)
-    # At 70 the rate goes down.
-    assert [step for step in range(101) if learned.prunes(step, LEARNED)] == [30, 40, 50, 60]
-    assert (learned.end, learned.falls_from) == (100, 70)
-    lean = Plan(TINY, 30, 50)
-    assert not any(lean.prunes(step, LEARNED) for step in range(101))
-    assert (lean.falls_from, lean.end) == (50, 80)
-    assert lean.rows(80) == [*range(5, 75, 5), *range(74, 81)]
-    odd = Plan(replace(TINY, prune_every=7), 30)
-    # The first row from 37, 44, 51 on.
-    assert [step for step in range(60) if odd.prunes(step, LEARNED)] == [30, 40, 45, 55]
-    worse = np.array([TINY.learned_below])
-    assert not any(learned.prunes(step, worse) for step in range(101))
-    constant = Plan(replace(TINY, schedule="constant"), 30)
-    assert [step for step in range(101) if constant.prunes(step, LEARNED)] == [*range(30, 100, 10)]
+    def reached(recipe: Recipe = TINY, *steps: int) -> Schedule:
+        return Schedule(recipe, (Milestones(*steps),))
+
+    assert pruned(reached()) == []
+    learned, finished = reached(TINY, 30), reached(TINY, 30, 50)
+    assert pruned(learned) == [30, 40, 50, 60]  # at 70 the rate falls
+    assert (learned.end, learned.decay_start) == (100, 70)
+    assert pruned(finished) == []
+    assert (finished.decay_start, finished.end) == (50, 80)
+    assert finished.rows(80) == [*range(5, 75, 5), *range(74, 81)]
+    assert pruned(reached(replace(TINY, prune_every=7), 30), end=60) == [30, 40, 45, 55]  # first rows from 37, 44, 51
+    assert pruned(learned, np.array([TINY.learned_below])) == []
+    constant = reached(replace(TINY, schedule="constant"), 30)
+    assert pruned(constant) == [*range(30, 100, 10)]
     assert constant.end == 100
-    assert not any(Plan(replace(TINY, prune_every=None), 30).prunes(step, LEARNED) for step in range(101))
+    assert pruned(reached(replace(TINY, prune_every=None), 30)) == []
 
 
 @pytest.fixture
@@ -163,16 +163,17 @@ def learned_at_20(monkeypatch) -> None:
 @pytest.mark.usefixtures("learned_at_20")
 def test_the_rate_falls_when_no_model_can_do_without_a_head(tmp_path):
     run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", execution=ENGINE)
-    plans, metrics = run.plans, run.metrics
+    schedule, metrics = run.schedule, run.metrics
     heads = dict(zip(metrics.steps.tolist(), metrics.heads.tolist(), strict=True))
     assert (heads[15], heads[20], heads[25]) == ([4, 4], [3, 3], [3, 3])
-    assert [plan.learned_at for plan in plans.models] == [20, 20]
-    for model, plan in enumerate(plans.models):
-        assert plan.lean_at is not None
-        assert heads[plan.lean_at][model] == heads[plan.lean_at - 5][model] == heads[plans.end][model]
-        assert heads[plan.lean_at - 10][model] != heads[plan.lean_at - 15][model]
-        assert plan.end == plan.lean_at + 30
-    assert run.result.steps == plans.end
+    assert [one.learned_at for one in schedule.models] == [20, 20]
+    for model, reached in enumerate(schedule.models):
+        at = reached.pruning_finished_at
+        assert at is not None
+        assert heads[at][model] == heads[at - 5][model] == heads[schedule.end][model]
+        assert heads[at - 10][model] != heads[at - 15][model]
+        assert schedule.of_model(model).end == at + 30
+    assert run.result.steps == schedule.end
     written = run.transformer().state_dict()
     gone = [
         (model, layer, head)
@@ -181,7 +182,7 @@ def test_the_rate_falls_when_no_model_can_do_without_a_head(tmp_path):
         for head in range(2)
         if not rows[head].any()
     ]
-    assert len(gone) == 8 - sum(heads[plans.end])
+    assert len(gone) == 8 - sum(heads[schedule.end])
     assert not {(0, 0, 0), (0, 0, 1)} & {*gone}
 
 
@@ -213,8 +214,8 @@ def test_what_was_forgotten_is_learned_again_before_more_heads_go(tmp_path, monk
 
 def test_a_run_that_never_learns_keeps_its_heads_to_the_end(tmp_path):
     run = train(Setup("run", PROBLEM, replace(TINY, steps=30), (1,)), tmp_path / "run", execution=ENGINE)
-    (plan,) = run.plans.models
-    assert (plan.learned_at, plan.lean_at, run.result.steps) == (None, None, 30)
+    (reached,) = run.schedule.models
+    assert (reached.learned_at, reached.pruning_finished_at, run.result.steps) == (None, None, 30)
     assert set(run.metrics.heads[:, 0]) == {4}
     plain = replace(TINY, steps=30, prune_every=None)
     other = train(Setup("run", PROBLEM, plain, (1,)), tmp_path / "other", execution=ENGINE)

@@ -13,14 +13,14 @@ from cut_short import contents, train_in_two
 from torch import Tensor
 from updates import updates
 
+from hopscope.model.architecture import InitialWeights
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import trainer
 from hopscope.training.data import Data
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
-from hopscope.training.recipe import Recipe
+from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(hops=1, chains=1)
@@ -38,7 +38,12 @@ def _small(monkeypatch):
 
 def test_heads_that_write_nothing_yet_are_there(monkeypatch, tmp_path):
     """With outputs that begin at zero, a run that is stopped before its first update."""
-    setup = Setup("run", PROBLEM, replace(TINY, output_gain=0.0, learned_below=0.01, steps=10, final_steps=1), (1,))
+    setup = Setup(
+        "run",
+        PROBLEM,
+        replace(TINY, initial=InitialWeights(output_gain=0.0), learned_below=0.01, steps=10, final_steps=1),
+        (1,),
+    )
     alone = train(setup, tmp_path / "alone", execution=ENGINE)
     assert set(alone.metrics.heads[:, 0]) == {4.0}
     plain = Ensemble.__init__

@@ -17,11 +17,10 @@ from hopscope.cli.sweep import command
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution
-from hopscope.training.many import train_all
 from hopscope.training.on_ray import RayCluster, train_all_on_ray
 from hopscope.training.progress import Progress, progress_of
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.side_by_side import train_all
 
 RECIPE = Recipe(
     layers=2, heads=2, d_model=16, steps=600, batch_size=8, log_every=50, final_steps=7, validation_size=8, mlp=False

@@ -18,10 +18,9 @@ from hopscope.lab import Run, _ordered
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import REFERENCE, Execution
-from hopscope.training.recipe import Recipe
+from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import hash_of
-from hopscope.training.setup import Setup
 from hopscope.training.trainer import train
 
 WHOLE = {

@@ -17,8 +17,8 @@ from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.model.fixed_attention import HeldHead
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
 
 
 def test_the_folder_tells_the_story(tmp_path):

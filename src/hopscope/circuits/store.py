@@ -57,7 +57,7 @@ class CircuitStore:
     def model_hash(self, number: int, step: int | None = None) -> str:
         """The hash that names a model: as it is when finished, or as it was at a step before the end."""
         finished = self.run.model_hashes[number]
-        return finished if step is None or step == self.run.plans.end else content_hash([finished, step])
+        return finished if step is None or step == self.run.schedule.end else content_hash([finished, step])
 
     def origin(self, number: int, step: int | None = None) -> Origin:
         """The origin of a model, as it was at a step, or is."""

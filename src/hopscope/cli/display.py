@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hopscope.problem.retrieval import RetrievalProblem
     from hopscope.training.execution import Execution
     from hopscope.training.progress import Progress
-    from hopscope.training.setup import Setup
+    from hopscope.training.recipe import Setup
 
 SECONDS_BETWEEN_LINES = 30.0
 

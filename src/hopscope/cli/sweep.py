@@ -21,7 +21,7 @@ from hopscope.cli.options import (
     say_precision,
 )
 from hopscope.paper import recipes
-from hopscope.training.cluster import RayCluster
+from hopscope.training.on_ray import RayCluster
 from hopscope.training.recipe import Recipe
 
 
@@ -48,7 +48,7 @@ from hopscope.training.recipe import Recipe
 @field_options(RayCluster, show_defaults=True)
 @engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the results of every run as JSON.")
-@field_options(Recipe, skip=("layers",))
+@field_options(Recipe, skip=("layers", "initial"))
 def command(
     folder: Path, name: str, depths: str, hops: int, plain_hops: int, seeds: str, plain_seeds: str | None,
     workers: int | None, engine: str, device: str | None, precision: Any, compiled: bool | None, as_json: bool,
@@ -69,8 +69,8 @@ def command(
     from hopscope.paper.section_7 import DepthStudy, judge, read, section
     from hopscope.records import plain
     from hopscope.training.execution import Execution
-    from hopscope.training.many import train_all
     from hopscope.training.on_ray import train_all_on_ray
+    from hopscope.training.side_by_side import train_all
 
     check_outside_runs(folder)
     if engine == "ray":

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @field_options(RetrievalProblem)
-@field_options(Recipe)
+@field_options(Recipe, skip=("initial",))
 def command(
     folder: Path, name: str, seeds: str | None, threads: int | None, as_json: bool, device: str | None, precision: Any,
     compiled: bool | None, **fields: Any,

@@ -182,6 +182,9 @@ class Emergence:
                 raise InputError(f"{name} must have a value for each of {count} checkpoints, got {len(curve)}")
 
 
+STEPS_PER_EPOCH = 8
+"""Updates in an epoch, the paper's unit: transformer D's 6,400 steps are 800 epochs (Section 9.1)."""
+
 _FORM = RecordFormat(Emergence, "hopscope emergence", "the record of an emergence (`hopscope emergence RUN` makes one)")
 
 

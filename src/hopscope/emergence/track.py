@@ -15,7 +15,7 @@ from hopscope.circuits.evaluate.bootstrap import intervals
 from hopscope.circuits.evaluate.vector_evaluator import single
 from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.config import EmergenceConfig
-from hopscope.emergence.history import Emergence, MapsOverTime, MeasureHistory, PathHistory
+from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, MapsOverTime, MeasureHistory, PathHistory
 from hopscope.emergence.observe import Measure, Observation, check_paths, defined, measure, observe
 from hopscope.emergence.timing import LEVEL, Crossing, crossings, first_crossings, hop_of, order, plateau
 from hopscope.errors import InputError
@@ -127,8 +127,8 @@ def _history(
         chains=problem.chains,
         layers=recipe.layers,
         heads=recipe.heads,
-        total_steps=run.plans.models[number].end,
-        steps_per_epoch=recipe.steps_per_epoch,
+        total_steps=run.schedule.of_model(number).end,
+        steps_per_epoch=STEPS_PER_EPOCH,
         sequences=settings.sequences,
         data_seed=settings.seed,
         ablation=settings.ablation,
@@ -220,14 +220,13 @@ def readable(run: RunFolder, trouble: Callable[[str], None]) -> Iterator[tuple[i
 
 def _missing(run: RunFolder, last: int) -> list[int]:
     """The steps up to `last` (of a finished run, up to its end) that should have a checkpoint and have none."""
-    plans = run.plans
-    last = plans.end if run.finished else last
-    return [step for step in range(last + 1) if plans.checkpoints(step) and step not in run.checkpoints]
+    schedule = run.schedule
+    last = schedule.end if run.finished else last
+    return [step for step in range(last + 1) if schedule.checkpoints(step) and step not in run.checkpoints]
 
 
 def _planned(run: RunFolder, step: int) -> bool:
-    plans = run.plans
-    return step <= plans.end and (plans.checkpoints(step) or plans.checkpoints_in_jump(step))
+    return step <= run.schedule.end and run.schedule.checkpoints(step)
 
 
 def emergence_of_run(

@@ -11,8 +11,8 @@ from hopscope.circuits.store import circuit_path
 from hopscope.emergence.track import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
 from hopscope.explorer.arrays import half
+from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
 
 
 def compact_export(run: RunFolder, folder: Path) -> RunFolder:
@@ -34,7 +34,7 @@ def compact_export(run: RunFolder, folder: Path) -> RunFolder:
     if inside or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         why = f"lies in the run {run.path}" if inside else "is in use"
         raise InputError(f"{folder} {why}; choose a new or empty folder for the copy")
-    end = run.plans.end
+    end = run.schedule.end
     weights = half(run.transformer(end)).state_dict()
     copy = RunFolder.create(folder, Setup(folder.name, run.problem, run.recipe, run.seeds), run.execution)
     copy.append_metrics(run.rows())

@@ -64,7 +64,7 @@ class Exhibit:
     def steps(self) -> int:
         """Its last step, as far as that is decided."""
         if self.metrics is not None:
-            return self.run.plans.models[self.number].end
+            return self.run.schedule.of_model(self.number).end
         return self.run.recipe.steps if self.result is None else self.result.steps
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.emergence.history import Emergence, MapsOverTime
+from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, MapsOverTime
 from hopscope.emergence.timing import hop_of
 from hopscope.explorer.arrays import PROMPTS, Chunk, circuit_alone, half, pack, prompts, weights
 from hopscope.explorer.exhibit import Exhibit
@@ -57,7 +57,7 @@ def _model(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "number": one.number,
         "missing": list(one.missing),
         "steps": one.steps,
-        "steps_per_epoch": recipe.steps_per_epoch,
+        "steps_per_epoch": STEPS_PER_EPOCH,
         "problem": _problem(run.problem),
         "shape": _shape(one),
         "gone": _gone(one.transformer),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from hopscope.checks import check_count, check_number
+from hopscope.checks import check_count, check_number, make_plain
 from hopscope.errors import InputError
 from hopscope.model.fixed_attention import HeldHead, check_held
 
@@ -92,10 +92,12 @@ class InitialWeights:
     output_gain: float = 1.0
 
     def __post_init__(self) -> None:
+        make_plain(self)
         if self.init not in get_args(Scheme):
             raise InputError(f"init must be {' or '.join(get_args(Scheme))}, got {self.init!r}")
         for name in ("qk_gain", "embedding_gain", "output_gain"):
             check_number(name, getattr(self, name), 0.0)
+            object.__setattr__(self, name, float(getattr(self, name)))  # 1 and 1.0 are hashed differently
 
 
 AS_TORCH = InitialWeights()

@@ -11,8 +11,8 @@ from typing import Any
 from hopscope.records import RecordFormat
 from hopscope.theory.depth import depths
 from hopscope.training.metrics import learned_below
+from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
 
 _BY_SEED = ("final_validation_loss", "final_partial_losses", "held_out_loss", "held_out_standard_error", "crossings")
 """The fields of a group that have an entry for every seed."""
@@ -136,7 +136,7 @@ def read_groups(setups: Sequence[Setup], folder: Path, at: str) -> tuple[Group, 
     Raises:
         InputError: a run there is damaged, or belongs to another setup.
     """
-    from hopscope.training.many import finished
+    from hopscope.training.side_by_side import finished
 
     runs = finished(setups, folder / at).values()
     return tuple(Group.of([run], os.path.relpath(run.path, folder)) for run in runs)

@@ -17,13 +17,13 @@ from hopscope.emergence.history import Emergence
 from hopscope.emergence.timing import Plateau, plateau
 from hopscope.emergence.track import emergence_path
 from hopscope.errors import InputError
-from hopscope.training.many import finished
+from hopscope.training.execution import Execution
 from hopscope.training.metrics import Metrics
-from hopscope.training.plan import Plan
+from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import hash_of
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
+from hopscope.training.schedule import Schedule
+from hopscope.training.side_by_side import Display, finished, run_jobs, train_all
 from hopscope.words import counted
 
 MAX_LOSS = 0.05
@@ -65,7 +65,7 @@ class Learned:
     def of(cls, run: RunFolder, number: int) -> Learned:
         """The outcome of training one model of a finished run."""
         result, every = run.result.models[number], run.regular_metrics
-        end = run.plans.models[number].end
+        end = run.schedule.of_model(number).end
         late = every.after(end * 9 // 10, end).validation_loss[:, number]
         median = float(np.median(late)) if len(late) else float("nan")
         held_out = None
@@ -167,7 +167,7 @@ class FollowedModel:
         """Plateau and total number of steps; where the run is missing, as the followed circuit tells them, or None."""
         if self.metrics is not None:
             setup, number = self.model.setup, self.model.number
-            end = min(Plan.of(setup.recipe, self.metrics, number).end, int(self.metrics.steps[-1]))
+            end = min(Schedule.of(setup.recipe, self.metrics).of_model(number).end, int(self.metrics.steps[-1]))
             regular = self.metrics.every(setup.recipe.log_every)
             return plateau(regular, setup.problem.chains, number), end
         return (self.final.plateau, self.final.total_steps) if self.final else None
@@ -267,16 +267,22 @@ def _of_another_model(path: Path) -> InputError:
 
 
 def do_for_every_model(
-    what: str, function: Callable[[Path, int, Effort], None], study: ModelStudy, folder: Path, work: Work
+    what: str,
+    function: Callable[[Path, int, Effort], None],
+    study: ModelStudy,
+    folder: Path,
+    execution: Execution,
+    display: Display,
 ) -> None:
     """Train what is not trained yet, and call `function(run, number, effort)` for every model, in parallel."""
-    work.train(study.setups, folder / study.at)
+    with display.runs(study.setups) as watch:
+        train_all(study.setups, folder / study.at, execution=execution, watch=watch)
     jobs = [
         (folder / study.at / setup.name, number, study.effort)
         for setup in study.setups
         for number in range(len(setup.seeds))
     ]
-    work.each(what, function, jobs)
+    run_jobs(what, function, jobs, execution, display)
 
 
 def shape_in_words(models: Sequence[Studied]) -> str:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from hopscope.circuits.search.config import Effort
 from hopscope.errors import InputError
+from hopscope.model.architecture import InitialWeights
 from hopscope.model.fixed_attention import HeldHead
 from hopscope.paper import recipes
 from hopscope.paper.models import ModelStudy
 from hopscope.paper.section_4 import BenchmarkStudy
 from hopscope.paper.section_5 import TheoryStudy
 from hopscope.paper.section_7 import DepthStudy
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,9 @@ TINY = _on_one_ladder(
             batch_size=64,
             examples=None,
             learning_rate=1e-2,
-            schedule="trapezoid",
+            schedule="warmup-stable-decay",
             clip=1.0,
-            qk_gain=4.0,
+            initial=InitialWeights(qk_gain=4.0),
             held=(HeldHead(1, 1, "previous"),),
             log_every=10,
             final_steps=10,

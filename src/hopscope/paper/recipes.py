@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from hopscope.model.architecture import InitialWeights
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 
 SWEEP = Recipe(layers=8, heads=8, d_model=128, steps=10_000, batch_size=512, examples=2**20, log_every=10)
 """The recipe of Figure 4 (Section 7.1); the sweep varies `layers` from 1 to 8."""
@@ -26,8 +26,8 @@ LAPTOP = Recipe(
     batch_size=128,
     examples=None,
     learning_rate=6e-3,
-    schedule="when-learned",
-    fall=0.25,
+    schedule="decay-when-learned",
+    decay_fraction=0.25,
     learned_below=0.1,
     prune_every=40,
     head_dropout=0.1,
@@ -35,7 +35,7 @@ LAPTOP = Recipe(
     beta2=0.98,
     clip=1.0,
     weight_decay=0.1,
-    qk_gain=4.0,
+    initial=InitialWeights(qk_gain=4.0),
     log_every=20,
     validation_size=64,
 )
@@ -56,7 +56,7 @@ A = Setup(
 )
 """Transformer A (Section 8.1)."""
 
-A_SHORT = replace(A.recipe, steps=4_000, schedule="trapezoid", checkpoint_every=400)
+A_SHORT = replace(A.recipe, steps=4_000, schedule="warmup-stable-decay", checkpoint_every=400)
 """A's shape in a sixth of its steps: the rate falls over the last three tenths. It is no recipe of the paper."""
 
 B = replace(A, name="b", seeds=(1,))

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from hopscope.checks import check_outside_runs, check_path
 from hopscope.errors import InputError
@@ -27,8 +26,9 @@ from hopscope.paper.claims import Finding, check_replaces_claims, complete, writ
 from hopscope.paper.groups import read_groups
 from hopscope.paper.presets import Preset
 from hopscope.paper.report import Section, write_page
+from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.run import RunFolder
-from hopscope.training.work import Work
+from hopscope.training.side_by_side import SILENT, Display
 
 LEAD = (
     "A reproduction of “Mechanism and Emergence of Stacked Attention Heads in Multi-Layer Transformers” "
@@ -52,27 +52,31 @@ class Reproduction:
 
 
 def reproduce(
-    preset: Preset | str = "laptop", folder: Path | str | None = None, work: Work | None = None, **options: Any
+    preset: Preset | str = "laptop",
+    folder: Path | str | None = None,
+    execution: Execution = FASTEST,
+    display: Display = SILENT,
 ) -> Reproduction:
     """Train, analyse and judge everything that a preset covers; what is finished is not done again.
 
     Args:
         preset: one of `presets.BY_NAME`, or your own.
         folder: the folder for everything; `runs/` and the preset's name by default.
-        work: how the work is done.
-        options: fields of `Work`, in its place: `workers=1, precision="fp32"`.
+        execution: how models are trained and examined: how precisely, in how many processes.
+        display: how progress is shown.
 
     Raises:
         InputError: there is no such preset, or something else is in the folder.
 
     Examples:
         >>> import hopscope as hs
-        >>> found = hs.reproduce("tiny", workers=2, precision="fp32")  # a minute; into runs/tiny
+        >>> found = hs.reproduce("tiny", execution=hs.Execution(workers=2, precision="fp32"))  # into runs/tiny
         >>> claim = found.claims[4]
         >>> claim.id, claim.verdict, claim.reason
         ('C5', 'inconclusive', 'no informative run: none learned two hops')
     """
-    work = Work.of(work, options, "a reproduction")
+    if not isinstance(execution, Execution):
+        raise InputError(f"execution must be an hs.Execution, as hs.Execution(workers=1), got {execution!r}")
     chosen = presets.named(preset) if isinstance(preset, str) else preset
     if not isinstance(chosen, Preset):
         raise InputError(f"a preset is one of {', '.join(presets.BY_NAME)}, or a Preset of your own, got {preset!r}")
@@ -83,9 +87,9 @@ def reproduce(
     check_replaces_claims(folder / "claims.json")
     then = section_9.after_training(chosen.emergence) if chosen.emergence.at == "sweep" else {}
     # A circuit is looked for as soon as its model is trained, beside the training of others; then whatever is left.
-    section_7.run(chosen.depth, folder, work, then=then)
-    section_9.run(chosen.emergence, folder, work)
-    section_8.run(chosen.circuits, folder, work)
+    section_7.run(chosen.depth, folder, execution, display, then=then)
+    section_9.run(chosen.emergence, folder, execution, display)
+    section_8.run(chosen.circuits, folder, execution, display)
     return read(chosen, folder)
 
 

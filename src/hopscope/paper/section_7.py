@@ -23,14 +23,14 @@ from hopscope.plot.training import Panel, training
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash, plain
 from hopscope.theory.depth import depths, reach
+from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.metrics import Metrics
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.work import Work
+from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.side_by_side import SILENT, Display, train_all
 from hopscope.words import counted
 
 if TYPE_CHECKING:
-    from hopscope.training.many import Then
+    from hopscope.training.side_by_side import Then
 
 
 @dataclass(frozen=True)
@@ -125,13 +125,20 @@ class DepthResult:
 
 
 def run(
-    study: DepthStudy, folder: Path, work: Work | None = None, *, then: Mapping[str, Then] | None = None
+    study: DepthStudy,
+    folder: Path,
+    execution: Execution = FASTEST,
+    display: Display = SILENT,
+    *,
+    then: Mapping[str, Then] | None = None,
 ) -> DepthResult:
     """Train what is not trained yet, into `sweep/`, and read the results of the runs; `then` as in `train_all`.
 
     Runs that `summary.json` knows are not needed, on this machine or another.
     """
-    (work or Work()).train(study.left(_known(study, folder)), folder / "sweep", then)
+    setups = study.left(_known(study, folder))
+    with display.runs(setups) as watch:
+        train_all(setups, folder / "sweep", execution=execution, then=then, watch=watch)
     return read(study, folder)
 
 
@@ -144,7 +151,7 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     Raises:
         InputError: a run or the summary there is damaged, or belongs to another study.
     """
-    from hopscope.training.many import finished
+    from hopscope.training.side_by_side import finished
 
     runs = finished(study.setups(), folder / at)
     summary = folder / "summary.json"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import Effort
-from hopscope.emergence.history import Emergence
+from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence
 from hopscope.emergence.timing import LEAST_PLATEAU
 from hopscope.paper.claims import Finding, Verdict, in_folder
 from hopscope.paper.judging import RUN_GONE, ModelVerdict, Readings, below, every_model, losses, spans
@@ -35,13 +35,14 @@ from hopscope.paper.section_8_claims import HEADS_TAKEN, alone
 from hopscope.paper.section_9_figures import appendix_d, figure_7
 from hopscope.plot.style import save
 from hopscope.plot.training import figure_6
+from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.metrics import Metrics
 from hopscope.training.run import RunFolder
-from hopscope.training.work import Work
+from hopscope.training.side_by_side import SILENT, Display
 from hopscope.words import counted
 
 if TYPE_CHECKING:
-    from hopscope.training.many import Then
+    from hopscope.training.side_by_side import Then
 
 _CAPTIONS = {
     "figure-6": "Figure 6. Losses over training; a mark shows where a hop falls below 0.5.",
@@ -69,9 +70,9 @@ class EmergenceResult:
     followed: tuple[FollowedModel, ...]
 
 
-def run(study: ModelStudy, folder: Path, work: Work | None = None) -> EmergenceResult:
+def run(study: ModelStudy, folder: Path, execution: Execution = FASTEST, display: Display = SILENT) -> EmergenceResult:
     """Train what is not trained yet, find every model's circuits at both times, follow them, and read the results."""
-    do_for_every_model("circuits and their emergence", follow, study, folder, work or Work())
+    do_for_every_model("circuits and their emergence", follow, study, folder, execution, display)
     return read(study, folder)
 
 
@@ -107,7 +108,7 @@ def read(study: ModelStudy, folder: Path) -> EmergenceResult:
     Raises:
         InputError: a run or a record is damaged, or belongs to another model.
     """
-    from hopscope.training.many import finished
+    from hopscope.training.side_by_side import finished
 
     runs = finished(study.setups, folder / study.at)
     models = read_models(study.setups, folder / study.at)
@@ -229,7 +230,7 @@ def _paths(emergence: Emergence) -> ModelVerdict:
 def _told(one: FollowedModel) -> str:
     if one.training is None:
         return f"seed {one.model.seed}: nothing is there"
-    epoch = partial(_epoch, of=one.model.setup.recipe.steps_per_epoch)
+    epoch = partial(_epoch, of=STEPS_PER_EPOCH)
     flat, _ = one.training
     learned = ", ".join(map(epoch, flat.learned))
     circuits = [

@@ -1,4 +1,4 @@
-"""Which examples each step sees: a function of the seed and the step, so nothing has to be stored or replayed."""
+"""The data of every step, a function of seed and step, so that nothing is stored or replayed; and the loss on it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from functools import lru_cache
 from math import gcd
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, Examples
 from hopscope.training.recipe import Recipe
-
-ORDER = 2
-"""Version of the order in which training sets are passed through; the first pass is the same in every version."""
 
 # Above any training set's size, so that multiplying by one permutes the indices modulo the size.
 _PRIMES = (1073741827, 1073741831, 1073741833, 1073741839, 1073741843, 1073741857, 1073741891, 1073741909)
@@ -127,3 +124,23 @@ def held_out(problem: RetrievalProblem, size: int, seed: int = 0, purpose: str =
     """A fixed set of sequences that no training sees. Leading axis: batch."""
     stream = torch.tensor(derive_seed(seed, purpose), dtype=torch.int64)
     return Examples(problem).at(stream, torch.arange(size))
+
+
+def squared_errors(
+    answers: Float[Tensor, "*batch query d_target"], targets: Float[Tensor, "*#batch query d_target"], symbol_dim: int
+) -> Float[Tensor, "*batch hop"]:
+    """Mean squared error of every sequence by hop asked for, over queries and components.
+
+    An answer of zero costs 1, the average of the N candidates 1 - 1/N (0.75 at N = 4), which is the plateau.
+    """
+    errors = (answers.float() - targets).square()
+    return errors.reshape(*errors.shape[:-1], -1, symbol_dim).mean(dim=(-3, -1))
+
+
+def partial_losses(
+    answers: Float[Tensor, "model batch query d_target"],
+    targets: Float[Tensor, "model batch query d_target"],
+    symbol_dim: int,
+) -> Float[Tensor, "model hop"]:
+    """Mean squared error by model and hop asked for. A model's loss is the mean over its hops."""
+    return squared_errors(answers, targets, symbol_dim).mean(dim=1)

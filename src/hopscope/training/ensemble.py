@@ -1,8 +1,9 @@
-"""An ensemble in training: M models, their optimiser, and one update of them all."""
+"""M models of one recipe, updated together: their weights, their optimiser, and one update of them all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import torch
@@ -10,21 +11,55 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.errors import InputError
+from hopscope.model.fast import FastTransformer
+from hopscope.model.initial_weights import initialise
+from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
-from hopscope.training.adamw import MOMENTS
-from hopscope.training.ensemble_part import EnsemblePart
-from hopscope.training.execution import Execution, models_at_once
-from hopscope.training.head_dropout import HeadScales
+from hopscope.training.data import partial_losses
+from hopscope.training.execution import Execution, kernels_used, models_at_once
+from hopscope.training.optimiser import MOMENTS, CudaGraph, adamw, can_record, clip_gradients, own_optimiser
 from hopscope.training.pruning import Left, prune
 from hopscope.training.recipe import Recipe
+
+HeadScales = Float[Tensor, "model layer head"]
+"""The factor on each head's output in one update: 0 where the head is dropped."""
+
+
+def head_scales(seeds: Sequence[int], step: int, layers: int, heads: int, share: float) -> HeadScales:
+    """Head dropout: 0 for heads dropped from one update, 1 / (1 - share) for the rest (Srivastava 2014).
+
+    Which heads are dropped is a function of seed and step, as the data are, so that a killed run resumes alike.
+
+        >>> head_scales([7], 0, layers=1, heads=4, share=0.5)
+        tensor([[[2., 0., 2., 0.]]])
+
+    Args:
+        seeds: one per model.
+        step: updates done before this one.
+        layers: layers of a model.
+        heads: heads per layer.
+        share: share of the heads dropped, on average; at least 0 and below 1.
+    """
+    drawn = []
+    for seed in seeds:
+        generator = torch.Generator().manual_seed(derive_seed(seed, "head dropout", step))
+        drawn.append(torch.rand(layers, heads, generator=generator))
+    return (torch.stack(drawn) >= share) / (1 - share)
 
 
 class Ensemble:
     """M models of one recipe, each with its own weights and data, updated together.
 
-    On a CPU they are computed in parts of some models: models do not depend on one another, so the parts
-    affect memory and speed only.
+    On a CPU they are computed some at a time, by one `EnsemblePart` each: models do not depend on one another, so the
+    parts affect memory and speed only.
+
+    Args:
+        problem: the problem that is learned.
+        recipe: how the models are trained.
+        seeds: one per model.
+        execution: how steps are computed, resolved.
+        at_once: models in one part; None for what is quickest.
     """
 
     def __init__(
@@ -35,13 +70,10 @@ class Ensemble:
         execution: Execution,
         at_once: int | None = None,
     ) -> None:
-        self.problem, self.recipe = problem, recipe
+        self.recipe = recipe
         size = at_once or models_at_once(problem, recipe, len(seeds), execution)
-        self._parts = [
-            EnsemblePart(problem, recipe, seeds[start : start + size], execution)
-            for start in range(0, len(seeds), size)
-        ]
         self._slices = [slice(start, start + size) for start in range(0, len(seeds), size)]
+        self._parts = [EnsemblePart(problem, recipe, seeds[where], execution) for where in self._slices]
 
     def update(
         self, batch: Batch, rates: Sequence[float], scales: HeadScales | None = None
@@ -61,6 +93,11 @@ class Ensemble:
         ]
         return torch.cat(losses)
 
+    @torch.no_grad()
+    def evaluate(self, batch: Batch) -> Float[Tensor, "model hop"]:
+        """Losses by hop, without an update."""
+        return torch.cat([part.losses(batch[where]) for part, where in zip(self._parts, self._slices, strict=True)])
+
     @property
     def left(self) -> Left:
         """The heads that have not been pruned."""
@@ -71,14 +108,15 @@ class Ensemble:
         """Number of heads left, by model; None where the recipe does not prune."""
         return None if self.recipe.prune_every is None else self.left.flatten(1).sum(dim=1).tolist()
 
-    def prune(self, batch: Batch, cost: float, models: Sequence[bool]) -> list[bool]:
-        """Remove for good the heads that the models marked in `models` can do without; see `hopscope.training.pruning`.
+    def prune(self, batch: Batch, models: Sequence[bool]) -> list[bool]:
+        """Remove for good the heads that the models marked in `models` can do without; see `training.pruning`.
 
         Returns, for each model, whether any of its heads was removed.
         """
         before = self.left
         due = torch.tensor(models)[:, None, None]
-        left = torch.where(due, prune(before, partial(self.losses_with, batch=batch), cost), before)
+        fewer = prune(before, partial(self.losses_with, batch=batch), self.recipe.prune_cost)
+        left = torch.where(due, fewer, before)
         some_went: list[bool] = (left != before).flatten(1).any(dim=1).tolist()
         for part, where in zip(self._parts, self._slices, strict=True):
             part.keep(left[where])
@@ -91,11 +129,6 @@ class Ensemble:
             part.losses_with(left[where], batch[where]) for part, where in zip(self._parts, self._slices, strict=True)
         ]
         return torch.cat(losses).mean(dim=1).double().cpu()
-
-    @torch.no_grad()
-    def evaluate(self, batch: Batch) -> Float[Tensor, "model hop"]:
-        """Losses by hop, without an update."""
-        return torch.cat([part.losses(batch[where]) for part, where in zip(self._parts, self._slices, strict=True)])
 
     def weights(self) -> dict[str, Tensor]:
         """Every weight, stacked over all models."""
@@ -111,21 +144,202 @@ class Ensemble:
         return state
 
     def load_state(self, state: dict[str, Tensor], step: int, left: Left | None = None) -> None:
-        """Continue from `state` as it was after `step` updates.
-
-        Args:
-            state: tensors as `state` returns them.
-            step: updates done.
-            left: the heads that were left; None for those whose output weights are not all zero.
+        """Continue from `state` as it was after `step` updates, with the heads that were left; None for all.
 
         Raises:
             InputError: a tensor is missing, has another shape, or is one too many.
         """
-        mine = {name: tensor.shape for name, tensor in self.state().items()}
-        theirs = {name: tensor.shape for name, tensor in state.items()}
-        if mine != theirs:
-            wrong = sorted(name for name in mine.keys() | theirs.keys() if mine.get(name) != theirs.get(name))
-            raise InputError(f"{wrong[0]} is missing, of another shape, or one too many for this recipe")
+        expected = {name: tensor.shape for name, tensor in self.state().items()}
+        found = {name: tensor.shape for name, tensor in state.items()}
+        if expected != found:
+            names = sorted(expected.keys() | found.keys())
+            wrong = next(name for name in names if expected.get(name) != found.get(name))
+            raise InputError(f"{wrong} is missing, of another shape, or one too many for this recipe")
         for part, where in zip(self._parts, self._slices, strict=True):
-            mine_left = None if left is None else left[where]
-            part.load({name: tensor[where] for name, tensor in state.items()}, step, mine_left)
+            part.load({name: tensor[where] for name, tensor in state.items()}, step)
+            if left is not None:
+                part.leave(left[where].cpu())
+
+
+class EnsemblePart:
+    """Models updated by the same batched operations, which on a GPU can be one CUDA graph."""
+
+    def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], execution: Execution) -> None:
+        self.transformer = FastTransformer(recipe.architecture(problem), len(seeds))
+        initialise(self.transformer, [derive_seed(seed, "weights") for seed in seeds], recipe.initial)
+        device = torch.device(str(execution.device))
+        self.transformer.to(device)
+        attention, blocks = kernels_used(problem, recipe, execution)
+        if attention:
+            self.transformer.fuse()
+        if blocks and execution.precision != "auto":
+            self.transformer.fuse_blocks(execution.precision)
+        self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
+        self._recipe, self._device, self._symbol_dim = recipe, device, problem.symbol_dim
+        self._autocast, self._compiled = execution.precision == "bf16", bool(execution.compiled)
+        weights = recipe.hop_weights
+        self._hop_weights = None if weights is None else torch.tensor(weights, device=device)
+        self._parameters = [*self.transformer.parameters()]  # collected once: at every step it takes a while
+        # Attention's output weights, by layer: `d_head` rows per head.
+        named = self.transformer.named_parameters()
+        self._outs = [weight for name, weight in named if name.endswith("attention.out.weight")]
+        self._own_optimiser = own_optimiser(self.transformer, recipe)
+        others = {*self._own_optimiser.parameters} if self._own_optimiser else set()
+        self._by_adamw = [parameter for parameter in self._parameters if parameter not in others]
+        # A weight without gradients belongs to heads that are gone for good, so one number of updates serves all.
+        self._updates = torch.zeros((), dtype=torch.float32, device=device)
+        self._state: dict[Tensor, dict[str, Tensor]] = {
+            one: {"step": self._updates, **{moment: torch.zeros_like(one) for moment in MOMENTS}}
+            for one in self._parameters
+        }
+        # A graph reads the rate, each model's share of it and the batch from fixed tensors. An optimiser of one's own
+        # takes its rate as a number, so it is not recorded.
+        recorded = bool(execution.kernels) and can_record(device) and self._own_optimiser is None
+        self._rate = torch.tensor(recipe.learning_rate, device=device) if recorded else None
+        self._shares = torch.ones(len(seeds), device=device)
+        self._batch: Batch | None = None
+        self._graphs: dict[bool, CudaGraph] = {}
+        if self._compiled:
+            # Block by block: blocks at all depths share one compiled function, so that it is compiled once.
+            torch.compiler.reset()
+            for block in self.transformer.blocks:
+                block.compile(dynamic=False)
+
+    def losses(self, batch: Batch) -> Float[Tensor, "model hop"]:
+        """Losses by hop."""
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast):
+            answers = self.transformer(batch.inputs)
+        return partial_losses(answers, batch.targets, self._symbol_dim)
+
+    def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> Float[Tensor, "model hop"]:
+        """One update; only the losses where no model learns any more. Returns the losses by hop before it."""
+        with nullcontext() if scales is None else self._scaled(scales):
+            if not any(rates):
+                with torch.no_grad():
+                    return self.losses(batch)
+            if self._rate is not None and scales is None and self.left.all():
+                return self._replay(batch, rates)
+            losses = self._take_gradients(batch)
+        gradients = [out.grad for out in self._outs]  # None in a layer without a head
+        if scales is not None:  # the forward pass used the weights times the scales
+            _scale(scales, gradients)
+        if not self.left.all():
+            _scale(self.left, gradients)
+        self._step(max(rates), self._set_rates(rates))
+        return losses.detach()
+
+    def _replay(self, batch: Batch, rates: Sequence[float]) -> Float[Tensor, "model hop"]:
+        """The same update as a CUDA graph: one graph for models that share one rate, another for differing rates."""
+        if self._batch is None:
+            self._batch = Batch(batch.inputs.clone(), batch.targets.clone(), batch.place)
+        fixed = self._batch
+        fixed.inputs.copy_(batch.inputs)
+        fixed.targets.copy_(batch.targets)
+        highest, alike = max(rates), self._set_rates(rates)
+
+        def work() -> Tensor:
+            losses = self._take_gradients(fixed)
+            self._step(highest, alike)
+            return losses.detach()
+
+        if alike not in self._graphs:
+            kept = [number for one in self._state.values() for number in one.values()]
+            self._graphs[alike] = CudaGraph(work, [*self._parameters, *kept], self._device)
+        return self._graphs[alike]().clone()
+
+    def _take_gradients(self, batch: Batch) -> Float[Tensor, "model hop"]:
+        """Compute the gradient of every weight. Returns the losses by hop."""
+        losses = self.losses(batch)
+        weighted = losses if self._hop_weights is None else losses * self._hop_weights
+        torch.autograd.backward(weighted.mean(dim=1).sum())
+        return losses
+
+    def _set_rates(self, rates: Sequence[float]) -> bool:
+        """Set the highest rate and each model's share of it. Returns whether all models have the same rate."""
+        highest, alike = max(rates), min(rates) == max(rates)
+        if self._rate is not None:
+            self._rate.fill_(highest)
+        if not alike:
+            self._shares.copy_(torch.tensor([rate / highest for rate in rates]))
+        return alike
+
+    @torch.no_grad()
+    def _step(self, rate: float, alike: bool) -> None:
+        """Update the weights by their gradients, then drop these. An update is linear in the rate, decay included, so
+        models with a lower rate go that share of the way."""
+        if self._recipe.clip is not None:
+            clip_gradients(self._parameters, self._recipe.clip, self.transformer.models)
+        if not self.left.all():
+            _clear(~self.left, [out.grad for out in self._outs])
+        before = [] if alike else [parameter.clone() for parameter in self._parameters]
+        adamw(self._by_adamw, self._state, rate if self._rate is None else self._rate, self._recipe)
+        if self._own_optimiser is not None:
+            self._own_optimiser.step(rate, self._state)
+        for parameter, was in zip(self._parameters if before else (), before, strict=True):
+            parameter.copy_(torch.lerp(was, parameter, self._shares.view(-1, *[1] * (was.dim() - 1))))
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def keep(self, left: Left) -> None:
+        """Remove all other heads for good: where output weights, moments and gradients are zero, they stay zero."""
+        self.leave(left)
+        _scale(left, self._outs)
+        for moment in MOMENTS:
+            _scale(left, [self._state[out][moment] for out in self._outs])
+
+    def leave(self, left: Left) -> None:
+        """Set which heads are left. Others are no longer computed, except in compiled blocks, where every such change
+        would mean compiling again."""
+        self.left = left
+        if not self._compiled:
+            self.transformer.compute_only(left)
+
+    def losses_with(self, left: Left, batch: Batch) -> Float[Tensor, "model hop"]:
+        """Losses by hop with these heads alone."""
+        with self._scaled(left):
+            return self.losses(batch)
+
+    @contextmanager
+    def _scaled(self, scales: HeadScales | Left) -> Iterator[None]:
+        """A context in which the heads' outputs are multiplied by `scales`."""
+        whole = [out.detach().clone() for out in self._outs]
+        with torch.no_grad():
+            _scale(scales, self._outs)
+        yield
+        with torch.no_grad():
+            for out, weight in zip(self._outs, whole, strict=True):
+                out.copy_(weight)
+
+    def moments(self, name: str) -> dict[str, Tensor]:
+        """One of the optimiser's moments, for every weight by name."""
+        return {weight: self._state[parameter][name] for weight, parameter in self.transformer.named_parameters()}
+
+    @torch.no_grad()
+    def load(self, state: dict[str, Tensor], step: int) -> None:
+        """Load weights and moments."""
+        self._updates.fill_(step)
+        for name, parameter in self.transformer.named_parameters():
+            parameter.copy_(state[name])
+            for moment in MOMENTS:
+                self._state[parameter][moment].copy_(state[f"{moment}.{name}"])
+
+
+def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:
+    """Multiply each head's rows by its scale, or by 0 where it is not left, in place; skip layers without rows."""
+    for layer, rows in enumerate(by_layer):
+        if rows is not None:
+            _by_head(rows, scales.shape[2]).mul_(scales[:, layer, :, None].to(rows.device))
+
+
+def _clear(gone: Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:
+    """Zero the NaNs in the rows of pruned heads. Everything else there is zero, but zero times NaN is NaN."""
+    for layer, rows in enumerate(by_layer):
+        if rows is not None:
+            numbers = _by_head(rows, gone.shape[2])
+            numbers.masked_fill_(gone[:, layer, :, None].to(rows.device) & numbers.isnan(), 0.0)
+
+
+def _by_head(rows: Float[Tensor, "model inner d_model"], heads: int) -> Float[Tensor, "model head numbers"]:
+    """A view of the rows, head by head."""
+    return rows.view(rows.shape[0], heads, -1)

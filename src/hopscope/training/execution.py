@@ -24,10 +24,13 @@ from hopscope.checks import check_count, make_plain
 from hopscope.errors import InputError, in_a_line
 from hopscope.kernels import Precision, best_precision, fused_attention, fused_block, products
 from hopscope.kernels import attention as attention_kernels
+from hopscope.machine import in_words, memory
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 from hopscope.words import counted
+
+HELD_OUT = 4096
+"""Number of sequences in the fixed held-out set behind a run's result."""
 
 _POSITIONS_AT_ONCE = 16_384
 """Positions, over all models, that a CPU computes together: with more, activations leave the caches and fill memory."""
@@ -163,6 +166,51 @@ def models_at_once(problem: RetrievalProblem, recipe: Recipe, models: int, execu
     if torch.device(str(execution.device)).type != "cpu":
         return models
     return max(1, min(models, _POSITIONS_AT_ONCE // (recipe.batch_size * problem.sequence_length)))
+
+
+def least_memory(setup: Setup, execution: Execution) -> int:
+    """Bytes that training takes at the least: weights, gradients and moments of all models, the activations kept for
+    the backward pass of the models that are computed together, one batch of data, and the held-out set.
+    """
+    problem, recipe, models = setup.problem, setup.recipe, len(setup.seeds)
+    shape = recipe.architecture(problem)
+    width, inner = shape.d_model, shape.heads * shape.d_head
+    length, number = problem.sequence_length, 4
+    block = 4 * width * inner + (8 * width**2 if shape.mlp else 0)
+    weights = shape.layers * block + width * (problem.input_dim + problem.target_dim)
+    attention, blocks = kernels_used(problem, recipe, execution)
+    recomputed = attention or blocks  # in the backward pass
+    patterns = 0 if recomputed else shape.heads * length
+    hidden = 4 * width * (1 if blocks else 2) if shape.mlp else 0  # likewise GELU's output
+    precision: Precision = "fp32" if execution.precision == "auto" else execution.precision
+    made_again = blocks and not fused_block.keeps_products(precision)
+    kept = 2 * width + (inner if made_again else 3 * inner + hidden + patterns)
+    rows = recipe.batch_size * length
+    activations = shape.layers * rows * kept * (2 if precision == "bf16" else number)
+    data = models * max(rows, recipe.validation_size * length) * problem.input_dim * number
+    held_out = HELD_OUT * length * problem.input_dim * number
+    together = models_at_once(problem, recipe, models, execution)
+    return 4 * number * models * weights + together * activations + data + held_out
+
+
+def check_memory(setup: Setup, execution: Execution) -> None:
+    """Check that a run fits into the memory of its device.
+
+    Raises:
+        InputError: the run would take more memory than there is.
+    """
+    needed, there = least_memory(setup, execution), memory_of(execution)
+    if needed > there:
+        raise InputError(
+            f"this run would take {in_words(needed)} of memory at the least and there are {in_words(there)}; "
+            "make layers, d_model, batch_size, hops, chains or the number of seeds smaller"
+        )
+
+
+def memory_of(execution: Execution) -> int:
+    """Bytes of memory of the device."""
+    device = torch.device(str(execution.device))
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else memory()
 
 
 def default_device() -> str:

@@ -10,21 +10,41 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hopscope import processes
+from hopscope.checks import check_count, check_number, make_plain
 from hopscope.errors import InputError, in_a_line, needs_extra
-from hopscope.training.cluster import RayCluster
-from hopscope.training.execution import FASTEST, Execution
-from hopscope.training.many import check_begun, train_one, unfinished
-from hopscope.training.progress import Progress, progress_of
-from hopscope.training.setup import Setup
+
+if TYPE_CHECKING:
+    from hopscope.training.execution import Execution
+    from hopscope.training.progress import Progress
+    from hopscope.training.recipe import Setup
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _LIVES = 50
 """How often the worker of one run may be killed before the run itself is taken to be the cause."""
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """Where runs are trained, and what each of them takes.
+
+    Args:
+        address: address of the Ray cluster; `None` uses RAY_ADDRESS, or this machine alone if that is unset.
+        cpus_each: CPU cores per run (Ray only).
+        gpus_each: GPUs per run (Ray only); 0.25 lets four runs share one, 0 trains on CPUs.
+    """
+
+    address: str | None = None
+    cpus_each: int = 1
+    gpus_each: float = 0.0
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        check_count("cpus_each", self.cpus_each)
+        check_number("gpus_each", self.gpus_each, 0.0)
 
 
 def train_all_on_ray(
@@ -32,7 +52,7 @@ def train_all_on_ray(
     folder: Path,
     cluster: RayCluster,
     *,
-    execution: Execution = FASTEST,
+    execution: Execution,
     watch: Callable[[dict[str, Progress]], None] | None = None,
 ) -> None:
     """Train every setup into `folder / setup.name` on a cluster, the longest first.
@@ -48,14 +68,20 @@ def train_all_on_ray(
         InputError: Ray is not installed, its cluster cannot be reached or has no room for one run, names repeat, or a
             folder is in use for something else.
     """
+    from hopscope.training.progress import progress_of
+    from hopscope.training.side_by_side import check_begun, unfinished
+
+    def tick() -> None:
+        if watch is not None:
+            watch(progress_of(setups, folder))
+
     left = unfinished(setups, folder)
     check_begun(setups, folder)
     if left:
         each = replace(execution, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
-        jobs = [(setup, folder.resolve(), each) for setup in left]
         with _connected(cluster) as ray:
-            _wait(ray, jobs, cluster, lambda: _tell(watch, setups, folder))
-    _tell(watch, setups, folder)
+            _wait(ray, [(setup, folder.resolve() / setup.name, each) for setup in left], cluster, tick)
+    tick()
 
 
 def _wait(ray: Any, jobs: list[tuple[Any, ...]], cluster: RayCluster, tick: Callable[[], None]) -> None:
@@ -75,11 +101,14 @@ def _wait(ray: Any, jobs: list[tuple[Any, ...]], cluster: RayCluster, tick: Call
         raise
 
 
-def train_in_worker(*job: Any) -> None:
-    """`train_one` in a worker process of Ray, which runs nothing but hopscope."""
+def train_in_worker(setup: Setup, folder: Path, execution: Execution) -> None:
+    """Train one run in a worker process of Ray, which runs nothing but hopscope."""
+    from hopscope import processes
+    from hopscope.training.trainer import train
+
     processes.claim_process()
     processes.tune_process()
-    train_one(*job)
+    train(setup, folder, execution=execution)
 
 
 @contextmanager
@@ -115,8 +144,3 @@ def _check_room(ray: Any, cluster: RayCluster) -> None:
         largest = max((node["Resources"].get(kind, 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
         if needed > largest:
             raise InputError(f"a run asks for {needed:g} {kind}, and no machine of the cluster has over {largest:g}")
-
-
-def _tell(watch: Callable[[dict[str, Progress]], None] | None, setups: Sequence[Setup], folder: Path) -> None:
-    if watch is not None:
-        watch(progress_of(setups, folder))

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from hopscope.training.metrics import MetricsRow
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Setup
 
 _TAIL = 16384
 """Bytes of a run's metrics that are read first; a row has a few hundred."""

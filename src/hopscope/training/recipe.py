@@ -1,21 +1,18 @@
-"""A recipe: everything that decides what a run learns, besides the problem and the seeds."""
+"""A recipe: everything that decides what a run learns, besides the problem and the seeds; a setup: all three."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from hopscope.checks import check_count, check_items, check_number, make_plain
+from hopscope.checks import check_choice, check_count, check_flag, check_items, check_number, check_seed, make_plain
 from hopscope.errors import InputError
-from hopscope.model.architecture import Architecture, InitialWeights, Scheme
+from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
 from hopscope.model.fixed_attention import HeldHead, check_held
 from hopscope.problem.retrieval import RetrievalProblem
 
-Schedule = Literal["constant", "cosine", "trapezoid", "when-learned"]
-Optimiser = Literal["adamw", "muon"]
+ScheduleName = Literal["constant", "cosine", "warmup-stable-decay", "decay-when-learned"]
 CheckpointPrecision = Literal["fp32", "bf16"]
-
-_CHOICES = (("schedule", Schedule), ("optimiser", Optimiser), ("checkpoint_precision", CheckpointPrecision))
 
 
 @dataclass(frozen=True)
@@ -29,52 +26,43 @@ class Recipe:
         layers: number of blocks.
         heads: attention heads per layer.
         d_model: width of the residual stream.
-        steps: number of updates; under `when-learned` an upper limit.
+        steps: number of updates; under `decay-when-learned` an upper limit.
         batch_size: sequences per update, for each model.
         head_dim: width of a head; `None` for d_model / heads.
         mlp: whether blocks have an MLP.
         examples: size of the training set, passed through in a new order each time; `None` for endless fresh data.
         learning_rate: peak learning rate.
-        schedule: how the learning rate changes: `constant`; `cosine`, down to zero at the last step; `trapezoid`,
-            constant, then linearly down to zero over the last `fall` of the steps; `when-learned`, constant until the
-            model has learned every hop that it is asked for (validation loss below `learned_below`), but no longer than
-            under `trapezoid`, then linearly down to zero over as many updates, which ends the run.
-        fall: share of `steps` over which `trapezoid` and `when-learned` lower the learning rate to zero.
-        learned_below: validation loss below which `when-learned` and pruning count a hop as learned; below that of a
-            guess, 1 - 1/N.
+        schedule: how the learning rate changes: `constant`; `cosine`, down to zero at the last step;
+            `warmup-stable-decay`, constant, then linearly down to zero over the last `decay_fraction` of the steps;
+            `decay-when-learned`, constant until the model has learned every hop that it is asked for (validation loss
+            below `learned_below`), but no longer than under `warmup-stable-decay`, then linearly down to zero over as
+            many updates, which ends the run.
+        decay_fraction: share of `steps` over which these two lower the learning rate to zero.
+        learned_below: validation loss below which `decay-when-learned` and pruning count a hop as learned; below that
+            of a guess, 1 - 1/N.
         prune_every: steps between rounds of permanent head pruning, rounded up to the next row of metrics; pruning
             starts once the model has learned and pauses while a hop is forgotten; it ends when no head can go, at the
-            latest when the learning rate starts to fall, which under `when-learned` waits for it. `None` disables it.
-            See `hopscope.training.pruning`.
+            latest when the learning rate starts to fall, which under `decay-when-learned` waits for it. `None` disables
+            it. See `hopscope.training.pruning`.
         prune_cost: largest total rise of the loss allowed in one round of pruning.
         head_dropout: share of heads dropped at random in each update, independently for each model, until it has
             learned every hop (loss below 0.5 at a row of metrics, for four chains), so that what is learned does not
-            depend on single heads. At the least depth more models learn with it (`python -m studies learning`).
+            depend on single heads. At the least depth more models learn with it (study `learning`).
         head_dropout_after: number of hops, whichever they are, that the model must have learned before head dropout
-            starts. With 1 the plateau is as short as without head dropout; with as many as are asked for, or more, it
-            never starts.
+            starts. With 1 the plateau is as short as without head dropout.
         warmup: steps over which the learning rate rises linearly.
-        optimiser: optimiser of the weights: `adamw`, or `muon` for the matrices of blocks, head by head, with AdamW for
-            the rest; see `hopscope.training.muon`.
+        optimiser: `adamw`, or `module:name` of a class of your own that updates some of the weights, see
+            `hopscope.training.optimiser.Optimiser`; AdamW updates the rest.
         weight_decay: decoupled weight decay (Loshchilov 2017), on all weights.
         beta1: AdamW's decay rate of the first moment.
         beta2: AdamW's decay rate of the second moment.
         clip: largest gradient norm, for each model separately; `None` for no clipping.
-        init: initialisation of the weights, `torch` or `gpt2`; see `hopscope.model.initial_weights`.
-        qk_gain: factor on the initial query and key weights. Above 1, heads attend selectively from the start, and the
-            plateau is shorter.
-        embedding_gain: factor on the initial weights that take the input to the residual stream.
-        output_gain: factor on the initial weights by which every block writes to the residual stream.
+        initial: how the weights are drawn before the first update.
         log_every: steps between rows of metrics; every one of the last `final_steps` steps also gets a row.
         final_steps: number of last steps over which the final validation loss is averaged (100 in the paper); under
-            `when-learned` steps before the learning rate starts to fall do not count.
+            `decay-when-learned` steps before the learning rate starts to fall do not count.
         validation_size: sequences in the fresh validation batch behind each row of metrics.
         checkpoint_every: steps between checkpoints of the weights; `None` for a checkpoint at the end alone.
-        steps_per_epoch: updates per epoch, the paper's unit for transformer D (6,400 steps are 800 epochs).
-        checkpoints_per_doubling: number of further checkpoints from every step n to 2n, evenly spaced in the logarithm
-            of the step.
-        checkpoint_jump_every: steps between further checkpoints while a hop is being learned, that is, at rows of
-            metrics where its validation loss is on its way from the plateau down to 0.1.
         checkpoint_precision: precision of all checkpoints but the last; `bf16` halves the disk space and shifts
             attention weights by less than about 0.01.
         hop_weights: factors on the training losses of the hops, one for each hop asked for; `None` for 1 each. Reported
@@ -94,30 +82,24 @@ class Recipe:
     mlp: bool = True
     examples: int | None = 2**18
     learning_rate: float = 1e-3
-    schedule: Schedule = "constant"
-    fall: float = 0.3
+    schedule: ScheduleName = "constant"
+    decay_fraction: float = 0.3
     learned_below: float = 0.5
     prune_every: int | None = None
     prune_cost: float = 0.3
     head_dropout: float = 0.0
     head_dropout_after: int = 0
     warmup: int = 0
-    optimiser: Optimiser = "adamw"
+    optimiser: str = "adamw"
     weight_decay: float = 0.1
     beta1: float = 0.9
     beta2: float = 0.999
     clip: float | None = None
-    init: Scheme = "torch"
-    qk_gain: float = 1.0
-    embedding_gain: float = 1.0
-    output_gain: float = 1.0
+    initial: InitialWeights = AS_TORCH
     log_every: int = 8
     final_steps: int = 100
     validation_size: int = 128
     checkpoint_every: int | None = None
-    steps_per_epoch: int = 8
-    checkpoints_per_doubling: int | None = None
-    checkpoint_jump_every: int | None = None
     checkpoint_precision: CheckpointPrecision = "fp32"
     hop_weights: tuple[float, ...] | None = None
     held: tuple[HeldHead, ...] = ()
@@ -125,11 +107,8 @@ class Recipe:
     def __post_init__(self) -> None:
         make_plain(self)
         counts = ("layers", "heads", "d_model", "steps", "batch_size", "log_every", "final_steps", "validation_size")
-        for name in (*counts, "steps_per_epoch"):
-            check_count(name, getattr(self, name))
-        optional = ("head_dim", "checkpoint_every", "checkpoints_per_doubling", "checkpoint_jump_every", "prune_every")
-        for name in optional:
-            if getattr(self, name) is not None:
+        for name in (*counts, "head_dim", "checkpoint_every", "prune_every"):
+            if name in counts or getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
         if self.examples is not None:
             check_count("examples", self.examples, most=2**30)
@@ -138,23 +117,23 @@ class Recipe:
         for name in ("learning_rate", "weight_decay", "clip", "learned_below", "prune_cost"):
             if name != "clip" or self.clip is not None:
                 check_number(name, getattr(self, name), 0.0)
-        for name in ("beta1", "beta2", "fall", "head_dropout"):
+        for name in ("beta1", "beta2", "decay_fraction", "head_dropout"):
             check_number(name, getattr(self, name), 0.0, 1.0)
-        for name in ("hop_weights", "held"):  # with lists, the record on disk would not equal this recipe
-            if getattr(self, name) is not None:
-                of = "numbers, one a hop" if name == "hop_weights" else "held heads"
+        check_choice("schedule", self.schedule, get_args(ScheduleName))
+        check_choice("checkpoint_precision", self.checkpoint_precision, get_args(CheckpointPrecision))
+        check_flag("mlp", self.mlp)
+        module, _, name = str(self.optimiser).partition(":")
+        if self.optimiser != "adamw" and not (name.isidentifier() and all(map(str.isidentifier, module.split(".")))):
+            raise InputError(f"optimiser must be adamw or a class as module:name, got {self.optimiser!r}")
+        if not isinstance(self.initial, InitialWeights):
+            raise InputError(f"initial must be InitialWeights, as InitialWeights(qk_gain=4.0), got {self.initial!r}")
+        for name, of in (("hop_weights", "numbers, one a hop"), ("held", "held heads")):
+            if getattr(self, name) is not None:  # with lists, the record on disk would not equal this recipe
                 object.__setattr__(self, name, check_items(name, getattr(self, name), of))
         for weight in self.hop_weights or ():
             check_number("a weight of a hop", weight, 0.0)
-        _ = self.initial  # which checks its values
-        self._take_whole_numbers()
-        for name, kind in _CHOICES:
-            choices = get_args(kind)
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name} must be {' or '.join(choices)}, got {getattr(self, name)!r}")
-        if not isinstance(self.mlp, bool):
-            raise InputError(f"mlp must be true or false, got {self.mlp!r}")
         check_held(self.held, self.layers, self.heads)
+        self._take_whole_numbers()
 
     def _take_whole_numbers(self) -> None:
         """Turn whole numbers into floats where the record on disk has floats: 1 and 1.0 are hashed differently."""
@@ -164,11 +143,6 @@ class Recipe:
                 object.__setattr__(self, field.name, float(value))
         if self.hop_weights is not None:
             object.__setattr__(self, "hop_weights", tuple(map(float, self.hop_weights)))
-
-    @property
-    def initial(self) -> InitialWeights:
-        """How weights are drawn before the first update."""
-        return InitialWeights(self.init, self.qk_gain, self.embedding_gain, self.output_gain)
 
     def architecture(self, problem: RetrievalProblem) -> Architecture:
         """The transformer this recipe trains on `problem`."""
@@ -184,3 +158,66 @@ class Recipe:
             causal=problem.causal,
             held=self.held,
         )
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What to train. `dataclasses.replace` varies it.
+
+        >>> hs.paper.B.recipe == hs.paper.A.recipe, hs.paper.A.seeds, hs.paper.B.seeds
+        (True, (0,), (1,))
+
+    Attributes:
+        name: name of its run folder, where several lie side by side.
+        problem: what is trained on.
+        recipe: how it is trained.
+        seeds: one per model.
+
+    Raises:
+        InputError: there are no seeds, seeds repeat, or one is not a whole number from 0 to 2^63 - 1; `hop_weights` has
+            not one weight per hop asked for, or only zeros; or `name`, `problem` or `recipe` is something else.
+    """
+
+    name: str
+    problem: RetrievalProblem
+    recipe: Recipe
+    seeds: tuple[int, ...] = (0,)
+
+    def __post_init__(self) -> None:
+        for name, kind in (("problem", RetrievalProblem), ("recipe", Recipe)):
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
+        if not isinstance(self.name, str):
+            raise InputError(f"name must be a text, the name of a run folder, got {self.name!r}")
+        object.__setattr__(self, "seeds", check_items("seeds", self.seeds, "whole numbers, one a model"))
+        for seed in self.seeds:
+            check_seed(seed)
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise InputError(f"seeds must be different and at least one, got {list(self.seeds)}")
+        weights, hops = self.recipe.hop_weights, self.problem.target_dim // self.problem.symbol_dim
+        if weights is not None and (len(weights) != hops or not any(weights)):
+            raise InputError(
+                f"hop_weights must have a weight for each of {hops} hops asked for, not all of them 0, got "
+                f"{list(weights)}"
+            )
+
+    def check_waiting(self) -> None:
+        """Check that a run which waits until it has learned does not take a guess among the chains for that.
+
+        Raises:
+            InputError: `learned_below` is no less than what a guess comes to, and something hangs on it.
+        """
+        recipe, chains = self.recipe, self.problem.chains
+        waits = recipe.schedule == "decay-when-learned" or recipe.prune_every is not None
+        if waits and chains > 1 and recipe.learned_below >= 1 - 1 / chains:
+            from hopscope.training.metrics import learned_below  # with numpy, which setups are made without
+
+            raise InputError(
+                f"learned_below must be less than a guess among {chains} chains comes to, {1 - 1 / chains:.3g}, got "
+                f"{recipe.learned_below:g}; a hop counts as learned below {learned_below(chains):.3g}"
+            )
+
+    @property
+    def work(self) -> int:
+        """Updates times blocks, over all models: the cost of the run relative to others of its width."""
+        return self.recipe.layers * self.recipe.steps * len(self.seeds)

@@ -36,9 +36,9 @@ from hopscope.records import RecordFormat, content_hash, read_rows, row_lines
 from hopscope.tensor_files import load_tensors, save_tensors
 from hopscope.training.execution import Execution
 from hopscope.training.metrics import Metrics, MetricsRow, learned_below
-from hopscope.training.plans import Plans
+from hopscope.training.recipe import Setup
 from hopscope.training.run_records import Result, RunRecord, hash_of
-from hopscope.training.setup import Setup
+from hopscope.training.schedule import Schedule
 from hopscope.version import VERSION
 
 _RUN = RecordFormat(RunRecord, "hopscope run", "the record of a hopscope run")
@@ -193,7 +193,7 @@ class RunFolder:
                 raise
             raise InputError(f"{self.path / 'metrics.jsonl'} is damaged: {error}; {UNTOUCHED}") from None
         if finished:
-            self._require(metrics, Plans.of(self.recipe, metrics).end)
+            self._require(metrics, Schedule.of(self.recipe, metrics).end)
         return metrics
 
     @property
@@ -211,7 +211,7 @@ class RunFolder:
         self._require(self.metrics, step)
 
     def _require(self, metrics: Metrics, step: int) -> None:
-        planned, there = Plans.of(self.recipe, metrics).rows(step), metrics.steps[metrics.steps <= step].tolist()
+        planned, there = Schedule.of(self.recipe, metrics).rows(step), metrics.steps[metrics.steps <= step].tolist()
         if planned != there:
             wrong = min(set(planned) ^ set(there))
             how = "lacks the" if wrong in planned else "has a wrong"
@@ -221,9 +221,9 @@ class RunFolder:
             )
 
     @property
-    def plans(self) -> Plans:
-        """The plans of this run's models, as far as its metrics decide them."""
-        return Plans.of(self.recipe, self.metrics)
+    def schedule(self) -> Schedule:
+        """The schedule of this run, as far as its metrics decide it."""
+        return Schedule.of(self.recipe, self.metrics)
 
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Append rows to the metrics."""
@@ -313,8 +313,8 @@ class RunFolder:
 
     def lost_checkpoints(self, step: int) -> list[Path]:
         """The checkpoint files up to `step` that a run which has come there must have written and that are missing."""
-        plans = self.plans
-        kept = [self.checkpoint_path(one) for one in range(step + 1) if plans.checkpoints(one)]
+        schedule = self.schedule
+        kept = [self.checkpoint_path(one) for one in range(step + 1) if schedule.checkpoints(one)]
         return [path for path in kept if not path.exists()]
 
     def save_checkpoint(self, step: int, weights: dict[str, Tensor], *, last: bool = False) -> None:

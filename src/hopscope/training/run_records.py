@@ -9,8 +9,7 @@ from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 from hopscope.training.execution import Execution
-from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
 
 
 def hash_of(setup: Setup) -> str:
@@ -55,7 +54,7 @@ class ModelResult:
         model: number of the model, from 0, in the order of the run's seeds.
         seed: the seed of its weights and data.
         hash: hash of the run's content hash and the model's seed, which names the model.
-        final_validation_loss: mean validation loss over the recipe's last `final_steps` steps (see `Plan.final_from`).
+        final_validation_loss: mean validation loss over the last steps, see `Schedule.final_from`.
         final_partial_losses: the same by hop asked for.
         held_out_loss: loss on a fixed set of sequences, the same for every run on the problem.
         held_out_standard_error: standard error of that loss over sequences.

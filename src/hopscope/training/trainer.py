@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -12,20 +12,16 @@ from torch import Tensor
 
 from hopscope.checks import check_outside_runs, finite_or_none
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.processes import flushing_denormals
 from hopscope.signals import deferred
-from hopscope.training.data import ORDER, Data, held_out
-from hopscope.training.ensemble import Ensemble
-from hopscope.training.execution import FASTEST, Execution, using_threads
-from hopscope.training.head_dropout import head_scales
-from hopscope.training.losses import squared_errors
-from hopscope.training.memory import HELD_OUT, check_memory
-from hopscope.training.metrics import ON_PLATEAU, rows_of
+from hopscope.training.data import Data, held_out, squared_errors
+from hopscope.training.ensemble import Ensemble, head_scales
+from hopscope.training.execution import FASTEST, HELD_OUT, Execution, check_memory, using_threads
+from hopscope.training.metrics import rows_of
 from hopscope.training.progress import Progress
+from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import ModelResult, Result
-from hopscope.training.setup import Setup
 
 _SECONDS_BETWEEN_STATES = 20.0
 
@@ -36,12 +32,8 @@ are the same bits in 64s as in 256s, in which recorded runs were evaluated."""
 _SINCE_ROW = "losses since the last row"
 """Key in the state of a run that was stopped between two rows of metrics."""
 
-_ORDER = "order of the training set"
-"""Key in the state of a run with a training set of fixed size."""
-
 _LEFT = "heads that are left"
-"""Key in the state of a run that prunes heads. Older states lack it and cannot tell a pruned head from one whose output
-weights happen to be zero."""
+"""Key in the state of a run that prunes heads."""
 
 
 def train(
@@ -106,84 +98,80 @@ def _continue(
     data = Data(run.problem, recipe, run.seeds, device)
     ensemble = Ensemble(run.problem, recipe, run.seeds, execution)
     since_row: list[Float[Tensor, "model hop"]] = []
-    first, saved = 0, run.load_state()
-    if saved is not None:
-        first, state = saved
-        _require_order(run, first, state.pop(_ORDER, None))
-        since_row += state.pop(_SINCE_ROW, torch.empty(0)).to(device)
-        left = state.pop(_LEFT, None)
-        try:
-            ensemble.load_state(state, first, left)
-        except InputError as error:
-            raise InputError(f"{run.path / 'state.safetensors'} is damaged: {error}; {UNTOUCHED}") from None
-        run.require_rows(first)
-    else:
-        run.require_no_lost_state()
-    run.drop_metrics_after(first)
-    run.drop_checkpoints_after(first)
-    plans = run.plans
-    if saved is None and plans.checkpoints(0):
+    step = _load_state(run, ensemble, since_row, device)
+    run.drop_metrics_after(step)
+    run.drop_checkpoints_after(step)
+    schedule = run.schedule
+    if step == 0 and recipe.checkpoint_every is not None:
         run.save_checkpoint(0, ensemble.weights())
 
-    def save_state(step: int) -> None:
-        beside = {} if recipe.examples is None else {_ORDER: torch.tensor(ORDER)}
-        if recipe.prune_every is not None:
-            beside[_LEFT] = ensemble.left
-        if since_row:
-            beside[_SINCE_ROW] = torch.stack(since_row)
-        run.save_state(step, ensemble.state() | beside)
-
-    saved_at, clock, step = time.monotonic(), _Clock(), first
-    while step < plans.end:
+    saved_at, clock = time.monotonic(), _Clock()
+    while step < schedule.end:
         if stop():
-            save_state(step)
+            _save_state(run, ensemble, since_row, step)
             raise KeyboardInterrupt
         scales = None
-        if any(leaving := plans.leave_out_heads):
+        if any(dropping := schedule.drops_heads):
             scales = head_scales(run.seeds, step, recipe.layers, recipe.heads, recipe.head_dropout)
-            scales[~torch.tensor(leaving)] = 1.0
-        since_row.append(ensemble.update(data.training(step), plans.learning_rates(step), scales))
+            scales[~torch.tensor(dropping)] = 1.0
+        since_row.append(ensemble.update(data.training(step), schedule.learning_rates(step), scales))
         step += 1
-        logged = plans.logs(step)
+        logged = schedule.logs(step)
         if logged:
             training = torch.stack(since_row).mean(dim=0)
             since_row.clear()
             validation = ensemble.evaluate(data.validation(step))
             by_hop = validation.double().numpy(force=True)  # as a run that resumes reads it from its rows
-            plans = plans.after(step, by_hop)
-            if any(prune := plans.prunes(step, by_hop)):
-                went = ensemble.prune(data.pruning(step), recipe.prune_cost, prune)
-                plans = plans.lean(step, [one and not some for one, some in zip(prune, went, strict=True)])
+            schedule = schedule.after(step, by_hop)
+            if any(prune := schedule.prunes(step, by_hop)):
+                pruned = ensemble.prune(data.pruning(step), prune)
+                finished = [due and not some for due, some in zip(prune, pruned, strict=True)]
+                schedule = schedule.pruning_finished(step, finished)
             rows = rows_of(step, training.tolist(), validation.tolist(), ensemble.heads_left)
             run.append_metrics(rows)
             if watch is not None:
                 losses = tuple(row.partial_losses for row in rows)
-                watch(Progress(step, plans.end, losses, *clock.rates(step)))
+                watch(Progress(step, schedule.end, losses, *clock.rates(step)))
             clock.start(step)
-        in_jump = logged and plans.checkpoints_in_jump(step) and _learning(run.problem, validation)
-        kept = plans.checkpoints(step) or in_jump
+        kept = schedule.checkpoints(step)
         if kept:
-            run.save_checkpoint(step, ensemble.weights(), last=step == plans.end)
-        due = logged and (time.monotonic() - saved_at > _SECONDS_BETWEEN_STATES or step == plans.end)
-        if kept or due:  # every checkpoint comes with a state, so two without one show that it was lost
-            save_state(step)
+            run.save_checkpoint(step, ensemble.weights(), last=step == schedule.end)
+        if kept or (logged and time.monotonic() - saved_at > _SECONDS_BETWEEN_STATES):
+            # Every checkpoint comes with a state, so two without one show that it was lost.
+            _save_state(run, ensemble, since_row, step)
             saved_at = time.monotonic()
     _finish(run, device)
 
 
-def _require_order(run: RunFolder, step: int, order: Tensor | None) -> None:
-    """Check that a run can go on through its training set as it began: that the order in its state is today's.
+def _load_state(run: RunFolder, ensemble: Ensemble, since_row: list[Tensor], device: str) -> int:
+    """Load the last saved state, with the losses since the last row of metrics; returns its step, 0 without any.
 
     Raises:
-        InputError: the order was another, and the run is past the first pass, which has always been the same.
+        InputError: the state is damaged or lost, or rows of metrics up to it are missing.
     """
-    examples = run.recipe.examples
-    if examples is None or step * run.recipe.batch_size <= examples or (order is not None and int(order) == ORDER):
-        return
-    raise InputError(
-        f"{run.path} has come to step {step} through its training set in an order that this hopscope no longer takes; "
-        "let the hopscope that began it finish it, or train into another folder"
-    )
+    saved = run.load_state()
+    if saved is None:
+        run.require_no_lost_state()
+        return 0
+    step, state = saved
+    since_row += state.pop(_SINCE_ROW, torch.empty(0)).to(device)
+    left = state.pop(_LEFT, None)
+    try:
+        ensemble.load_state(state, step, left)
+    except InputError as error:
+        raise InputError(f"{run.path / 'state.safetensors'} is damaged: {error}; {UNTOUCHED}") from None
+    run.require_rows(step)
+    return step
+
+
+def _save_state(run: RunFolder, ensemble: Ensemble, since_row: Sequence[Tensor], step: int) -> None:
+    """Save all that the rest of the run depends on."""
+    state = ensemble.state()
+    if run.recipe.prune_every is not None:
+        state[_LEFT] = ensemble.left
+    if since_row:
+        state[_SINCE_ROW] = torch.stack([*since_row])
+    run.save_state(step, state)
 
 
 class _Clock:
@@ -205,19 +193,13 @@ class _Clock:
         return (step - first) / passed, (time.thread_time() - on_core) / passed
 
 
-def _learning(problem: RetrievalProblem, validation: Float[Tensor, "model hop"]) -> bool:
-    """Whether any hop's loss has left the plateau, where the candidates are averaged, and is still above 0.1."""
-    plateau = 1 - 1 / problem.chains
-    return bool(((validation > 0.1) & (validation < ON_PLATEAU * plateau)).any())
-
-
 def _finish(run: RunFolder, device: str) -> None:
     """Write the result: the paper's mean over the last steps, and the loss on a fixed held-out set."""
-    metrics, plans = run.metrics, run.plans
-    errors = held_out_errors(run, HELD_OUT, plans.end, device)
+    metrics, schedule = run.metrics, run.schedule
+    errors = held_out_errors(run, HELD_OUT, schedule.end, device)
     models = []
-    for model, (seed, plan) in enumerate(zip(run.seeds, plans.models, strict=True)):
-        last = metrics.after(plan.final_from, plan.end)
+    for model, seed in enumerate(run.seeds):
+        last = metrics.after(schedule.final_from(model), schedule.of_model(model).end)
         by_sequence = errors[model].mean(dim=-1)
         models.append(
             ModelResult(
@@ -231,7 +213,7 @@ def _finish(run: RunFolder, device: str) -> None:
                 held_out_partial_losses=tuple(map(finite_or_none, errors[model].mean(dim=0).tolist())),
             )
         )
-    run.finish(Result(plans.end, HELD_OUT, tuple(models)))
+    run.finish(Result(schedule.end, HELD_OUT, tuple(models)))
 
 
 def held_out_errors(

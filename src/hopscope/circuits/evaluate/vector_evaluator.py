@@ -21,8 +21,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.theory.depth import minimum_in_order
 from hopscope.theory.scene import Scene, problem_scene
-from hopscope.training.data import held_out
-from hopscope.training.losses import squared_errors
+from hopscope.training.data import held_out, squared_errors
 
 
 class VectorEvaluator(Evaluator):

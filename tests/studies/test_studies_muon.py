@@ -8,20 +8,17 @@ import pytest
 import torch
 from torch.optim import _muon as theirs
 
-from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
-from hopscope.training.muon import orthogonal
 from hopscope.training.recipe import Recipe
-from hopscope.training.setup import Setup
-from hopscope.training.trainer import train
+from studies.muon import orthogonal
 
 PROBLEM = RetrievalProblem(hops=2)
 RECIPE = Recipe(
     layers=2, heads=2, d_model=16, head_dim=4, steps=4, batch_size=8, log_every=2, final_steps=1, validation_size=8,
-    learning_rate=1e-2, optimiser="muon", examples=None,
+    learning_rate=1e-2, optimiser="studies.muon:Muon", examples=None,
 )  # fmt: skip
 ENGINE = REFERENCE
 HEADS = {"query": 1, "key": 1, "value": 1, "out": 0}
@@ -113,30 +110,3 @@ def test_orthogonal_is_orthogonal_and_nothing_stays_nothing():
         made[0].flatten(1), (turned.U @ turned.Vh).flatten(1)
     ).min() > 0.97  # fmt: skip
     assert not made[1, 2].any()
-
-
-def test_heads_that_are_gone_stay_gone_and_a_run_goes_on_to_the_bit(tmp_path):
-    easy = replace(PROBLEM, chains=1)  # where nobody need guess, and any loss may count as learned
-    recipe = replace(RECIPE, steps=24, prune_every=2, prune_cost=5.0, learned_below=2.0, mlp=False)
-    run = train(Setup("run", easy, recipe, (1, 2)), tmp_path / "alone", execution=ENGINE)
-    assert int(run.metrics.heads[-1].max()) < recipe.layers * recipe.heads
-
-    class Stopped(Exception):
-        pass
-
-    def stop(progress):
-        if progress.step == 12:
-            raise Stopped
-
-    setup = Setup("run", easy, replace(recipe, checkpoint_every=4), (1, 2))
-    with pytest.raises(Stopped):
-        train(setup, tmp_path / "cut", execution=ENGINE, watch=stop)
-    train(setup, tmp_path / "cut", execution=ENGINE)
-    train(setup, tmp_path / "whole", execution=ENGINE)
-    ended = [(tmp_path / name / "state.safetensors").read_bytes() for name in ("cut", "whole")]
-    assert ended[0] == ended[1]
-
-
-def test_another_optimiser_is_named():
-    with pytest.raises(InputError, match="optimiser must be adamw or muon, got 'soap'"):
-        replace(RECIPE, optimiser="soap")

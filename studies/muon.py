@@ -17,7 +17,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.model.transformer import Transformer
-from hopscope.training.adamw import State
+from hopscope.training.optimiser import State
+from hopscope.training.recipe import Recipe
 
 MOMENTUM = 0.95
 
@@ -65,14 +66,14 @@ class Muon:
 
     Args:
         transformer: the M models.
-        decay: decoupled weight decay.
+        recipe: gives the decoupled weight decay.
     """
 
-    def __init__(self, transformer: Transformer, decay: float) -> None:
+    def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         heads = transformer.shape.heads
         named = transformer.named_parameters()
         self._weights = [one for name, weight in named if (one := _Weight.of(name, weight, heads))]
-        self._decay = decay
+        self._decay = recipe.weight_decay
 
     @property
     def parameters(self) -> list[nn.Parameter]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -19,10 +20,8 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
-from hopscope.training.plan import Plan
-from hopscope.training.recipe import Recipe
-from hopscope.training.run import RunFolder
-from hopscope.training.setup import Setup
+from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.schedule import Milestones, Schedule
 from hopscope.training.trainer import train
 
 PROBLEM = RetrievalProblem(hops=2)
@@ -34,14 +33,18 @@ TINY = Recipe(
 ENGINE = REFERENCE
 
 
+def rates(schedule: Schedule, steps: Iterable[int]) -> list[float]:
+    return [schedule.learning_rates(step)[0] for step in steps]
+
+
 def test_a_rate_that_falls_when_learned():
-    recipe = replace(TINY, steps=100, learning_rate=1.0, schedule="when-learned", final_steps=10)
-    never, early, late = Plan(recipe), Plan(recipe, 40), Plan(recipe, 85)
-    assert [plan.end for plan in (never, early, late)] == [100, 70, 100]
-    assert [early.learning_rate(step) for step in (39, 40, 55, 69)] == pytest.approx([1.0, 1.0, 0.5, 1 / 30])
-    trapezoid = Plan(replace(recipe, schedule="trapezoid"))
-    for plan in (never, late, Plan(trapezoid.recipe, 40)):
-        assert [plan.learning_rate(step) for step in range(100)] == [trapezoid.learning_rate(s) for s in range(100)]
+    recipe = replace(TINY, steps=100, learning_rate=1.0, schedule="decay-when-learned", final_steps=10)
+    never, early, late = (Schedule(recipe, (Milestones(at),)) for at in (None, 40, 85))
+    assert [one.end for one in (never, early, late)] == [100, 70, 100]
+    assert rates(early, (39, 40, 55, 69)) == pytest.approx([1.0, 1.0, 0.5, 1 / 30])
+    stable = Schedule(replace(recipe, schedule="warmup-stable-decay"))
+    for one in (never, late, Schedule(stable.recipe, (Milestones(40),))):
+        assert rates(one, range(100)) == rates(stable, range(100))
     assert [step for step in range(55, 71) if early.logs(step)] == [55, 60, *range(61, 71)]
     assert early.checkpoints(70)
     assert not never.checkpoints(70)
@@ -55,11 +58,11 @@ def test_how_well_is_the_recipes_to_say(tmp_path, monkeypatch):
         return torch.full((1, 2), 0.6 if step < 10 else 0.4 if step < 30 else 0.2)
 
     monkeypatch.setattr(Ensemble, "evaluate", as_if)
-    recipe = replace(TINY, schedule="when-learned", steps=60, fall=0.5)
+    recipe = replace(TINY, schedule="decay-when-learned", steps=60, decay_fraction=0.5)
     for below, at in ((0.5, 10), (0.3, 30), (0.1, None)):
         setup = Setup("run", PROBLEM, replace(recipe, learned_below=below), (1,))
         run = train(setup, tmp_path / str(below), execution=ENGINE)
-        assert (run.plans.models[0].learned_at, run.result.steps) == (at, min(60, (at or 60) + 30))
+        assert (run.schedule.models[0].learned_at, run.result.steps) == (at, min(60, (at or 60) + 30))
 
 
 def test_a_guess_between_two_chains_is_not_learned(tmp_path, monkeypatch):
@@ -73,12 +76,12 @@ def test_a_guess_between_two_chains_is_not_learned(tmp_path, monkeypatch):
     setup = Setup("run", RetrievalProblem(hops=2, chains=2), recipe, (1,))
     run = train(setup, tmp_path / "two", execution=ENGINE)
     assert run.metrics.first_below() == ((20, 20),)
-    assert run.plans.models[0].all_learned_at == run.plans.models[0].some_learned_at == 20
+    assert run.schedule.models[0].dropout_until == run.schedule.models[0].dropout_from == 20
     four = train(replace(setup, problem=PROBLEM), tmp_path / "four", execution=ENGINE)
-    assert four.plans.models[0].all_learned_at == 5
+    assert four.schedule.models[0].dropout_until == 5
 
 
-@pytest.mark.parametrize("waits", [{"schedule": "when-learned"}, {"prune_every": 5}])
+@pytest.mark.parametrize("waits", [{"schedule": "decay-when-learned"}, {"prune_every": 5}])
 def test_no_run_waits_for_what_a_guess_comes_to(waits, tmp_path):
     two = RetrievalProblem(hops=2, chains=2)
     few = replace(TINY, steps=1, final_steps=1, **waits)
@@ -91,8 +94,6 @@ def test_no_run_waits_for_what_a_guess_comes_to(waits, tmp_path):
     told = CliRunner().invoke(sweep, [str(tmp_path / "many"), *many])
     assert "among 4 chains comes to, 0.75, got 0.8" in str(told.exception)
     assert not (tmp_path / "many").exists()
-    begun = RunFolder.create(tmp_path / "begun", Setup("run", two, few), ENGINE)  # as older versions did
-    assert hs.train(few, two, begun.path).path == begun.path
     for other, problem in ((replace(few, learned_below=0.3), two), (few, PROBLEM), (few, replace(two, chains=1))):
         Setup("run", problem, other).check_waiting()
     Setup("run", two, TINY).check_waiting()  # nothing hangs on it
@@ -103,7 +104,12 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
     """Two seeds: the later one decides when; a run that is cut anywhere comes to the same bytes."""
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     recipe = replace(
-        TINY, schedule="when-learned", steps=200, checkpoint_every=50, checkpoint_precision="bf16", fall=fall
+        TINY,
+        schedule="decay-when-learned",
+        steps=200,
+        checkpoint_every=50,
+        checkpoint_precision="bf16",
+        decay_fraction=fall,
     )
 
     def as_if_learned(ensemble: Ensemble, batch: Batch) -> Tensor:
@@ -113,11 +119,11 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
     monkeypatch.setattr(Ensemble, "evaluate", as_if_learned)
     setup = Setup("run", PROBLEM, recipe, (1, 2))
     run = train(setup, tmp_path / "run", execution=ENGINE)
-    assert [plan.learned_at for plan in run.plans.models] == [30, 45]
-    assert run.result.steps == run.plans.end == max(run.checkpoints) == 45 + 200 * fall
+    assert [one.learned_at for one in run.schedule.models] == [30, 45]
+    assert run.result.steps == run.schedule.end == max(run.checkpoints) == 45 + 200 * fall
     rows = {*range(5, 110, 5), *range(84, 91), *range(99, 106)} if fall else {*range(5, 50, 5)}
     assert run.metrics.steps.tolist() == sorted(rows)
-    for cut in (30, 45, 50, 88, 92, 104) if fall else (20, 30, 35):
+    for cut in (45, 92) if fall else (30,):
         train_in_two(setup, tmp_path / f"cut-{cut}", cut, ENGINE)
         assert contents(tmp_path / f"cut-{cut}") == contents(run.path)
 
@@ -125,18 +131,17 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
 def test_in_an_ensemble_a_model_comes_to_what_it_comes_to_alone(tmp_path):
     """Its rate falls, heads are left out of it and go, and its end comes, when it has learned, not when others have."""
     recipe = replace(
-        TINY, schedule="when-learned", steps=120, learned_below=1.0, learning_rate=1e-2, batch_size=32, fall=0.25,
-        validation_size=64, prune_every=10, prune_cost=0.01, head_dropout=0.3, clip=1.0,
+        TINY, schedule="decay-when-learned", steps=120, learned_below=1.0, learning_rate=1e-2, batch_size=32,
+        decay_fraction=0.25, validation_size=64, prune_every=10, prune_cost=0.01, head_dropout=0.3, clip=1.0,
     )  # fmt: skip
     seeds = (1, 2, 3)
     together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", execution=ENGINE)
-    assert len({plan.end for plan in together.plans.models}) > 1, "or nothing is tested"
+    assert len({together.schedule.of_model(model).end for model in range(3)}) > 1, "or nothing is tested"
     assert len(set(together.metrics.heads[-1])) > 1
     weights = together.transformer().state_dict()
     for model, seed in enumerate(seeds):
         alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), execution=ENGINE)
-        (plan,) = alone.plans.models
-        assert together.plans.models[model] == plan
+        assert together.schedule.of_model(model) == alone.schedule
         assert together.metrics.heads[-1, model] == alone.metrics.heads[-1, 0]
         ours, theirs = together.result.models[model], alone.result.models[0]
         assert ours.final_validation_loss == pytest.approx(theirs.final_validation_loss, rel=1e-4)
@@ -145,36 +150,41 @@ def test_in_an_ensemble_a_model_comes_to_what_it_comes_to_alone(tmp_path):
         torch.testing.assert_close(weights[out][model], alone.transformer().state_dict()[out][0], rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize(("fall", "rows"), [(0.05, 6), (0.0, 1), (0.3, 9)])
+@pytest.mark.parametrize(("fall", "rows"), [(0.05, 6), (0.0, 1)])
 def test_the_final_loss_is_of_steps_after_the_fall_alone_and_among_others(fall, rows, tmp_path):
     """Before the fall a model has a row at every step only where another one's last steps are."""
     recipe = replace(
-        TINY, schedule="when-learned", steps=120, learned_below=1.0, learning_rate=1e-2, final_steps=9, fall=fall
+        TINY,
+        schedule="decay-when-learned",
+        steps=120,
+        learned_below=1.0,
+        learning_rate=1e-2,
+        final_steps=9,
+        decay_fraction=fall,
     )
     seeds = (1, 2, 3)
     together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", execution=ENGINE)
-    plans = together.plans.models
-    assert len({plan.end for plan in plans}) > 1, "or nothing is tested"
-    for model, (seed, plan) in enumerate(zip(seeds, plans, strict=True)):
+    assert len({together.schedule.of_model(model).end for model in range(3)}) > 1, "or nothing is tested"
+    for model, seed in enumerate(seeds):
         alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), execution=ENGINE)
         told = alone.result.models[0].final_validation_loss
-        last = alone.metrics.after(plan.end - rows, plan.end).validation_loss[:, 0]
+        end = alone.schedule.end
+        last = alone.metrics.after(end - rows, end).validation_loss[:, 0]
         assert len(last) == rows
         assert told == pytest.approx(last.mean())
         assert together.result.models[model].final_validation_loss == pytest.approx(told, rel=1e-4)
 
 
 def test_the_final_loss_of_other_schedules_is_of_the_last_steps_whatever_the_rate():
-    assert Plan(replace(TINY, schedule="trapezoid", fall=0.05)).final_from == 33
-    assert Plan(replace(TINY, schedule="when-learned", fall=0.05)).final_from == 38
+    assert Schedule(replace(TINY, schedule="warmup-stable-decay", decay_fraction=0.05)).final_from(0) == 33
+    assert Schedule(replace(TINY, schedule="decay-when-learned", decay_fraction=0.05)).final_from(0) == 38
 
 
-def test_the_schedule():
+def test_the_other_schedules():
     recipe = replace(TINY, steps=100, warmup=10, learning_rate=1.0, schedule="constant")
-    assert [Plan(recipe).learning_rate(step) for step in (0, 4, 9, 50, 99)] == [0.1, 0.5, 1.0, 1.0, 1.0]
-    cosine = Plan(replace(recipe, schedule="cosine", warmup=0))
-    assert [cosine.learning_rate(step) for step in (0, 50)] == pytest.approx([1.0, 0.5])
-    assert 0 < cosine.learning_rate(99) < 0.001
-    trapezoid = Plan(replace(recipe, schedule="trapezoid", warmup=0))
-    rates = [trapezoid.learning_rate(step) for step in (0, 70, 85, 99)]
-    assert rates == pytest.approx([1.0, 1.0, 0.5, 1 / 30])
+    assert rates(Schedule(recipe), (0, 4, 9, 50, 99)) == [0.1, 0.5, 1.0, 1.0, 1.0]
+    cosine = Schedule(replace(recipe, schedule="cosine", warmup=0))
+    assert rates(cosine, (0, 50)) == pytest.approx([1.0, 0.5])
+    assert 0 < cosine.learning_rates(99)[0] < 0.001
+    stable = Schedule(replace(recipe, schedule="warmup-stable-decay", warmup=0))
+    assert rates(stable, (0, 70, 85, 99)) == pytest.approx([1.0, 1.0, 0.5, 1 / 30])

@@ -1,0 +1,172 @@
+"""Updates: AdamW against torch's class, an update on another device, and as a CUDA graph."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from hopscope.errors import InputError
+from hopscope.paper.recipes import PLAIN
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training import ensemble as ensembles
+from hopscope.training import optimiser
+from hopscope.training.data import Data
+from hopscope.training.ensemble import Ensemble, head_scales
+from hopscope.training.execution import REFERENCE, Execution
+from hopscope.training.recipe import Recipe, Setup
+
+RECIPE = replace(PLAIN, beta1=0.8, beta2=0.9, weight_decay=0.3)
+
+
+def fresh(weight: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"step": torch.zeros(()), **{moment: torch.zeros_like(weight) for moment in optimiser.MOMENTS}}
+
+
+@pytest.mark.parametrize("shown", [float, torch.tensor])
+def test_to_the_bit_what_the_class_does(shown):
+    """At a rate that changes, and with a weight that has no gradient every other time."""
+    draw = torch.Generator().manual_seed(0)
+    ours = [torch.randn(2, 5, 3, generator=draw), torch.randn(2, 7, generator=draw), torch.randn(4, generator=draw)]
+    theirs = [weight.clone().requires_grad_() for weight in ours]
+    state = {weight: fresh(weight) for weight in ours}
+    betas = (RECIPE.beta1, RECIPE.beta2)
+    one = torch.optim.AdamW(theirs[:2], lr=1.0, betas=betas, weight_decay=RECIPE.weight_decay, fused=True)
+    for step in range(6):
+        for mine, other in zip(ours, theirs, strict=True):
+            skipped = step % 2 and mine is ours[1]
+            mine.grad = None if skipped else torch.randn(mine.shape, generator=draw)
+            other.grad = None if mine.grad is None else mine.grad.clone()
+        rate = 0.1 / (1 + step)
+        one.param_groups[0]["lr"] = shown(rate)
+        one.step()
+        optimiser.adamw(ours[:2], state, shown(rate), RECIPE)
+        assert all(mine.equal(other) for mine, other in zip(ours, theirs, strict=True))
+        for mine, other in zip(ours[:2], theirs[:2], strict=True):
+            assert all(state[mine][name].equal(number) for name, number in one.state[other].items())
+    assert int(state[ours[1]]["step"]) == 3
+    assert int(state[ours[2]]["step"]) == 0
+
+
+def test_without_a_gradient_nothing_moves():
+    weight = torch.ones(3)
+    state = {weight: fresh(weight)}
+    optimiser.adamw([weight], state, 0.1, RECIPE)
+    assert weight.equal(torch.ones(3))
+    assert not state[weight]["step"]
+
+
+PROBLEM = RetrievalProblem(hops=2)
+SMALL = Recipe(
+    layers=2, heads=2, d_model=16, steps=8, batch_size=4, examples=None, clip=1.0, hop_weights=(1.0, 0.5),
+)  # fmt: skip
+RATE = 2.0**-10
+"""The same number in fp32, in which a graph holds it."""
+
+
+@pytest.mark.parametrize("wrong", ["muon", "no.such.module:Muon", "math:Muon"])
+def test_an_optimiser_that_cannot_be_loaded_is_refused(wrong):
+    with pytest.raises(InputError, match="optimiser"):
+        Ensemble(PROBLEM, replace(SMALL, optimiser=wrong), (1,), REFERENCE)
+
+
+def test_nothing_of_an_update_is_on_another_device(monkeypatch):
+    """On torch's device without memory, where operations on tensors of two devices fail as they do on a GPU."""
+    monkeypatch.setattr(torch, "autocast", lambda *given, **named: nullcontext())
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda *given: False)
+    monkeypatch.setattr(ensembles, "adamw", lambda *given: None)
+    elsewhere = replace(REFERENCE, device="meta")
+    ensemble, data = Ensemble(PROBLEM, SMALL, (1, 2, 3), elsewhere), Data(PROBLEM, SMALL, (1, 2, 3), "meta")
+    for scales in (None, head_scales([1, 2, 3], 0, SMALL.layers, SMALL.heads, 0.5)):
+        assert ensemble.update(data.training(0), [1e-3, 0.0, 1e-3], scales).device.type == "meta"
+    assert {tensor.device.type for tensor in ensemble.state().values()} == {"meta"}
+    with pytest.raises(RuntimeError, match="device"):  # the control: a batch of another device
+        ensemble.update(Data(PROBLEM, SMALL, (1, 2, 3), "cpu").training(0), [1e-3] * 3)
+
+
+class Recorded:
+    """A graph that a CPU can do: the work is what was given the first time, and nothing that it closed over changes."""
+
+    made = 0
+
+    def __init__(self, work, changed, device):
+        self.work = work
+        Recorded.made += 1
+
+    def __call__(self):
+        return self.work()
+
+
+def states(rates, *, execution, device="cpu", recipe=SMALL, scaled=()):
+    """Losses of every update, and the state after the last."""
+    seeds = list(range(len(rates[0])))
+    ensemble, data = Ensemble(PROBLEM, recipe, seeds, execution), Data(PROBLEM, recipe, seeds, device)
+    losses = []
+    for step, by_model in enumerate(rates):
+        dropped = head_scales(seeds, step, 2, 2, 0.5) if step in scaled else None
+        losses.append(ensemble.update(data.training(step), by_model, dropped).cpu())
+    return torch.stack(losses), {name: tensor.cpu() for name, tensor in ensemble.state().items()}
+
+
+RATES = {
+    "one": [[RATE], [RATE], [RATE / 2], [RATE], [0.0]],
+    "alike": [[RATE] * 3, [RATE / 4] * 3, [RATE] * 3],
+    "each its own": [[RATE] * 3, [RATE, 0.0, RATE / 2], [RATE, RATE / 4, 0.0], [RATE / 2] * 3, [0.0, RATE / 2, RATE]],
+}
+
+
+@pytest.mark.parametrize("rates", RATES.values(), ids=RATES)
+def test_a_recorded_update_is_the_same_to_the_bit(rates, monkeypatch):
+    monkeypatch.setattr(ensembles, "CudaGraph", Recorded)
+    monkeypatch.setattr(Recorded, "made", 0)
+    plain = states(rates, execution=REFERENCE, scaled=(1,))
+    monkeypatch.setattr(ensembles, "can_record", lambda device: True)
+    monkeypatch.setattr(ensembles, "kernels_used", lambda *given: (False, False))
+    graph = states(rates, execution=replace(REFERENCE, kernels=True), scaled=(1,))
+    assert torch.equal(plain[0], graph[0])
+    assert all(torch.equal(plain[1][name], graph[1][name]) for name in plain[1])
+    assert Recorded.made == len({min(one) == max(one) for step, one in enumerate(rates) if any(one) and step != 1})
+
+
+def test_making_a_graph_leaves_everything_as_it_was(monkeypatch):
+    """Rehearsals are undone. On a GPU recording runs nothing; here it runs the work once."""
+    here = SimpleNamespace(wait_stream=lambda other: None)
+    for name in ("device", "stream", "graph"):
+        monkeypatch.setattr(torch.cuda, name, lambda *given: nullcontext())
+    monkeypatch.setattr(torch.cuda, "Stream", lambda *given: here)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: here)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: SimpleNamespace(replay=lambda: None))
+    weight, moment, calls = torch.nn.Parameter(torch.ones(2)), torch.zeros(2), []
+
+    def work():
+        with torch.no_grad():
+            weight.mul_(2)
+            moment.add_(1)
+        calls.append(weight.tolist())
+        return weight.sum()
+
+    optimiser.CudaGraph(work, [weight, moment], torch.device("cuda"))
+    assert len(calls) == optimiser._REHEARSALS + 1
+    assert (weight.tolist(), moment.tolist()) == ([2.0, 2.0], [1.0, 1.0])
+
+
+def test_a_gpu_has_graphs(monkeypatch):
+    monkeypatch.setattr(Execution, "check", lambda self: None)
+    monkeypatch.setattr("hopscope.training.execution.best_precision", lambda device: "bf16")
+    assert Execution(device="cuda").resolve(Setup("one", PROBLEM, SMALL)).kernels
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="wants a GPU")
+@pytest.mark.parametrize("mlp", [False, True])
+def test_on_a_gpu(mlp):
+    """Graphs give the losses of updates launched one by one there, and those of a CPU."""
+    recipe = replace(SMALL, mlp=mlp)
+    rates = [[RATE] * 3] * 20 + [[RATE, 0.0, RATE / 4]] * 20
+    cpu = states(rates, execution=REFERENCE, recipe=recipe)
+    for kernels in (False, True):
+        execution = replace(REFERENCE, device="cuda", kernels=kernels)
+        gpu = states(rates, execution=execution, device="cuda", recipe=recipe)
+        assert torch.allclose(gpu[0], cpu[0], atol=1e-4)
