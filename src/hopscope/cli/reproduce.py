@@ -45,11 +45,11 @@ def command(
     from hopscope.cli.display import jobs_display, runs_display
     from hopscope.paper.reproduce import reproduce, write_report
     from hopscope.training.execution import Execution
-    from hopscope.training.side_by_side import Display
+    from hopscope.training.side_by_side import ProgressDisplay
 
     say_precision(device, precision)
     execution = Execution(device, None, precision, compiled, workers=workers)
-    found = reproduce(preset, out, execution, Display(runs_display, jobs_display))
+    found = reproduce(preset, out, execution, ProgressDisplay(runs_display, jobs_display))
     if preset == "tiny" and not as_json:
         click.echo("tiny models learn next to nothing: no verdict below means anything, only that all of it runs")
     show(found.claims, write_report(found), as_json)

@@ -23,7 +23,7 @@ from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.run_records import hash_of
 from hopscope.training.schedule import Schedule
-from hopscope.training.side_by_side import Display, finished, run_jobs, train_all
+from hopscope.training.side_by_side import ProgressDisplay, finished, run_jobs, train_all
 from hopscope.words import counted
 
 MAX_LOSS = 0.05
@@ -272,7 +272,7 @@ def do_for_every_model(
     study: ModelStudy,
     folder: Path,
     execution: Execution,
-    display: Display,
+    display: ProgressDisplay,
 ) -> None:
     """Train what is not trained yet, and call `function(run, number, effort)` for every model, in parallel."""
     with display.runs(study.setups) as watch:

@@ -28,7 +28,7 @@ from hopscope.paper.presets import Preset
 from hopscope.paper.report import Section, write_page
 from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import SILENT, Display
+from hopscope.training.side_by_side import SILENT, ProgressDisplay
 
 LEAD = (
     "A reproduction of “Mechanism and Emergence of Stacked Attention Heads in Multi-Layer Transformers” "
@@ -55,7 +55,7 @@ def reproduce(
     preset: Preset | str = "laptop",
     folder: Path | str | None = None,
     execution: Execution = FASTEST,
-    display: Display = SILENT,
+    display: ProgressDisplay = SILENT,
 ) -> Reproduction:
     """Train, analyse and judge everything that a preset covers; what is finished is not done again.
 

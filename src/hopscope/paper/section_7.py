@@ -26,7 +26,7 @@ from hopscope.theory.depth import depths, reach
 from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe, Setup
-from hopscope.training.side_by_side import SILENT, Display, train_all
+from hopscope.training.side_by_side import SILENT, ProgressDisplay, train_all
 from hopscope.words import counted
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def run(
     study: DepthStudy,
     folder: Path,
     execution: Execution = FASTEST,
-    display: Display = SILENT,
+    display: ProgressDisplay = SILENT,
     *,
     then: Mapping[str, Then] | None = None,
 ) -> DepthResult:

@@ -15,7 +15,7 @@ from hopscope.paper.section_8_claims import judge_circuits, judge_training
 from hopscope.plot.circuit import figure_5
 from hopscope.plot.style import save
 from hopscope.training.execution import FASTEST, Execution
-from hopscope.training.side_by_side import SILENT, Display
+from hopscope.training.side_by_side import SILENT, ProgressDisplay
 
 _NUMBERS = "Numbers: loss of the circuit without the path, with the model's own patterns."
 
@@ -28,7 +28,9 @@ class CircuitResult:
     models: tuple[Studied, ...]
 
 
-def run(study: ModelStudy, folder: Path, execution: Execution = FASTEST, display: Display = SILENT) -> CircuitResult:
+def run(
+    study: ModelStudy, folder: Path, execution: Execution = FASTEST, display: ProgressDisplay = SILENT
+) -> CircuitResult:
     """Train what is not trained yet, find and certify the circuit of every model, and read what was found."""
     do_for_every_model("circuits", find, study, folder, execution, display)
     return read(study, folder)

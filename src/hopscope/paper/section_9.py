@@ -38,7 +38,7 @@ from hopscope.plot.training import figure_6
 from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.metrics import Metrics
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import SILENT, Display
+from hopscope.training.side_by_side import SILENT, ProgressDisplay
 from hopscope.words import counted
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ class EmergenceResult:
     followed: tuple[FollowedModel, ...]
 
 
-def run(study: ModelStudy, folder: Path, execution: Execution = FASTEST, display: Display = SILENT) -> EmergenceResult:
+def run(
+    study: ModelStudy, folder: Path, execution: Execution = FASTEST, display: ProgressDisplay = SILENT
+) -> EmergenceResult:
     """Train what is not trained yet, find every model's circuits at both times, follow them, and read the results."""
     do_for_every_model("circuits and their emergence", follow, study, folder, execution, display)
     return read(study, folder)

@@ -52,7 +52,7 @@ WatchRuns = Callable[[dict[str, Progress]], None]
 
 
 @dataclass(frozen=True)
-class Display:
+class ProgressDisplay:
     """How the progress of work is shown: each makes a context that gives a function to be told how far the work is.
 
     Attributes:
@@ -66,7 +66,7 @@ class Display:
     )
 
 
-SILENT = Display()
+SILENT = ProgressDisplay()
 """Nothing is shown."""
 
 ENSEMBLES = ".ensembles"
@@ -154,7 +154,11 @@ def train_all(
 
 
 def run_jobs(
-    what: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]], execution: Execution, display: Display
+    what: str,
+    function: Callable[..., None],
+    jobs: Sequence[tuple[Any, ...]],
+    execution: Execution,
+    display: ProgressDisplay,
 ) -> None:
     """Call a function of a module with each of the jobs, each on one thread.
 
