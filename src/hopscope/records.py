@@ -50,9 +50,13 @@ class RecordFormat(Generic[T]):
         except InputError as error:
             raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
 
-    def write(self, path: Path, value: T, run: str = "") -> None:
-        """Write a record of a run, atomically. NaN and infinities raise a `ValueError`: JSON lacks them."""
-        self.check_replaces(path)
+    def write(self, path: Path, value: T, run: str = "", *, overwrite: bool = False) -> None:
+        """Write a record of a run, atomically; a file of another kind is replaced only if that is asked for.
+
+        NaN and infinities raise a `ValueError`: JSON lacks them.
+        """
+        if not overwrite:
+            self.check_replaces(path)
         content = plain(value)
         write_json(path, {**self.named, "seal": seal({**self.named, **content}, run), **content})
 

@@ -243,7 +243,7 @@ class Circuit:
         path = check_path("the record of a circuit", path)
         if not overwrite:
             FORM.check_replaces(path, run)
-        FORM.write(path, self._fields(), run)
+        FORM.write(path, self._fields(), run, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: Path | str, run: str | None = None) -> Circuit:
