@@ -140,6 +140,7 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(arguments, words, tmp_path,
     assert words in said
 
 
+@pytest.mark.slow
 def test_a_terminal_and_a_notebook_of_another_kind_are_no_trouble(tmp_path):
     """An encoding without the letters of a table, and the backend of pictures that a notebook's shells inherit."""
     told = subprocess.run(
@@ -203,18 +204,6 @@ def test_a_full_disk_is_said_in_one_sentence(tmp_path, capsys, monkeypatch):
     assert "No space left on device" in said
     assert "nothing finished was lost" in said
     assert not list((tmp_path / "run").glob("*"))
-
-
-def test_json_output_of_train(tmp_path, capsys):
-    import json
-
-    command = ["train", str(tmp_path / "run"), "--steps", "3", "--layers", "1", "--seeds", "0-1", "--json"]
-    with pytest.raises(SystemExit) as stop:
-        main(command)
-    assert stop.value.code == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [model["seed"] for model in told["models"]] == [0, 1]
-    assert hs.Run(told["folder"]).finished
 
 
 @pytest.mark.xdist_group("kept together")

@@ -18,16 +18,11 @@ SECONDS = 10
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended; status None where it had to be killed, 137 where it was meant to be.
-
-    `told` where what it found is its output: `check`.
-    """
+    """How a command ended; status None where it had to be killed, 137 where it was meant to be."""
 
     status: int | None
     said: str
-    seconds: float
     moments: int = 0
-    told: bool = False
 
     @property
     def fault(self) -> str:
@@ -38,7 +33,7 @@ class Ended:
             return "traceback: " + self.said.strip().splitlines()[-1][:200]
         if self.status not in (0, 1, 2, 130):
             return f"status {self.status}"
-        if self.status != 0 and not self.said.strip() and not self.told:
+        if self.status == 2 and not self.said.strip():
             return "not a word"
         if len(self.said) > 20_000:
             return f"{len(self.said)} characters on standard error"
@@ -100,8 +95,7 @@ def command(
         moments = pipe.read()
     said = errors.read_text(errors="replace") if errors.exists() else ""
     errors.unlink(missing_ok=True)
-    told = arguments[:1] == ["check"] and status == 1
-    return Ended(status, said, time.monotonic() - began, int(moments or 0), told)
+    return Ended(status, said, int(moments or 0))
 
 
 def _wait(child: int, until: float) -> int | None:
