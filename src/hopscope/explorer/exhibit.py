@@ -121,7 +121,9 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     of_run = partial(Circuit.load, run=run.record.content_hash)
     circuit = _read(circuit_path(run.path, number), of_run, never, missing, damaged)
     transformer = _weights(run, number, missing, damaged)
-    if circuit is not None and not CircuitStore(run).is_of(circuit, number):
+    metrics, result = _metrics(run, missing, damaged), _result(run, damaged)
+    known = metrics is not None  # by which the checkpoints are told from the end
+    if circuit is not None and not (CircuitStore(run).is_of(circuit, number) if known else circuit.number == number):
         missing.append(
             "The circuit beside the run is of another model, or of this one as it was before, and is not shown; find "
             f"this one's with {find}."
@@ -140,7 +142,6 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
             if maps is not None and not _goes_with(maps, history):
                 missing.append(f"The role maps over time are of another emergence and not shown: {follow} --overwrite.")
                 maps = None
-    metrics, result = _metrics(run, missing, damaged), _result(run, damaged)
     if circuit is None and transformer is None and metrics is None:
         raise InputError(f"{run.path} has no checkpoint, no circuit and no metrics yet: there is nothing to show")
     return Exhibit(run, number, circuit, history, maps, metrics, transformer, result, (*missing, *damaged), (*damaged,))
