@@ -19,7 +19,7 @@ def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> N
     assert {claim: found[claim].verdict for claim in ALL} == {
         "C7": "not run", "C8": "reproduced", "C9": "not run", "C10": "not run", "C11": "not run"
     }  # fmt: skip
-    assert found["C10"].reason == "heads were taken away while the models trained"
+    assert found["C10"].reason == "heads were pruned while the models trained"
     one, *others = abc()
     found = judged(replace(one, setup=lean), *others)
     assert {found[claim].n for claim in ("C7", "C10", "C11")} == {2}
@@ -45,8 +45,8 @@ def test_a_model_that_solves_and_has_no_circuit_speaks_against_c10() -> None:
 
 NOBODY_KNOWS = {
     "given up": (searched(studied(None, "d"), **GIVEN_UP), "1 model whose search was given up"),
-    "another bar": (searched(studied(strict(), "d"), bar=0.4), "1 model searched at another bar"),
-    "none at another bar": (searched(studied(None, "d"), bar=0.01), "1 model searched at another bar"),
+    "another bar": (searched(studied(strict(), "d"), bar=0.4), "1 model searched at another threshold"),
+    "none at another bar": (searched(studied(None, "d"), bar=0.01), "1 model searched at another threshold"),
     "unsearched": (replace(studied(None, "d"), circuit=None), "1 model whose circuit was not looked for"),
 }
 """Models that solve the task, and why the record of their circuit decides nothing."""

@@ -121,7 +121,7 @@ class TestC12:
         """It works alone because the others were taken away."""
         lean = replace(D_LIKE, recipe=replace(D_LIKE.recipe, schedule="decay-when-learned", prune_every=8))
         found = self.one(replace(model(), setup=lean))
-        assert (found.verdict, found.reason) == ("not run", "heads were taken away while the models trained")
+        assert (found.verdict, found.reason) == ("not run", "heads were pruned while the models trained")
 
     def test_one_model_is_what_the_paper_has(self) -> None:
         found = self.one(model())

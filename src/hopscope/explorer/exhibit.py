@@ -1,4 +1,4 @@
-"""What is there of a model: its circuit, its emergence, its weights, and what is missing, in a sentence each."""
+"""What a page shows of a model: its circuit, its emergence, its weights, and what is missing, in a sentence each."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _numbers(run: RunFolder, model: int | None) -> list[int]:
 
 
 def exhibit(run: RunFolder, number: int) -> Exhibit:
-    """Read what is there of one model. What is damaged or belongs to something else is left out, and the page says so.
+    """Read the records of one model. What is damaged or belongs to something else is left out, and the page says so.
 
     Raises:
         InputError: there is nothing to show: no checkpoint, no circuit and no metrics.

@@ -1,4 +1,4 @@
-"""Everything that the page is told about a model, as plain values; arrays go beside it, packed."""
+"""All data of the page about a model, as plain values; arrays go beside it, packed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Arrays:
 
 
 def manifest(shown: Sequence[Exhibit], arrays: Arrays) -> dict[str, Any]:
-    """What the page is told, as plain values; packed arrays go into `arrays`."""
+    """The data of the page, as plain values; packed arrays go into `arrays`."""
     return {"schema": SCHEMA, "models": [_model(one, f"m{place}", arrays) for place, one in enumerate(shown)]}
 
 

@@ -19,29 +19,29 @@ RUN_GONE = "whose run is not there"
 """Said of a model whose loss after training is therefore not known."""
 
 GIVEN_UP = "whose search was given up"
-ANOTHER_THRESHOLD = "searched at another bar"
+ANOTHER_THRESHOLD = "searched at another threshold"
 UNSEARCHED = "whose circuit was not looked for"
 
 _NOTHING: Mapping[str, str] = {
-    ANOTHER_THRESHOLD: f"searched at another bar than {MAX_LOSS:g}",
+    ANOTHER_THRESHOLD: f"searched at another threshold than {MAX_LOSS:g}",
     UNSEARCHED: "no circuit was looked for",
 }
 """Why a claim is not run if there are only such models."""
 
 ModelVerdict = Literal["meets", "fails", "open"]
-"""What one model says about a claim; `open` where an interval lies across the bar."""
+"""What one model says about a claim; `open` where an interval lies across the threshold."""
 
 
-def below(interval: tuple[float, float], bar: float) -> ModelVerdict:
-    """Whether a loss with this interval lies below the bar."""
+def below(interval: tuple[float, float], threshold: float) -> ModelVerdict:
+    """Whether a loss with this interval lies below the threshold."""
     low, high = interval
-    return "meets" if high < bar else "fails" if low >= bar else "open"
+    return "meets" if high < threshold else "fails" if low >= threshold else "open"
 
 
 def every_model(
     outcomes: Sequence[ModelVerdict],
     least: int = LEAST_MODELS,
-    open_ones: str = "with an interval across the bar",
+    open_ones: str = "with an interval across the threshold",
     unjudged: Sequence[str] = (),
 ) -> tuple[Verdict, str]:
     """The verdict on a claim that all models must meet, and why it is inconclusive where it is.
@@ -61,7 +61,7 @@ def every_model(
 
 
 def by_reason(reasons: Sequence[str]) -> str:
-    """`1 model searched at another bar, 2 models whose search was given up`: how many models with each."""
+    """`1 model searched at another threshold, 2 models whose search was given up`: how many models with each."""
     return ", ".join(f"{counted(number, 'model')} {reason}" for reason, number in Counter(reasons).items())
 
 
@@ -86,7 +86,7 @@ class Readings:
     would stand for all.
 
     Attributes:
-        read: the models with a strict circuit at the paper's bar, each with that circuit.
+        read: the models with a strict circuit at the paper's threshold, each with that circuit.
         missing: how many models have none, though it was searched for to the end.
         unjudged: why the record of each other model decides nothing.
     """

@@ -27,7 +27,7 @@ from hopscope.training.side_by_side import ProgressDisplay, finished, run_jobs, 
 from hopscope.words import counted
 
 MAX_LOSS = 0.05
-"""A loss counts as low below this (Appendix E), whatever the bar a search was given."""
+"""A loss counts as low below this (Appendix E), whatever threshold a search was given."""
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,14 @@ class Studied:
 
     @property
     def solves(self) -> bool:
-        """Whether the whole model's loss is below the bar; where no circuit was searched for, whether it surely is."""
+        """Whether the model's loss is below the threshold; where no circuit was searched for, whether it surely is."""
         if self.circuit is not None:
             return self.circuit.losses["full"] < MAX_LOSS
         return self.learned is not None and self.learned.held_out is not None and self.learned.held_out[1] < MAX_LOSS
 
     @property
     def at_another_threshold(self) -> bool:
-        """Whether its circuit was searched for at another bar than the paper's."""
+        """Whether its circuit was searched for at another threshold than the paper's."""
         return self.circuit is not None and self.circuit.bar != MAX_LOSS
 
     @property
@@ -263,7 +263,7 @@ def _history(path: Path, model: Studied, run: RunFolder | None) -> Emergence | N
 
 
 def _of_another_model(path: Path) -> InputError:
-    return InputError(f"{path} is of another model; it was left untouched, move it away or make it anew")
+    return InputError(f"{path} is of another model; it was left untouched, move it away or make it again")
 
 
 def do_for_every_model(

@@ -94,7 +94,7 @@ def reproduce(
 
 
 def read(preset: Preset, folder: Path) -> Reproduction:
-    """Read what is in the folder, and judge it anew into `claims.json`; nothing is trained.
+    """Read what is in the folder, and judge it again into `claims.json`; nothing is trained.
 
     Raises:
         InputError: a run in the folder is damaged, or belongs to another preset.
@@ -146,7 +146,7 @@ def write_report(found: Reproduction) -> Path:
 
 
 def _rerun(found: Reproduction) -> list[str]:
-    """The commands that make all of it, and that draw it anew, in its folder."""
+    """The commands that make all of it, and that draw it again, in its folder."""
     name, folder = found.preset.name, found.folder.as_posix()
     out = "" if folder == f"runs/{name}" else f" --out {quote(folder)}"
     told = "" if found.folder.name == name else f" --preset {name}"

@@ -40,8 +40,8 @@ RULES: Mapping[str, Rule] = {
         "loss below 0.5) with t < log3(2D). A run puts this to the test if a hop lies so far beyond its depth and a "
         "deeper run of the study learned that hop. Reproduced: both hold, and three runs or more put it to the test. "
         "Not reproduced: an exception in either. Inconclusive: fewer than three runs, or simulated to less than "
-        "D = 64. What is learned below the exact minimum of layers, which is ours, is told and not judged: Theorem 1 "
-        "allows it.",
+        "D = 64. What is learned below the exact minimum of layers, which is ours, is reported and not judged: Theorem "
+        "1 allows it.",
     ),
     "C2": Rule(
         "Information in a residual stream stays one contiguous run of length <= 3^t + 1",
@@ -104,8 +104,8 @@ RULES: Mapping[str, Rule] = {
         "models",
         "Models of the paper's shape (12 layers, 1 head, D = 3). Each must have a held-out loss whose 95% interval "
         "lies below 0.01, and a median validation loss below 0.01 over the last tenth of training. The paper's own "
-        "number, the mean over the last 100 steps, is told beside. Reproduced: three models or more, and all do. Not "
-        "reproduced: a model diverged, or its median or whole interval is at 0.01 or above. Else inconclusive.",
+        "number, the mean over the last 100 steps, is reported beside it. Reproduced: three models or more, and all "
+        "do. Not reproduced: a model diverged, or its median or whole interval is at 0.01 or above. Else inconclusive.",
     ),
     "C7": Rule(
         "Few heads matter",
@@ -115,10 +115,10 @@ RULES: Mapping[str, Rule] = {
         "Strict reading: the fewest whole heads that keep the loss below 0.05 (95% interval) with every other head "
         "uniform or the identity. Few is a third of all heads at most (4 of 12), and at most twice the layers that "
         "theory asks of one head a layer. Reproduced: three models or more, each with few. Not reproduced: a model "
-        "with more. Else inconclusive. Models from which heads were taken away while they trained do not count here, "
+        "with more. Else inconclusive. Models of which heads were pruned while they trained do not count here, "
         "nor for C9, C10 and C11: what is left of them is small by construction, and alike. Here and for C8, C10, C11 "
         "and C12 a model that solves the task is open, and n counts it, if its circuit was not looked for, or at "
-        "another bar than 0.05, or if the search was given up.",
+        "another threshold than 0.05, or if the search was given up.",
     ),
     "C8": Rule(
         "The first relevant head ties the second to the first member of each pair",
@@ -157,13 +157,13 @@ RULES: Mapping[str, Rule] = {
         "MSE 0.17 to 0.89 with one path ablated; 0.05 to 0.10 with the first useful layer made uniform",
         "Appendix E",
         "models",
-        "Strict reading, one path taken away at a time. A model meets the claim if the circuit works, the 95% "
+        "Strict reading, one path ablated at a time. A model meets the claim if the circuit works, the 95% "
         "interval of its loss alone below 0.05, if without any one path beyond the first useful layer that interval "
-        "lies above 0.10, the most that the paper tells of the first useful layer, and if with that layer uniform as a "
-        "whole the loss lies between the circuit's own and the least of those. Ten models or more that are not open, "
-        "else inconclusive. Reproduced: the lower 95% Clopper-Pearson bound on the share of models that meet it, open "
-        "ones counted against it, is above two thirds, and the upper one, open ones counted for it, is not below 90%. "
-        "Not reproduced: the upper one is. Else inconclusive. How many losses lie in the paper's ranges is told.",
+        "lies above 0.10, the most that the paper reports for the first useful layer, and if with that layer uniform "
+        "as a whole the loss lies between the circuit's own and the least of those. Ten models or more that are not "
+        "open, else inconclusive. Reproduced: the lower 95% Clopper-Pearson bound on the share of models that meet it, "
+        "open ones counted against it, is above two thirds, and the upper one, open ones counted for it, is not below "
+        "90%. Not reproduced: the upper one is. Else inconclusive. How many losses lie in the paper's ranges is reported.",
     ),
     "C12": Rule(
         "Transformer D (24 layers, D = 4) learns the task, and its circuit alone solves it",
@@ -181,8 +181,8 @@ RULES: Mapping[str, Rule] = {
         "the attention of the 13 paths crosses 0.5 in that order",
         "Section 9.2, Figure 7, Appendix D",
         "models",
-        "Three things, each told. Length: the plateau, counted from step 0, takes at least half the paper's share of "
-        "the run (28%). Losses: every hop is learned, each at a later logged step than the one before. Paths: every "
+        "Three things, each reported. Length: the plateau, counted from step 0, takes at least half the paper's share "
+        "of the run (28%). Losses: every hop is learned, each at a later logged step than the one before. Paths: every "
         "path crosses 0.5, what has emerged delivers the hops one after the other with a certainty of 95% at least, "
         "and the last gap is at least twice as long as any other; this for the circuit at the end and for the one "
         "found at the checkpoint where all hops are learned, if they are certified at 0.05. Length and losses are "
@@ -202,7 +202,7 @@ RULES: Mapping[str, Rule] = {
         "that were answered right must be at least 90%, with Holm's correction over all models asked, those asked in "
         "part too. Reproduced: a model meets all nine. Not reproduced: every model asked everything answered so, and "
         "has a point where the upper bound of accuracy over the acceptable answers, corrected for nine points, lies "
-        "below 90%. Else inconclusive. How many models were tried is told: one of many is the best of many.",
+        "below 90%. Else inconclusive. How many models were tried is reported: one of many is the best of many.",
     ),
     "C15": Rule(
         "Random guessing sets the floor",

@@ -48,7 +48,7 @@ WHOLE = ("C7", "C9", "C10", "C11")
 """Claims that are decided by removing heads in training: circuits are small then and, with their spare parts gone,
 alike. These claims are not judged on models in which that was done."""
 
-HEADS_TAKEN = "heads were taken away while the models trained"
+PRUNED = "heads were pruned while the models trained"
 """Why such a claim is not run if there are no other models."""
 
 FILLS: tuple[Fill, ...] = get_args(Fill)
@@ -99,7 +99,7 @@ def judge_circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
         readings = Readings.of(judged)
         if readings.nothing:
             why = readings.nothing if solving else "no model had learned the task"
-            why = why if judged or not solving else HEADS_TAKEN
+            why = why if judged or not solving else PRUNED
             findings.append(Finding(claim, "not run", reason=why if looked else ""))
             continue
         finding = judge_it(readings)

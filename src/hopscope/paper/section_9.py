@@ -31,7 +31,7 @@ from hopscope.paper.models import (
     shape_in_words,
 )
 from hopscope.paper.report import PageFigure, Section, Table
-from hopscope.paper.section_8_claims import HEADS_TAKEN, alone
+from hopscope.paper.section_8_claims import PRUNED, alone
 from hopscope.paper.section_9_figures import appendix_d, figure_7
 from hopscope.plot.style import save
 from hopscope.plot.training import figure_6
@@ -132,13 +132,13 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
     large = [model for model in models if model.shape == (24, 1, 4)]
     alike = [model for model in large if not model.pruned]
     if not alike:
-        why = HEADS_TAKEN if large else "no model of 24 layers, one head and D = 4"
+        why = PRUNED if large else "no model of 24 layers, one head and D = 4"
         return Finding("C12", "not run", reason=why)
     trained = [model.learned for model in alike if model.learned]
     outcomes = [below(one.held_out, MAX_LOSS) if one.held_out else "fails" for one in trained]
     readings = Readings.of(alike)
     gone = [RUN_GONE] * (len(alike) - len(trained))
-    learned, open_why = every_model(outcomes, 1, "whose own loss has an interval across the bar", gone)
+    learned, open_why = every_model(outcomes, 1, "whose own loss has an interval across the threshold", gone)
     ours = f"validation MSE over the last steps {losses([one.window for one in trained])}"
     held_out = f"held out {spans([one.held_out for one in trained if one.held_out]) or '-'}"
     if readings.nothing:
