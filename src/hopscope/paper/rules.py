@@ -163,7 +163,8 @@ RULES: Mapping[str, Rule] = {
         "as a whole the loss lies between the circuit's own and the least of those. Ten models or more that are not "
         "open, else inconclusive. Reproduced: the lower 95% Clopper-Pearson bound on the share of models that meet it, "
         "open ones counted against it, is above two thirds, and the upper one, open ones counted for it, is not below "
-        "90%. Not reproduced: the upper one is. Else inconclusive. How many losses lie in the paper's ranges is reported.",
+        "90%. Not reproduced: the upper one is. Else inconclusive. How many losses lie in the paper's ranges is "
+        "reported.",
     ),
     "C12": Rule(
         "Transformer D (24 layers, D = 4) learns the task, and its circuit alone solves it",
