@@ -51,11 +51,11 @@ def test_values_and_gradients(sequences, positions, heads, d_head, causal, size,
     gradient = torch.randn(sequences, positions, heads * d_head, generator=generator)
     quick, exact = made.clone().requires_grad_(), made.double().requires_grad_()
     with on_threads(threads):
-        brought = fused_attention.attend(quick, heads, causal)
-        brought.backward(gradient)
+        weighted = fused_attention.attend(quick, heads, causal)
+        weighted.backward(gradient)
     expected = plain(exact, heads, causal)
     expected.backward(gradient.double())
-    torch.testing.assert_close(brought.double(), expected, rtol=0, atol=1e-5 * max(1.0, size))
+    torch.testing.assert_close(weighted.double(), expected, rtol=0, atol=1e-5 * max(1.0, size))
     torch.testing.assert_close(quick.grad.double(), exact.grad, rtol=0, atol=2e-5 * max(1.0, size) * d_head**0.5)
 
 
@@ -78,11 +78,11 @@ def test_the_last_positions_alone(positions, asking, d_head, causal, threads, se
     query, rest = made[:, -asking:, :inner].clone().requires_grad_(), made[..., inner:].clone().requires_grad_()
     exact = made.double().requires_grad_()
     with on_threads(threads):
-        brought = fused_attention.attend_last(query, rest, heads, causal)
-        brought.backward(gradient)
+        weighted = fused_attention.attend_last(query, rest, heads, causal)
+        weighted.backward(gradient)
     expected = plain(exact, heads, causal)[:, -asking:]
     expected.backward(gradient.double())
-    torch.testing.assert_close(brought.double(), expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(weighted.double(), expected, rtol=0, atol=1e-5)
     torch.testing.assert_close(query.grad.double(), exact.grad[:, -asking:, :inner], rtol=0, atol=2e-5 * d_head**0.5)
     torch.testing.assert_close(rest.grad.double(), exact.grad[..., inner:], rtol=0, atol=2e-5 * d_head**0.5)
 
@@ -95,10 +95,10 @@ def test_bf16_is_read_and_written_as_torch_does(d_head):
     made = torch.randn(3, 28, 3 * 2 * d_head, generator=generator).bfloat16()
     gradient = torch.randn(3, 28, 2 * d_head, generator=generator).bfloat16()
     narrow, wide = made.clone().requires_grad_(), made.float().requires_grad_()
-    brought, expected = fused_attention.attend(narrow, 2, True), fused_attention.attend(wide, 2, True)
-    assert (brought.dtype, expected.dtype) == (torch.bfloat16, torch.float32)
-    torch.testing.assert_close(brought, expected.bfloat16(), rtol=0, atol=0)
-    brought.backward(gradient)
+    weighted, expected = fused_attention.attend(narrow, 2, True), fused_attention.attend(wide, 2, True)
+    assert (weighted.dtype, expected.dtype) == (torch.bfloat16, torch.float32)
+    torch.testing.assert_close(weighted, expected.bfloat16(), rtol=0, atol=0)
+    weighted.backward(gradient)
     expected.backward(gradient.float())
     torch.testing.assert_close(narrow.grad, wide.grad.bfloat16(), rtol=0, atol=0)
     made[0, 3] = torch.nan

@@ -130,9 +130,9 @@ def test_whatever_the_width_of_the_machines_vectors(monkeypatch, cache):
         monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, "-O1", *flags))
         forget()
         mine = made.clone().requires_grad_()
-        brought = fused_attention.attend(mine, 2, causal=True)
-        brought.square().sum().backward()
-        found.append((brought.detach(), mine.grad))
+        weighted = fused_attention.attend(mine, 2, causal=True)
+        weighted.square().sum().backward()
+        found.append((weighted.detach(), mine.grad))
     assert len(list((cache / "hopscope").iterdir())) == 2
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)

@@ -166,7 +166,7 @@ def test_a_circuit_of_the_least_depth_delivers_and_needs_every_path(name: str) -
 
 
 def test_one_key_of_two_does_not_tell_a_fact_from_its_distractors() -> None:
-    """The look at >3 knowing `0` alone shares something with it, and is refused all the same."""
+    """Attending to >3 knowing `0` alone shares something with it, and is refused all the same."""
     one_key = [path for path in CIRCUITS["functions"] if ">a" not in path.split() and "a>" not in path]
     flow = follow("functions", *one_key)
     assert flow.hops == (1,)

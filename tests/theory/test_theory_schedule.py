@@ -101,7 +101,7 @@ def test_delivery_names_the_path_that_assumption_1_forbids() -> None:
 
 
 def test_attention_of_a_layer_reads_what_the_layer_before_left() -> None:
-    # In one layer >x1 learns x0 and the query looks at >x1: too late, they share nothing yet.
+    # In one layer >x1 learns x0 and the query attends to >x1: too late, they share nothing yet.
     pair, now, later = (path(text, 1) for text in ("L1.H1 >x1 -> x0>", "L1.H1 x0? -> >x1", "L2.H1 x0? -> >x1"))
     assert deliver(1, [pair, now]).refused == (now,)
     assert deliver(1, [pair, later]).delivered

@@ -115,7 +115,7 @@ ALWAYS Lanes soften(int keys, int width, const Lanes *query, const Lanes *key, L
 }
 
 ALWAYS void forward_heads(
-    int half, int width, Shape shape, const Heads *at, const void *query_from, const void *made_from, void *brought) {
+    int half, int width, Shape shape, const Heads *at, const void *query_from, const void *made_from, void *weighted) {
     const int inner = shape.heads * width, pitch = pitch_of(width);
     Lanes *restrict query = work.query, *restrict key = work.key, *restrict value = work.value;
     Lanes *restrict made = work.made, *restrict weights = work.weights;
@@ -131,7 +131,7 @@ ALWAYS void forward_heads(
             for (int d = 0; d < width; d++) sums[d] += weights[j] * value[j * pitch + d];
         for (int d = 0; d < width; d++) made[i * pitch + d] = sums[d] * scale;
     }
-    scatter(half, shape.asking, width, inner, made, brought, at->brought, 0);
+    scatter(half, shape.asking, width, inner, made, weighted, at->weighted, 0);
 }
 
 ALWAYS void backward_heads(
@@ -144,7 +144,7 @@ ALWAYS void backward_heads(
     gather(half, shape.asking, width, shape.query_stride, query_from, at->query, 0, query);
     gather(half, shape.count, width, shape.made_stride, made_from, at->made, 0, key);
     gather(half, shape.count, width, shape.made_stride, made_from, at->made, inner, value);
-    gather(half, shape.asking, width, inner, gradient, at->brought, 0, given);
+    gather(half, shape.asking, width, inner, gradient, at->weighted, 0, given);
     for (int i = 0; i < shape.asking; i++) { /* its weights, the gradients of its scores and of itself */
         const int keys = seen(shape, i);
         Lanes *restrict weight = weights + i * across, *restrict score = scores + i * across;
@@ -189,8 +189,8 @@ ALWAYS void backward_heads(
 
 void heads_forward(
     int64_t first, int64_t end, int is_half, int its_width, Shape shape, const void *query, const void *made,
-    void *brought) {
-    FOR_HEADS(IN_ITS_SIZE(forward_heads(half, width, shape, &at, query, made, brought)))
+    void *weighted) {
+    FOR_HEADS(IN_ITS_SIZE(forward_heads(half, width, shape, &at, query, made, weighted)))
 }
 
 void heads_backward(
@@ -211,9 +211,9 @@ int threads_here(void) {
 
 void attention_forward(
     int64_t first, int64_t end, int threads, int count, int asking, int heads, int head_width, int query_stride,
-    int made_stride, int causal, int is_half, const void *query, const void *made, void *brought) {
+    int made_stride, int causal, int is_half, const void *query, const void *made, void *weighted) {
     const Shape shape = {count, asking, heads, query_stride, made_stride, causal};
-    FOR_SHARES(heads_forward(from, to, is_half, head_width, shape, query, made, brought);)
+    FOR_SHARES(heads_forward(from, to, is_half, head_width, shape, query, made, weighted);)
 }
 
 void attention_backward(

@@ -2,7 +2,7 @@
 
    query:   [sequence][one of the last positions][head][width], already divided by sqrt(width)
    made:    [sequence][position][key, value][head][width]
-   brought: [sequence][one of the last positions][head][width]
+   weighted: [sequence][one of the last positions][head][width]
 
    All, and their gradients, in fp32 or in bf16; in between everything is fp32. */
 
@@ -27,7 +27,7 @@ ALWAYS int first_to_see(Shape shape, int key) {
 }
 
 /* As many heads as lanes: where each one's numbers begin. */
-typedef struct { int64_t query[LANES], made[LANES], brought[LANES]; } Heads;
+typedef struct { int64_t query[LANES], made[LANES], weighted[LANES]; } Heads;
 
 /* Where heads begin, from that one of all sequences' on; where there are no more, the last one goes along again. */
 ALWAYS Heads heads_from(int64_t number, int64_t end, int width, Shape shape) {
@@ -36,7 +36,7 @@ ALWAYS Heads heads_from(int64_t number, int64_t end, int width, Shape shape) {
         const int64_t one = number + i < end ? number + i : end - 1, n = one / shape.heads, h = one % shape.heads;
         at.query[i] = n * shape.asking * shape.query_stride + h * width;
         at.made[i] = n * shape.count * shape.made_stride + h * width;
-        at.brought[i] = (n * shape.asking * shape.heads + h) * width;
+        at.weighted[i] = (n * shape.asking * shape.heads + h) * width;
     }
     return at;
 }
@@ -44,7 +44,7 @@ ALWAYS Heads heads_from(int64_t number, int64_t end, int width, Shape shape) {
 /* Sequences from `first` to before `end`, on one thread; in bf16 if `is_half`, else in fp32. */
 void heads_forward(
     int64_t first, int64_t end, int is_half, int head_width, Shape shape, const void *query, const void *made,
-    void *brought);
+    void *weighted);
 void heads_backward(
     int64_t first, int64_t end, int is_half, int head_width, Shape shape, const void *query, const void *made,
     const void *gradient, void *query_gradient, void *made_gradient);

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.kernels import fused_attention
-from hopscope.kernels.fused_attention import Brought, Made
+from hopscope.kernels.fused_attention import Made, Weighted
 
 _MOST, _WIDEST = 64, 32
 """The most positions of a sequence and the largest width of a head that go through our kernels on a GPU."""
@@ -28,7 +28,7 @@ def fits(positions: int, d_head: int, device: torch.device | str) -> bool:
     return positions <= _MOST and d_head <= _WIDEST
 
 
-def attend(made: Made, heads: int, causal: bool) -> Brought:
+def attend(made: Made, heads: int, causal: bool) -> Weighted:
     """Softmax attention of all positions, with its gradient; see `fused_attention.attend`."""
     if made.is_cuda:
         from hopscope.kernels import gpu_attention
@@ -37,7 +37,7 @@ def attend(made: Made, heads: int, causal: bool) -> Brought:
     return fused_attention.attend(made, heads, causal)
 
 
-def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads: int, causal: bool) -> Brought:
+def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads: int, causal: bool) -> Weighted:
     """Softmax attention of the last positions alone, with its gradient; see `fused_attention.attend_last`."""
     if made.is_cuda:
         from hopscope.kernels import gpu_attention

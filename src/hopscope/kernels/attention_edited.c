@@ -76,7 +76,7 @@ ALWAYS int keys_of(Shape shape, int at) {
    patterns: [position][key], read where it is */
 ALWAYS void forward_edited(
     int width, Shape shape, const float *query_from, int64_t query_at, const float *made, int64_t made_at,
-    float *brought, int64_t to, const uint8_t *fixed, const float *patterns) {
+    float *weighted, int64_t to, const uint8_t *fixed, const float *patterns) {
     Rows query, key, value, out;
     Lanes columns[WIDEST], weights[MOST];
     const int inner = shape.heads * width, before = shape.count - shape.asking, pitch = pitch_of(width);
@@ -108,13 +108,13 @@ ALWAYS void forward_edited(
                 *(Eight *)(out + i * pitch + d) = sum;
             }
         }
-        memcpy(brought + to + (int64_t)i * inner, out + i * pitch, width * sizeof(float));
+        memcpy(weighted + to + (int64_t)i * inner, out + i * pitch, width * sizeof(float));
     }
 }
 
 static void edited_some(
     int64_t first, int64_t end, int is_half, int head_width, Shape shape, const float *query, const float *made,
-    float *brought, int64_t batch, const uint8_t *const *fixed, const float *const *patterns) {
+    float *weighted, int64_t batch, const uint8_t *const *fixed, const float *const *patterns) {
     const int64_t count = shape.count, inner = shape.heads * head_width;
     for (int64_t n = first; n < end; n++)
         for (int h = 0; h < shape.heads; h++) {
@@ -124,7 +124,7 @@ static void edited_some(
             const uint8_t *of_head = fixed[head] ? fixed[head] + n % batch * count : 0;
             const float *its_patterns = fixed[head] ? patterns[head] + n % batch * count * count : 0;
             IN_ITS_SIZE(
-                forward_edited(width, shape, query, query_at, made, made_at, brought, to, of_head, its_patterns))
+                forward_edited(width, shape, query, query_at, made, made_at, weighted, to, of_head, its_patterns))
         }
 }
 
@@ -134,8 +134,8 @@ static void edited_some(
    patterns: [program][head], null or [sequence of the batch][position][key] */
 void attention_edited(
     int64_t first, int64_t end, int threads, int count, int asking, int heads, int head_width, int query_stride,
-    int made_stride, int causal, int is_half, const float *query, const float *made, float *brought, int64_t batch,
+    int made_stride, int causal, int is_half, const float *query, const float *made, float *weighted, int64_t batch,
     const uint8_t *const *fixed, const float *const *patterns) {
     const Shape shape = {count, asking, heads, query_stride, made_stride, causal};
-    FOR_SHARES(edited_some(from, to, is_half, head_width, shape, query, made, brought, batch, fixed, patterns);)
+    FOR_SHARES(edited_some(from, to, is_half, head_width, shape, query, made, weighted, batch, fixed, patterns);)
 }

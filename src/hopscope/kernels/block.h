@@ -17,13 +17,13 @@
 
 /* What a block keeps of its way forward, [sequence][position][numbers] each: `middle` is the stream after attention.
    What products make of the stream, query, made and hidden, only where PRODUCTS_ARE_KEPT. */
-typedef struct { const Number *x; Number *query, *made, *brought, *middle, *hidden; } Kept;
+typedef struct { const Number *x; Number *query, *made, *weighted, *middle, *hidden; } Kept;
 
 ALWAYS Kept kept_from(Kept kept, Block block, int64_t sequence) {
     const int64_t inner = inner_of(block), asked = sequence * block.asking, all = sequence * block.count;
     return (Kept){
         kept.x + all * block.width, kept.query + asked * inner, kept.made + all * 2 * inner,
-        kept.brought + asked * inner, kept.middle + asked * block.width, kept.hidden + asked * block.hidden};
+        kept.weighted + asked * inner, kept.middle + asked * block.width, kept.hidden + asked * block.hidden};
 }
 
 ALWAYS Shape shape_of(Block block) {
@@ -88,21 +88,21 @@ int64_t block_room(const Block *block, int sequences) {
 /* Where products go whose results are not kept. */
 ALWAYS Kept kept_or_in(Kept kept, Room room) {
     if (PRODUCTS_ARE_KEPT) return kept;
-    return (Kept){kept.x, room.query, room.made, kept.brought, kept.middle, room.hidden};
+    return (Kept){kept.x, room.query, room.made, kept.weighted, kept.middle, room.hidden};
 }
 
 ALWAYS void attend_some(Block block, int sequences, Kept kept, Room room) {
     const Shape shape = shape_of(block);
     const int inner = inner_of(block), width = block.head_width;
     if (width <= NARROW) {
-        narrow_forward(sequences, width, shape, kept.query, kept.made, kept.brought);
+        narrow_forward(sequences, width, shape, kept.query, kept.made, kept.weighted);
         return;
     }
     for (int n = 0; n < sequences; n++)
         for (int h = 0; h < block.heads; h++) {
             const int64_t asked = (int64_t)n * block.asking * inner + h * width;
             wide_forward(shape, width, kept.query + asked, kept.made + (int64_t)n * block.count * 2 * inner + h * width,
-                         kept.brought + asked, room.wide);
+                         kept.weighted + asked, room.wide);
         }
 }
 
@@ -144,7 +144,7 @@ static void some_forward(Block block, int sequences, Word *words, Kept kept, Num
     ask(block, sequences, words, normalised, kept, room);
     attend_some(block, sequences, kept, room);
     const Number *beside = asking_of(block, sequences, x, room.stream);
-    through(block, OUT, asked, kept.brought, words, beside, kept.middle);
+    through(block, OUT, asked, kept.weighted, words, beside, kept.middle);
     if (!block.hidden) return;
     normalised = kept.middle;
     if (block.normed)
@@ -196,7 +196,7 @@ static void some_backward_attention(
     const Number *normalised = kept.x;
     if (block.normed) normalise(rows, width, kept.x, room.normalised, room.scales), normalised = room.normalised;
     if (!PRODUCTS_ARE_KEPT) ask(block, sequences, words, normalised, kept, room);
-    learn(block, OUT, asked, kept.brought, gradient, sums, room);
+    learn(block, OUT, asked, kept.weighted, gradient, sums, room);
     back_through(block, OUT, asked, gradient, words, ROUND, room.to_brought, inner_of(block));
     attend_some_back(block, sequences, kept, room);
     learn(block, QUERY, asked, asking_of(block, sequences, normalised, room.asking), room.to_query, sums, room);

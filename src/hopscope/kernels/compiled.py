@@ -1,6 +1,6 @@
 """C that is compiled for the machine at hand, once per machine, in a few seconds, into the user's cache.
 
-Where there is no compiler, torch computes the same instead; nothing needs the C. One that fails is told.
+Where there is no compiler, torch computes the same instead; nothing needs the C. A compiler that fails is reported.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def kernels() -> ctypes.CDLL | None:
         return None
     here = Path(__file__).parent
     texts = [path for path in sorted(here.iterdir()) if path.suffix in (".c", ".h")]
-    made_from = [*(one.read_text() for one in texts), *FLAGS, platform.machine(), processor()]
+    made_from = [*(text.read_text() for text in texts), *FLAGS, platform.machine(), processor()]
     named = os.environ.get("CC", "").strip()
     try:
         path = _cache() / f"kernels-{hashlib.sha256(chr(0).join(made_from).encode()).hexdigest()[:16]}.so"
@@ -59,7 +59,7 @@ def kernels() -> ctypes.CDLL | None:
         if found is None:
             raise OSError(f"CC is {named!r}, and there is no {compiler}")
         # The file is missing, or it is something else.
-        _compile([found, *options], [one for one in texts if one.suffix == ".c"], path)
+        _compile([found, *options], [text for text in texts if text.suffix == ".c"], path)
         return _loaded(path)
     except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:  # no home is a RuntimeError
         _tell(error)
@@ -127,7 +127,7 @@ def _compile(compiler: Sequence[str], sources: Sequence[Path], path: Path) -> No
     """Compile the sources in parallel, beside the target, and rename the result, so that nobody loads half a file."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        objects = [Path(folder) / f"{one.stem}.o" for one in sources]
+        objects = [Path(folder) / f"{source.stem}.o" for source in sources]
         made = Path(folder) / path.name
 
         def run(more: Sequence[str], out: Path, *given: Path) -> subprocess.CompletedProcess[bytes]:
@@ -137,13 +137,13 @@ def _compile(compiler: Sequence[str], sources: Sequence[Path], path: Path) -> No
         for more in _ATTEMPTS:
             with ThreadPoolExecutor(len(sources)) as pool:
                 done = [*pool.map(partial(run, ("-c", *more)), objects, sources)]
-            if not any(one.returncode for one in done):
+            if not any(run.returncode for run in done):
                 done = [run(("-shared", *more), made, *objects)]
-            if not any(one.returncode for one in done) and _loaded(made) is not None:
+            if not any(run.returncode for run in done) and _loaded(made) is not None:
                 made.replace(path)
                 return
-        for one in done:
-            one.check_returncode()
+        for run in done:
+            run.check_returncode()
         raise OSError("what the compiler makes cannot be loaded")
 
 
@@ -152,7 +152,7 @@ def _cache() -> Path:
 
 
 def processor() -> str:
-    """The features that `native` stands for: two machines that share a home folder must not share the compiled file."""
+    """The features that `native` means: two machines that share a home folder must not share the compiled file."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

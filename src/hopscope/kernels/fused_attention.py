@@ -31,7 +31,7 @@ QUICK = (8, 16)
 """Widths of heads at which this is quicker than torch's products and softmax: those it is designed for."""
 
 Made = Float[Tensor, "sequence pos made"]
-Brought = Float[Tensor, "sequence query inner"]
+Weighted = Float[Tensor, "sequence query inner"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def available() -> bool:
     return kernels() is not None
 
 
-def attend(made: Made, heads: int, causal: bool) -> Brought:
+def attend(made: Made, heads: int, causal: bool) -> Weighted:
     """Softmax attention of all positions, with its gradient.
 
     Args:
@@ -74,23 +74,23 @@ def attend(made: Made, heads: int, causal: bool) -> Brought:
         ValueError: there are more positions or wider heads than the kernel can take.
     """
     _check(made.shape[1], made.shape[2] // 3 // heads)
-    brought: Tensor = _Attend.apply(made, heads, causal)  # type: ignore[no-untyped-call]
-    return brought
+    weighted: Tensor = _Attend.apply(made, heads, causal)  # type: ignore[no-untyped-call]
+    return weighted
 
 
-def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads: int, causal: bool) -> Brought:
+def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads: int, causal: bool) -> Weighted:
     """Softmax attention of the last positions alone, with its gradient; see `attend`.
 
     Their queries are given apart; `made` holds keys and values of all positions side by side.
     """
     _check(made.shape[1], query.shape[2] // heads)
-    brought: Tensor = _AttendLast.apply(query, made, heads, causal)  # type: ignore[no-untyped-call]
-    return brought
+    weighted: Tensor = _AttendLast.apply(query, made, heads, causal)  # type: ignore[no-untyped-call]
+    return weighted
 
 
 def attend_edited(
     made: Made, heads: int, causal: bool, fixed: FixedRows, query: Float[Tensor, "sequence query inner"] | None = None
-) -> Brought:
+) -> Weighted:
     """Softmax attention in which an edit replaces rows of patterns; forward only, in fp32.
 
     Args:
@@ -108,10 +108,10 @@ def attend_edited(
     where, patterns = (
         (ctypes.c_void_p * len(rows))(*(row and row[part].data_ptr() for row in rows)) for part in (0, 1)
     )
-    brought = query.new_empty(query.shape)
+    weighted = query.new_empty(query.shape)
     batch = ctypes.c_int64(made.shape[0] // fixed.programs)
-    _call("attention_edited", heads, causal, query, made, brought, more=(batch, where, patterns))
-    return brought
+    _call("attention_edited", heads, causal, query, made, weighted, more=(batch, where, patterns))
+    return weighted
 
 
 def _check(positions: int, d_head: int) -> None:
@@ -123,7 +123,7 @@ def _check(positions: int, d_head: int) -> None:
 
 class _Attend(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, made: Made, heads: int, causal: bool) -> Brought:
+    def forward(ctx: Any, made: Made, heads: int, causal: bool) -> Weighted:
         made = _plain(made)
         ctx.save_for_backward(made)
         ctx.sizes = heads, causal
@@ -131,7 +131,7 @@ class _Attend(torch.autograd.Function):
         return _forward(query, rest, *ctx.sizes)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Brought) -> tuple[Made, None, None]:
+    def backward(ctx: Any, gradient: Weighted) -> tuple[Made, None, None]:
         (made,) = ctx.saved_tensors
         made_gradient = torch.empty_like(made)
         _backward(*_split(made), gradient, *_split(made_gradient), *ctx.sizes)
@@ -140,14 +140,14 @@ class _Attend(torch.autograd.Function):
 
 class _AttendLast(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, query: Brought, made: Made, heads: int, causal: bool) -> Brought:
+    def forward(ctx: Any, query: Weighted, made: Made, heads: int, causal: bool) -> Weighted:
         query, made = _plain(query), _plain(made)
         ctx.save_for_backward(query, made)
         ctx.sizes = heads, causal
         return _forward(query, made, *ctx.sizes)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Brought) -> tuple[Brought, Made, None, None]:
+    def backward(ctx: Any, gradient: Weighted) -> tuple[Weighted, Made, None, None]:
         query, made = ctx.saved_tensors
         query_gradient, made_gradient = torch.empty_like(query), torch.empty_like(made)
         _backward(query, made, gradient, query_gradient, made_gradient, *ctx.sizes)
@@ -165,14 +165,14 @@ def _split(made: Made) -> tuple[Tensor, Tensor]:
     return made[..., :inner], made[..., inner:]
 
 
-def _forward(query: Tensor, made: Tensor, heads: int, causal: bool) -> Brought:
-    brought = query.new_empty(query.shape)
-    _call("attention_forward", heads, causal, query, made, brought)
-    return brought
+def _forward(query: Tensor, made: Tensor, heads: int, causal: bool) -> Weighted:
+    weighted = query.new_empty(query.shape)
+    _call("attention_forward", heads, causal, query, made, weighted)
+    return weighted
 
 
 def _backward(
-    query: Tensor, made: Tensor, gradient: Brought, query_gradient: Tensor, made_gradient: Tensor, heads: int,
+    query: Tensor, made: Tensor, gradient: Weighted, query_gradient: Tensor, made_gradient: Tensor, heads: int,
     causal: bool,
 ) -> None:  # fmt: skip
     gradient = gradient.to(query.dtype).contiguous()

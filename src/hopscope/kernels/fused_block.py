@@ -91,8 +91,8 @@ def through(x: Entering, blocks: Sequence[BlockParts], reads: int | None = None)
     asking = [positions] * (len(blocks) - 1) + [positions if reads is None else reads]
     ready = [(_sizes(x, block, last), _parameters(block)) for block, last in zip(blocks, asking, strict=True)]
     # Without gradients nothing has to be kept, and so no block's numbers while the others are computed.
-    for some in [ready] if torch.is_grad_enabled() else [[one] for one in ready]:
-        sizes, parameters = zip(*some, strict=True)
+    for group in [ready] if torch.is_grad_enabled() else [[block] for block in ready]:
+        sizes, parameters = zip(*group, strict=True)
         x = _Through.apply(x, sizes, *chain.from_iterable(parameters))  # type: ignore[no-untyped-call]
     return x
 
@@ -202,7 +202,7 @@ class _Through(torch.autograd.Function):
         kind, threads = _kind(_PRECISIONS[x.dtype]), torch.get_num_threads()
         functions, all_sized = _functions(kind), [_sized(kind, sizes, threads) for sizes in blocks]
         assert functions is not None
-        x, parameters = x.contiguous(), tuple(one.contiguous() for one in parameters)
+        x, parameters = x.contiguous(), tuple(parameter.contiguous() for parameter in parameters)
         (models, batch), kept_too = x.shape[:2], int(keeps_products(_PRECISIONS[x.dtype]))
         size = max(sized.narrow for sized in all_sized)
         narrow = x.new_empty(threads, size)
@@ -219,15 +219,15 @@ class _Through(torch.autograd.Function):
             asked, inner, before = (models, batch, sizes.asking), sizes.heads * sizes.head_width, out
             query = x.new_empty(*asked, kept_too * inner)
             made = x.new_empty(models, batch, sizes.positions, kept_too * 2 * inner)
-            out, brought = x.new_empty(*asked, sizes.width), x.new_empty(*asked, inner)
+            out, weighted = x.new_empty(*asked, sizes.width), x.new_empty(*asked, inner)
             middle = x.new_empty(*asked, sizes.width) if sizes.hidden else out
             hidden = x.new_empty(*asked, kept_too * sizes.hidden)
-            kept = _starts((before, query, made, brought, middle, hidden), 0)
+            kept = _starts((before, query, made, weighted, middle, hidden), 0)
             calls.append((
                 functions.forward, sized.block, 0, models * batch, threads, batch, sized.at_once, words.data_ptr(),
                 kept, out.data_ptr(), room.data_ptr(),
             ))  # fmt: skip
-            held = (words, before, query, made, brought, hidden, *((middle,) if sizes.hidden else ()))
+            held = (words, before, query, made, weighted, hidden, *((middle,) if sizes.hidden else ()))
             passed.append(_Passed(held, words.data_ptr(), kept))
         for function, *arguments in calls:
             function(*arguments)
@@ -242,7 +242,7 @@ class _Through(torch.autograd.Function):
         functions, all_sized = _functions(kind), [_sized(kind, sizes, threads) for sizes in blocks]
         assert functions is not None
         models, batch = x.shape[:2]
-        gradient, made = gradient.to(x.dtype).contiguous(), tuple(torch.empty_like(one) for one in parameters)
+        gradient, made = gradient.to(x.dtype).contiguous(), tuple(map(torch.empty_like, parameters))
         sums = torch.empty(threads * models * max(sized.sums for sized in all_sized))
         room = torch.empty(max(sized.room for sized in all_sized), dtype=torch.uint8)
         turns = (
@@ -284,7 +284,7 @@ def _by_block(parameters: Sequence[Tensor], blocks: Sequence[_Sizes]) -> list[tu
 
 def _starts(tensors: Sequence[Tensor], model: int) -> Any:
     """The addresses at which a model's part of each tensor begins."""
-    return (ctypes.c_void_p * 6)(*(one.data_ptr() + 4 * model * one.stride(0) for one in tensors))
+    return (ctypes.c_void_p * 6)(*(tensor.data_ptr() + 4 * model * tensor.stride(0) for tensor in tensors))
 
 
 class _Functions(NamedTuple):

@@ -46,5 +46,5 @@ class _Gelu(torch.autograd.Function):
 def _through(name: str, *numbers: Numbers) -> Numbers:
     """Apply one of the kernels to these tensors."""
     out = torch.empty_like(numbers[0])
-    shared_out(name, out.numel(), *(ctypes.c_void_p(one.data_ptr()) for one in (*numbers, out)))
+    shared_out(name, out.numel(), *(ctypes.c_void_p(tensor.data_ptr()) for tensor in (*numbers, out)))
     return out

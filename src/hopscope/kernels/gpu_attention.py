@@ -2,7 +2,7 @@
 
 The counterpart of `fused_attention.py`: one head on one sequence is one program, whose queries, keys, values and
 pattern stay in its registers. What others wrote for long sequences and wide heads takes several times as long here.
-Import this only where Triton is installed; torch brings it along for GPUs.
+Import this only where Triton is installed; torch includes it for GPUs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hopscope.kernels.fused_attention import Brought, Made
+from hopscope.kernels.fused_attention import Made, Weighted
 
 _LEAST = 16
 """The least size of a tile."""
@@ -25,16 +25,16 @@ _WARPS = {"forward": 1, "backward": 4}
 28 and 44 positions with heads of 16 numbers."""
 
 
-def attend(made: Made, heads: int, causal: bool) -> Brought:
+def attend(made: Made, heads: int, causal: bool) -> Weighted:
     """Softmax attention of all positions, with its gradient; see `fused_attention.attend`."""
-    brought: Tensor = torch.ops.hopscope.attend(made, heads, causal)
-    return brought
+    weighted: Tensor = torch.ops.hopscope.attend(made, heads, causal)
+    return weighted
 
 
-def attend_last(query: Brought, made: Made, heads: int, causal: bool) -> Brought:
+def attend_last(query: Weighted, made: Made, heads: int, causal: bool) -> Weighted:
     """Softmax attention of the last positions alone, with its gradient; see `fused_attention.attend_last`."""
-    brought: Tensor = torch.ops.hopscope.attend_last(query, made, heads, causal)
-    return brought
+    weighted: Tensor = torch.ops.hopscope.attend_last(query, made, heads, causal)
+    return weighted
 
 
 @triton.jit
@@ -72,7 +72,7 @@ def _pattern(q, k, queries, positions, CAUSAL: tl.constexpr, BQ: tl.constexpr, B
 
 @triton.jit
 def _forward(
-    query, key, value, brought, queries, positions, heads, query_row, key_row, brought_row, D: tl.constexpr,
+    query, key, value, weighted, queries, positions, heads, query_row, key_row, weighted_row, D: tl.constexpr,
     CAUSAL: tl.constexpr, BQ: tl.constexpr, BT: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
     sequence, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
@@ -81,7 +81,7 @@ def _forward(
     v = _read(value, sequence, head, positions, key_row, D, BT, BD)
     pattern = _pattern(q, k, queries, positions, CAUSAL, BQ, BT)
     made = tl.dot(pattern.to(v.dtype), v, input_precision="ieee")
-    _write(made, brought, sequence, head, queries, brought_row, D, BQ, BD)
+    _write(made, weighted, sequence, head, queries, weighted_row, D, BQ, BD)
 
 
 @triton.jit
@@ -115,21 +115,21 @@ def _run(kernel: Any, name: str, heads: int, causal: bool, read: Sequence[Tensor
     query, key = read[:2]
     sizes = {"BQ": query.shape[1], "BT": key.shape[1], "BD": query.shape[2] // heads}
     tiles = {name: max(_LEAST, triton.next_power_of_2(size)) for name, size in sizes.items()}
-    rows = [one.stride(1) for one in (query, key, *read[3:], *written[:2])]  # values lie as keys do
+    rows = [tensor.stride(1) for tensor in (query, key, *read[3:], *written[:2])]  # values lie as keys do
     kernel[(query.shape[0] * heads,)](
         *read, *written, query.shape[1], key.shape[1], heads, *rows, D=sizes["BD"], CAUSAL=causal, **tiles,
         num_warps=_WARPS[name],
     )  # fmt: skip
 
 
-def _brought(heads: int, causal: bool, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    brought = query.new_empty(query.shape)
-    _run(_forward, "forward", heads, causal, (query, key, value), (brought,))
-    return brought
+def _weighted(heads: int, causal: bool, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    weighted = query.new_empty(query.shape)
+    _run(_forward, "forward", heads, causal, (query, key, value), (weighted,))
+    return weighted
 
 
 def _attend(made: Tensor, heads: int, causal: bool) -> Tensor:
-    return _brought(heads, causal, *made.contiguous().chunk(3, dim=2))
+    return _weighted(heads, causal, *made.contiguous().chunk(3, dim=2))
 
 
 def _attend_backward(made: Tensor, gradient: Tensor, heads: int, causal: bool) -> Tensor:
@@ -141,7 +141,7 @@ def _attend_backward(made: Tensor, gradient: Tensor, heads: int, causal: bool) -
 
 
 def _attend_last(query: Tensor, made: Tensor, heads: int, causal: bool) -> Tensor:
-    return _brought(heads, causal, query.contiguous(), *made.contiguous().chunk(2, dim=2))
+    return _weighted(heads, causal, query.contiguous(), *made.contiguous().chunk(2, dim=2))
 
 
 def _attend_last_backward(

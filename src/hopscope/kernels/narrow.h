@@ -11,10 +11,10 @@
 
 /* All heads of so many sequences. */
 static void narrow_forward(
-    int sequences, int head_width, Shape shape, const Number *query, const Number *made, Number *brought) {
+    int sequences, int head_width, Shape shape, const Number *query, const Number *made, Number *weighted) {
     for (int64_t first = 0; first < sequences * shape.heads; first += VECTOR) {
         const Heads at = heads_from(first, sequences * shape.heads, head_width, shape);
-        IN_ITS_WIDTH(some_narrow(width, shape, &at, query, made, brought))
+        IN_ITS_WIDTH(some_narrow(width, shape, &at, query, made, weighted))
     }
 }
 

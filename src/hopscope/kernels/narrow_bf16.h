@@ -60,7 +60,7 @@ ALWAYS void put_row(int width, const Vector *sums, Pairs *row) {
 }
 
 ALWAYS void some_narrow(
-    int width, Shape shape, const Heads *at, const Number *query, const Number *made, Number *brought) {
+    int width, Shape shape, const Heads *at, const Number *query, const Number *made, Number *weighted) {
     const int inner = shape.heads * width, words = width / 2;
     gather_rows(shape.asking, width, shape.query_stride, query, at->query, 0, work.query);
     gather_rows(shape.count, width, shape.made_stride, made, at->made, 0, work.key);
@@ -74,7 +74,7 @@ ALWAYS void some_narrow(
         for (int d = 0; d < width; d++) sums[d] *= scale;
         put_row(width, sums, work.made + i * words);
     }
-    scatter_rows(shape.asking, width, inner, work.made, brought, at->brought, 0);
+    scatter_rows(shape.asking, width, inner, work.made, weighted, at->weighted, 0);
 }
 
 /* The weights of a query, and the gradients of its scores. */
@@ -108,7 +108,7 @@ ALWAYS void some_narrow_back(
     gather_rows(shape.asking, width, shape.query_stride, query, at->query, 0, work.query);
     gather_rows(shape.count, width, shape.made_stride, made, at->made, 0, work.key);
     gather_rows(shape.count, width, shape.made_stride, made, at->made, inner, work.value);
-    gather_rows(shape.asking, width, inner, gradient, at->brought, 0, work.given);
+    gather_rows(shape.asking, width, inner, gradient, at->weighted, 0, work.given);
     pair_rows(shape.asking, width, work.query, work.queries);
     pair_rows(shape.count, width, work.key, work.keys);
     pair_rows(shape.asking, width, work.given, work.givens);

@@ -6,8 +6,8 @@
 #include "fp32.h"
 
 static void narrow_forward(
-    int sequences, int head_width, Shape shape, const Number *query, const Number *made, Number *brought) {
-    heads_forward(0, sequences, 0, head_width, shape, query, made, brought);
+    int sequences, int head_width, Shape shape, const Number *query, const Number *made, Number *weighted) {
+    heads_forward(0, sequences, 0, head_width, shape, query, made, weighted);
 }
 
 static void narrow_backward(

@@ -63,7 +63,7 @@ ALWAYS void weighted(int rows, int width, int stride, const Vector *weights, con
 }
 
 ALWAYS void some_narrow(
-    int width, Shape shape, const Heads *at, const Number *query, const Number *made, Number *brought) {
+    int width, Shape shape, const Heads *at, const Number *query, const Number *made, Number *weighted) {
     Work *work = &works;
     const int inner = shape.heads * width;
     gather_columns(work, shape.asking, width, shape.query_stride, query, at->query, 0, work->query);
@@ -76,7 +76,7 @@ ALWAYS void some_narrow(
         weighted(keys, width, 1, work->weights, work->value, sums);
         for (int d = 0; d < width; d++) work->made[i * width + d] = sums[d] * scale;
     }
-    scatter_columns(work, shape.asking, width, inner, work->made, brought, at->brought, 0);
+    scatter_columns(work, shape.asking, width, inner, work->made, weighted, at->weighted, 0);
 }
 
 /* The weights of a query, and the gradients of its scores. */
@@ -102,7 +102,7 @@ ALWAYS void some_narrow_back(
     gather_columns(work, shape.asking, width, shape.query_stride, query, at->query, 0, work->query);
     gather_columns(work, shape.count, width, shape.made_stride, made, at->made, 0, work->key);
     gather_columns(work, shape.count, width, shape.made_stride, made, at->made, inner, work->value);
-    gather_columns(work, shape.asking, width, inner, gradient, at->brought, 0, work->given);
+    gather_columns(work, shape.asking, width, inner, gradient, at->weighted, 0, work->given);
     for (int i = 0; i < shape.asking; i++) {
         const int keys = seen(shape, i);
         Vector *changes = work->changes + i * across;

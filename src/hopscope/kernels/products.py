@@ -50,7 +50,7 @@ def _by_torch(left: Flat, right: Weight, bias: Bias | None) -> Product:
 
 def _onednn(left: Flat, right: Weight, bias: Bias | None) -> Product:
     multiply = torch.ops.mkldnn._linear_pointwise
-    biases = [None] * len(left) if bias is None else [one[0] for one in bias]
+    biases = [None] * len(left) if bias is None else [row[0] for row in bias]
     models = zip(left, right, biases, strict=True)
     made = [multiply(one, other.mT, third, "none", [], "") for one, other, third in models]
     return made[0][None] if len(made) == 1 else torch.stack(made)
@@ -119,6 +119,6 @@ def _by_pieces(x: Flat, gradient: Product) -> Weight:
     (models, rows), pieces = x.shape[:2], _PIECES
     while pieces > 1 and (rows % pieces or rows < pieces * _LEAST):
         pieces //= 2
-    left, right = (one.reshape(models * pieces, rows // pieces, -1) for one in (x, gradient))
+    left, right = (factor.reshape(models * pieces, rows // pieces, -1) for factor in (x, gradient))
     made: Weight = torch.bmm(left.mT, right).view(models, pieces, x.shape[2], -1).sum(dim=1)
     return made

@@ -61,12 +61,12 @@ ALWAYS void look(Shape shape, int width, const Number *query, const Number *made
     soften_rows(shape, wide->scores, wide->pattern);
 }
 
-static void wide_forward(Shape shape, int width, const Number *query, const Number *made, Number *brought, Wide *wide) {
+static void wide_forward(Shape shape, int width, const Number *query, const Number *made, Number *weighted, Wide *wide) {
     const int64_t inner = (int64_t)shape.heads * width;
     look(shape, width, query, made, wide);
     lay_right(shape.count, width, made + inner, 2 * inner, wide->by_position);
     multiply(shape.asking, width, summed_words(shape.count), (Left){wide->pattern, PADDED, AND_MORE},
-             wide->by_position, (Right){ROUND, brought, inner, 0, 0});
+             wide->by_position, (Right){ROUND, weighted, inner, 0, 0});
 }
 
 /* The gradient of scores from that of patterns, rounded; zeros up to the words of a sum over keys. */

@@ -118,8 +118,8 @@ class SomeHeads(NamedTuple):
         """These heads."""
         numbers = present.columns.to(attention.out.weight.device)
         query, key, value = (
-            SomeColumns(one.weight.index_select(2, numbers), one.bias.index_select(2, numbers))
-            for one in (attention.query, attention.key, attention.value)
+            SomeColumns(linear.weight.index_select(2, numbers), linear.bias.index_select(2, numbers))
+            for linear in (attention.query, attention.key, attention.value)
         )
         out = SomeColumns(attention.out.weight.index_select(1, numbers), attention.out.bias)
         return cls(len(present.heads), attention.d_head, attention.causal, (), attention.mask, query, key, value, out)
@@ -139,7 +139,7 @@ class FastBlock(Block):
     """The heads that are computed, where the others write nothing; None for all."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy's weights count their writes anew: what was said of them until they are written to holds no more."""
+        """A copy's weights count their writes from 0: `present` is forgotten."""
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         if self.present is not None and self.present.version is not None:
             self.present = None
@@ -213,8 +213,8 @@ class FastBlock(Block):
             attention.heads,
             attention.d_head,
             attention.causal,
-            [(one.weight, one.bias) for one in maps],
-            [(one.weight, one.bias) for one in norms if isinstance(one, LayerNorm)],
+            [(linear.weight, linear.bias) for linear in maps],
+            [(norm.weight, norm.bias) for norm in norms if isinstance(norm, LayerNorm)],
         )
 
     def _attend(
@@ -261,18 +261,18 @@ class FastBlock(Block):
             query, rest = made(query_rows, attention.query), made(rows, attention.key, attention.value)
         how = attention.heads, attention.causal
         if fixed is not None:
-            brought = fused_attention.attend_edited(rest, *how, fixed, query)
+            weighted = fused_attention.attend_edited(rest, *how, fixed, query)
         elif query is None:
-            brought = attention_kernels.attend(rest, *how)
+            weighted = attention_kernels.attend(rest, *how)
         else:
-            brought = attention_kernels.attend_last(query, rest, *how)
-        return _affine(brought.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
+            weighted = attention_kernels.attend_last(query, rest, *how)
+        return _affine(weighted.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
     def _made(
         self, attention: Attention | SomeHeads, rows: Flat, *maps: Linear | SomeColumns
     ) -> Float[Tensor, "model row made"]:
         """The normalised rows through each map, side by side: one product for all, so that rows are read once."""
-        weights, biases = [one.weight for one in maps], [one.bias for one in maps]
+        weights, biases = [linear.weight for linear in maps], [linear.bias for linear in maps]
         if maps[0] is attention.query:
             scale = 1 / math.sqrt(attention.d_head)
             weights[0], biases[0] = weights[0] * scale, biases[0] * scale
@@ -355,8 +355,8 @@ class FastTransformer(Transformer):
 
 def _write(attention: Attention | SomeHeads, pattern: Pattern, value: Heads) -> Float[Tensor, "model row d_model"]:
     models, batch = pattern.shape[:2]
-    brought = (pattern.flatten(0, 2) @ value).view(models, batch, attention.heads, -1, attention.d_head)
-    rows = brought.transpose(2, 3).reshape(models, -1, attention.heads * attention.d_head)
+    weighted = (pattern.flatten(0, 2) @ value).view(models, batch, attention.heads, -1, attention.d_head)
+    rows = weighted.transpose(2, 3).reshape(models, -1, attention.heads * attention.d_head)
     return _affine(rows, attention.out.weight, attention.out.bias)
 
 

@@ -64,13 +64,13 @@ def check_held(held: Sequence[HeldHead], layers: int, heads: int) -> None:
         InputError: an entry is not a `HeldHead`, the architecture lacks it, or it is held twice.
     """
     seen = set()
-    for one in check_items("held", held, "held heads"):
-        if not isinstance(one, HeldHead):
-            raise InputError(f"held must be heads, as in HeldHead(1, 1, 'previous'), got {one!r}")
-        if one.layer > layers or one.head > heads:
+    for head in check_items("held", held, "held heads"):
+        if not isinstance(head, HeldHead):
+            raise InputError(f"held must be heads, as in HeldHead(1, 1, 'previous'), got {head!r}")
+        if head.layer > layers or head.head > heads:
             raise InputError(
-                f"head {one.layer}.{one.head} cannot be held: there are {layers} layers of {heads} heads, from 1"
+                f"head {head.layer}.{head.head} cannot be held: there are {layers} layers of {heads} heads, from 1"
             )
-        if (one.layer, one.head) in seen:
-            raise InputError(f"head {one.layer}.{one.head} is held twice; keep one")
-        seen.add((one.layer, one.head))
+        if (head.layer, head.head) in seen:
+            raise InputError(f"head {head.layer}.{head.head} is held twice; keep head")
+        seen.add((head.layer, head.head))

@@ -148,7 +148,7 @@ def reach_beside(
     there: Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"],
     read: Callable[[Stream], Queried] = lambda x: x,
 ) -> float:
-    """How much positions that look at themselves alone still differ by what stands around them, as a share of the
+    """How much positions that attend to themselves alone still differ by what is around them, as a share of the
     largest value, or of 1. A short convolution reaches beside the patterns, and so does a second attention not shown.
 
     Args:

@@ -56,7 +56,7 @@ class Attention(nn.Module):
     def __init__(self, models: int, shape: Architecture, layer: int) -> None:
         super().__init__()
         self.heads, self.d_head, self.causal = shape.heads, shape.d_head, shape.causal
-        self.held = tuple(one for one in shape.held if one.layer == layer + 1)
+        self.held = tuple(head for head in shape.held if head.layer == layer + 1)
         inner = shape.heads * shape.d_head
         self.query = Linear(models, shape.d_model, inner)
         self.key = Linear(models, shape.d_model, inner)
@@ -88,9 +88,9 @@ def hold(pattern: Pattern, held: Sequence[HeldHead], causal: bool) -> Pattern:
     """The pattern of one layer with its held heads replaced. Queries are the last positions of the sequence."""
     queries, keys = pattern.shape[-2:]
     heads = list(pattern.unbind(dim=2))
-    for one in held:
-        fixed = _held_pattern(one.pattern, keys, causal)[-queries:].to(pattern)
-        heads[one.head - 1] = fixed.expand_as(heads[one.head - 1])
+    for head in held:
+        fixed = _held_pattern(head.pattern, keys, causal)[-queries:].to(pattern)
+        heads[head.head - 1] = fixed.expand_as(heads[head.head - 1])
     return torch.stack(heads, dim=2)
 
 

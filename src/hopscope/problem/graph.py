@@ -20,7 +20,7 @@ from functools import cache, cached_property
 
 @dataclass(frozen=True)
 class Step:
-    """One fact: knowing all `keys`, one can look up `value`."""
+    """One fact: `value` is found by knowing all `keys`."""
 
     keys: tuple[str, ...]
     value: str

@@ -107,7 +107,7 @@ Into = Literal["query", "key", "value", "answer"]
 
 @dataclass(frozen=True)
 class Feed:
-    """One use of what a path brings.
+    """One use of what a path carries.
 
     Attributes:
         into: what it feeds: the query, key or value of a later path, or the answer.

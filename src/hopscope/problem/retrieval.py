@@ -146,7 +146,9 @@ class RetrievalProblem:
         if self.graph == "chain":  # without its facts, which would fill the memory before D is known to be too large
             return self.chains * (2 * self.hops + 1)
         facts = self.facts
-        repeated = sum(len(facts.steps[step - 1].keys) + 1 for one in facts.distractors for step in one.steps)
+        repeated = sum(
+            len(facts.steps[step - 1].keys) + 1 for distractor in facts.distractors for step in distractor.steps
+        )
         return self.chains * (len(facts.places) + repeated)
 
     @property

@@ -106,7 +106,7 @@ def growth(problem: ConditionalProblem, *, head_a_row: bool = False) -> tuple[tu
         head_a_row: whether a layer has a head for every row of a block, see `hopscope.theory.information_flow`.
 
     Raises:
-        InputError: under a causal mask, no number of layers brings the target to the question.
+        InputError: under a causal mask, no number of layers carries the target to the question.
     """
     graph = problem.graph
     scene = facts_scene(graph, range(1, len(graph.steps) + 1), problem.causal)
@@ -116,7 +116,7 @@ def growth(problem: ConditionalProblem, *, head_a_row: bool = False) -> tuple[tu
     for holdings in spread(scene, head_a_row=head_a_row):
         held.append(holdings[scene.asker])
         if held[-1] & pieces[problem.target]:
-            return tuple(tuple(symbol for symbol in symbols if one & pieces[symbol]) for one in held)
+            return tuple(tuple(symbol for symbol in symbols if holding & pieces[symbol]) for holding in held)
     raise InputError(
         f"{problem.target!r} never reaches the question in this order of the facts under a causal mask; "
         "put facts that are looked up later earlier in the text"

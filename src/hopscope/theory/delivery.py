@@ -96,7 +96,7 @@ class Delivery:
         growth: the pieces that the query holds after layer 0, 1, 2, ..., by name, in the order of the chain.
         hops: the hops k whose symbol (x{k} in a chain) the query holds in the end.
         refused: paths that Assumption 1 forbids, see `PathFlow`.
-        idle: paths that are allowed but bring their position nothing new.
+        idle: paths that are allowed but carry nothing new to their position.
         delivered_if_waived: whether the target would arrive if Assumption 1 were waived and every path carried.
         broken: one sentence on where delivery fails; empty if delivered.
     """

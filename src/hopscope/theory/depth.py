@@ -1,6 +1,6 @@
 """The depth of D hops: Theorem 1's bound, the exact minimum, which can be larger, and the order that needs least.
 
-"Exact" holds under Assumptions 1 and 2 of Section 5, for interleaved chains whose pairs stand in blocks, and for
+"Exact" holds under Assumptions 1 and 2 of Section 5, for interleaved chains whose pairs are in blocks, and for
 nothing else. Proofs are in docs/theory.md. All arithmetic is on integers, so the formulas hold for any D, powers of 3
 included.
 """
@@ -135,7 +135,7 @@ def best_order(hops: int) -> tuple[int, ...]:
 
 
 def _asked_from_the_left(pairs: Sequence[int]) -> list[int]:
-    """The best order of a stretch for the query, or for a second member that looks down the chain."""
+    """The best order of a stretch for the query, or for a second member that attends down the chain."""
     if not pairs:
         return []
     near, far, _ = _thirds(len(pairs) - 1)
@@ -145,7 +145,7 @@ def _asked_from_the_left(pairs: Sequence[int]) -> list[int]:
 
 
 def _asked_from_the_right(pairs: Sequence[int]) -> list[int]:
-    """The best order of a stretch for a second member that looks up the chain: the mirror image."""
+    """The best order of a stretch for a second member that attends up the chain: the mirror image."""
     if not pairs:
         return []
     near, _, rest = _thirds(len(pairs) - 1)

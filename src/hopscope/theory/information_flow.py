@@ -125,7 +125,7 @@ def tells(scene: Scene, history: Sequence[tuple[int, ...]], own: int, key: int, 
     held, alike = history[-1][own], scene.alike(key)
 
     def known(then: tuple[int, ...], position: int) -> int:
-        return _gather(then, scene.rows[position]) if head_a_row else then[position]
+        return _union(then, scene.rows[position]) if head_a_row else then[position]
 
     meetings = ((held & known(then, key), then) for then in (history if alike else history[-1:]))
     return any(shared and all(shared & ~known(then, other) for other in alike) for shared, then in meetings)
@@ -148,14 +148,14 @@ def _next_layer(scene: Scene, holdings: tuple[int, ...], head_a_row: bool) -> tu
         for piece in members(holding):
             holders[piece] |= scene.rows[position] if head_a_row else 1 << position
     return tuple(
-        _gather(holdings, _gather(holders, holding) & visible)
+        _union(holdings, _union(holders, holding) & visible)
         for holding, visible in zip(holdings, scene.visible, strict=True)
     )
 
 
-def _gather(sets: Sequence[int], numbers: int) -> int:
+def _union(sets: Sequence[int], numbers: int) -> int:
     """The union of those of the sets whose numbers are members of a set."""
-    gathered = 0
+    union = 0
     for number in members(numbers):
-        gathered |= sets[number]
-    return gathered
+        union |= sets[number]
+    return union

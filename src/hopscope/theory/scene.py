@@ -215,7 +215,7 @@ def facts_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, plac
         (len(order) if not step else order.index(step), owner, roles[role_of[position]].member)
         for position, (owner, step) in enumerate(own)
     ]
-    visible = [sum(1 << j for j, other in enumerate(standing) if _sees(one, other, causal)) for one in standing]
+    visible = [sum(1 << j for j, other in enumerate(standing) if _sees(place, other, causal)) for place in standing]
     return Scene(
         tuple(names),
         tuple(piece if isinstance(piece, str) else f"place {piece[1]}" for piece in pieces),

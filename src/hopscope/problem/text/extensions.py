@@ -25,7 +25,7 @@ class Extensions:
             their level.
         lines: order of the lines: `blocks`, the published order; `reversed`, the blocks in reverse order, that of the
             question's symbol first; `shuffled`, all lines in one random order.
-        links: which symbol leads to which in kingdoms: `drawn` anew for every question, or `fixed` as in both examples
+        links: which symbol leads to which in kingdoms: `drawn` for every question, or `fixed` as in both examples
             of the paper, which agree in all five links; then only the lines' order and the condition asked for vary.
         latin: make the functions' values at each argument all differ (a Latin square), so that no floor is above 1/4.
         repeat: number of times that the facts are printed, 1 in the paper.

@@ -84,7 +84,7 @@ def _attends(hops: int, ray: str, distance: int) -> dict[int, int]:
 
 
 def _mirrored(i: int, last: int) -> int:
-    """The position in 0 ... last that i stands for when the path is reflected at both ends."""
+    """The position in 0 ... last that i becomes when the path is reflected at both ends."""
     i %= 2 * (last + 1)
     return min(i, 2 * last + 1 - i)
 
