@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from studies.calibration.hosts import Host, hand_built
+from small_models import disguised_witness
 
 from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM, one_hot
 from hopscope.circuits.evaluate.chains import ChainsSeen
@@ -22,8 +22,9 @@ QUERY, NAMED = 4, 3
 
 
 @pytest.fixture(scope="module")
-def host() -> Host:
-    return hand_built(2, 0, 64, 0.05)
+def evaluator() -> VectorEvaluator:
+    made = disguised_witness(2)
+    return VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 64))
 
 
 def _pattern(evaluator: VectorEvaluator) -> torch.Tensor:
@@ -32,9 +33,9 @@ def _pattern(evaluator: VectorEvaluator) -> torch.Tensor:
     return scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)
 
 
-def test_every_role_has_as_much_in_the_own_chain_as_in_others_but_for_what_is_named(host: Host) -> None:
+def test_every_role_has_as_much_in_the_own_chain_as_in_others_but_for_what_is_named(evaluator: VectorEvaluator) -> None:
     """Head 2 of layer 2; an oracle in plain loops."""
-    evaluator, where = host.evaluator, host.evaluator.where
+    where = evaluator.where
     before = _pattern(evaluator)
     row = HeadRow(1, 1, QUERY)
     after = ChainsAlike(Hooks(), {row: (NAMED,)}, where).pattern(1, before)
@@ -79,9 +80,9 @@ def test_nothing_tells_what_a_row_would_see_in_its_own_chain(seed: int) -> None:
     assert (patterns[0] - patterns[1]).abs().max() > 0.01
 
 
-def test_the_form_is_the_edit_without_named_keys(host: Host) -> None:
+def test_the_form_is_the_edit_without_named_keys(evaluator: VectorEvaluator) -> None:
     """In a program, beside other forms of the same head and layer, and as the plain transformer has it."""
-    evaluator, rows = host.evaluator, [HeadRow(0, 0, 1), HeadRow(0, 0, 3), HeadRow(2, 1, QUERY)]
+    rows = [HeadRow(0, 0, 1), HeadRow(0, 0, 3), HeadRow(2, 1, QUERY)]
     program = dict.fromkeys(rows, ALIKE) | {HeadRow(0, 0, 2): UNIFORM, HeadRow(0, 1, 1): one_hot(0)}
     rest = {row: form for row, form in program.items() if form != ALIKE}
     (found,) = evaluator.errors([program])
@@ -90,9 +91,9 @@ def test_the_form_is_the_edit_without_named_keys(host: Host) -> None:
     torch.testing.assert_close(evaluator.plain_errors(evaluator.edit(program)), found, atol=1e-5, rtol=1e-4)
 
 
-def test_rows_that_see_other_chains_alone_have_all_their_weight_there(host: Host) -> None:
+def test_rows_that_see_other_chains_alone_have_all_their_weight_there(evaluator: VectorEvaluator) -> None:
     """But for what lies on the position itself; the others stay to the bit."""
-    where, before, row = host.evaluator.where, _pattern(host.evaluator), HeadRow(1, 1, QUERY)
+    where, before, row = evaluator.where, _pattern(evaluator), HeadRow(1, 1, QUERY)
     after = OtherChains(Hooks(), [row], where).pattern(1, before)
     is_query = (where.role == QUERY)[:, None, :, None] & (torch.arange(3) == row.head)[None, :, None, None]
     assert torch.equal(after[0].masked_fill(is_query, 0), before[0].masked_fill(is_query, 0))
