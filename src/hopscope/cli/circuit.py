@@ -185,7 +185,7 @@ def _find_in_language_model(
 def certify(
     path: Path, paths: tuple[str, ...], record: Path | None, out: Path | None, as_json: bool, **options: Any
 ) -> None:
-    """Certify a circuit of your own, or one that was found, by today's rules.
+    """Certify a circuit of your own, or one that was found.
 
     RUN is a run of `hopscope train`, or with --formulation the folder of a language model. PATHS are the circuit's
     attention paths: layer, head, the role that attends, the role attended to. A head or a row instead of a path is in
@@ -199,7 +199,7 @@ def certify(
     Examples:
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0?'  a row, with all that it looks at
-      hopscope circuit certify runs/first                       what was found, by today's rules
+      hopscope circuit certify runs/first                       what was found, on other sequences
       hopscope circuit certify runs/first --of runs/second      another model's circuit, in this one
       hopscope circuit certify runs/first --of mine.json --max-loss 0.1 --json
       hopscope circuit certify my-model 'L1.H2 >x1 -> x0>' 'L2.H1 answer -> >x1' --formulation equations --hops 1

@@ -136,7 +136,7 @@ class TextModel:
         proof: CertificateConfig | None = None,
         progress: SearchProgress = SILENT,
     ) -> Circuit:
-        """The certificate of a circuit that you give: your own idea of the model, or a record by today's rules.
+        """The certificate of a circuit that you give: your own idea of the model, or a record.
 
         Nothing is searched for, and nothing kept; `save` what comes out.
 
