@@ -12,7 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 CLAIMS, STUDIES = (DOCS / "claims.md").read_text(), (DOCS / "studies" / "index.md").read_text()
 DRAWS = 40
 EVERY = [*((CLAIMS, case) for case in cases()), *((STUDIES, case) for case in cases_of_studies())]
-QUICK = 12
+QUICK = 30
 """Of so many cases one is quick."""
 
 

@@ -109,6 +109,7 @@ def test_saving_gives_the_same_bytes_and_three_files(tmp_path: Path) -> None:
     assert "<text" not in svg
 
 
+@pytest.mark.slow
 def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:
     plain = save(final_losses([group(1)]), tmp_path / "plain")[1].read_bytes()
     with matplotlib.rc_context({"lines.linewidth": 9, "font.size": 30, "svg.fonttype": "none"}):
@@ -118,6 +119,7 @@ def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:
     assert loud == plain
 
 
+@pytest.mark.slow
 def test_drawing_does_not_load_pyplot() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"

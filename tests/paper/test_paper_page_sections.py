@@ -16,6 +16,7 @@ from hopscope.paper.section_8 import section as circuits
 RECORDED = Path(__file__).parents[2] / "results" / "paper-short"
 
 
+@pytest.mark.slow
 def test_circuits_are_called_certified_only_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Circuit, "certified", property(lambda circuit: ("natural",) if circuit.seed == 1 else ()))
     result = read(PAPER_SHORT.circuits, RECORDED)

@@ -124,6 +124,7 @@ class TestC15:
         assert c15(everyone(asked=499)).verdict == "inconclusive"
 
 
+@pytest.mark.slow
 def test_our_own_questions(tmp_path: Any) -> None:
     found = judge(run(BenchmarkStudy(count=600), tmp_path))
     assert [finding.verdict for finding in found] == ["not run", "reproduced"]

@@ -36,6 +36,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     section_5._simulated.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_simulation_that_stops_short_of_the_papers_64_hops_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     for finding in judged(*AS_THEORY_SAYS, hops=12).values():

@@ -51,6 +51,7 @@ def test_each_seed_is_a_run():
     assert len({one.name for one in study.setups()}) == len(study.setups())
 
 
+@pytest.mark.slow
 def test_runs_of_a_depth_are_one_group_and_one_panel(tmp_path):
     recipe = Recipe(
         1,
