@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: reproduce test test-all lint race claims docs clean
+.PHONY: reproduce test test-all test-lowest lint race claims docs clean
 
 reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
@@ -14,6 +14,17 @@ test: $(VENV)/.installed-dev
 
 test-all: test
 	$(RUN)/pytest -n 2 --dist loadgroup -m slow
+
+# The quick tests with the lowest versions that pyproject.toml admits, in an environment of their own.
+test-lowest: .venv-lowest/.installed
+	.venv-lowest/bin/pytest -n 2 --dist loadgroup
+
+.venv-lowest/.installed: pyproject.toml constraints.txt constraints-lowest.txt
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check -c constraints-lowest.txt \
+		$$(grep '^torch==' constraints.txt) -e ".[llm,parquet,ray,frames]" \
+		pytest pytest-xdist hypothesis beartype
+	touch $@
 
 lint: $(VENV)/.installed-dev
 	$(RUN)/ruff check .
@@ -47,4 +58,4 @@ claims: $(VENV)/.installed
 	$(RUN)/python -m hopscope.paper.table README.md docs/claims.md laptop=results/laptop/claims.json figure-4=results/figure-4/claims.json paper-short=results/paper-short/claims.json paper=results/paper/claims.json
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis
