@@ -57,6 +57,7 @@ def test_a_model_that_padding_would_change_is_asked_questions_of_one_length_toge
         assert alone.weights == pytest.approx(beside.weights, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_other_models_are_asked_questions_of_any_length_together(family: str, tmp_path: Path) -> None:
     model, made = decoder(family), make_tokenizer()
@@ -81,18 +82,6 @@ def test_a_tokenizer_is_the_folders_own(tmp_path: Path) -> None:
     assert LocalModel(tmp_path, "cpu")._encode(prompt) == made(prompt + "\n")["input_ids"]
 
 
-def test_rows_of_the_embedding_that_are_no_token_are_seen_in_a_reply(tmp_path: Path) -> None:
-    """The tokenizer would leave them out, and "3" with one of them would be an answer in one mode alone."""
-    model, made = decoder("llama"), make_tokenizer()
-    model.resize_token_embeddings(len(made) + 9)
-    model.save_pretrained(tmp_path)
-    made.save_pretrained(tmp_path)
-    asked, three = LocalModel(tmp_path, "cpu"), made.convert_tokens_to_ids("3")
-    ending = min(asked._stops)
-    assert asked._read([three, ending], 1, False).text == "3"
-    assert asked._read([three, len(made) + 4, ending], 1, False).text not in {"3", " 3", "3 "}
-
-
 def roberta() -> Any:
     """Its places begin at the token behind the one that pads."""
     import transformers
@@ -104,6 +93,7 @@ def roberta() -> Any:
     return transformers.RobertaForCausalLM(config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [recurrent, roberta])
 def test_models_that_the_library_goes_on_from_in_another_way_write_what_they_say_of_the_whole_text(
     made: Callable[[], Any], tmp_path: Path

@@ -15,7 +15,6 @@ import pytest
 
 pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
-import torch
 from asking_folders import SAMPLING, TWO_HOPS, WEIGHING, ask
 from families import FAMILIES, decoder, stir
 from safetensors.torch import load_file, save_file
@@ -72,6 +71,7 @@ def test_weights_that_are_not_the_configurations_are_refused(
         open_model_folder(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_folders_of_all_families_are_whole(family: str, tied: bool, tmp_path: Path) -> None:
@@ -81,15 +81,6 @@ def test_folders_of_all_families_are_whole(family: str, tied: bool, tmp_path: Pa
     make_tokenizer().save_pretrained(tmp_path)
     heads = {"lm_head.weight", "embed_out.weight"} & load_file(tmp_path / "model.safetensors").keys()
     assert bool(heads) is not tied
-    open_model_folder(tmp_path)
-
-
-def test_masks_that_older_versions_wrote_among_the_weights_are_none(tmp_path: Path) -> None:
-    decoder("gpt2").save_pretrained(tmp_path)
-    make_tokenizer().save_pretrained(tmp_path)
-    weights = load_file(tmp_path / "model.safetensors")
-    masks = {f"transformer.h.0.attn.{name}": torch.ones(1, 1, 64, 64) for name in ("bias", "masked_bias")}
-    save_file(weights | masks, tmp_path / "model.safetensors", {"format": "pt"})
     open_model_folder(tmp_path)
 
 
@@ -123,13 +114,6 @@ def test_an_added_token_that_no_text_has_is_no_hindrance(tmp_path: Path, folders
         assert [replace(record, model="") for record in padded] == [replace(record, model="") for record in plain]
 
 
-def test_a_tokenizer_with_more_words_than_the_model_is_refused(tmp_path: Path, folders: dict[str, Path]) -> None:
-    shutil.copytree(folders["plain"], tmp_path / "model")
-    make_tokenizer("word").save_pretrained(tmp_path / "model")
-    with pytest.raises(InputError, match=r"the tokenizer has 79 tokens and LlamaForCausalLM knows 78"):
-        LocalModel(tmp_path / "model", "cpu")
-
-
 def test_questions_that_a_tokenizer_does_not_read_are_refused_before_any_is_asked(folders: dict[str, Path]) -> None:
     """Ours knows equations alone: of anything else the model would see but unknown tokens, and answer all the same."""
     told = r"no token for some characters \('\w+.*'\) in a question of kingdoms"
@@ -154,19 +138,6 @@ def test_models_that_look_ahead_or_cannot_be_run_are_refused(tmp_path: Path) -> 
         make_tokenizer().save_pretrained(folder)
         with pytest.raises(InputError, match=told):
             LocalModel(folder, "cpu")
-
-
-def test_texts_beyond_the_distances_of_alibi_are_refused(tmp_path: Path) -> None:
-    """MPT's table is no parameter and no buffer; beyond it the library stops at a size that does not fit."""
-    import transformers
-
-    made = make_tokenizer()
-    config = transformers.MptConfig(vocab_size=len(made), d_model=32, n_layers=2, n_heads=4, max_seq_len=30)
-    transformers.MptForCausalLM(config).save_pretrained(tmp_path)
-    made.save_pretrained(tmp_path)
-    assert len(ask(tmp_path, 2, WEIGHING)) == 2
-    with pytest.raises(InputError, match="places for 30; pass a lower max_tokens, or ask for fewer hops"):
-        ask(tmp_path, 2, WEIGHING, cell=Cell("equations", 6))
 
 
 def test_a_chat_template_that_cannot_be_filled_in_is_refused(tmp_path: Path, folders: dict[str, Path]) -> None:

@@ -16,7 +16,6 @@ pytest.importorskip("inspect_ai", reason="the extra `llm` is not installed")
 from inspect_ai.log import list_eval_logs, read_eval_log
 from loopback import FAULTS, WEIGHTS, Server, serving
 
-from hopscope.benchmark.guard import said
 from hopscope.benchmark.hosted import HostedModel
 from hopscope.benchmark.points import Summary
 from hopscope.benchmark.run import benchmark
@@ -26,7 +25,7 @@ from hopscope.errors import InputError, MachineError
 from hopscope.problem.text.questions import Question
 
 # Warnings are of Inspect and what it imports.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("collected"), pytest.mark.slow]
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("collected")]
 
 POINTS = (["equations", "kingdoms"], [1, 2])
 CELLS = cells(*POINTS)
@@ -50,6 +49,7 @@ def text_of_everything(folder: Path) -> str:
     return "\n".join(texts)
 
 
+@pytest.mark.slow
 def test_a_failing_server_loses_nothing(tmp_path: Path) -> None:
     """Every tenth call fails, each in another way; and a hostile name, and a key that the server repeats."""
     name, count = "openai-api/local/a|b`c<b>[red]$x$/../../d\n'\"e", 24
@@ -81,6 +81,7 @@ def test_a_failing_server_loses_nothing(tmp_path: Path) -> None:
     assert len(save(figure_2(summary.points), out / "figure-2")) == 3
 
 
+@pytest.mark.slow
 def test_a_refused_key_stops_early_and_is_written_nowhere(tmp_path: Path) -> None:
     out, count = tmp_path / "out", 20
     with serving(Server(all_questions(count))) as server:
@@ -98,6 +99,7 @@ def test_a_refused_key_stops_early_and_is_written_nowhere(tmp_path: Path) -> Non
     assert [(point.unanswered, point.accuracy) for point in summary.points] == [(0, 1.0)]
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_never_replies_is_given_up_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hopscope.benchmark.guard._PATIENCE", 1.0)
     with serving(Server(all_questions(3))) as server:
@@ -109,6 +111,7 @@ def test_an_endpoint_that_never_replies_is_given_up_soon(tmp_path: Path, monkeyp
     assert [point.unanswered for point in Summary.read(tmp_path / "summary.json").points] == [3]
 
 
+@pytest.mark.slow
 def test_a_reply_is_stored_up_to_a_length_and_tokens_are_counted_upwards(tmp_path: Path) -> None:
     settings = BenchmarkSettings(attempts=2)
     with serving(Server(all_questions(2), direct=True)) as server:
@@ -125,40 +128,7 @@ def test_hidden_reasoning_is_noticed(tmp_path: Path) -> None:
     assert (point.reasoned, point.reasoning_tokens) == (3, 3 * 2 * 7)
 
 
-def test_reasoning_that_is_not_told_shows_in_what_is_counted(tmp_path: Path) -> None:
-    """An answer of one character for which hundreds of tokens are charged."""
-    for tokens, reasoned in ((6, 0), (900, 3)):
-        with serving(Server(all_questions(3), direct=True)) as server:
-            server.tokens = tokens
-            out = tmp_path / str(tokens)
-            [point] = benchmark([hosted(server, out)], out, *ONE, 3).points
-        assert (point.reasoned, point.output_tokens) == (reasoned, 3 * tokens)
-
-
-def test_a_reply_that_a_filter_cut_off_is_no_answer(tmp_path: Path) -> None:
-    with serving(Server(all_questions(3), direct=True)) as server:
-        server.finish = "content_filter"
-        [point] = benchmark([hosted(server, tmp_path)], tmp_path, *ONE, 3, BenchmarkSettings(attempts=2)).points
-    assert (point.never_accepted, point.unanswered) == (3, 0)
-
-
-@pytest.mark.parametrize(
-    ("behind", "end"),
-    [
-        ((("<end>", 0.5), ("\n", 1e-4)), 0.5),
-        ((("\n", 0.8), ("<end>", 0.5), ("\n", 1e-4)), 0.4),
-        ((("\n", 0.8),), 0.8),
-    ],
-)
-def test_an_answer_is_weighed_with_the_end_that_the_template_gives_it(
-    behind: tuple[tuple[str, float], ...], end: float, tmp_path: Path
-) -> None:
-    with serving(Server(all_questions(2))) as server:
-        server.behind = behind
-        [point] = benchmark([hosted(server, tmp_path)], tmp_path, *ONE, 2, BenchmarkSettings(mode="exact")).points
-    assert point.first_acceptance == pytest.approx(sum(WEIGHTS) * end)
-
-
+@pytest.mark.slow
 def test_exact_mode_of_an_endpoint(tmp_path: Path) -> None:
     settings = BenchmarkSettings(mode="exact")
     with serving(Server(all_questions(6), every=35)) as server:
@@ -177,6 +147,7 @@ def test_exact_mode_of_an_endpoint(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_endpoints_that_cannot_weigh_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import loopback
 
@@ -188,6 +159,7 @@ def test_endpoints_that_cannot_weigh_say_so(tmp_path: Path, monkeypatch: pytest.
         benchmark([hosted(server, tmp_path)], tmp_path, *POINTS, 2, BenchmarkSettings(mode="exact"))
 
 
+@pytest.mark.slow
 def test_kill_and_resume_asks_nothing_twice(tmp_path: Path) -> None:
     count, connections, out = 20, 4, tmp_path / "killed"
     items = all_questions(count)
@@ -211,29 +183,6 @@ def test_kill_and_resume_asks_nothing_twice(tmp_path: Path) -> None:
 
 def hosted_plain(server: Server, out: Path) -> HostedModel:
     return HostedModel("openai-api/local/m", out / "inspect", base_url=server.url)
-
-
-def test_models_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    for name in ("nobody/nothing", "openai/gpt-4o"):
-        with pytest.raises(InputError, match=f"the model {name} cannot be opened"):
-            HostedModel(name, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (
-            "[bold]ERROR[/bold]: It needs more. Install with:\n\n[bold]pip install it[/bold]",
-            "It needs more. Install with: pip install it",
-        ),
-        ("ERROR: Unable to start\n\nNo [bold][blue]A_KEY[/blue][/bold] defined.", "Unable to start. No A_KEY defined."),
-        ("bad [secret] in [list[int]]", "bad [secret] in [list[int]]"),
-        ("", "ValueError"),
-    ],
-)
-def test_what_a_provider_says_is_told_whole_and_without_its_colours(error: str, words: str) -> None:
-    assert said(ValueError(error)) == words
 
 
 def test_a_key_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

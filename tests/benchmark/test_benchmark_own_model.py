@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import subprocess
-import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,58 +19,19 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from examples.text_model import pruning, training
-from examples.text_model.text import Texts
-from examples.text_model.training import schedule, train_text_model
+from examples.text_model.text import IGNORED, Texts, make_tokenizer, structure_of, write
+from examples.text_model.training import train_text_model
 from hopscope.benchmark.local import LocalModel
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
+from hopscope.problem.text.questions import question, questions
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
-
-
-def test_in_bf16_products_are_rounded_and_nothing_else(tmp_path: Path) -> None:
-    """The same model on the same texts: logits of bf16 products, near those of fp32; weights are kept in fp32."""
-    half = replace(TINY, precision="bf16", steps=2)
-    models = [training.make_model(recipe) for recipe in (TINY, half)]
-    assert all(torch.equal(a, b) for a, b in zip(*(model.parameters() for model in models), strict=True))
-    ids, _ = Texts(TINY).batch(0)
-    exact, rounded = (
-        training.logits_of(model, ids, recipe.precision) for model, recipe in zip(models, (TINY, half), strict=True)
-    )
-    assert exact.dtype == rounded.dtype == torch.float32
-    assert torch.equal(rounded, rounded.bfloat16().float())
-    assert not torch.equal(exact, exact.bfloat16().float())
-    torch.testing.assert_close(exact, rounded, atol=0.1 * float(exact.std()), rtol=0.0)
-    train_text_model(half, tmp_path / "half")
-    assert {weight.dtype for weight in weights(tmp_path / "half").values()} == {torch.float32}
-
-
-@pytest.mark.parametrize("unit", [None, "amx_bf16"])
-def test_the_processor_is_asked_and_the_answer_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str | None
-) -> None:
-    monkeypatch.setattr("hopscope.kernels.precision.bf16_unit", lambda _: unit)
-    found = "bf16" if unit else "fp32"
-    for name in ("auto", found):
-        train_text_model(replace(TINY, precision=name, steps=2), tmp_path / name)
-    assert json.loads((tmp_path / "auto/training/recipe.json").read_text())["precision"] == found
-    mine, theirs = weights(tmp_path / "auto"), weights(tmp_path / found)
-    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
-
-
-def test_the_rate_rises_then_falls_to_nearly_nothing() -> None:
-    recipe = replace(TINY, steps=100, warmup=10)
-    rates = [schedule(step, recipe) for step in range(100)]
-    assert rates[0] < 0.1
-    assert rates[:11] == sorted(rates[:11])
-    assert set(rates[10:80]) == {1.0}
-    assert rates[80:] == sorted(rates[80:], reverse=True)
-    assert 0 < rates[-1] < 0.06
 
 
 def stopping_at(step: int) -> Any:
@@ -154,30 +112,6 @@ def test_as_many_heads_go_as_together_cost_no_more_and_none_that_costs_too_much(
     assert pruning.prune(model, loss, 100.0).tolist() == [[[True, False], [False, False]]]  # no number is no reason
 
 
-def test_heads_go_while_the_rate_is_full_and_the_model_answers() -> None:
-    assert not any(TINY.prunes_at(step, step + 1, 1.0) for step in range(TINY.steps))
-    recipe = replace(TINY, steps=100, prune_every=20)
-    assert [step for step in range(1, 101) if recipe.prunes_at(step - 1, step, 0.98)] == [20, 40, 60, 80]
-    assert [step for step in range(15, 101, 15) if recipe.prunes_at(step - 15, step, 0.98)] == [30, 45, 60]
-    assert not any(recipe.prunes_at(19, 20, answers) for answers in (0.97, None))
-    assert pruning.heads_left(training.make_model(TINY)).all()
-
-
-def test_what_is_left_of_another_training_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "LOG_EVERY", 1)
-    monkeypatch.setattr(training, "SAVE_EVERY", 2)
-    with pytest.raises(KeyboardInterrupt):
-        train_text_model(TINY, tmp_path / "own", stopping_at(4))
-    with pytest.raises(
-        InputError, match=r"is another recipe, .* \(seed is 0 there and 1 here\); choose another folder"
-    ):
-        train_text_model(replace(TINY, seed=1), tmp_path / "own")
-    (kept,) = tmp_path.rglob("unfinished.safetensors")
-    kept.write_bytes(kept.read_bytes()[:-1])
-    with pytest.raises(InputError, match=r"unfinished\.safetensors"):
-        train_text_model(TINY, tmp_path / "own")
-
-
 def test_it_learns_what_an_answer_is_and_is_benchmarked_like_any_folder(
     tmp_path: Path, trained: tuple[Path, list[dict[str, Any]]]
 ) -> None:
@@ -212,54 +146,6 @@ def test_bad_recipes_are_refused_in_one_sentence(changes: dict[str, Any], words:
     assert "\n" not in str(error.value)
 
 
-def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").write_text("keep")
-    with pytest.raises(InputError, match="is in use"):
-        train_text_model(TINY, tmp_path / "mine")
-    train_text_model(replace(TINY, steps=1), tmp_path / "own")
-    with pytest.raises(InputError, match="is in use"):
-        train_text_model(TINY, tmp_path / "own")
-
-
-def program(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "examples.text_model", *arguments]
-
-
-def test_the_command_shows_its_recipe_and_refuses_in_words(tmp_path: Path) -> None:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(program(*arguments), capture_output=True, text=True, check=False)
-
-    shown = run("--set", "steps=30", "--show")
-    assert json.loads(shown.stdout)["steps"] == 30
-    own = str(tmp_path / "own")
-    refused = run(own, "--set", "steps=many")
-    assert refused.returncode == 2
-    assert refused.stderr == "hopscope: steps is 'many': Expected int, got str\n"
-    assert not (tmp_path / "own").exists()
-    without = run()
-    assert without.returncode == 2
-    assert "missing argument 'FOLDER'; only --show does without" in without.stderr
-    (tmp_path / "letter.txt").write_text("Dear")
-    nowhere = run(str(tmp_path / "letter.txt" / "own"))
-    assert (nowhere.returncode, nowhere.stdout) == (1, "")
-    assert nowhere.stderr.endswith("own/training: Not a directory; nothing finished was lost\n")
-    assert nowhere.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("order", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_hears_an_order_to_stop_and_says_that_it_goes_on(tmp_path: Path, order: signal.Signals) -> None:
-    sizes = [part for name, size in asdict(TINY).items() for part in ("--set", f"{name}={size}")]
-    command = program(str(tmp_path / "own"), *sizes, "--set", "steps=100000")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline().startswith('{"step"')  # the first row of its history
-        running.send_signal(order)
-        said = running.communicate()[1]
-    assert running.returncode == 130
-    assert said.strip() == "hopscope: interrupted; the same command continues from what is on disk"
-
-
 def test_a_folder_in_use_says_what_differs(tmp_path: Path) -> None:
     train_text_model(TINY, tmp_path / "own")
     with pytest.raises(InputError, match="own is in use: its model is finished; choose a new or empty folder"):
@@ -268,3 +154,67 @@ def test_a_folder_in_use_says_what_differs(tmp_path: Path) -> None:
         InputError, match=r"own is in use: its model is of another recipe \(seed is 0 there and 1 here\)"
     ):
         train_text_model(replace(TINY, seed=1), tmp_path / "own")
+
+
+def asked(hops: int, index: int, seed: int = 7) -> Any:
+    return question("equations", hops, seed, index)
+
+
+@pytest.mark.parametrize("hops", [1, 2, 4, 6])
+def test_the_texts_are_the_benchmarks_byte_for_byte(hops: int) -> None:
+    tokenizer = make_tokenizer()
+    for item in (asked(hops, index) for index in range(20)):
+        row, _ = write(structure_of(item.latent), {hops: [item.latent.asked]}, [range(4)] * (hops + 1))
+        assert tokenizer.decode(row) == f"{item.prompt}\n{item.answer}"
+        assert tokenizer(item.prompt + "\n")["input_ids"] == row[:-1]
+        assert tokenizer(item.answer, add_special_tokens=False)["input_ids"] == row[-1:]
+
+
+@pytest.mark.parametrize(("dense", "fewer", "step"), [(0.0, 1.0, 0), (1.0, 0.0, 0), *((1.0, 1.0, i) for i in range(4))])
+def test_what_is_asked_is_what_the_lines_before_it_come_to(dense: float, fewer: float, step: int) -> None:
+    recipe = replace(TINY, most_hops=4, dense=dense, fewer=fewer)
+    (ids, labels), tokenizer = Texts(recipe).batch(step), make_tokenizer()
+    counts = []
+    for row, called in zip(ids.tolist(), labels.tolist(), strict=True):
+        known: dict[str, str] = {}
+        letter, asked_of = "", []
+        for place, (token, label) in enumerate(zip(row, called, strict=True)):
+            text = tokenizer.decode([token])
+            if text.startswith(" = "):
+                known[letter] = known.get(text[3:-1], text[3:-1])
+                assert tokenizer.decode([label]) == known[letter]
+            elif text.startswith("? Say"):
+                assert tokenizer.decode([label]) == known[letter]
+                asked_of.append(letter)
+            elif place == len(row) - 1:
+                assert (text, label) == (known[asked_of[-1]], 0)  # the answer to the last question, then the end
+            else:
+                assert label == IGNORED
+                letter = text
+        counts.append((len(asked_of), len(set(asked_of)), len(known)))
+    letters = counts[0][2]
+    assert letters == 16 if dense and not fewer else letters in {4, 8, 12, 16}
+    assert set(counts) == {(letters, letters, letters)} if dense else {count[:2] for count in counts} == {(1, 1)}
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_no_question_of_the_benchmark_is_trained_on(hops: int) -> None:
+    recipe = replace(TINY, least_hops=hops, most_hops=2, batch=64)
+    held = {item.prompt.rsplit("\n", 1)[0] for item in questions("equations", hops, recipe.held_count)}
+    tokenizer = make_tokenizer()
+
+    def shared(texts: Texts) -> int:
+        """Questions whose facts, all the lines before them, are those of a question of the benchmark."""
+        found = 0
+        for row in (row for step in range(10) for row in texts.batch(step)[0].tolist()):
+            facts: list[str] = []
+            for line in tokenizer.decode(row).split("\n"):
+                if " = " in line:
+                    facts.append(line)
+                elif line.startswith("What"):
+                    found += "\n".join(facts) in held
+        return found
+
+    assert shared(Texts(recipe)) == 0
+    if hops == 1:  # 576 different facts: without the rule hundreds would be shared
+        assert shared(Texts(replace(recipe, held_seed=1))) > 100

@@ -40,24 +40,6 @@ def test_an_argument_that_holds_a_secret_is_refused(pair: str) -> None:
     assert KEY not in str(said.value)
 
 
-def test_a_number_that_is_a_secret_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_PASSWORD", "1234567890")
-    with pytest.raises(InputError, match="-M pin would put a secret"):
-        _arguments(("pin=[1234567890]",))
-
-
-def test_other_arguments_are_taken() -> None:
-    given = ('limits={"max_tokens": 5, "tokenizer": "t", "list": [1, null, true]}', "device=cpu", "text={", "n=1.5")
-    assert _arguments(given) == {
-        "limits": {"max_tokens": 5, "tokenizer": "t", "list": [1, None, True]},
-        "device": "cpu",
-        "text": "{",
-        "n": 1.5,
-    }
-    with pytest.raises(InputError, match="-M deep is nested too deeply"):
-        _arguments(("deep=" + 100_000 * "[",))
-
-
 def test_names_of_secrets() -> None:
     assert all(map(is_secret, ("authorization", "AUTHORIZATION", "x-api-key")))
     assert not any(map(holds_secret, ("author", {"a": [1, {"b": None}]}, ("x",))))
@@ -78,15 +60,6 @@ def test_what_a_model_is_is_kept_without_them(tmp_path: Path) -> None:
     model.identity = {"arguments": {}}
     with pytest.raises(InputError, match="the name p stands for another model"):
         benchmark([model], tmp_path, ["equations"], [1], 1, BenchmarkSettings())
-
-
-@pytest.mark.filterwarnings("ignore")  # of Inspect and what it imports
-def test_a_key_with_a_colour_in_it_is_not_told() -> None:
-    pytest.importorskip("inspect_ai", reason="the extra `llm` is not installed")
-    from hopscope.benchmark.guard import said
-
-    marked = f"{KEY[:8]}[bold red]{KEY[8:12]}[/bold red]{KEY[12:]}"
-    assert said(ValueError(f"bad key {marked}, or {KEY}")) == "bad key [secret], or [secret]"
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -127,15 +100,3 @@ def test_an_address_that_holds_a_secret_is_refused(
     monkeypatch.setenv("LOCAL_BASE_URL", address)
     with pytest.raises(InputError, match="base_url holds a name, password or key"):
         HostedModel("openai-api/local/m", tmp_path)
-
-
-def test_numbers_of_one_address_are_not_those_of_another(tmp_path: Path) -> None:
-    """Records from before addresses were kept are taken for those of the first that is asked."""
-    model = ProgramRespondent("p", lambda item: item.answer)
-    point = (["equations"], [1], 1)
-    for identity in ({"arguments": {}}, {"arguments": {}, "base_url": "http://a/v1"}):
-        model.identity = identity
-        benchmark([model], tmp_path, *point)
-    model.identity = {"arguments": {}, "base_url": "http://b/v1"}
-    with pytest.raises(InputError, match="the name p stands for another model, by its base_url; write to another"):
-        benchmark([model], tmp_path, *point)

@@ -21,7 +21,7 @@ from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question, question
 
 # Warnings are of Inspect and what it imports.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("collected"), pytest.mark.slow]
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("collected")]
 
 ACCEPTS, RIGHT = 0.5, 0.8
 
@@ -48,6 +48,7 @@ def check_closed_form(point: Point, limit: int) -> None:
     assert abs(point.mean_attempts - expected) <= 5 * (variance / n) ** 0.5
 
 
+@pytest.mark.slow
 def test_closed_form_of_a_known_reliability(tmp_path: Path) -> None:
     settings = BenchmarkSettings(attempts=3)
     rng = random.Random(0)
@@ -77,6 +78,7 @@ def reliable() -> type[ModelAPI]:
 BY_PROMPT: dict[str, Question] = {}
 
 
+@pytest.mark.slow
 def test_tasks_by_entry_point_with_known_reliability(tmp_path: Path) -> None:
     """`hopscope/equations` as `inspect eval` finds it, its arguments arriving as text."""
     shuffled = BenchmarkSettings(extensions=Extensions(lines="shuffled"))

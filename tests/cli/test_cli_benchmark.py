@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.cli import main
-from hopscope.cli.benchmark import _tell
 
 PROBE = "import sys; from hopscope.cli import main\ntry: main(['{}', '--help'])\nexcept SystemExit: pass\n"
 HEAVY = "print(sorted({'torch', 'inspect_ai', 'transformers', 'lm_eval', 'matplotlib', 'numpy'} & set(sys.modules)))"
@@ -72,19 +69,6 @@ def test_bad_input(
     assert not (tmp_path / "benchmark").exists()
 
 
-def test_names_are_told_whole_however_narrow_the_screen(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    names = [f"openai-api/some-provider/a-model-with-a-long-name-{number}" for number in (1, 2)]
-    programs = [ProgramRespondent(name, lambda question: question.answer) for name in names]
-    _tell(benchmark(programs, tmp_path, ["equations"], [1], 4), tmp_path)
-    rows = capsys.readouterr().out.splitlines()
-    assert all(len(row) <= 80 for row in rows)
-    column = "".join(row[1:].split(" ")[0] for row in rows if row.startswith(" "))
-    assert all(name in column for name in names)
-
-
 def test_a_folder_of_other_settings_is_refused_before_a_model_is_opened(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -102,16 +86,3 @@ def test_without_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     with pytest.raises(SystemExit):
         main(["benchmark", "--model", "openai/gpt-4o"])
     assert "pip install -c constraints.txt '.[llm]'" in capsys.readouterr().err
-
-
-def test_a_folder_whose_name_is_no_text_is_told_all_the_same(trained: tuple[Path, Any], tmp_path: Path) -> None:
-    """A terminal that takes UTF-8 and nothing else, and a name with a byte that is none."""
-    model, _ = trained
-    asked = ["benchmark", "--model", str(model), "--formulation", "equations", "--hops", "1", "--count", "1", "--out"]
-    done = subprocess.run(
-        [sys.executable.encode(), b"-m", b"hopscope", *(one.encode() for one in asked), bytes(tmp_path) + b"/\xff"],
-        capture_output=True,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict", "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert "results in" in done.stdout.decode()

@@ -21,7 +21,7 @@ from hopscope.circuits.store import CircuitStore
 from hopscope.errors import InputError
 from hopscope.lab import Run, train
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import RecordFormat, content_hash
+from hopscope.records import content_hash
 from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -137,22 +137,6 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
     assert searched == [1]
 
 
-def test_the_circuit_of_a_run_is_not_written_over_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Recipe, "architecture", witness_shape)
-    run = known_run(tmp_path / "run")
-    path = circuit_json(run, run.path / "circuit.json", certificate=certificate())
-    found = Circuit.load(path)
-    found.save(path, run.record.content_hash)
-    before = path.read_bytes()
-    for anothers in ("", "another"):
-        with pytest.raises(InputError, match=r"circuit\.json .*of another run; it was left untouched"):
-            found.save(path, anothers)
-    assert path.read_bytes() == before
-    found.save(path, run.record.content_hash)
-    found.save(path, overwrite=True)
-    found.save(path, "another")  # a record of no run belongs to nobody
-
-
 def test_a_search_tells_a_log_of_its_stages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,26 +173,6 @@ def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
     (run.path / "circuits").mkdir()
     circuit_json(run, run.path / "circuits" / "step-000300.json", model=then)
     assert call(str(run.path), "--show", "--checkpoint", "300") == 0
-
-
-def test_another_process_may_end_the_same_search_first(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = SearchConfig(orders=1, growing=0, sequences=8, confirming=8, deciding=8)
-    expected = CircuitStore(run).find(0, effort=few, overwrite=True)
-    (run.path / "circuit.json").unlink()
-    left = run.path / ".circuit-search.json"
-    left.write_text("{}")
-    with pytest.raises(InputError, match=r"circuit-search\.json"):
-        CircuitStore(run).find(0, effort=few)
-
-    read = RecordFormat.read
-
-    def gone(form: RecordFormat[Any], path: Path, run: str | None = None) -> Any:
-        if path == left:
-            left.unlink(missing_ok=True)
-        return read(form, path, run)
-
-    monkeypatch.setattr(RecordFormat, "read", gone)
-    assert CircuitStore(run).find(0, effort=few) == expected
 
 
 def test_figures_are_drawn_after_a_search_and_where_they_are_asked_for(

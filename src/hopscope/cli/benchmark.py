@@ -24,58 +24,35 @@ if TYPE_CHECKING:
     from hopscope.benchmark.points import Summary
     from hopscope.benchmark.trial import Record
 
+_MANY = click.IntRange(min=1)
+_OPENING = ("device", "batch", "trust_remote_code", "base_url", "connections", "timeout")
+
 
 @click.command()
 @click.option("--model", "models", multiple=True, required=True, help="A model folder, or Inspect's name of a model.")
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
 @click.option("--hops", help="D of equations: 3, 1-6, 1,2,4.  [default: 1-6]")
-@click.option(
-    "--count", type=click.IntRange(min=1), default=500, show_default=True, help="Number of questions at each point."
-)
+@click.option("--count", type=_MANY, default=500, show_default=True, help="Number of questions at each point.")
 @click.option("--out", type=GivenPath(path_type=Path), default="benchmark", show_default=True, help="Results folder.")
 @click.option("--exact", is_flag=True, help="Compute the accuracy from log-probabilities instead of sampling.")
 @field_options(BenchmarkSettings, skip=("mode", "reasoning_effort", "extensions"))
 @click.option("--reasoning-effort", help="Reasoning effort, for providers that know it; `none` switches reasoning off.")
 @field_options(Extensions)
 @click.option("--base-url", help="Address of an OpenAI-compatible endpoint.")
-@click.option(
-    "-M", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of the provider (Inspect's -M)."
-)
-@click.option(
-    "--connections", type=click.IntRange(min=1), default=16, show_default=True, help="Calls in flight at a time."
-)
-@click.option(
-    "--timeout",
-    type=click.IntRange(min=1),
-    default=60,
-    show_default=True,
-    help="Seconds to wait for a reply to a call.",
-)
+@click.option("-M", "arguments", multiple=True, metavar="NAME=VALUE", help="A provider's argument (Inspect's -M).")
+@click.option("--connections", type=_MANY, default=16, show_default=True, help="Calls in flight at a time.")
+@click.option("--timeout", type=_MANY, default=60, show_default=True, help="Seconds to wait for a reply to a call.")
 @click.option(
     "--price", metavar="IN,OUT", help="Dollars per million tokens, for models whose price Inspect does not know."
 )
 @click.option("--device", help="Where a model folder runs.  [default: a GPU if there is one]")
-@click.option(
-    "--batch",
-    type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    help="Sequences that a model folder reads at a time.",
-)
+@click.option("--batch", type=_MANY, default=64, show_default=True, help="Sequences that a folder reads at a time.")
 @click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
 @click.option("--json", "as_json", is_flag=True, help="Print what summary.json holds.")
 def command(
-    models: tuple[str, ...],
-    formulations: tuple[str, ...],
-    hops: str | None,
-    count: int,
-    out: Path,
-    exact: bool,
-    as_json: bool,
-    arguments: tuple[str, ...],
-    price: str | None,
-    **options: Any,
-) -> None:
+    models: tuple[str, ...], formulations: tuple[str, ...], hops: str | None, count: int, out: Path, exact: bool,
+    as_json: bool, arguments: tuple[str, ...], price: str | None, **options: Any,
+) -> None:  # fmt: skip
     """Put the paper's questions to language models and draw Figure 2.
 
     Equations over D and the other four formulations, 500 questions each, every question until its answer is
@@ -106,9 +83,7 @@ def command(
     check_folder(out)
     check_outside_runs(out)
     check_settings(out, settings)
-    opening = {
-        name: options[name] for name in ("device", "batch", "trust_remote_code", "base_url", "connections", "timeout")
-    }
+    opening = {name: options[name] for name in _OPENING}
     opening |= {"arguments": _arguments(arguments), "price": _price(price)}
     opening["display"] = "rich" if for_people() and not as_json else "none"
 
@@ -173,12 +148,12 @@ def _tell(summary: Summary, folder: Path) -> None:
         row = cells(point)
         table.add_row(Text(shown(point.model)), *(row[name] for name in names))
     notes = [f"results in {shown(str(folder))}"]
-    if never := round(sum(point.never_accepted for point in summary.points), 1):
-        what = "question" if never == 1 else "questions"
-        notes.append(f"{never:g} {what} without an acceptable answer: accuracy.md has the worst and the best case")
-    if unanswered := sum(point.unanswered for point in summary.points):
-        what = "question is" if unanswered == 1 else "questions are"
-        notes.append(f"{unanswered} {what} unanswered because calls failed; the same command asks again")
+    never = round(sum(point.never_accepted for point in summary.points), 1)
+    unanswered = sum(point.unanswered for point in summary.points)
+    if never:
+        notes.append(f"questions without an acceptable answer: {never:g}; accuracy.md has the worst and the best case")
+    if unanswered:
+        notes.append(f"questions unanswered because calls failed: {unanswered}; the same command asks again")
     if any(point.reasoned for point in summary.points):
         notes.append(
             "a provider reported hidden reasoning: those answers are not direct, see `reasoned` in summary.json"
@@ -201,14 +176,15 @@ def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise InputError(f"-M takes NAME=VALUE, got {redacted(pair)!r}")
-        told = redacted(name)
         try:
             found[name] = _value(value)
             secret = holds_secret({name: found[name]}) or holds_secret(value)
         except RecursionError:
-            raise InputError(f"-M {told} is nested too deeply") from None
+            raise InputError(f"-M {redacted(name)} is nested too deeply") from None
         if secret:
-            raise InputError(f"-M {told} would put a secret on the command line; set the provider's variable instead")
+            raise InputError(
+                f"-M {redacted(name)} would put a secret on the command line; set the provider's variable instead"
+            )
     return found
 
 
