@@ -12,7 +12,7 @@ pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
 import torch
 from asking_folders import TWO_HOPS, WEIGHING
-from families import FAMILIES, decoder, stir
+from families import stir
 
 from examples.text_model.text import make_tokenizer
 from hopscope.benchmark.local import LocalModel
@@ -55,16 +55,6 @@ def test_a_model_that_padding_would_change_is_asked_questions_of_one_length_toge
         asked.weigh(items, WEIGHING, found.append)
     for alone, beside in zip(found[:6], found[6:], strict=True):
         assert alone.weights == pytest.approx(beside.weights, rel=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_other_models_are_asked_questions_of_any_length_together(family: str, tmp_path: Path) -> None:
-    model, made = decoder(family), make_tokenizer()
-    model.resize_token_embeddings(len(made) + 9)  # the library gives some families tokens of their own
-    model.save_pretrained(tmp_path)
-    made.save_pretrained(tmp_path)
-    assert LocalModel(tmp_path, "cpu")._together([[1], [1, 2]]) == [[0, 1]]
 
 
 def test_a_tokenizer_is_the_folders_own(tmp_path: Path) -> None:

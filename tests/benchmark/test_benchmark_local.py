@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it
 DIGITS = ("0", "1", "2", "3")
 
 
-@pytest.mark.parametrize("kind", ["plain", "chat"])
+@pytest.mark.parametrize("kind", ["plain", pytest.param("chat", marks=pytest.mark.slow)])
 def test_a_random_model_is_at_chance_and_weighing_is_the_limit_of_sampling(kind: str, folders: dict[str, Path]) -> None:
     count = 200
     sampled, weighed = ask(folders[kind], count, SAMPLING), ask(folders[kind], count, WEIGHING)

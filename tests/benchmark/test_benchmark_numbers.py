@@ -101,7 +101,9 @@ def chances(item: Question) -> dict[str, float]:
     return {a: right if a == item.answer else wrong / 3 for a in item.acceptable}
 
 
-@pytest.mark.parametrize("attempts", [1, 3, 20])
+@pytest.mark.parametrize(
+    "attempts", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(20, marks=pytest.mark.slow)]
+)
 def test_both_modes_count_hard_questions_alike_under_the_attempt_cap(attempts: int) -> None:
     """A cap drops hard questions; exact mode gives the expectation of just that, and its limit without a cap."""
     settings = BenchmarkSettings(attempts=attempts)

@@ -42,7 +42,7 @@ def stopping_at(step: int) -> Any:
     return stop
 
 
-@pytest.mark.parametrize("saved", [2, 100])
+@pytest.mark.parametrize("saved", [2, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_stopped_training_goes_on_and_ends_in_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: int
 ) -> None:
@@ -77,6 +77,7 @@ def outputs(maps: dict[str, Tensor]) -> Tensor:
     return torch.stack([one.unflatten(1, (2, -1)).ne(0).any(dim=0).any(dim=1) for one in every])
 
 
+@pytest.mark.slow
 def test_heads_are_taken_away_and_write_nothing_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One at a time: either head costs little enough, two together do not."""
     monkeypatch.setattr(training, "LOG_EVERY", 1)
@@ -130,11 +131,9 @@ def test_it_learns_what_an_answer_is_and_is_benchmarked_like_any_folder(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"steps": 0}, "steps is 0"),
-        ({"layers": 1.5}, "layers is 1.5"),
-        ({"rate": float("nan")}, "rate is nan"),
-        ({"most_hops": 7}, "most_hops is 7"),
-        ({"prune_cost": -1.0}, "prune_cost is -1.0"),
+        ({"steps": 0}, "steps"),
+        ({"layers": 1.5}, "layers"),
+        ({"most_hops": 7}, "most_hops"),
         ({"least_hops": 3}, "least_hops must be at most most_hops, got 3 and 2"),
         ({"d_model": 20, "heads": 4}, "d_model must be a multiple of 2 x heads"),
         ({"depth": 3}, "a recipe has no field depth; it has layers, heads, d_model, least_hops, most_hops, steps"),

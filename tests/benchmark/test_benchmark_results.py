@@ -171,12 +171,9 @@ def test_half_a_line_is_dropped_and_a_damaged_one_is_named(tmp_path: Path) -> No
     assert path.read_bytes() == whole
     path.write_bytes(b"nonsense\n" + whole)
     damaged = path.read_bytes()
-    with pytest.raises(InputError, match=r"line 1 of .* is not a benchmark's results"):
+    with pytest.raises(InputError, match=r"line 1 of .* is damaged"):
         benchmark([again], tmp_path, *ONE, 3, BenchmarkSettings())
-    path.write_bytes(whole.replace(b'"attempts": 1', b'"attempts": "one"', 1))
-    with pytest.raises(InputError, match=r"line 1 of .* is not a benchmark's results .*checksum"):
-        benchmark([again], tmp_path, *ONE, 3, BenchmarkSettings())
-    assert damaged.endswith(whole)
+    assert path.read_bytes() == damaged
 
 
 def test_records_that_are_lost_are_found(tmp_path: Path) -> None:

@@ -16,8 +16,6 @@ from known_run import certificate, circuit_json, known_run, witness_shape
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.resume import Journal
-from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.store import CircuitStore
 from hopscope.errors import InputError
 from hopscope.lab import Run, train
 from hopscope.problem.retrieval import RetrievalProblem

@@ -76,7 +76,7 @@ class LocalModel:
             InputError: a question and its reply are longer than the model has places for.
         """
         prompts = self._prompts(questions, settings)
-        trials = [Trial(question, settings.rule, settings.attempts) for question in questions]
+        trials = [Trial(question, settings.rule, settings.attempts) for question in reversed(questions)]
         waiting = sorted(trials, key=lambda trial: -len(prompts[trial.question.id]))  # those of one length together
         running: list[Trial] = []
         while waiting or running:
