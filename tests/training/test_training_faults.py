@@ -3,55 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from cut_short import contents
 from half_trained import ENGINE, PROBLEM, SHAPE, TINY, half
 
-from hopscope.cli import main
 from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.training.ensemble import Ensemble
-from hopscope.training.execution import REFERENCE
-from hopscope.training.recipe import Setup
 from hopscope.training.run import _RUN, RunFolder
-
-
-def test_a_state_from_another_order_of_the_training_set_goes_on_in_its_first_pass_alone(tmp_path, monkeypatch):
-    """A run of an older hopscope: it may be finished by it, and read by anybody."""
-    for examples, past in ((2**18, False), (32, False), (31, True), (None, False)):
-        recipe, folder = replace(TINY, examples=examples), tmp_path / str(examples)
-        alone = train(recipe, PROBLEM, tmp_path / f"alone-{examples}", execution=ENGINE)
-        step, state = RunFolder(half(folder, monkeypatch, recipe=recipe)).load_state()
-        state.pop("order of the training set", None)
-        RunFolder(folder).save_state(step, state)
-        before = contents(folder)
-        if past:
-            with pytest.raises(
-                InputError, match=r"step 8 through its training set in an order that .* train into another folder"
-            ):
-                train(recipe, PROBLEM, folder)
-            assert contents(folder) == before
-            assert [one.trouble for one in check(folder) if one.trouble] == []
-            continue
-        assert contents(train(recipe, PROBLEM, folder).path) == contents(alone.path)
-
-
-def test_a_finished_run_in_another_order_is_read(tmp_path):
-    recipe = replace(TINY, examples=5)
-    run = train(recipe, PROBLEM, tmp_path / "run", execution=ENGINE)
-    step, state = run.load_state()
-    del state["order of the training set"]
-    run.save_state(step, state)
-    assert train(recipe, PROBLEM, run.path).result.steps == 12
-    assert not any(one.trouble for one in check(run.path))
 
 
 def test_checkpoints_from_after_the_state_are_not_taken_for_the_end(tmp_path, monkeypatch):
@@ -139,12 +104,6 @@ def test_a_state_with_other_tensors_is_refused_by_its_path_and_left(tmp_path, mo
     assert contents(folder) == before
 
 
-def test_the_state_of_another_seed_is_refused(tmp_path, monkeypatch):
-    folder, other = half(tmp_path / "run", monkeypatch), half(tmp_path / "other", monkeypatch, seed=1)
-    shutil.copy(other / "state.safetensors", folder)
-    refused(folder, "state.safetensors")
-
-
 @pytest.mark.parametrize("kept", [0, 1])
 def test_lost_rows_are_noticed_where_a_run_goes_on(tmp_path, monkeypatch, kept):
     folder = half(tmp_path / "run", monkeypatch)
@@ -163,22 +122,6 @@ def test_lost_and_changed_rows_of_a_finished_run_are_noticed(tmp_path):
             _ = RunFolder(run.path).metrics
 
 
-def test_a_finished_run_without_all_its_rows_is_not_told_as_a_whole_one(tmp_path, capsys):
-    asked, rows = ["train", str(tmp_path / "run"), *SHAPE], tmp_path / "run" / "metrics.jsonl"
-
-    def told() -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stop:
-            main(asked)
-        return stop.value.code, *capsys.readouterr()
-
-    whole = told()
-    assert (whole[0], told()) == (0, whole)
-    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[1:]))
-    status, out, error = told()
-    assert (status, out) == (2, "")
-    assert "metrics.jsonl is damaged: it lacks the row of step 1" in error
-
-
 def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
     run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
     changed = replace(run.record, recipe=replace(run.recipe, learning_rate=2e-3))
@@ -187,7 +130,7 @@ def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
         RunFolder(run.path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_order_to_stop_writes_the_state_between_two_rows(tmp_path, monkeypatch, number):
     alone = train(TINY, PROBLEM, tmp_path / "alone", execution=ENGINE)
     plain_update, calls = Ensemble.update, iter(range(6))
@@ -212,6 +155,7 @@ def test_an_order_to_stop_writes_the_state_between_two_rows(tmp_path, monkeypatc
         assert (run.path / name).read_bytes() == (alone.path / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing_and_takes_one_sentence(tmp_path):
     """By the limit on a file's size, which is met in the middle of the state."""
     program = (
@@ -224,19 +168,3 @@ def test_a_full_disk_loses_nothing_and_takes_one_sentence(tmp_path):
     assert "File too large" in shown.stderr
     assert not list((tmp_path / "run").rglob("*.tmp"))
     assert RunFolder(tmp_path / "run").recipe.d_model == 64
-
-
-def test_a_run_that_another_process_begins_just_now_is_found(tmp_path, monkeypatch):
-    folder, setup, plain = tmp_path / "run", Setup("run", PROBLEM, TINY, (0,)), Path.iterdir
-    folder.mkdir()
-
-    def after_the_other(path):
-        monkeypatch.setattr(Path, "iterdir", plain)
-        RunFolder.create(folder, setup, ENGINE)
-        return plain(path)
-
-    monkeypatch.setattr(Path, "iterdir", after_the_other)
-    assert RunFolder.create(folder, setup, replace(REFERENCE, precision="bf16")).execution == ENGINE
-    monkeypatch.setattr(Path, "iterdir", after_the_other)
-    with pytest.raises(InputError, match="holds a run with steps = 12, not 13"):
-        RunFolder.create(folder, replace(setup, recipe=replace(TINY, steps=13)), ENGINE)

@@ -10,7 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
+from cut_short import contents
+from seeds_apart import PROBLEM, RECIPE
 
+from hopscope.training import trainer
+from hopscope.training.execution import REFERENCE
+from hopscope.training.metrics import MetricsRow
+from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 
 HERE = Path(__file__).parent
@@ -23,8 +29,7 @@ from killing import killed_everywhere
 import hopscope.training.trainer as trainer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution, REFERENCE
-from hopscope.training.recipe import Recipe
-from hopscope.training.recipe import Setup
+from hopscope.training.recipe import Recipe, Setup
 
 trainer._SECONDS_BETWEEN_STATES = 0.0
 trainer.HELD_OUT = 8
@@ -54,6 +59,32 @@ def test_a_run_killed_at_any_write_loses_nothing(tmp_path):
     assert int(shown.stdout) > 30
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a fork")
+def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
+    """Killed by SIGKILL between a row of metrics and the state that counts on it."""
+    monkeypatch.setattr(trainer, "_SECONDS_BETWEEN_STATES", 0.0)
+    monkeypatch.setattr(trainer, "HELD_OUT", 8)
+    setup = Setup("tiny", PROBLEM, RECIPE, (1, 2))
+    alone = trainer.train(setup, tmp_path / "alone", execution=REFERENCE)
+    if (child := os.fork()) == 0:
+        append, rows = RunFolder.append_metrics, []
+
+        def killed(self: RunFolder, given: list[MetricsRow]) -> None:
+            append(self, given)
+            rows.append(given)
+            if len(rows) == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        RunFolder.append_metrics = killed
+        trainer.train(setup, tmp_path / "killed", execution=REFERENCE)
+        os._exit(1)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    run = RunFolder(tmp_path / "killed")
+    assert run.load_state()[0] < run.metrics.steps[-1]
+    trainer.train(setup, run.path, execution=REFERENCE)
+    assert contents(run.path) == contents(alone.path)
+
+
 MANY_RUNS = """
 import sys
 from pathlib import Path
@@ -61,8 +92,7 @@ from hopscope import signals
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution
 from hopscope.training.side_by_side import train_all
-from hopscope.training.recipe import Recipe
-from hopscope.training.recipe import Setup
+from hopscope.training.recipe import Recipe, Setup
 
 folder, runs, steps = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 shape = {"layers": 1, "heads": 1, "d_model": 8, "batch_size": 4, "log_every": 5, "final_steps": 1, "validation_size": 2}

@@ -14,10 +14,8 @@ from noting import note
 
 from hopscope.errors import InputError
 from hopscope.paper.section_7 import DepthStudy
-from hopscope.records import plain
 from hopscope.training.execution import REFERENCE, Execution
-from hopscope.training.metrics import rows_of
-from hopscope.training.progress import Progress, progress_of
+from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.side_by_side import finished, train_all
@@ -35,12 +33,6 @@ def trained(tmp_path_factory):
     seen: list[dict[str, Progress]] = []
     train_all(STUDY.setups(), folder / "sweep", watch=seen.append, execution=FP32)
     return folder, seen
-
-
-def test_no_more_processes_are_made_than_there_are_runs(tmp_path):
-    setups = STUDY.setups()[:1]
-    train_all(setups, tmp_path, execution=replace(FP32, workers=10**12))  # the system would refuse so many
-    assert len(finished(setups, tmp_path)) == 1
 
 
 def test_processes_train_what_one_process_trains(trained, tmp_path):
@@ -92,17 +84,6 @@ def test_one_process_hands_a_run_on_before_it_trains_the_next(tmp_path):
     assert handed == [("ic-layers-1-seed-0", 1), ("ic-layers-2-seed-0", 2)]
 
 
-def test_what_was_finished_before_is_not_handed_on_again(trained):
-    folder, _ = trained
-    train_all(
-        STUDY.setups(),
-        folder / "sweep",
-        execution=Execution(workers=2),
-        then={"ic-layers-1-seed-0": partial(note, word="again")},
-    )
-    assert not (folder / "sweep" / "ic-layers-1-seed-0" / "note.json").exists()
-
-
 def test_what_is_finished_is_not_trained_again(trained):
     folder, _ = trained
     before = {path: path.stat().st_mtime_ns for path in (folder / "sweep").rglob("*.json*")}
@@ -110,15 +91,8 @@ def test_what_is_finished_is_not_trained_again(trained):
     assert before == {path: path.stat().st_mtime_ns for path in (folder / "sweep").rglob("*.json*")}
 
 
-def test_another_study_in_the_folder_is_named(trained):
-    folder, _ = trained
-    with pytest.raises(InputError, match="steps = 30, not 31"):
-        finished(replace(STUDY, recipe=replace(RECIPE, steps=31)).setups(), folder / "sweep")
-
-
-@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("begun", ["ended", "under way"])
-def test_runs_of_other_hops_are_refused_before_they_are_told_of(begun, workers, trained, tmp_path):
+def test_runs_of_other_hops_are_refused_before_they_are_told_of(begun, trained, tmp_path):
     """Their rows have other losses than a bar has places for."""
     folder, _ = trained
     for name in ("ic-layers-1-seed-0", "ic-layers-2-seed-0"):
@@ -128,27 +102,15 @@ def test_runs_of_other_hops_are_refused_before_they_are_told_of(begun, workers, 
     more = DepthStudy("laptop", RECIPE, layers=(1, 2), hops=3, plain_hops=2, seeds=(0,), plain_seeds=())
     told: list[dict[str, Progress]] = []
     with pytest.raises(InputError, match="holds a run with hops = 2, not 3; choose another folder"):
-        train_all(more.setups(), tmp_path, execution=replace(FP32, workers=workers), watch=told.append)
+        train_all(more.setups(), tmp_path, execution=replace(FP32, workers=1), watch=told.append)
     assert not told
-
-
-def test_progress_reads_a_torn_line(tmp_path):
-    losses = {step: [[step / 10, float("nan")]] for step in (5, 10)}
-    rows = [plain(row) for step in (5, 10) for row in rows_of(step, losses[step], losses[step])]
-    (tmp_path / "ic-layers-1-seed-0").mkdir()
-    (tmp_path / "ic-layers-1-seed-0" / "metrics.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows * 200) + '{"step": 15, "mo'
-    )
-    progress = progress_of(STUDY.setups(), tmp_path)
-    assert (progress["ic-layers-1-seed-0"].step, progress["ic-layers-1-seed-0"].partial_losses[0]) == (10, (1.0, None))
-    assert progress["ic-layers-2-seed-0"] == Progress(0, 30)
 
 
 def test_a_failing_worker_is_heard(tmp_path):
     (tmp_path / "ic-layers-1-seed-0").mkdir()
     (tmp_path / "ic-layers-1-seed-0" / "other.txt").write_text("mine")
     with pytest.raises(InputError, match="ic-layers-1-seed-0"):
-        train_all(STUDY.setups(), tmp_path, execution=Execution(execution=Execution(workers=2)))
+        train_all(STUDY.setups(), tmp_path, execution=Execution(workers=2))
     assert (tmp_path / "ic-layers-1-seed-0" / "other.txt").read_text() == "mine"
 
 

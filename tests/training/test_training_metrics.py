@@ -112,14 +112,6 @@ def test_the_frame_is_long():
     assert frame.groupby("hop").partial_loss.min().tolist() == [0.1, 0.49]
 
 
-def test_the_frame_says_how_many_heads_are_left():
-    losses, left = [[0.9, 0.9], [0.5, 0.9]], {10: [4, 4], 20: [4, 1]}
-    rows = [row for step, heads in left.items() for row in rows_of(step, losses, losses, heads)]
-    frame = Metrics.of_rows(rows, seeds=[7, 8], hops=[1, 2]).frame()
-    assert frame[(frame.step == 20) & (frame.hop == 2)].heads.tolist() == [4, 1]
-    assert FALLING.frame().heads.isna().all()
-
-
 def test_without_pandas_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match=r"pip install -c constraints.txt '\.\[frames\]'"):

@@ -83,6 +83,7 @@ def heads(path: Path) -> list[list[float]]:
 
 
 @pytest.mark.usefixtures("diverges_at_22")
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [(1,), (1, 2)])
 def test_a_model_that_diverges_has_no_other_heads_when_it_goes_on(seeds, monkeypatch, tmp_path):
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
@@ -112,21 +113,3 @@ def test_what_is_gone_is_no_nan(clip):
             assert not rows[~left[:, layer]].any()
             assert rows[0][left[0, layer]].isnan().all()
             assert rows[1].isfinite().all()
-
-
-def test_a_state_that_does_not_tell_is_gone_on_from(monkeypatch, tmp_path):
-    """As older hopscopes wrote them."""
-    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
-    setup = Setup("run", PROBLEM, TINY, (1, 2))
-    alone = train(setup, tmp_path / "alone", execution=ENGINE)
-    plain = Ensemble.load_state
-
-    def load_state(self: Ensemble, state: dict[str, Tensor], step: int, left: Tensor | None) -> None:
-        assert left is not None
-        plain(self, state, step)
-        assert torch.equal(self.left, left)
-
-    monkeypatch.setattr(Ensemble, "load_state", load_state)
-    train_in_two(setup, tmp_path / "cut", 30, ENGINE)
-    assert heads(alone.path)[-1] != [4.0, 4.0]
-    assert contents(tmp_path / "cut") == contents(alone.path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -81,7 +80,7 @@ def cluster():
 def alone(tmp_path_factory):
     """The same setups, trained by this process undisturbed."""
     folder = tmp_path_factory.mktemp("alone")
-    train_all(SETUPS, folder, execution=replace(replace, workers=1)(CHOICE, threads=1))  # as a worker has
+    train_all(SETUPS, folder, execution=replace(CHOICE, threads=1, workers=1))  # as a worker has
     return contents(folder)
 
 
@@ -97,31 +96,13 @@ def test_killed_workers_lose_nothing(cluster, alone, tmp_path):
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
 
-    options = {"choice": CHOICE}
+    options = {"execution": CHOICE}
     train_all_on_ray(SETUPS, tmp_path, RayCluster(cluster), watch=kill_some, **options)
     assert killed, "nothing was killed in the middle"
     assert contents(tmp_path) == alone
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     train_all_on_ray(SETUPS, tmp_path, RayCluster("nowhere:1"))  # finished: no cluster is needed
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")
-def test_a_killed_driver_loses_nothing(cluster, alone, tmp_path):
-    program = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[3])\n"
-        "from test_training_ray import CHOICE, SETUPS, RayCluster, train_all_on_ray\n"
-        "train_all_on_ray(SETUPS, Path(sys.argv[1]), RayCluster(sys.argv[2]), execution=CHOICE)"
-    )
-    driver = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path), cluster, str(Path(__file__).parent)]
-    process = subprocess.Popen(driver, stderr=subprocess.DEVNULL)
-    wait_until(lambda: under_way(tmp_path))
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert any(not (tmp_path / setup.name / "result.json").exists() for setup in SETUPS)
-    train_all_on_ray(SETUPS, tmp_path, RayCluster(cluster), execution=CHOICE)
-    assert contents(tmp_path) == alone
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ def test_no_run_waits_for_what_a_guess_comes_to(waits, tmp_path):
     Setup("run", two, TINY).check_waiting()  # nothing hangs on it
 
 
-@pytest.mark.parametrize("fall", [0.3, 0.0])
+@pytest.mark.parametrize("fall", [pytest.param(0.3, marks=pytest.mark.slow), 0.0])
 def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, monkeypatch):
     """Two seeds: the later one decides when; a run that is cut anywhere comes to the same bytes."""
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
@@ -128,6 +128,7 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
         assert contents(tmp_path / f"cut-{cut}") == contents(run.path)
 
 
+@pytest.mark.slow
 def test_in_an_ensemble_a_model_comes_to_what_it_comes_to_alone(tmp_path):
     """Its rate falls, heads are left out of it and go, and its end comes, when it has learned, not when others have."""
     recipe = replace(

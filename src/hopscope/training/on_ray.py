@@ -52,7 +52,7 @@ def train_all_on_ray(
     folder: Path,
     cluster: RayCluster,
     *,
-    execution: Execution,
+    execution: Execution | None = None,
     watch: Callable[[dict[str, Progress]], None] | None = None,
 ) -> None:
     """Train every setup into `folder / setup.name` on a cluster, the longest first.
@@ -68,6 +68,7 @@ def train_all_on_ray(
         InputError: Ray is not installed, its cluster cannot be reached or has no room for one run, names repeat, or a
             folder is in use for something else.
     """
+    from hopscope.training.execution import FASTEST
     from hopscope.training.progress import progress_of
     from hopscope.training.side_by_side import check_begun, unfinished
 
@@ -78,7 +79,7 @@ def train_all_on_ray(
     left = unfinished(setups, folder)
     check_begun(setups, folder)
     if left:
-        each = replace(execution, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
+        each = replace(execution or FASTEST, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
         with _connected(cluster) as ray:
             _wait(ray, [(setup, folder.resolve() / setup.name, each) for setup in left], cluster, tick)
     tick()
