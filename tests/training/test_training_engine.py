@@ -61,7 +61,7 @@ def test_an_engine_that_could_not_be_read_again_is_refused(values, words):
 
 def test_seeds_beyond_63_bits_are_refused():
     for seed in (-1, 2**63, 10**400, 0.5, True):
-        with pytest.raises(InputError, match="seed must be a whole number from 0 to"):
+        with pytest.raises(InputError, match="seed must be"):
             Setup("run", PROBLEM, TINY, (seed,))
 
 
