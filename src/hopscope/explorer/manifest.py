@@ -15,7 +15,7 @@ from hopscope.emergence.timing import hop_of
 from hopscope.explorer.arrays import PROMPTS, Chunk, circuit_alone, half, pack, prompts, weights
 from hopscope.explorer.exhibit import Exhibit
 from hopscope.explorer.story import story
-from hopscope.model.fast import those_that_write
+from hopscope.model.skipped_heads import those_that_write
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import position_codes

@@ -137,13 +137,13 @@ def _compile(compiler: Sequence[str], sources: Sequence[Path], path: Path) -> No
         for more in _ATTEMPTS:
             with ThreadPoolExecutor(len(sources)) as pool:
                 done = [*pool.map(partial(run, ("-c", *more)), objects, sources)]
-            if not any(run.returncode for run in done):
+            if not any(result.returncode for result in done):
                 done = [run(("-shared", *more), made, *objects)]
-            if not any(run.returncode for run in done) and _loaded(made) is not None:
+            if not any(result.returncode for result in done) and _loaded(made) is not None:
                 made.replace(path)
                 return
-        for run in done:
-            run.check_returncode()
+        for result in done:
+            result.check_returncode()
         raise OSError("what the compiler makes cannot be loaded")
 
 

@@ -22,8 +22,8 @@ from hopscope.circuits.evaluate.role_maps import Coordinates
 from hopscope.errors import InputError
 from hopscope.kernels import FixedRows
 from hopscope.model.architecture import Architecture
-from hopscope.model.fast import SkippingHooks
 from hopscope.model.hooks import Hooks, Pattern
+from hopscope.model.skipped_heads import SkippingHooks
 from hopscope.problem.paths import HeadRow
 
 _KEEP, _OWN, _FIXED, _OTHER, _AVERAGE, _ALIKE, _MOVED = range(7)

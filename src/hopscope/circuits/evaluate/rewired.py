@@ -21,8 +21,8 @@ from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.chains import ChainsSeen, own_chain
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.role_maps import Coordinates
-from hopscope.model.fast import SkippingHooks, among_heads
 from hopscope.model.hooks import Hooks, PatchableModel, Pattern, PatternRecorder, Queried, Stream
+from hopscope.model.skipped_heads import SkippingHooks, among_heads
 from hopscope.problem.paths import HeadRow
 
 
