@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -111,3 +112,56 @@ def test_no_two_types_share_a_name():
                 if name[0].isupper() and not name.isupper():
                     homes.setdefault(name, []).append(file.name)
     assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+OUTSIDE = [*(SOURCE.parents[1] / "studies").rglob("*.py"), *(SOURCE.parents[1] / "examples").rglob("*.py")]
+MODULES = {"benchmark", "paper", "plot", "recipes", "statistics", "theory"}
+
+
+def internals(source: str) -> list[str]:
+    """What a file outside the package names of it that is not public: neither in `hopscope.__all__` nor in that of a
+    public module; and private attributes, and imports by name, behind which there could be any."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("hopscope", "importlib"):
+            found += [f"{node.module}.{one.name}" for one in node.names if not public(f"{node.module}.{one.name}")]
+        elif isinstance(node, ast.Import):
+            names = [one.name for one in node.names if one.name.split(".")[0] in ("hopscope", "importlib")]
+            found += [name for name in names if name != "hopscope"]
+        elif isinstance(node, ast.Attribute):
+            name = ast.unparse(node)
+            if re.fullmatch(r"hs\.\w+(\.\w+)?", name) and not public(name.replace("hs.", "hopscope.", 1)):
+                found.append(name)
+            if node.attr.startswith("_") and not node.attr.startswith("__") and ast.unparse(node.value) != "self":
+                found.append(name)
+    return found
+
+
+def public(name: str) -> bool:
+    """Whether it is a public name of the package, of a public module, or an attribute of a public name."""
+    _, first, *rest = name.split(".")
+    if first not in hs.__all__:
+        return False
+    return not rest or first not in MODULES or rest[0] in getattr(hs, first).__all__
+
+
+@pytest.mark.parametrize("file", OUTSIDE, ids=lambda file: "/".join(file.parts[-2:]))
+def test_studies_and_examples_name_what_is_public_alone(file: Path) -> None:
+    assert internals(file.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from hopscope.circuits.find import find_circuit",
+        "import hopscope.lab",
+        "import importlib",
+        "from hopscope import words",
+        "import hopscope as hs\nhs.theory.information_flow",
+        "import hopscope as hs\nhs.circuits",
+        "run._rows",
+    ],
+)
+def test_that_test_can_fail(line: str) -> None:
+    assert internals(line) != []
+    assert internals("import hopscope as hs\nfrom hopscope import theory\nhs.theory.depths(3)\nself._rows") == []

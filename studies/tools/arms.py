@@ -47,6 +47,14 @@ class ArmLearned:
     seeds: tuple[int, ...]
     learned: tuple[tuple[int | None, ...], ...]
 
+    @classmethod
+    def of(cls, arm: hs.Setup, seeds: tuple[int, ...], learned: tuple[tuple[int | None, ...], ...]) -> ArmLearned:
+        """What these seeds of an arm have learned."""
+        values = {one.name: (getattr(arm.problem, one.name), one.default) for one in fields(arm.problem)}
+        asked = {name: value for name, (value, default) in values.items() if name == "hops" or value != default}
+        recipe = arm.recipe
+        return cls(arm.name, recipe.layers, recipe.heads, recipe.steps, asked, arm.seeds, seeds, learned)
+
     @cached_property
     def problem(self) -> hs.RetrievalProblem:
         """The problem that its models are trained on."""
@@ -162,11 +170,8 @@ def read(arms: Sequence[hs.Setup], folder: Path, *, to_the_end: bool = False, be
     found = []
     for arm in arms:
         runs = finished(runs_of(arm, to_the_end=to_the_end), folder).values()
-        asked = {one.name: (getattr(arm.problem, one.name), one.default) for one in fields(arm.problem)}
-        changed = {name: value for name, (value, default) in asked.items() if name == "hops" or value != default}
         learned = tuple(tuple(run.regular_metrics.first_below(below)[0]) for run in runs)
-        shape = arm.recipe.layers, arm.recipe.heads, arm.recipe.steps
-        found.append(ArmLearned(arm.name, *shape, changed, arm.seeds, tuple(run.seeds[0] for run in runs), learned))
+        found.append(ArmLearned.of(arm, tuple(run.seeds[0] for run in runs), learned))
     return Arms(tuple(found))
 
 

@@ -14,14 +14,12 @@ from hopscope.circuits.compare import overlap, steps_beyond_first
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.statistics import sign_test
-from hopscope.training.recipe import Setup
 from studies import census
 from studies.census import CensusResult
 from studies.figures.census import census as figure
 from studies.tools.by_place import ByPlace, RowsMoved
-from studies.tools.circuits import Search, Seen
+from studies.tools.circuits import Seen
 from studies.tools.judgements import Judgement
-from studies.tools.work import Work
 
 
 def verdicts(models: list[Seen], further: list[Seen] | None = None) -> list[str]:
@@ -182,38 +180,10 @@ def test_the_same_model_is_trained_on():
     for longer in study.trained_on:
         twin = short[longer.seeds]
         assert longer.problem == twin.problem
-        assert longer.recipe.steps * (1 - longer.recipe.decay_fraction) > twin.recipe.steps
+        assert longer.recipe.steps * (1 - longer.recipe.fall) > twin.recipe.steps
         same = {"steps", "fall", "schedule"}
         differs = {name for name, value in vars(twin.recipe).items() if value != getattr(longer.recipe, name)}
         assert differs == same
-
-
-def test_a_census_cut_short_has_whole_seeds():
-    """Every depth of a seed, and the same trained on, before anything of the next seed."""
-    study = census.standard(LAPTOP)
-    names = [setup.name for setup in study.in_order]
-    assert names[:5] == [
-        "3-layers/seed-6000", "4-layers/seed-6000", "6-layers/seed-6000", "further/seed-6000", "3-layers/seed-6001",
-    ]  # fmt: skip
-    assert sorted(names) == sorted(setup.name for setup in [*study.models, *study.trained_on])
-    assert {setup.recipe.prune_every for setup in study.in_order} == {LAPTOP.prune_every}
-
-
-def test_what_was_found_is_sorted_into_models_and_those_trained_on(tmp_path, monkeypatch):
-    """Of all that is looked at together, some of it missing."""
-    study = replace(census.standard(LAPTOP), seeds=(0, 1), further=2)
-
-    def found(setups: list[Setup], folder: Path, work: Work, search: Search, known: tuple[Seen, ...]) -> list[Seen]:
-        assert known == ()
-        return [
-            seen(DOUBLING, setup.seeds[0], model=setup.name) for setup in setups if setup.name != "6-layers/seed-001"
-        ]
-
-    monkeypatch.setattr(census, "find_circuits", found)
-    result = census.run(study, tmp_path, Work())
-    depths = [f"{layers}-layers/seed-{seed:03d}" for layers in (3, 4, 6) for seed in (0, 1)]
-    assert [one.model for one in result.models] == depths[:-1]
-    assert [one.model for one in result.further] == ["further/seed-000", "further/seed-001"]
 
 
 def test_tables_and_figures():

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
-import pytest
-from studies.figures.conditional import conditional as figure
-from studies.tools.kept import made_by, study_form
 
 from hopscope.paper.recipes import LAPTOP
-from hopscope.training import side_by_side
-from hopscope.training.recipe import Setup
 from studies import conditional
-from studies.conditional import ConditionalResult, meeting, parallel
-from studies.tools.arms import ArmLearned, by_seed
+from studies.conditional import ConditionalResult
+from studies.tools.arms import ArmLearned
 from studies.tools.by_place import ByPlace, RowsMoved
 from studies.tools.circuits import NamedPath, Seen
-from studies.tools.work import Work
 
 STUDY = conditional.standard(LAPTOP)
 NAMES = [arm.name for arm in STUDY.arms]
@@ -34,7 +25,7 @@ def planted(learn: dict[str, tuple[int, ...]], models: tuple[Seen, ...] = ()) ->
     for arm in STUDY.arms:
         shares, count = learn.get(arm.name, ()), arm.problem.hops
         learned = tuple(tuple(100 * hop if hop <= n else None for hop in range(1, count + 1)) for n in shares)
-        arms.append(ArmLearned(arm, arm.seeds[: len(shares)], learned))
+        arms.append(ArmLearned.of(arm, arm.seeds[: len(shares)], learned))
     return ConditionalResult(BAR, tuple(arms), models)
 
 
@@ -127,65 +118,3 @@ def test_by_what_rows_are_told_apart() -> None:
     assert verdicts(*[asked("functions-2-layers/a", 0.02, 1.2)] * 6) == ["not run", "not run"]
     told = conditional.table(replace(planted({}), places=(asked(*place),)))
     assert "| relatives-3-layers/a | 3 | 0.020 | 1.20 | 2 | 1.00 | 0.50 |" in told
-
-
-def test_what_meets() -> None:
-    """The question of relatives holds one of the two keys; that of functions looks both up."""
-    assert meeting("functions") == (">a", ">0")
-    assert meeting("relatives") == ()
-    assert parallel(seen(SIDE_BY_SIDE), meeting("functions"))
-    assert not parallel(seen(ONE_BY_ONE), meeting("functions"))
-    assert not parallel(seen(SIDE_BY_SIDE[:1]), meeting("functions"))
-    each_its_own: tuple[NamedPath, ...] = ((2, 1, "f?", ">a"), (2, 1, "i?", ">0"), (4, 1, "i?", "f?"))
-    assert parallel(seen(each_its_own), meeting("functions"))
-    assert not parallel(seen(((2, 1, "a>", ">a"), *each_its_own[1:])), meeting("functions"))
-
-
-def test_the_table_and_the_figure_take_what_there_is() -> None:
-    result = planted({"functions-3-layers": (3, 2)}, (seen(SIDE_BY_SIDE),))
-    assert "functions-3-layers/seed-9000" in conditional.table(result)
-    assert len(figure(result).axes) == 1
-
-
-def test_what_one_key_leads_to_is_not_learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The mean of two facts that share a key leaves half of the error: of `relatives` that is possible too early."""
-    losses = {"relatives": (0.02, 0.02, 0.45, 0.45), "functions": (0.02, 0.02, 0.45)}
-
-    class Trained:
-        def __init__(self, run: Setup) -> None:
-            self.regular_metrics, self._losses = self, losses[run.problem.graph]
-
-        def first_below(self, threshold: float) -> tuple[tuple[int | None, ...], ...]:
-            return (tuple(20 if loss < threshold else None for loss in self._losses),)
-
-    monkeypatch.setattr(side_by_side, "finished", lambda runs, folder: {run.name: Trained(run) for run in runs})
-    monkeypatch.setattr(conditional, "find_circuits", lambda *_: ())
-    found = conditional.run(replace(STUDY, seeds=(0,), further=(), beside=(-1,)), tmp_path, Work(judge_only=True))
-    learned = {arm.problem.graph: arm.learned for arm in found.arms}
-    assert learned == {"functions": ((20, 20, 20),), "relatives": ((20, 20, None, None),)}
-
-
-def test_it_goes_on_from_its_record_alone(tmp_path: Path) -> None:
-    """What the record has of a seed, its circuit too, is not made again; what is not finished is."""
-    study = replace(STUDY, chains={"functions": 4}, seeds=(9000, 9001))
-    first = by_seed(replace(study, seeds=(9000,)).arms, to_the_end=True)
-    models = tuple(
-        replace(seen(SIDE_BY_SIDE), model=run.name, layers=run.recipe.layers, made=made_by(run, study.search))
-        for run in first
-    )
-    learned = tuple(ArmLearned(arm, (9000,), ((100, 200, 300),)) for arm in study.arms)
-    kept = ConditionalResult(BAR, learned, models)
-    study_form("conditional", type(kept)).write(tmp_path / "conditional.json", kept)
-    trained: list[str] = []
-
-    class Watched(Work):
-        def train(self, setups: Any, folder: Any, then: Any = None, *, in_order: bool = False) -> None:
-            trained.extend(setup.name for setup in setups)
-
-        def each(self, what: str, function: Any, jobs: Any) -> None:
-            pass
-
-    found = conditional.run(study, tmp_path, Watched())
-    assert trained == [f"functions-{layers}-layers/seed-9001" for layers in (5, 4, 3, 2)]
-    assert {one.model for one in found.models} == {one.model for one in models}
-    assert [arm.learned for arm in found.arms] == [arm.learned for arm in learned]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planted_arms import Times
+from planted_arms import Times, arm
 
 from hopscope.paper.recipes import LAPTOP
 from studies import curriculum
 from studies.figures.curriculum import curriculum as figure
-from studies.tools.arms import ArmLearned, Arms
+from studies.tools.arms import Arms
 
 STUDY = curriculum.CurriculumStudy(LAPTOP)
 ARMS = {setup.name: setup for setup in STUDY.arms}
@@ -22,7 +22,8 @@ def planted(shares: dict[str, float]) -> Arms:
         setup = ARMS[name]
         hops = setup.problem.target_hops
         learned: Times = [[100] * (len(hops) - 1) + [200 if seed < of_ten else None] for seed in range(10)]
-        found.append(ArmLearned(setup, setup.seeds, tuple(tuple(one) for one in learned)))
+        shape = {"layers": setup.recipe.layers, "heads": setup.recipe.heads, "steps": setup.recipe.steps}
+        found.append(arm(name, setup.problem, learned, **shape))
     return Arms(tuple(found))
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import pairwise
-
 import pytest
 from matplotlib.colors import same_color
-from planted_arms import Times, arm, learns
+from planted_arms import arm, learns
 
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.style import VERMILION
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.depth import best_order, minimum_of_hop
-from studies import depth, orders
+from hopscope.theory.depth import minimum_of_hop
+from studies import depth
 from studies.figures.depth import depth as figure
 from studies.tools.arms import ArmLearned, Arms
-from studies.tools.circuits import Seen, seen_table
 
-MANY, ONE = {"heads": LAPTOP.heads, "head_dim": LAPTOP.head_dim}, {"heads": 1, "head_dim": None}
+MANY, ONE = {"heads": LAPTOP.heads}, {"heads": 1}
 
 
 def lawful(causal: bool = True, seeds: int = 6, heads: dict[str, int | None] = MANY) -> list[ArmLearned]:
@@ -44,7 +40,7 @@ def test_what_follows_the_law_is_as_asked(causal, heads):
 
 
 def test_the_series_are_at_below_and_above_what_theory_asks_for():
-    study = depth.DepthLawStudy(lawful()[0].setup.recipe)
+    study = depth.DepthLawStudy(LAPTOP)
     layers = {setup.name: setup.recipe.layers for series in study.series for setup in series}
     by_hops = [[n for name, n in layers.items() if name.startswith(f"causal/many-heads/{h}-")] for h in (1, 3, 4, 8)]
     assert by_hops == [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]]
@@ -130,77 +126,3 @@ def red_discs(found: list[ArmLearned]) -> list[list[float]]:
     discs = figure(Arms(tuple(found))).axes[0].collections
     red = [one for one in discs if same_color(one.get_facecolor()[0], VERMILION) and one.get_sizes()[0]]
     return [one.get_offsets()[0].tolist() for one in red]
-
-
-BEST = RetrievalProblem(hops=4, order=",".join(map(str, best_order(4))))
-DEEPEST = RetrievalProblem(hops=4)
-
-
-def order_verdicts(best: Times, deepest: Times, control: Times, circuits: tuple[Seen, ...] = ()) -> list[str]:
-    arms = (
-        arm("best/3", BEST, best, layers=3),
-        arm("deepest/3", DEEPEST, deepest, layers=3),
-        arm("best/4", BEST, control, layers=4),
-        arm("deepest/4", DEEPEST, control, layers=4),
-    )
-    return [one.verdict for one in orders.judge(orders.OrdersResult(arms, circuits))]
-
-
-def test_orders():
-    never, learned = learns(4, 20, 3), learns(4, 20)
-    assert order_verdicts([*never, *learned[:1]], never, learned) == ["as asked", "as asked", "not run"]
-    assert order_verdicts(never, never, learned)[:2] == ["not as asked", "as asked"]
-    assert order_verdicts(never, [*never, *learned[:1]], learned)[:2] == ["not as asked", "not as asked"]
-    assert order_verdicts(never, never, never)[:2] == ["inconclusive", "inconclusive"]
-    assert order_verdicts(never[:4], never[:4], learned)[:2] == ["inconclusive", "inconclusive"]
-    assert order_verdicts([], [], [])[:2] == ["not run", "not run"]
-
-
-@pytest.mark.parametrize("upto", [0, 2])
-def test_seeds_that_did_not_come_so_far_do_not_say_that_none_goes_on(upto):
-    """Planted: twenty of three layers that learned nothing, as if they had diverged, or stayed at x2."""
-    stuck, some = learns(4, 20, upto), [*learns(4, 16, 3), *learns(4, 4, upto)]
-    assert order_verdicts(stuck, stuck, learns(4, 20))[1] == "inconclusive"
-    assert order_verdicts(stuck, some, learns(4, 20))[1] == "inconclusive"  # none of 16: up to 21%
-
-
-def test_the_study_of_orders_trains_what_theory_tells_apart():
-    arms = {setup.name: setup for setup in orders.OrdersStudy(LAPTOP).arms}
-    needs = {name: minimum_of_hop(setup.problem, 4) for name, setup in arms.items()}
-    assert needs == {
-        "1-2-4-3/3-layers": 3,
-        "deepest-first/3-layers": 4,
-        "1-2-4-3/4-layers": 3,
-        "deepest-first/4-layers": 4,
-        "1-2-4-3/3-layers-wide": 3,
-        "1-2-4-3/6-layers": 3,
-    }
-    assert arms["1-2-4-3/3-layers-wide"].recipe.d_model == 128
-    assert all(one.name != two.name for one, two in pairwise(arms.values()))
-
-
-ARM = lawful()[0]
-SEEN = Seen("best/3/seed-000", 0, 3, None, 4, 0.01, ("natural",), True, "doubling", ((1, 1, ">x1", "x0>"),), (), (), ())
-
-
-def test_a_circuit_that_theory_does_not_understand_is_no_proof():
-    never = learns(4, 20, 2)
-    strange = Seen(**{**SEEN.__dict__, "delivers": False})
-    assert order_verdicts(never, never, never, (SEEN,) * 6)[2] == "as asked"
-    assert order_verdicts(never, never, never, (SEEN,) * 5)[2] == "inconclusive"  # up to half of others may not
-    assert order_verdicts(never, never, never, (SEEN, SEEN, strange))[2] == "not as asked"
-    assert order_verdicts(never, never, never, (SEEN,))[2] == "inconclusive"
-    lost = replace(SEEN, loss=None, delivers=False)
-    assert order_verdicts(never, never, never, (SEEN, SEEN, lost))[2] == "not as asked"
-    assert "| 1 (-) | natural, by rules 1 | yes |" in seen_table([SEEN])
-
-
-def test_all_circuits_are_those_of_all_that_learned():
-    """Three of twenty good ones are not all; one that is no proof is enough to say so."""
-    never, learned = learns(4, 20, 2), learns(4, 20)
-    strange = replace(SEEN, delivers=False)
-    assert order_verdicts(learned, never, never, (SEEN,) * 20)[2] == "as asked"
-    assert order_verdicts(learned, never, never, (SEEN,) * 19)[2] == "inconclusive"
-    assert order_verdicts(learned, never, learned, (SEEN,) * 20)[2] == "as asked"  # with four layers nothing is asked
-    assert order_verdicts(learned, learned, never, (SEEN,) * 20)[2] == "inconclusive"
-    assert order_verdicts(learned, never, never, (SEEN, SEEN, strange))[2] == "not as asked"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from planted_circuits import DOUBLING, SERIAL, seen
-from studies.tools.kept import kept
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
@@ -35,7 +33,8 @@ def followed(
     """A model with these circuits at steps 1000, 2000, ..."""
     every = tuple(seen(paths, seed, step=1000 * place) for place, paths in enumerate(circuits, start=1))
     crossed = (5000.0 if late else 500.0,) * len(circuits[-1]) if circuits else ()
-    return Followed(rate, seed, 5000, every, spikes, crossed)
+    steps = tuple(one.step or 0 for one in every)
+    return Followed(rate, seed, 5000, every, spikes, crossed, steps)
 
 
 def verdicts(models: Sequence[Followed]) -> list[str]:
@@ -132,17 +131,6 @@ def test_a_spike_that_only_hides_a_checkpoint_rebuilds_nothing():
     one = drifting(0, tuple(range(1000, 8000, 1000)))
     assert one.changes == [(pytest.approx(9 / 11), False)] * 4
     assert verdicts([drifting(seed, tuple(range(1000, 8000, 1000))) for seed in range(12)])[2] == "inconclusive"
-
-
-def test_records_that_do_not_say_which_checkpoints_there_were_have_them_evenly():
-    assert drifting(0).changes == [(pytest.approx(9 / 11), False)] * 4
-    assert followed(0, []).changes == followed(0, [SERIAL]).changes == []
-    folder = Path(__file__).parents[2] / "results" / "studies" / "descent"
-    record = kept("descent", folder, DescentResult)
-    assert record is not None
-    old = [model for model in record.models if not model.checkpoints]
-    steps = [[(one.step, after.step) for one, after in model.neighbours] for model in old]
-    assert [pairs[0] for pairs in steps] == [(4800, 5600), (3200, 4000)]  # at 4000 the first had none
 
 
 def test_a_falling_rate():

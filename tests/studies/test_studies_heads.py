@@ -143,6 +143,7 @@ def test_what_diverged_is_told_and_not_drawn():
     assert [len(lines[number].get_xdata()) for number in (0, 1, 2)] == [15 - 4, 16, 4]
 
 
+@pytest.mark.slow
 def test_a_run_that_diverged_is_kept(tmp_path):
     recipe = Recipe(layers=1, heads=1, d_model=8, mlp=False, steps=4, batch_size=4, validation_size=4, clip=None)
     study = HeadsStudy(replace(recipe, learning_rate=1e30), (2,), (1, 2), (0,))

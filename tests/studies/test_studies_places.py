@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import torch
-from studies.tools.kept import made_by, study_form
 
 from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
@@ -16,7 +12,6 @@ from studies.figures.places import places as figure
 from studies.places import PlacesResult
 from studies.tools.arms import ArmLearned, by_seed
 from studies.tools.by_place import ByPlace, RowsMoved
-from studies.tools.work import Work
 
 STUDY = places.standard(PLAIN)
 SHALLOW, DEEP = "2-chains-2-layers", "2-chains-3-layers"
@@ -29,7 +24,7 @@ def planted(learned: dict[str, tuple[int, ...]], lost: dict[str, tuple[float, ..
     for arm in STUDY.arms[:2]:
         shares = learned.get(arm.name, ())
         steps = tuple(tuple(100 * hop if hop <= n else None for hop in (1, 2)) for n in shares)
-        arms.append(ArmLearned(arm, arm.seeds[: len(shares)], steps))
+        arms.append(ArmLearned.of(arm, arm.seeds[: len(shares)], steps))
     asked = [
         ByPlace(
             f"{name}/seed-{number}",
@@ -88,27 +83,10 @@ def test_the_table_and_the_figure_take_what_there_is() -> None:
     assert [text.get_text() for text in figure(result).axes[1].texts] == ["0.05"]
 
 
-def test_it_goes_on_from_its_record_alone(tmp_path: Path) -> None:
-    first = by_seed(STUDY.arms[:1], to_the_end=True)[0]
-    arm = ArmLearned(STUDY.arms[0], STUDY.arms[0].seeds[:1], ((100, 200),))
-    asked = ByPlace(first.name, (0.0, 0.02), (), made=made_by(first))
-    study_form("places", PlacesResult).write(tmp_path / "places.json", PlacesResult((arm,), (asked,)))
-    trained: list[str] = []
-
-    class Watched(Work):
-        def train(self, setups: Any, folder: Any, then: Any = None, *, in_order: bool = False) -> None:
-            trained.extend(setup.name for setup in setups)
-
-    found = places.run(STUDY, tmp_path, Watched())
-    assert len(trained) == 35 + 90
-    assert first.name not in trained
-    assert found.places == (asked,)
-
-
 def by_heads(steps: dict[tuple[int, int], tuple[int | None, ...]]) -> PlacesResult:
     """When the seeds of two layers learned x2, by chains and heads; all have x1 by step 10."""
     arms = [
-        ArmLearned(arm, arm.seeds[: len(some)], tuple((10, step) for step in some))
+        ArmLearned.of(arm, arm.seeds[: len(some)], tuple((10, step) for step in some))
         for arm in STUDY.arms
         if arm.recipe.layers == 2
         for some in [steps.get((arm.problem.chains, arm.recipe.heads), ())]

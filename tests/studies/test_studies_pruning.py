@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from planted_circuits import DOUBLING, SERIAL, seen
@@ -14,7 +13,6 @@ from studies import pruning
 from studies.figures.pruning import pruning as figure
 from studies.pruning import UNSEEN, PruningResult
 from studies.tools.circuits import Seen
-from studies.tools.kept import kept, made_by
 
 
 def models(arm: str, certified: int, n: int, loss: float = 0.01, first: int = 0) -> list[Seen]:
@@ -31,21 +29,6 @@ def models(arm: str, certified: int, n: int, loss: float = 0.01, first: int = 0)
 def verdicts(pruned: list[Seen], whole: list[Seen]) -> list[str]:
     found = PruningResult(0.05, tuple(pruned), tuple(whole), tuple(5 for _ in pruned))
     return [one.verdict for one in pruning.judge(found)]
-
-
-def test_what_is_kept_is_known_by_the_recipes_of_today():
-    """A field that recipes have since must not make 30 models be trained again."""
-    study, folder = pruning.standard(PLAIN), Path(__file__).parents[2] / "results" / "studies" / "pruning"
-    record = kept("pruning", folder, PruningResult)
-    assert record is not None
-    known = {one.made for one in (*record.pruned, *record.whole, *record.laptop)}
-    pruned, whole, laptop = (
-        {made_by(setup, study.search) for setup in models}
-        for models in (study.pruned_models, study.whole_models, study.laptop_models)
-    )
-    assert (pruned | whole) < known <= (pruned | whole | laptop)
-    changed = replace(study, recipe=replace(study.recipe, head_dropout=0.1))
-    assert not {made_by(setup, study.search) for setup in changed.pruned_models} & known
 
 
 def test_what_would_be_as_asked():
@@ -68,14 +51,6 @@ def test_the_laptops_models_are_judged_by_themselves():
     assert [one.verdict for one in pruning.judge(worse)][::3] == ["as asked", "not as asked"]
 
 
-def test_models_that_the_search_was_made_by_are_not_asked():
-    """Not one of twenty new ones has a circuit; all that had been looked at have."""
-    looked_at, new = models("laptop", 20, 20, first=UNSEEN - 20), models("laptop", 0, 20, first=UNSEEN)
-    found = PruningResult(0.05, (), (), (), (*looked_at, *new), tuple([5] * 40))
-    assert pruning.judge(found)[3].verdict == "not as asked"
-    assert pruning.judge(replace(found, laptop=tuple(looked_at)))[3].verdict == "not run"
-
-
 def test_models_that_did_not_learn_do_not_count_as_certified_or_not():
     lost = [replace(one, loss=0.6, certified=(), paths=()) for one in models("pruned", 0, 20)]
     assert verdicts(models("pruned", 16, 20) + lost, [])[0] == "as asked"
@@ -86,14 +61,6 @@ def test_pruning_does_not_get_what_whole_models_have_as_well():
     assert verdicts(models("pruned", 10, 10), models("all-heads", 10, 10))[1] == "inconclusive"
     assert verdicts(models("pruned", 5, 10), models("all-heads", 1, 10))[1] == "inconclusive"  # 4 of 4: p = 0.125
     assert verdicts(models("pruned", 0, 10), models("all-heads", 8, 10))[1] == "not as asked"
-
-
-def test_certificates_by_other_rules_are_not_held_against_one_another():
-    """What older rules passed, newer ones may refuse: eight against none would be the rules' doing."""
-    older = [replace(one, rules=1) for one in models("pruned", 8, 8)]
-    newer = [replace(one, rules=2) for one in models("all-heads", 0, 8)]
-    assert verdicts(older, newer)[:2] == ["as asked", "inconclusive"]
-    assert verdicts([*older[:4], *(replace(one, rules=2) for one in older[4:])], newer)[:2] == ["inconclusive"] * 2
 
 
 def test_seeds_are_paired():

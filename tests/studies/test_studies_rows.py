@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from planted_arms import Times, arm
 
 from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training import side_by_side
-from hopscope.training.metrics import Metrics
 from studies import rows
 from studies.rows import RowsResult
-from studies.tools import arms
 from studies.tools.by_place import ByPlace, RowsMoved
 
 SAVED_3, SAVED_4 = (f"with a head a row {hops} hops are answered a layer early" for hops in (3, 4))
@@ -33,7 +27,7 @@ def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str,
     for (hops, layers), last in learned.items():
         times: Times = tuple(tuple(100 * hop if hop <= one else None for hop in range(1, hops + 1)) for one in last)
         problem = RetrievalProblem(hops=hops, chains=2)
-        made.append(arm(f"{hops}-hops-{layers}-layers", problem, times, layers=layers, heads=32, head_dim=8))
+        made.append(arm(f"{hops}-hops-{layers}-layers", problem, times, layers=layers, heads=32))
     asked = []
     for name, loss in (lost or {}).items():
         losses = (0.02,) * int(name[0])
@@ -83,20 +77,6 @@ def test_a_layer_that_is_not_saved(asked: str, shape: tuple[int, int]) -> None:
     assert verdicts(none | {control: (2,) * 6, shape: (shape[0],) + (1,) * 5})[asked] == "as asked"
     assert verdicts(none | {shape: ()})[asked] == "not run"
     assert verdicts(none | {shape: (shape[0] - 2,) * 5 + (shape[0] - 1,)})[asked] == "inconclusive"  # one came so far
-
-
-def test_a_loss_that_dips_between_logged_steps_is_not_learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The last hundred steps have a row each: one look of those is no look of every twentieth step."""
-    study = rows.quick(PLAIN)
-    steps = [20, 40, 41, 42, 60]
-    dips = [[[0.2, 0.4, 0.4]], [[0.2, 0.4, 0.4]], [[0.2, 0.2, 0.2]], [[0.2, 0.4, 0.4]], [[0.2, 0.2, 0.4]]]
-    metrics = Metrics((0,), (1, 2, 3), np.array(steps), *2 * [np.ones((5, 1))], *2 * [np.array(dips)], np.ones((5, 1)))
-    trained = SimpleNamespace(regular_metrics=metrics.every(PLAIN.log_every))
-    monkeypatch.setattr(side_by_side, "finished", lambda runs, folder: {run.name: trained for run in runs})
-    told = arms.read(study.arms, tmp_path, to_the_end=True, below=0.3)
-    assert [arm.learned for arm in told.arms] == [((20, 60, None),)] * 2
-    kept = RowsResult((arm("3-hops-2-layers", RetrievalProblem(hops=3, chains=2), [[240, 800, 6350]]),), ())
-    assert kept.arms[0].learned == ((240, 800, None),)
 
 
 def test_two_layers_saved() -> None:

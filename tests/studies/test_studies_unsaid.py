@@ -21,7 +21,7 @@ LONG = [[3600, 3900, 4200, 5800], [1800, 2000, 2100, 2200], [6000, 6100, 6200, 6
 
 
 def read_so(*learned: list[int | None], name: str = "pair-codes", missing: int = 0) -> ArmLearned:
-    return arm(name, RetrievalProblem(hops=4), learned, D.recipe, missing=missing)
+    return arm(name, RetrievalProblem(hops=4), learned, missing, layers=24, heads=1, steps=6_400)
 
 
 def verdict(one: ArmLearned) -> str:

@@ -11,13 +11,12 @@ from functools import partial
 import numpy as np
 from false_studies import StudyCase, verdict_on
 from planted_arms import arm
-from studies.orders import OrdersResult
 
 from hopscope.paper.recipes import LAPTOP, PLAIN, D
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.depth import best_order, minimum_of_hop
-from hopscope.training.recipe import Setup
-from studies import conditional, curriculum, depth, learning, orders, places, plateau, rows, unsaid
+from hopscope.theory.depth import minimum_of_hop
+from hopscope.training.setup import Setup
+from studies import conditional, curriculum, depth, learning, places, plateau, rows, unsaid
 from studies.conditional import ConditionalResult
 from studies.places import PlacesResult
 from studies.rows import RowsResult
@@ -33,7 +32,7 @@ def _times(learned: Sequence[int], hops: int) -> Times:
 
 
 def _as_planned(setup: Setup, learned: Sequence[int]) -> ArmLearned:
-    return ArmLearned(setup, setup.seeds, _times(learned, setup.problem.hops))
+    return ArmLearned.of(setup, setup.seeds, _times(learned, setup.problem.hops))
 
 
 def _some(rng: Rng, n: int, share: float, many: int, else_: int) -> list[int]:
@@ -79,7 +78,7 @@ def _places(rng: Rng, asked: str, learns: Callable[[int, int], float]) -> str:
         share = 1.0 if setup.recipe.layers > 2 else learns(setup.problem.chains, setup.recipe.heads)
         learned = rng.random(len(setup.seeds)) < share
         times = tuple((100, int(rng.integers(200, 6000)) if one else None) for one in learned)
-        found.append(ArmLearned(setup, setup.seeds, times))
+        found.append(ArmLearned.of(setup, setup.seeds, times))
     return verdict_on(asked, places.judge(PlacesResult(tuple(found), ())))
 
 
@@ -100,24 +99,6 @@ def _rows(rng: Rng, asked: str, shape: tuple[int, int], share: float, so_far: fl
     return verdict_on(asked, rows.judge(RowsResult(tuple(found), ())))
 
 
-ORDERS = orders.standard(PLAIN)
-BEST = ",".join(map(str, best_order(4)))
-
-
-def _orders(rng: Rng, best: float = 1.0, deepest: float = 0.0, so_far: float = 1.0) -> str:
-    """Twenty seeds an arm; with three layers such shares learn x4, deepest first of those that came as far as x3."""
-    found = []
-    for setup in ORDERS.arms:
-        learned = [4] * 20
-        if setup.recipe.layers == 3 and setup.problem.order == BEST:
-            learned = _some(rng, 20, best, 4, 2)
-        elif setup.recipe.layers == 3:
-            learned = [4 if far == 3 and rng.random() < deepest else far for far in _some(rng, 20, so_far, 3, 0)]
-        found.append(_as_planned(setup, learned))
-    judged = orders.judge(OrdersResult(tuple(found), ()))
-    return verdict_on("3-layers: a seed learns x4" if best < 1 else "no seed learns x4", judged)
-
-
 LEARNING = {setup.recipe.layers: setup for setup in learning.standard(PLAIN).arms[:3]}
 
 
@@ -133,8 +114,8 @@ def _plateau(rng: Rng, ratio: float, spread: float = 0.4, changed: float = 0.4) 
         tuple((int(step),) * 3 for step in middle * np.exp(rng.normal(0, apart, 10)))
         for middle, apart in ((400, spread), (400 * ratio, changed))
     ]
-    arms = [ArmLearned(base, base.seeds, times[0]), ArmLearned(others[0], base.seeds, times[1])]
-    arms += [ArmLearned(one, (), ()) for one in others[1:]]
+    arms = [ArmLearned.of(base, base.seeds, times[0]), ArmLearned.of(others[0], base.seeds, times[1])]
+    arms += [ArmLearned.of(one, (), ()) for one in others[1:]]
     return plateau.judge(Arms(tuple(arms)))[0].verdict
 
 
@@ -221,10 +202,6 @@ CASES = [
               partial(_rows, asked=NEVER_TWO, shape=(4, 2), share=0.2)),
     StudyCase("rows 2", "half of those with x3, 1 model in 6", "6 models", False,
               partial(_rows, asked=NEVER_TWO, shape=(4, 2), share=0.5, so_far=1 / 6)),
-    StudyCase("orders 1", "1 seed in 20 learns x4", "20 seeds", False, partial(_orders, deepest=0.05)),
-    StudyCase("orders 1", "half of those with x3 would, there are none", "20 seeds", False,
-              partial(_orders, deepest=0.5, so_far=0.0)),
-    StudyCase("orders 2", "1 seed in 10 learns x4", "20 seeds", True, partial(_orders, best=0.1)),
     *(StudyCase("learning", f"{layers} layers, {share:.0%} of seeds learn, {asked} asked", "40 seeds", False,
                 partial(_learning, layers=layers, share=share))
       for layers, share, asked in ((4, 0.9, "95%"), (3, 0.85, "90%"), (2, 0.98, "all"))),

@@ -9,10 +9,9 @@ from functools import partial
 import numpy as np
 from false_studies import StudyCase, verdict_on
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
-from studies.orders import OrdersResult
 
 from hopscope.paper.recipes import LAPTOP, PLAIN
-from studies import census, conditional, descent, heads, orders, places, pruning
+from studies import census, conditional, descent, heads, places, pruning
 from studies.census import CensusResult
 from studies.conditional import ConditionalResult
 from studies.descent import DescentResult
@@ -71,14 +70,8 @@ def _moved(rng: Rng, share: float) -> list[ByPlace]:
 
 def _hold_rows(rng: Rng, share: float) -> str:
     """Rule 3 of places, of the six models with two chains and three layers."""
-    arm = ArmLearned(DEEP, DEEP.seeds, ((100, 200),) * 6)
+    arm = ArmLearned.of(DEEP, DEEP.seeds, ((100, 200),) * 6)
     return verdict_on("go by what rows hold", places.judge(PlacesResult((arm,), tuple(_moved(rng, share)))))
-
-
-def _by_theory(rng: Rng, n: int, share: float) -> str:
-    """Rule 3 of orders: a share of so many circuits delivers x4."""
-    models = tuple(seen(DOUBLING, number, delivers=bool(one)) for number, one in enumerate(rng.random(n) < share))
-    return orders.judge(OrdersResult((), models))[-1].verdict
 
 
 def _certified(rng: Rng, n: int, share: float, arm: str = "pruned") -> tuple[Seen, ...]:
@@ -151,7 +144,8 @@ def _in_heads(heads_of: Sequence[int]) -> Paths:
 def _followed(seed: int, circuits: Sequence[Paths], spikes: Sequence[int], rate: str = "constant") -> Followed:
     """A model with a circuit each thousand steps."""
     every = tuple(seen(paths, seed, step=1000 * place) for place, paths in enumerate(circuits, start=1))
-    return Followed(rate, seed, 1000 * (len(circuits) + 1), every, tuple(spikes), ())
+    steps = tuple(1000 * place for place in range(1, len(circuits) + 1))
+    return Followed(rate, seed, 1000 * (len(circuits) + 1), every, tuple(spikes), (), steps)
 
 
 def _descends(rng: Rng, share: float) -> str:
@@ -193,7 +187,7 @@ def _deliver(rng: Rng, n: int, share: float) -> str:
     """Rule 3 of conditional: of so many models that hold the bar a share has a circuit that delivers."""
     models = tuple(seen(TIES, number, model=f"relatives-4-layers/seed-{number}", delivers=bool(one))
                    for number, one in enumerate(rng.random(n) < share))  # fmt: skip
-    found = ConditionalResult(BAR, (ArmLearned(RELATIVES, (), ()),), models)
+    found = ConditionalResult(BAR, (ArmLearned.of(RELATIVES, (), ()),), models)
     return verdict_on("relatives: circuits deliver", conditional.judge(found))
 
 
@@ -206,8 +200,6 @@ CASES = [
               partial(_holds, share=0.0, most=0.2)),
     StudyCase("heads 3", "those of 16 heads would, and diverge", "75 models", False,
               partial(_holds, share=0.0, diverged=True)),
-    *(StudyCase("orders 3", "3 circuits in 10 do not deliver x4", f"{n} circuits", False,
-                partial(_by_theory, n=n, share=0.7)) for n in (3, 6)),
     StudyCase("places 3", "half of the models go by place", "6 models", False, partial(_hold_rows, share=0.5)),
     StudyCase("places 3", "3 models in 10 go by place", "6 models", True, partial(_hold_rows, share=0.3)),
     StudyCase("pruning 1", "half of the models are certified", "20 models", False, partial(_pruned, share=0.5)),

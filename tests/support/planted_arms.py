@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import replace
 
+from hopscope import Setup
 from hopscope.paper.recipes import LAPTOP
 from hopscope.problem.retrieval import RetrievalProblem
 from studies.tools.arms import ArmLearned
@@ -26,14 +27,12 @@ def arm(
     steps: int = LAPTOP.steps,
 ) -> ArmLearned:
     """An arm whose seeds learned the hops asked for at these steps, `missing` of whose seeds are not finished."""
-    asked = {
-        one.name: getattr(problem, one.name)
-        for one in fields(problem)
-        if one.name == "hops" or getattr(problem, one.name) != one.default
-    }
     seeds = tuple(range(len(learned) + missing))
-    times = tuple(tuple(one) for one in learned)
-    return ArmLearned(name, layers, heads, steps, asked, seeds or (0,), seeds[: len(learned)], times)
+    recipe = replace(
+        LAPTOP, layers=layers, heads=heads, head_dim=None if LAPTOP.d_model % heads == 0 else 8, steps=steps
+    )
+    setup = Setup(name, problem, recipe, seeds or (0,))
+    return ArmLearned.of(setup, seeds[: len(learned)], tuple(tuple(one) for one in learned))
 
 
 def learns(hops: int, seeds: int, upto: int | None = None) -> list[list[int | None]]:

@@ -1,4 +1,4 @@
-"""Hand-built models of `studies.calibration` on sequences, altered or as they are, as the certificate's parts see them."""
+"""Hand-built models of `studies.calibration` on sequences, altered or as they are, as the certificate sees them."""
 
 from __future__ import annotations
 

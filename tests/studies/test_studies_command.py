@@ -1,0 +1,92 @@
+"""`python -m studies`: studies run quick and go on; nothing is judged, replaced or lost that should not be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from planted_arms import THREE, arm, learns
+
+from studies.__main__ import main
+from studies.catalogue import STUDIES
+from studies.tools import records
+from studies.tools.arms import Arms
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hopscope.training.trainer.HELD_OUT", 64)
+    monkeypatch.setattr("hopscope.plot.style.FORMATS", ("svg",))
+
+
+def said(arguments: list[str], capsys: pytest.CaptureFixture[str], status: int = 0) -> str:
+    """What a command prints, which ends with that status."""
+    capsys.readouterr()
+    assert main(arguments) == status
+    streams = capsys.readouterr()
+    return streams.err if status else streams.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_runs_quick_and_goes_on(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [name, str(tmp_path / name), "--quick", "--workers", "1"]
+    once = said(arguments, capsys)
+    monkeypatch.setattr("studies.tools.work._Lines.tell", lambda *_: None)
+    assert said(arguments, capsys) == once
+    assert said([*arguments, "--judge"], capsys) == once
+    assert "|" in once
+
+
+def test_depth_runs_quick(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    once = said(["depth", str(tmp_path), "--quick", "--workers", "1", "--precision", "fp32"], capsys)
+    assert "| causal/many-heads/1-hops/2-layers | x1 | 2 | 2 |" in once
+    told = json.loads(said(["depth", str(tmp_path), "--quick", "--judge", "--json"], capsys))
+    assert [one["verdict"] for one in told["judgements"]] == ["inconclusive"] * 3
+    assert told["result"] == json.loads((tmp_path / "depth.json").read_text())
+
+
+def test_what_was_kept_is_judged_without_its_runs_and_not_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = Arms((arm("4-layers", THREE, learns(3, 39) + learns(3, 1, 2), layers=4),))
+    records.write(tmp_path / "learning.json", kept)
+    assert "4 layers: x3 in 38 of 40 seeds | as asked | 39 of 40 (87% to 100%)" in said(
+        ["learning", str(tmp_path), "--judge"], capsys
+    )
+    assert records.read(tmp_path / "learning.json", Arms) == kept
+    assert "is of runs that are not there; add --judge" in said(["learning", str(tmp_path), "--quick"], capsys, 2)
+    assert records.read(tmp_path / "learning.json", Arms) == kept
+
+
+@pytest.mark.parametrize(
+    ("file", "arguments", "words"),
+    [
+        ("run.json", [], "is a run folder"),
+        ("depth.json", [], "is of another study; choose another folder for heads"),
+        ("letter.txt", ["--judge"], "holds nothing of the study heads; leave --judge out"),
+        ("letter.txt", ["--arms", "K/*"], "heads has no arm 'K/*'; it trains all or nothing"),
+    ],
+)
+def test_a_study_goes_into_no_folder_of_something_else(
+    file: str, arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / file).write_text("{}")
+    assert words in said(["heads", str(tmp_path), *arguments], capsys, 2)
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_a_record_of_another_kind_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "depth.json").write_text('{"arms": [{"name": 3}]}')
+    assert "is no such record" in said(["depth", str(tmp_path), "--judge"], capsys, 2)
+
+
+def test_some_arms_alone_are_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plateau", str(tmp_path), "--quick", "--workers", "1", "--arms", "learning*"]
+    said([*arguments[:-1], "nothing"], capsys, 2)
+    said(arguments, capsys)
+    found = records.read(tmp_path / "plateau.json", Arms).arms
+    assert [(one.name, len(one.seeds)) for one in found] == [("unchanged", 0), ("learning-rate/0.003", 2)]
