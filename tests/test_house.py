@@ -132,7 +132,12 @@ def internals(source: str) -> list[str]:
             name = ast.unparse(node)
             if re.fullmatch(r"hs\.\w+(\.\w+)?", name) and not public(name.replace("hs.", "hopscope.", 1)):
                 found.append(name)
-            if node.attr.startswith("_") and not node.attr.startswith("__") and ast.unparse(node.value) != "self":
+            if (
+                node.attr.startswith("_")
+                and not node.attr.startswith("__")
+                and node.attr not in ("_replace", "_asdict")
+                and ast.unparse(node.value) != "self"
+            ):
                 found.append(name)
     return found
 

@@ -1,52 +1,61 @@
-"""`python -m examples.text_model FOLDER`: train a model of our own."""
+"""`python -m examples.text_model FOLDER`: train a small language model of our own."""
 
 from __future__ import annotations
 
+import argparse
 import json
+import signal
+import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-import click
+import hopscope as hs
+from examples.text_model.recipe import TextModelRecipe
+from examples.text_model.training import train_text_model
 
-from hopscope.checks import check_path
-from hopscope.errors import InputError
-from hopscope.exit import run_and_exit
-from hopscope.signals import raise_on_stop_signals
+EPILOG = """examples:
+  python -m examples.text_model own
+  python -m examples.text_model --show
+  python -m examples.text_model own-3 --set most_hops=3 --set layers=5 --set steps=3400
+  hopscope benchmark --model own --formulation equations --hops 1,2,3 --exact
+"""
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("folder", type=click.Path(), required=False)
-@click.option("--set", "changes", multiple=True, metavar="NAME=VALUE", help="Change a value of the recipe.")
-@click.option("--show", is_flag=True, help="Print the recipe as JSON and train nothing.")
-def command(folder: str | None, changes: tuple[str, ...], show: bool) -> None:
-    """Train a small language model on the text of equations and write it to FOLDER.
-
-    Interrupted, it goes on from where it was. Threads are PyTorch's: set OMP_NUM_THREADS.
-
-    \b
-    Examples:
-      python -m examples.text_model own
-      python -m examples.text_model --show
-      python -m examples.text_model own-3 --set most_hops=3 --set layers=5 --set steps=3400
-      hopscope benchmark --model own --formulation equations --hops 1,2,3 --exact
-    """
-    from examples.text_model.recipe import TextModelRecipe
-
-    recipe = TextModelRecipe().varied(dict(_change(text) for text in changes))
-    if show:
-        click.echo(json.dumps(asdict(recipe), indent=2))
-        return
-    if folder is None:
-        raise click.UsageError("Missing argument 'FOLDER'; only --show does without")
-    from examples.text_model.training import train_text_model
-
-    train_text_model(recipe, check_path("a language model", folder), lambda row: click.echo(json.dumps(row)))
+def main(arguments: list[str] | None = None) -> int:
+    """Train a model into a folder, or go on where it was interrupted; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.text_model",
+        description="Train a small language model on the text of equations and write it to FOLDER. Interrupted, it "
+        "goes on from where it was. Threads are PyTorch's: set OMP_NUM_THREADS.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a value of the recipe")
+    parser.add_argument("--show", action="store_true", help="print the recipe as JSON and train nothing")
+    asked = parser.parse_args(arguments)
+    try:
+        recipe = TextModelRecipe().varied(dict(map(_change, asked.set)))
+        if asked.show:
+            print(json.dumps(asdict(recipe), indent=2))
+            return 0
+        if asked.folder is None:
+            parser.error("FOLDER is missing; only --show does without")
+        train_text_model(recipe, asked.folder, lambda row: print(json.dumps(row), flush=True))
+    except hs.InputError as error:
+        print(f"text_model: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("text_model: interrupted; the same command continues from what is on disk", file=sys.stderr)
+        return 130
+    return 0
 
 
 def _change(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise InputError(f"--set takes NAME=VALUE, such as steps=3000, got {text!r}")
+        raise hs.InputError(f"--set takes NAME=VALUE, such as steps=3000, got {text!r}")
     try:
         return name, json.loads(value)
     except json.JSONDecodeError:
@@ -54,5 +63,5 @@ def _change(text: str) -> tuple[str, Any]:
 
 
 if __name__ == "__main__":
-    raise_on_stop_signals()
-    run_and_exit(command, "python -m examples.text_model")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(main())

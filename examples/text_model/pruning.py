@@ -1,4 +1,4 @@
-"""Removing heads from a model of our own, by the rule of `hopscope.training.pruning`.
+"""Removing from a model of our own the heads that it can do without, as `hs.Recipe` has it for models of vectors.
 
 A head is gone when its columns of the output map are zero: it writes nothing. That is all there is to remember, so a
 training that was interrupted needs no list of them.
@@ -6,31 +6,32 @@ training that was interrupted needs no list of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hopscope.training.pruning import Left, Losses
-from hopscope.training.pruning import prune as by_loss
+Left = Bool[Tensor, "layer head"]
+"""The heads that are left."""
 
 
 def heads_left(model: Any) -> Left:
     """Which heads of the one model write something."""
-    return torch.stack([maps.ne(0).any(dim=0).any(dim=1) for maps in _outputs(model)])[None]
+    return torch.stack([maps.ne(0).any(dim=0).any(dim=1) for maps in _outputs(model)])
 
 
 def keep_only(model: Any, left: Left) -> None:
     """Make all other heads write nothing; needed again after every update, since an optimizer moves zeros too."""
     with torch.no_grad():
-        for maps, there in zip(_outputs(model), left[0], strict=True):
+        for maps, there in zip(_outputs(model), left, strict=True):
             maps[:, ~there] = 0
 
 
 def prune(model: Any, loss: Callable[[], float], cost: float) -> Left:
-    """Remove the heads that the model can do without; see `hopscope.training.pruning`.
+    """Remove heads, the cheapest first, as long as all together cost no more than `cost`.
 
     Args:
         model: the model from which they are removed.
@@ -41,16 +42,29 @@ def prune(model: Any, loss: Callable[[], float], cost: float) -> Left:
         The heads that are left.
     """
 
-    def losses_with(left: Left) -> Losses:
+    def loss_with(left: Left) -> float:
         whole = [maps.detach().clone() for maps in _outputs(model)]
         keep_only(model, left)
         found = loss()
         with torch.no_grad():
             for maps, before in zip(_outputs(model), whole, strict=True):
                 maps.copy_(before)
-        return torch.tensor([found], dtype=torch.float64)
+        return found
 
-    left = by_loss(heads_left(model), losses_with, cost)
+    def without(heads: list[list[int]]) -> Left:
+        fewer = left.clone()
+        for layer, head in heads:
+            fewer[layer, head] = False
+        return fewer
+
+    left = heads_left(model)
+    most = loss_with(left) + cost
+    alone = [(loss_with(without([where])), where) for where in left.nonzero().tolist()]
+    order = [where for _, where in sorted(alone, key=lambda one: (math.isnan(one[0]), one[0]))]
+    gone = 0
+    while gone < len(order) and loss_with(without(order[: gone + 1])) <= most:
+        gone += 1
+    left = without(order[:gone])
     keep_only(model, left)
     return left
 

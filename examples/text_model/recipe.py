@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
-from hopscope.errors import InputError
-from hopscope.records import convert
+import hopscope as hs
 
 Positive = Annotated[int, Meta(ge=1)]
 Natural = Annotated[int, Meta(ge=0)]
@@ -73,9 +73,9 @@ class TextModelRecipe:
 
     def __post_init__(self) -> None:
         if self.least_hops > self.most_hops:
-            raise InputError(f"least_hops must be at most most_hops, got {self.least_hops} and {self.most_hops}")
+            raise hs.InputError(f"least_hops must be at most most_hops, got {self.least_hops} and {self.most_hops}")
         if self.d_model % (2 * self.heads):
-            raise InputError(f"d_model must be a multiple of 2 x heads, got {self.d_model} and {self.heads} heads")
+            raise hs.InputError(f"d_model must be a multiple of 2 x heads, got {self.d_model} and {self.heads} heads")
 
     @property
     def falls_from(self) -> int:
@@ -96,5 +96,8 @@ class TextModelRecipe:
         """
         for name in changes:
             if name not in asdict(self):
-                raise InputError(f"a recipe has no field {name}; it has {', '.join(asdict(self))}")
-        return convert(asdict(self) | dict(changes), TextModelRecipe, "a recipe")
+                raise hs.InputError(f"a recipe has no field {name}; it has {', '.join(asdict(self))}")
+        try:
+            return msgspec.convert(asdict(self) | dict(changes), TextModelRecipe)
+        except msgspec.ValidationError as error:
+            raise hs.InputError(f"not a recipe: {error}") from None

@@ -6,6 +6,8 @@ question are one token on either side of the letter. Nothing is lost: decoding g
 
 from __future__ import annotations
 
+import hashlib
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,15 +15,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+import hopscope as hs
 from examples.text_model.recipe import Cut, TextModelRecipe
-from hopscope.problem.counter import derive_seed
-from hopscope.problem.text.chains import ALPHABET, Chains
-from hopscope.problem.text.equations import Equations
-from hopscope.problem.text.formulation import PAPER_CHAINS
-from hopscope.problem.text.questions import questions
 
+PAPER_CHAINS, ALPHABET = 4, string.ascii_lowercase
+INSTRUCTION = "Say directly only the numeric value, without any other words."
 END, UNKNOWN = "<end>", "<unknown>"
-ASK, INSTRUCT = "What is the value of ", f"? {Equations.instruction}"
+ASK, INSTRUCT = "What is the value of ", f"? {INSTRUCTION}"
 SYMBOLS = [*(str(i) for i in range(10)), *ALPHABET]
 """What a letter can be equal to."""
 
@@ -41,6 +41,12 @@ IGNORED = -100
 Structure = tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
 """What determines the facts, by level: links (which symbol of the level before each symbol leads to), and orders (which
 symbol's line stands where)."""
+
+
+def derive_seed(seed: int, *purpose: str | int) -> int:
+    """A seed for one purpose, independent of those for all others."""
+    text = ":".join(map(str, (seed, *purpose)))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def vocabulary(cut: Cut) -> list[str]:
@@ -77,7 +83,7 @@ class Texts:
         self.held = {
             structure_of(question.latent)
             for hops in range(1, recipe.most_hops + 1)
-            for question in questions("equations", hops, recipe.held_count, recipe.held_seed)
+            for question in hs.questions("equations", hops, recipe.held_count, recipe.held_seed)
         }
 
     def batch(self, step: int) -> tuple[Int[Tensor, "row pos"], Int[Tensor, "row pos"]]:
@@ -147,7 +153,6 @@ def write(
 
 def structure_of(latent: Any) -> Structure:
     """The structure of a question in the paper's format."""
-    assert isinstance(latent, Chains)
     places = [symbol % PAPER_CHAINS for symbol in latent.order]
     orders = [places[start : start + PAPER_CHAINS] for start in range(0, len(places), PAPER_CHAINS)]
     return latent.links, _frozen(orders)

@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+import hopscope as hs
 from examples.text_model.pruning import heads_left, keep_only, prune
 from examples.text_model.recipe import Cut, TextModelRecipe, TextPrecision
 from examples.text_model.text import (
@@ -30,15 +31,11 @@ from examples.text_model.text import (
     NAMES,
     TOKENS,
     Texts,
+    derive_seed,
     make_tokenizer,
     vocabulary,
 )
-from examples.text_model.unfinished import Unfinished
-from hopscope.checks import finite_or_none
-from hopscope.errors import needs_extra
-from hopscope.files import write_text
-from hopscope.kernels import best_precision
-from hopscope.problem.counter import derive_seed
+from examples.text_model.unfinished import Unfinished, write_whole
 
 HistoryRow = dict[str, Any]
 LOG_EVERY, SAVE_EVERY = 50, 200
@@ -82,7 +79,7 @@ def train_text_model(
             installed.
     """
     if recipe.precision == "auto":
-        recipe = replace(recipe, precision=best_precision("cpu"))
+        recipe = replace(recipe, precision=hs.Execution("cpu", threads=1).resolve(hs.recipes.A).precision)
     model, texts, unfinished = make_model(recipe), Texts(recipe), Unfinished.within(folder, recipe)
     maps = [weight for name, weight in model.named_parameters() if name.endswith("_proj.weight")]
     rest = [weight for name, weight in model.named_parameters() if not name.endswith("_proj.weight")]
@@ -109,7 +106,7 @@ def train_text_model(
         tally["answers"].append(float(right[answers].float().mean()))
         done = step + 1
         if done % LOG_EVERY == 0 or done == recipe.steps:
-            means = {name: finite_or_none(round(sum(part) / len(part), 4)) for name, part in tally.items()}
+            means = {name: _finite(sum(part) / len(part)) for name, part in tally.items()}
             before = history[-1]["step"] if history else 0
             if recipe.prunes_at(before, done, means["answers"]):
                 left = prune(model, partial(_loss_on_others, model, texts), recipe.prune_cost)
@@ -122,10 +119,16 @@ def train_text_model(
             watch(history[-1])
         if recipe.checkpoint_every and done % recipe.checkpoint_every == 0:
             publish(model, checkpoint_path(folder, done), recipe.cut)
-    write_text(folder / "training" / "history.jsonl", "".join(json.dumps(row) + "\n" for row in history))
+    rows = "".join(json.dumps(row) + "\n" for row in history)
+    write_whole(folder / "training" / "history.jsonl", rows)
     publish(model, folder, recipe.cut)
     unfinished.forget()
     return history
+
+
+def _finite(mean: float) -> float | None:
+    """The mean, rounded; None where it is not a number."""
+    return round(mean, 4) if math.isfinite(mean) else None
 
 
 @torch.no_grad()
@@ -155,7 +158,7 @@ def make_model(recipe: TextModelRecipe) -> Any:
     try:
         from transformers import LlamaConfig, LlamaForCausalLM
     except ImportError:
-        raise needs_extra("a model of our own", "transformers", "llm") from None
+        raise hs.InputError("a model of our own needs transformers; pip install hopscope[llm]") from None
     config = LlamaConfig(
         vocab_size=len(vocabulary(recipe.cut)), hidden_size=recipe.d_model, intermediate_size=MLP,
         num_hidden_layers=recipe.layers, num_attention_heads=recipe.heads, max_position_embeddings=4096,

@@ -7,17 +7,20 @@ FOLDER/training/unfinished.json         the history up to there; likewise
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
+import hopscope as hs
 from examples.text_model.recipe import TextModelRecipe
-from hopscope.errors import InputError
-from hopscope.files import read_json, write_json
-from hopscope.records import content_hash, convert
-from hopscope.tensor_files import load_tensors, save_tensors
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -46,10 +49,11 @@ class Unfinished:
         if mine.is_file():
             _see_the_same(recipe, mine, finished=(folder / "config.json").exists())
         elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InputError(f"{folder} is in use; choose a new or empty folder")
+            raise hs.InputError(f"{folder} is in use; choose a new or empty folder")
         training.mkdir(parents=True, exist_ok=True)
-        write_json(mine, asdict(recipe))
-        return cls(training, content_hash(asdict(recipe)))
+        text = json.dumps(asdict(recipe), indent=2)
+        write_whole(mine, text + "\n")
+        return cls(training, hashlib.sha256(text.encode()).hexdigest())
 
     @property
     def _tensors(self) -> Path:
@@ -64,8 +68,11 @@ class Unfinished:
         state = {f"weights {name}": weight for name, weight in model.named_parameters()}
         for name, weight in model.named_parameters():
             state |= {f"{moment} {name}": optimizer.state[weight][moment] for moment in _MOMENTS}
-        write_json(self._history, history)
-        save_tensors(self._tensors, state, history[-1]["step"], self.recipe)
+        write_whole(self._history, json.dumps(history))
+        draft = self._tensors.with_suffix(f".draft-{os.getpid()}")
+        tensors = {name: one.detach().contiguous() for name, one in state.items()}
+        save_file(tensors, draft, {"step": str(history[-1]["step"]), "recipe": self.recipe})
+        draft.replace(self._tensors)
 
     def resume(self, model: Any, optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
         """Restore the saved state of model and optimizer, and give the history up to there; empty for a new training.
@@ -75,19 +82,40 @@ class Unfinished:
         """
         if not self._tensors.exists():
             return []
-        step, state = load_tensors(self._tensors, self.recipe)
+        try:
+            with safe_open(self._tensors, "pt") as file:
+                there, state = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise hs.InputError(f"{self._tensors} is damaged ({error}); remove it to begin again") from None
+        if there.get("recipe") != self.recipe:
+            raise hs.InputError(f"{self._tensors} is of another recipe; choose another folder")
+        step = int(there["step"])
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 weight.copy_(state[f"weights {name}"])
                 optimizer.state[weight] = {moment: state[f"{moment} {name}"].clone() for moment in _MOMENTS}
                 optimizer.state[weight]["step"] = torch.tensor(float(step))
-        history: list[dict[str, Any]] = read_json(self._history, "the history of a training")
+        history: list[dict[str, Any]] = _read(self._history)
         return [row for row in history if row["step"] <= step]
 
     def forget(self) -> None:
         """Remove the saved state, once the model is written."""
         self._tensors.unlink(missing_ok=True)
         self._history.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole, or not at all."""
+    draft = path.with_suffix(f".draft-{os.getpid()}")
+    draft.write_text(text)
+    draft.replace(path)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError) as error:
+        raise hs.InputError(f"{path} cannot be read ({error})") from None
 
 
 def _see_the_same(recipe: TextModelRecipe, path: Path, *, finished: bool) -> None:
@@ -97,13 +125,13 @@ def _see_the_same(recipe: TextModelRecipe, path: Path, *, finished: bool) -> Non
         InputError: it is by another recipe (the message says what differs), or it is finished.
     """
     wanted = asdict(recipe)
-    there = convert(read_json(path, "the recipe of a model of our own"), dict[str, Any], str(path))
+    there = _read(path)
     names = [name for name in wanted | there if there.get(name) != wanted.get(name)]
     differs = ", ".join(f"{name} is {there.get(name)} there and {wanted.get(name)} here" for name in names)
     if finished:
         why = f"its model is of another recipe ({differs})" if differs else "its model is finished"
-        raise InputError(f"{path.parents[1]} is in use: {why}; choose a new or empty folder")
+        raise hs.InputError(f"{path.parents[1]} is in use: {why}; choose a new or empty folder")
     if differs:
-        raise InputError(
+        raise hs.InputError(
             f"{path} is another recipe, of a training that was interrupted ({differs}); choose another folder"
         )

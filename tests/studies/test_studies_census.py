@@ -21,6 +21,8 @@ from studies.tools.by_place import ByPlace, RowsMoved
 from studies.tools.circuits import Seen
 from studies.tools.judgements import Judgement
 
+pytestmark = pytest.mark.slow
+
 
 def verdicts(models: list[Seen], further: list[Seen] | None = None) -> list[str]:
     return [one.verdict for one in census.judge(CensusResult(tuple(models), tuple(further or ())))]

@@ -45,7 +45,7 @@ def test_depth_runs_quick(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     once = said(["depth", str(tmp_path), "--quick", "--workers", "1", "--precision", "fp32"], capsys)
     assert "| causal/many-heads/1-hops/2-layers | x1 | 2 | 2 |" in once
     told = json.loads(said(["depth", str(tmp_path), "--quick", "--judge", "--json"], capsys))
-    assert [one["verdict"] for one in told["judgements"]] == ["inconclusive"] * 3
+    assert {one["verdict"] for one in told["judgements"]} == {"inconclusive"}
     assert told["result"] == json.loads((tmp_path / "depth.json").read_text())
 
 
@@ -84,6 +84,7 @@ def test_a_record_of_another_kind_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert "is no such record" in said(["depth", str(tmp_path), "--judge"], capsys, 2)
 
 
+@pytest.mark.slow
 def test_some_arms_alone_are_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["plateau", str(tmp_path), "--quick", "--workers", "1", "--arms", "learning*"]
     said([*arguments[:-1], "nothing"], capsys, 2)

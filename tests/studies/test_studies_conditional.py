@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from hopscope.paper.recipes import LAPTOP
 from studies import conditional
 from studies.conditional import ConditionalResult
 from studies.tools.arms import ArmLearned
 from studies.tools.by_place import ByPlace, RowsMoved
 from studies.tools.circuits import NamedPath, Seen
+
+pytestmark = pytest.mark.slow
 
 STUDY = conditional.standard(LAPTOP)
 NAMES = [arm.name for arm in STUDY.arms]

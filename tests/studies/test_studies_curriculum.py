@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from planted_arms import Times, arm
 
 from hopscope.paper.recipes import LAPTOP
 from studies import curriculum
 from studies.figures.curriculum import curriculum as figure
 from studies.tools.arms import Arms
+
+pytestmark = pytest.mark.slow
 
 STUDY = curriculum.CurriculumStudy(LAPTOP)
 ARMS = {setup.name: setup for setup in STUDY.arms}

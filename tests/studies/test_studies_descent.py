@@ -19,6 +19,8 @@ from studies.tools.circuits import NamedPath
 from studies.tools.followed import Followed, _spikes
 from studies.tools.inference import fewer
 
+pytestmark = pytest.mark.slow
+
 Paths = tuple[NamedPath, ...]
 
 

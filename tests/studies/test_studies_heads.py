@@ -17,6 +17,8 @@ from studies.figures.heads import heads as figure
 from studies.heads import HeadsResult, HeadsStudy, OneModel
 from studies.tools.work import Work
 
+pytestmark = pytest.mark.slow
+
 
 def models(losses: dict[int, float], layers: int = 1, chains: int = 4, seeds: int = 8) -> list[OneModel]:
     """Of each number of heads, about that loss."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from planted_arms import ARM, MIXED, THREE, arm, learns
 
 from hopscope.paper.recipes import LAPTOP, PLAIN
 from hopscope.training.plan import Plan
 from studies import learning
 from studies.tools.arms import ArmLearned, Arms
+
+pytestmark = pytest.mark.slow
 
 LONGER = "3-layers-twice-the-steps"
 

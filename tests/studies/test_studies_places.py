@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from hopscope.paper.recipes import PLAIN
@@ -12,6 +13,8 @@ from studies.figures.places import places as figure
 from studies.places import PlacesResult
 from studies.tools.arms import ArmLearned, by_seed
 from studies.tools.by_place import ByPlace, RowsMoved
+
+pytestmark = pytest.mark.slow
 
 STUDY = places.standard(PLAIN)
 SHALLOW, DEEP = "2-chains-2-layers", "2-chains-3-layers"

@@ -14,6 +14,8 @@ from studies import plateau
 from studies.figures.plateau import plateau as figure
 from studies.tools.arms import ArmLearned, Arms
 
+pytestmark = pytest.mark.slow
+
 PROBLEM = RetrievalProblem(hops=2)
 
 

@@ -14,6 +14,8 @@ from studies.figures.pruning import pruning as figure
 from studies.pruning import UNSEEN, PruningResult
 from studies.tools.circuits import Seen
 
+pytestmark = pytest.mark.slow
+
 
 def models(arm: str, certified: int, n: int, loss: float = 0.01, first: int = 0) -> list[Seen]:
     """The first ones certified, in the natural sense; the others in the strict one, which is not asked."""

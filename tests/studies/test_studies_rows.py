@@ -13,6 +13,8 @@ from studies import rows
 from studies.rows import RowsResult
 from studies.tools.by_place import ByPlace, RowsMoved
 
+pytestmark = pytest.mark.slow
+
 SAVED_3, SAVED_4 = (f"with a head a row {hops} hops are answered a layer early" for hops in (3, 4))
 BY_PLACE = "what is learned a layer early is done by place"
 NEVER_TWO = "no hop is learned with fewer layers than a head a row needs, and in fewer than half one would be"

@@ -16,6 +16,8 @@ from studies import unsaid
 from studies.figures.unsaid import unsaid as draw
 from studies.tools.arms import ArmLearned, Arms
 
+pytestmark = pytest.mark.slow
+
 LONG = [[3600, 3900, 4200, 5800], [1800, 2000, 2100, 2200], [6000, 6100, 6200, 6400]]
 """Late enough, and learned to the end, at the edges too: step 1,792 is half the paper's share."""
 

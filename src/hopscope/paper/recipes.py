@@ -13,6 +13,9 @@ from hopscope.model.architecture import InitialWeights
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe, Setup
 
+__all__ = ["A_SHORT", "BY_NAME", "LAPTOP", "PLAIN", "SWEEP", "A", "B", "C", "D"]
+
+
 SWEEP = Recipe(layers=8, heads=8, d_model=128, steps=10_000, batch_size=512, examples=2**20, log_every=10)
 """The recipe of Figure 4 (Section 7.1); the sweep varies `layers` from 1 to 8."""
 
