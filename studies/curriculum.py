@@ -19,7 +19,6 @@ from itertools import combinations
 from pathlib import Path
 
 import hopscope as hs
-from hopscope.model.fixed_attention import HeldHead
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms, table
 from studies.tools.judgements import Judgement, most_of
@@ -28,7 +27,7 @@ from studies.tools.work import Work
 
 __all__ = ["STUDY", "CurriculumStudy", "enough", "judge", "quick", "run", "standard", "table"]
 
-HANDED = (HeldHead(1, 1, "previous"),)
+HANDED = (hs.HeldHead(1, 1, "previous"),)
 """The first useful head of every circuit: it looks at the token before."""
 
 

@@ -27,6 +27,7 @@ _HOMES = {
     "Execution": "hopscope.training.execution",
     "Run": "hopscope.lab",
     "Model": "hopscope.lab",
+    "HeldHead": "hopscope.model.fixed_attention",
     "Hooks": "hopscope.model.hooks",
     "Parts": "hopscope.model.torch_module",
     "Circuit": "hopscope.circuits.circuit",
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from hopscope.language.text_model import TextModel as TextModel
     from hopscope.model.architecture import Architecture as Architecture
     from hopscope.model.architecture import InitialWeights as InitialWeights
+    from hopscope.model.fixed_attention import HeldHead as HeldHead
     from hopscope.model.hooks import Hooks as Hooks
     from hopscope.model.torch_module import Parts as Parts
     from hopscope.model.transformer import Transformer as Transformer

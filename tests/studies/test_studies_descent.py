@@ -178,7 +178,7 @@ def test_both_rates_are_one_until_one_falls():
         setups[12].seeds,
     )
     assert constant.steps == falling.steps == 9600
-    assert falling.steps * (1 - falling.fall) == pytest.approx(LAPTOP.steps)
+    assert falling.steps * (1 - falling.decay_fraction) == pytest.approx(LAPTOP.steps)
     assert constant.checkpoint_every == 800
 
 

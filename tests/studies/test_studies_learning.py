@@ -8,7 +8,7 @@ import pytest
 from planted_arms import ARM, MIXED, THREE, arm, learns
 
 from hopscope.paper.recipes import LAPTOP, PLAIN
-from hopscope.training.plan import Plan
+from hopscope.training.schedule import Schedule
 from studies import learning
 from studies.tools.arms import ArmLearned, Arms
 
@@ -36,7 +36,7 @@ def test_what_was_asked_of_every_depth_is_the_laptops_recipe():
     assert [one.recipe.layers for one in (four, three, two)] == [4, 3, 2]
     for one in (four, three, two):
         assert replace(one.recipe, prune_every=LAPTOP.prune_every, steps=LAPTOP.steps, layers=4) == LAPTOP
-        assert Plan(LAPTOP).falls_from == one.recipe.steps
+        assert Schedule(LAPTOP).falls_from == one.recipe.steps
         assert {*one.seeds}.isdisjoint(seed for other in before for seed in other.seeds)
 
 

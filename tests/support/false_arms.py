@@ -12,10 +12,10 @@ import numpy as np
 from false_studies import StudyCase, verdict_on
 from planted_arms import arm
 
+from hopscope import Setup
 from hopscope.paper.recipes import LAPTOP, PLAIN, D
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import minimum_of_hop
-from hopscope.training.setup import Setup
 from studies import conditional, curriculum, depth, learning, places, plateau, rows, unsaid
 from studies.conditional import ConditionalResult
 from studies.places import PlacesResult

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
-from planted_hosts import evaluated
 from planted_models import LITTLE, witness
 from torch import Tensor
 
