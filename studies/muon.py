@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.model.transformer import Transformer
-from hopscope.training.optimiser import State
-from hopscope.training.recipe import Recipe
+import hopscope as hs
+
+State = Any
+"""What is kept between steps, as `hs.Recipe.optimiser` asks for it."""
 
 MOMENTUM = 0.95
 
@@ -69,7 +70,7 @@ class Muon:
         recipe: gives the decoupled weight decay.
     """
 
-    def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
+    def __init__(self, transformer: hs.Transformer, recipe: hs.Recipe) -> None:
         heads = transformer.shape.heads
         named = transformer.named_parameters()
         self._weights = [one for name, weight in named if (one := _Weight.of(name, weight, heads))]

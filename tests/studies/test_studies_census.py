@@ -9,8 +9,7 @@ import pytest
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import Loss, OtherCircuit
-from hopscope.circuits.compare import overlap, steps_beyond_first
+from hopscope.circuits.circuit_parts import Loss
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.statistics import sign_test
@@ -64,21 +63,6 @@ def test_a_strict_circuit_above_the_bar_is_no_small_one():
     (few, *_) = census.judge(CensusResult((*alike(12), *models), ()))
     assert few.verdict == "inconclusive"  # though all twelve that have one are small
     assert few.ours.endswith("no strict circuit holds the bar in 20")
-
-
-def test_ends_count_once_an_order():
-    """Two orders end here, three in another circuit: ten pairs, of which four are of a circuit with itself."""
-    record = Path(__file__).parents[2] / "results" / "laptop" / "sweep" / "ic-layers-4-seed-1" / "circuit.json"
-    circuit = Circuit.load(record)
-    other = OtherCircuit(tuple(one.path for one in circuit.paths)[:3], 0.01, ("random-1", "random-2", "growing-1"), 0.5)
-    search = circuit.search | {"orders_ending_here": ["least-cost", "growing-2"]}
-    here, *again = replace(circuit, others=(other,), search=search).ends
-    assert here == tuple(one.path.names(circuit.roles) for one in circuit.paths)
-    assert again == [here, *[here[:3]] * 3]
-    assert replace(circuit, others=(), search={}).ends == (here,)
-    found = Seen.of(replace(circuit, others=(other,), search=search), "model")
-    shared = overlap(steps_beyond_first(here), steps_beyond_first(here[:3]))
-    assert found.within == pytest.approx((4 * 1 + 6 * shared) / 10)
 
 
 def test_serial_circuits_do_not_double():

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from planted_arms import ARM, MIXED, THREE, arm, learns
 
-from hopscope.paper.recipes import LAPTOP, PLAIN
-from hopscope.training.schedule import Schedule
 from studies import learning
 from studies.tools.arms import ArmLearned, Arms
 
@@ -28,16 +24,6 @@ def test_as_asked():
     assert verdict(arm("a", THREE, learns(3, 8) + bad + bad, layers=3)) == "not as asked"
     assert verdict(arm("a", THREE, good[:2], layers=3, missing=8)) == "inconclusive"
     assert verdict(arm("a", THREE, [], layers=3)) == "not run"
-
-
-def test_what_was_asked_of_every_depth_is_the_laptops_recipe():
-    """Heads go only when all hops are learned, so until then it is the same training."""
-    *before, four, three, two = learning.standard(PLAIN).arms
-    assert [one.recipe.layers for one in (four, three, two)] == [4, 3, 2]
-    for one in (four, three, two):
-        assert replace(one.recipe, prune_every=LAPTOP.prune_every, steps=LAPTOP.steps, layers=4) == LAPTOP
-        assert Schedule(LAPTOP).falls_from == one.recipe.steps
-        assert {*one.seeds}.isdisjoint(seed for other in before for seed in other.seeds)
 
 
 def test_what_can_no_longer_come_true_is_said_before_all_seeds_are_finished():

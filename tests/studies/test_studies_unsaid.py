@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 from planted_arms import arm
 
-from hopscope.emergence.timing import LEAST_PLATEAU
 from hopscope.errors import InputError
 from hopscope.paper.recipes import D
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.recipe import Recipe
 from studies import unsaid
 from studies.figures.unsaid import unsaid as draw
 from studies.tools.arms import ArmLearned, Arms
@@ -101,22 +97,3 @@ def test_the_figure_has_a_mark_for_every_seed_where_it_learned() -> None:
     assert [one.get_text() for one in figure.axes[0].get_yticklabels()] == ["default", "GPT-2 scales"]
     with pytest.raises(InputError, match="nothing to draw"):
         draw(Arms((read_so(missing=3),)))
-
-
-def test_readings_change_what_the_paper_leaves_unsaid_alone() -> None:
-    """And no two of them are the same run."""
-    study = unsaid.standard(D.recipe)
-    assert unsaid.HALF_THE_SHARE == LEAST_PLATEAU
-    assert study.recipe == D.recipe
-    assert (study.small.d_model, study.small.batch_size, study.small.layers, study.small.steps) == (128, 128, 24, 6400)
-    small, full = study.sizes
-    assert len({(one.problem, one.recipe) for one in (*small, *full)}) == len(small) + len(full)
-    assert {one.name for one in small} >= set(unsaid.ORDERED)
-    assert [f"full-size/{one.name}" for one in small] == [one.name for one in full]
-    said = {one.name for one in fields(Recipe)} - {
-        "embedding_gain", "output_gain", "qk_gain", "warmup", "clip", "beta2",
-    }  # fmt: skip
-    for recipe, arms in zip((study.small, study.recipe), study.sizes, strict=True):
-        for one in arms:
-            assert {name: getattr(one.recipe, name) for name in said} == {name: getattr(recipe, name) for name in said}
-            assert (one.problem.hops, one.problem.chains, one.problem.symbol_dim) == (4, 4, 4)
