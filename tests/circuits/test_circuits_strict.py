@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from planted_hosts import hand_built
 from planted_models import LITTLE, attention, columns, copy_head, louder, witness
 from small_models import disguised_witness
 

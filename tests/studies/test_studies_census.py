@@ -167,7 +167,7 @@ def test_the_same_model_is_trained_on():
         twin = short[longer.seeds]
         assert longer.problem == twin.problem
         assert longer.recipe.steps * (1 - longer.recipe.decay_fraction) > twin.recipe.steps
-        same = {"steps", "fall", "schedule"}
+        same = {"steps", "decay_fraction", "schedule"}
         differs = {name for name, value in vars(twin.recipe).items() if value != getattr(longer.recipe, name)}
         assert differs == same
 

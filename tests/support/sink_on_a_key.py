@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planted_hosts import evaluated
 from planted_models import LITTLE, witness
 
 from hopscope.circuits.checks import Evidence
@@ -25,7 +24,7 @@ def sink(sense: Sense, form: Ablation | None = None, *, brings: float = 0.0) -> 
     """
     made, rest = witness(3), Sink(0, 1, 5, brings)
     known = VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 64, 0, "circuit search"))
-    evaluator, path = evaluated(with_sink(known, rest), known), rest.path(made.problem, made.transformer.shape.heads)
+    evaluator, path = with_sink(known, rest), rest.path(made.problem, made.transformer.shape.heads)
     program = dict.fromkeys(evaluator.rows, UNIFORM) | {one.row: one_hot(one.key) for one in made.circuit}
     program[path.row] = form or one_hot(path.key)
     return Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE, sense), path
