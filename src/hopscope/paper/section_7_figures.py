@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from hopscope.errors import InputError
 from hopscope.paper.groups import Group
 from hopscope.plot.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure
 
@@ -37,96 +36,54 @@ def final_losses(groups: Sequence[Group], theory: Mapping[str, float] | None = N
     Lines are means over seeds, bands run from the lowest seed to the highest, and every seed is a dot.
 
     Args:
-        groups: the groups; the depths of one formulation and number of hops make a line.
+        groups: a group for each depth, with the curriculum, without it, or both.
         theory: numbers of layers to mark with a vertical line each, by the line's label.
-
-    Raises:
-        InputError: there is no group.
     """
+    series = []
+    for curriculum in (True, False):
+        if some := _by_depth(groups, curriculum):
+            label = f"{'IC' if curriculum else 'no IC'}, D = {some[0].hops}"
+            losses = {group.layers: list(map(_number, group.final_validation_loss)) for group in some}
+            series.append(_Series(label, curriculum_look(curriculum), losses))
     with house():
         figure = new_figure(COLUMN, 3.1)
         axes = figure.subplots()
-        _draw_final(axes, groups, theory or {})
+        _draw(axes, series, bands=True)
+        axes.set_ylabel("final validation loss")
+        _plateau(axes, groups)
+        for (label, layers), dash in zip((theory or {}).items(), cycle(_THEORY_DASHES), strict=False):
+            axes.axvline(layers, color=INK, linewidth=0.9, linestyle=dash, zorder=1, label=label)
         figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 
-def _draw_final(axes: Axes, groups: Sequence[Group], theory: Mapping[str, float]) -> None:
-    found: dict[tuple[bool, int], dict[int, list[float]]] = {}
-    for group in groups:
-        by_depth = found.setdefault((group.curriculum, group.hops), {})
-        by_depth.setdefault(group.layers, []).extend(map(_number, group.final_validation_loss))
-    kinds = sorted(found, key=lambda kind: (not kind[0], kind[1]))
-    series = []
-    for kind in kinds:
-        curriculum, hops = kind
-        nth = [other for other in kinds if other[0] == curriculum].index(kind)
-        label = f"{'IC' if curriculum else 'no IC'}, D = {hops}"
-        series.append(_Series(label, curriculum_look(curriculum, nth), dict(sorted(found[kind].items()))))
-    _draw(axes, series, bands=True)
-    axes.set_ylabel("final validation loss")
-    _plateau(axes, groups)
-    for (label, layers), dash in zip(theory.items(), cycle(_THEORY_DASHES), strict=False):
-        axes.axvline(layers, color=INK, linewidth=0.9, linestyle=dash, zorder=1, label=label)
-
-
 def partial_losses(groups: Sequence[Group], theory: Mapping[int, float] | None = None) -> Figure:
-    """The right half: the final partial loss of every hop, with the implicit curriculum; one panel for each D.
+    """The right half: the final partial loss of every hop, with the implicit curriculum.
 
     Lines are means over seeds, and every seed is a dot; bands of five hops would hide one another.
 
     Args:
-        groups: the groups; those without the curriculum have no partial losses to show and are passed over.
+        groups: a group for each depth; those without the curriculum have no partial losses to show.
         theory: for a hop, the number of layers that theory asks for, marked on the axis in the hop's colour.
-
-    Raises:
-        InputError: there is no group with the curriculum.
     """
-    by_hops = _with_curriculum(groups)
-    if not by_hops:
-        raise InputError("partial losses need at least one group with the implicit curriculum, got none")
+    some = _by_depth(groups, curriculum=True)
+    series = []
+    for hop in some[0].asked:
+        losses = {group.layers: [_number(seed[hop - 1]) for seed in group.final_partial_losses] for group in some}
+        series.append(_Series(hop_label(hop), hop_look(hop), losses))
     with house():
-        figure = new_figure(COLUMN * len(by_hops), 3.1)
-        panels = figure.subplots(1, len(by_hops), squeeze=False, sharey=True)[0]
-        for axes, (hops, found) in zip(panels, by_hops.items(), strict=True):
-            _draw_partial(axes, groups, hops, found, theory or {})
-            axes.set_title(f"IC, D = {hops}" if len(by_hops) > 1 else "")
-        for axes in panels[1:]:
-            axes.set_ylabel("")
-        handles, labels = panels[-1].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=5)
+        figure = new_figure(COLUMN, 3.1)
+        axes = figure.subplots()
+        _draw(axes, series)
+        axes.set_ylabel("final partial loss")
+        _plateau(axes, groups)
+        _mark_theory(axes, theory or {}, some[-1].layers)
+        figure.legend(loc="outside upper left", ncols=5)
     return figure
 
 
-def _with_curriculum(groups: Sequence[Group]) -> dict[int, dict[int, list[list[float]]]]:
-    """By D and depth, the losses of every seed by hop."""
-    found: dict[int, dict[int, list[list[float]]]] = {}
-    for group in groups:
-        if group.curriculum:
-            seeds = found.setdefault(group.hops, {}).setdefault(group.layers, [])
-            seeds.extend([_number(loss) for loss in losses] for losses in group.final_partial_losses)
-    return dict(sorted(found.items()))
-
-
-def _draw_partial(
-    axes: Axes,
-    groups: Sequence[Group],
-    hops: int,
-    found: Mapping[int, Sequence[Sequence[float]]],
-    theory: Mapping[int, float],
-) -> None:
-    series = [
-        _Series(
-            hop_label(hop),
-            hop_look(hop),
-            {layers: [seed[hop - 1] for seed in seeds] for layers, seeds in sorted(found.items())},
-        )
-        for hop in range(1, hops + 1)
-    ]
-    _draw(axes, series)
-    axes.set_ylabel("final partial loss")
-    _plateau(axes, groups)
-    _mark_theory(axes, {hop: layers for hop, layers in theory.items() if hop <= hops}, max(found))
+def _by_depth(groups: Sequence[Group], curriculum: bool) -> list[Group]:
+    return sorted((group for group in groups if group.curriculum is curriculum), key=lambda group: group.layers)
 
 
 def _draw(axes: Axes, series: Sequence[_Series], *, bands: bool = False) -> None:

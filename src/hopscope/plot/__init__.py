@@ -1,4 +1,4 @@
-"""Figures: typed values in, matplotlib figures out; nothing is measured here. Figures 2 to 4 and 7 are in `hs.paper`.
+"""Figures: typed values in, matplotlib figures out; nothing is measured here. The paper's own are in `paper/`.
 
 >>> import hopscope as hs
 >>> run = hs.Run("runs/tiny/sweep/ic-layers-2-seed-0")

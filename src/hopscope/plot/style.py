@@ -112,12 +112,9 @@ def hop_label(hop: int) -> str:
     return f"$x_{{{hop}}}$"
 
 
-def curriculum_look(curriculum: bool, nth: int = 0) -> Look:
-    """The look of runs with or without the implicit curriculum; `nth` tells series of one kind apart by their
-    dashes."""
-    if curriculum:
-        return Look(INK, "o", _DASHES[nth % len(_DASHES)])
-    return Look(PURPLE, "s", _DASHES[(nth + 1) % len(_DASHES)])
+def curriculum_look(curriculum: bool) -> Look:
+    """The look of runs with or without the implicit curriculum."""
+    return Look(INK, "o", "-") if curriculum else Look(PURPLE, "s", "--")
 
 
 @contextmanager
