@@ -27,7 +27,7 @@ PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 @click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
 def command(
     preset: str, out: Path | None, workers: int | None, device: str | None, precision: Any, compiled: bool | None,
-    held_head: bool, as_json: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Train, analyse and report: every figure and claim that the preset covers.
 
