@@ -41,6 +41,7 @@ def test_every_intervention_is_the_same(mlp: bool) -> None:
         assert model.evaluator.mse(programs) == pytest.approx(same.mse(programs), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_its_circuit_is_found_and_certified() -> None:
     witness = disguised_witness(2)
     model = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts, untrain)

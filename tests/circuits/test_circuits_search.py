@@ -137,6 +137,7 @@ def test_a_search_is_given_up_where_too_much_is_left() -> None:
     assert "given up" in part.says
 
 
+@pytest.mark.slow
 def test_a_resumed_search_gives_the_same() -> None:
     budget = replace(QUICK, orders=2, growing=2)
     evaluator, units = searched(disguised_witness(2), budget)
@@ -158,6 +159,7 @@ def test_a_resumed_search_gives_the_same() -> None:
     ("effort", "down", "up", "subsets", "pairs", "fills"),
     [("quick", 1, 1, 6, 12, 1), ("thorough", 3, 2, 10, 30, 3)],
 )
+@pytest.mark.slow
 def test_what_an_effort_does(effort: Any, down: int, up: int, subsets: int, pairs: int, fills: int) -> None:
     """As docs/circuits.md says: so many ways down and up, parts of so many rows, fills; the sequences are the same."""
     budget = replace(SearchConfig.of(effort), max_loss=0.04)
