@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from studies.__main__ import main
 from studies.catalogue import STUDIES
 from studies.tools import records
 from studies.tools.arms import Arms
+
+RESULTS = Path(__file__).parents[2] / "results" / "studies"
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +42,19 @@ def test_every_study_runs_quick_and_goes_on(
     assert said(arguments, capsys) == once
     assert said([*arguments, "--judge"], capsys) == once
     assert "|" in once
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/judgements.json")), ids=lambda path: path.parent.name)
+def test_stored_results_are_judged_as_they_were(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, path, **_: Path(path).touch())
+    name = path.parent.name
+    shutil.copytree(path.parent, tmp_path / name)
+    said([name, str(tmp_path / name), "--judge"], capsys)
+    assert (tmp_path / name / "judgements.json").read_text() == path.read_text()
+    assert (tmp_path / name / f"{name}.json").read_text() == (path.parent / f"{name}.json").read_text()
 
 
 def test_depth_runs_quick(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,8 +17,10 @@ from studies.calibration import resting as planted
 def resting(weight: float) -> tuple[Evidence, AttentionPath]:
     """The witness's circuit, the head's row at its positional mean; and what the row looks at with that weight."""
     made, rest = build_witness(hops=3), planted.Rest(0, 2, weight, 0)
-    known = VectorEvaluator(made.transformer.requires_grad_(False), made.problem, held_out(made.problem, 64))
-    evaluator, head = planted.resting(known, rest), rest.path(made.problem, made.transformer.shape.heads)
+    made.transformer.requires_grad_(False)
+    module = planted.resting(made, rest).model(made.problem)
+    evaluator = VectorEvaluator(module.transformer, made.problem, held_out(made.problem, 64))
+    head = rest.path(made.problem, made.transformer.shape.heads)
     program = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in made.circuit}
     program[head.row] = POSITIONAL
     return Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE), head

@@ -23,8 +23,9 @@ def sink(sense: Sense, form: Ablation | None = None, *, brings: float = 0.0) -> 
         brings: how much it writes at rest.
     """
     made, rest = witness(3), Sink(0, 1, 5, brings)
-    known = VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 64, 0, "circuit search"))
-    evaluator, path = with_sink(known, rest), rest.path(made.problem, made.transformer.shape.heads)
+    module, batch = with_sink(made, rest).model(made.problem), held_out(made.problem, 64, 0, "circuit search")
+    evaluator = VectorEvaluator(module.transformer, made.problem, batch)
+    path = rest.path(made.problem, made.transformer.shape.heads)
     program = dict.fromkeys(evaluator.rows, UNIFORM) | {one.row: one_hot(one.key) for one in made.circuit}
     program[path.row] = form or one_hot(path.key)
     return Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE, sense), path
