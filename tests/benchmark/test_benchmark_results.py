@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from asked_programs import CELL, ONE, Asked, half, right
 
-from hopscope.benchmark.names import file_name, redacted
 from hopscope.benchmark.points import Summary, summarise
+from hopscope.benchmark.redaction import file_name, redacted
 from hopscope.benchmark.results import Results
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import BenchmarkSettings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hopscope.benchmark.names import all_redacted, holds_secret, is_secret
+from hopscope.benchmark.redaction import all_redacted, holds_secret, is_secret
 from hopscope.benchmark.results import Results
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import BenchmarkSettings

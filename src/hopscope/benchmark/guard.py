@@ -15,7 +15,7 @@ from typing import Any
 
 from inspect_ai.model import Model, ModelCall, ModelOutput
 
-from hopscope.benchmark.names import redacted, shown
+from hopscope.benchmark.redaction import redacted, shown
 
 MOST = 20_000
 """The most characters of a text from outside: an answer is a word, a chain of thought some thousand characters."""

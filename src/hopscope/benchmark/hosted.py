@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from hopscope.benchmark.names import holds_secret, redacted
+from hopscope.benchmark.redaction import holds_secret, redacted
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.trial import Keep
 from hopscope.errors import InputError, MachineError, needs_extra

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hopscope.benchmark.names import all_redacted, file_name, redacted
+from hopscope.benchmark.redaction import all_redacted, file_name, redacted
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.trial import Record
 from hopscope.errors import UNTOUCHED, InputError

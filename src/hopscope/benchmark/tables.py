@@ -9,8 +9,8 @@ from dataclasses import asdict, fields
 from itertools import combinations
 from typing import Any
 
-from hopscope.benchmark.names import shown
 from hopscope.benchmark.points import Pair, Place, Point, Summary, compare, group, places, summarise
+from hopscope.benchmark.redaction import shown
 from hopscope.benchmark.results import Results
 from hopscope.files import write_text
 from hopscope.words import markdown_table

@@ -30,8 +30,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
 
 from hopscope.benchmark.guard import MOST, Unreachable
-from hopscope.benchmark.names import redacted
 from hopscope.benchmark.points import group, summarise
+from hopscope.benchmark.redaction import redacted
 from hopscope.benchmark.settings import EQUATION_HOPS, BenchmarkSettings, Cell
 from hopscope.benchmark.trial import Keep, Record, Reply, Trial
 from hopscope.errors import InputError

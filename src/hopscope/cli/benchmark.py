@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hopscope.benchmark.names import holds_secret, redacted, shown
+from hopscope.benchmark.redaction import holds_secret, redacted, shown
 from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.checks import check_folder, check_outside_runs
 from hopscope.cli.display import Display, for_people

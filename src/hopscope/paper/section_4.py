@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from hopscope.benchmark.guessing import FRESH, AnswerSpread, BlindScore, answer_spread, blind_scores
-from hopscope.benchmark.names import shown as harmless
 from hopscope.benchmark.points import Point, Summary
+from hopscope.benchmark.redaction import shown as harmless
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.report import PageFigure, Section

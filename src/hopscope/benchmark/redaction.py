@@ -1,4 +1,4 @@
-"""Model names come from outside: how they are shown, and what they are called on disk."""
+"""What comes from outside made harmless: names as they are shown and as files, and texts without secrets."""
 
 from __future__ import annotations
 
