@@ -1,4 +1,4 @@
-"""What a machine can do and what it lacks: an engine that fits, sizes that do not, a run that comes from elsewhere."""
+"""What a machine can do and what it lacks: an execution that fits, sizes that do not, a run from another machine."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_this_machine_cannot_do_is_refused_before_anything_is_written(tmp_p
         ({"threads": 1.5}, "threads must be a whole number of at least 1, got 1.5"),
     ],
 )
-def test_an_engine_that_could_not_be_read_again_is_refused(values, words):
+def test_an_execution_with_invalid_values_is_refused(values, words):
     with pytest.raises(InputError, match=words):
         Execution(**values)
 
