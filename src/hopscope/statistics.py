@@ -1,6 +1,10 @@
 """Statistics that several parts need: proportions, ranks, and multiple tests.
 
 Distributions, intervals of proportions and rank tests are scipy's.
+
+>>> import hopscope as hs
+>>> hs.statistics.share_in_words(0, 20)
+'0 of 20 (0% to 17%)'
 """
 
 from __future__ import annotations

@@ -24,6 +24,10 @@ it then writes a constant."""
 class HeldHead:
     """A head held to a pattern.
 
+        >>> import hopscope as hs
+        >>> hs.HeldHead(1, 2, "previous").head
+        2
+
     Args:
         layer: number of the layer, from 1.
         head: number of the head in its layer, from 1.

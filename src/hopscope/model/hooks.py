@@ -29,7 +29,17 @@ Keys = Float[Tensor, "batch group pos d_head"]
 
 class Hooks:
     """What is read or replaced in a forward pass: nothing here; subclasses override what they need. Layers count from
-    0."""
+    0.
+
+        >>> import hopscope as hs
+        >>> class Silent(hs.Hooks):
+        ...     def attn_out(self, layer, written):
+        ...         return 0 * written
+        >>> made = hs.theory.build_witness(1)
+        >>> stream = made.transformer.embed(hs.sample(made.problem, 2, torch.Generator()).inputs[None])
+        >>> torch.equal(made.transformer.run(stream, hooks=Silent()), stream)
+        True
+    """
 
     def keys(self, layer: int, keys: Keys) -> Keys:
         """The keys that a layer's queries are compared with; only language models call this."""
