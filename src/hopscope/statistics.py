@@ -3,8 +3,8 @@
 Distributions, intervals of proportions and rank tests are scipy's.
 
 >>> import hopscope as hs
->>> hs.statistics.share_in_words(0, 20)
-'0 of 20 (0% to 17%)'
+>>> hs.statistics.clopper_pearson(0, 20)[0]
+0.0
 """
 
 from __future__ import annotations
