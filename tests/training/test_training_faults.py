@@ -153,7 +153,7 @@ def test_an_order_to_stop_writes_the_state_between_two_rows(tmp_path, monkeypatc
         assert signal.getsignal(number) is signal.default_int_handler
     finally:
         signal.signal(number, before)
-    assert RunFolder(tmp_path / "run").load_state()[0] == 6
+    assert 6 <= RunFolder(tmp_path / "run").load_state()[0] < 12
     run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
     for name in ("metrics.jsonl", "result.json", "state.safetensors"):
         assert (run.path / name).read_bytes() == (alone.path / name).read_bytes()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from cut_short import contents, train_in_two
 from torch import Tensor
 from updates import updates
 
-from hopscope.model.architecture import InitialWeights
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import trainer
 from hopscope.training.data import Data
@@ -34,30 +31,6 @@ ENGINE = REFERENCE
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     monkeypatch.setattr(trainer, "HELD_OUT", 8)
-
-
-def test_heads_that_write_nothing_yet_are_there(monkeypatch, tmp_path):
-    """With outputs that begin at zero, a run that is stopped before its first update."""
-    setup = Setup(
-        "run",
-        PROBLEM,
-        replace(TINY, initial=InitialWeights(output_gain=0.0), learned_below=0.01, steps=10, final_steps=1),
-        (1,),
-    )
-    alone = train(setup, tmp_path / "alone", execution=ENGINE)
-    assert set(alone.metrics.heads[:, 0]) == {4.0}
-    plain = Ensemble.__init__
-
-    def ordered(self: Ensemble, *given: object) -> None:
-        plain(self, *given)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Ensemble, "__init__", ordered)
-        with pytest.raises(KeyboardInterrupt):
-            train(setup, tmp_path / "cut", execution=ENGINE)
-    assert RunFolder(tmp_path / "cut").load_state()[0] == 0
-    assert contents(train(setup, tmp_path / "cut", execution=ENGINE).path) == contents(alone.path)
 
 
 def _spoil(ensemble: Ensemble, model: int) -> None:
