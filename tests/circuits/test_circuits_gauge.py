@@ -27,6 +27,7 @@ def confirming(evaluator: Evaluator, deciding: int) -> Gauge:
     return Gauge.confirming(evaluator, SearchConfig(sequences=16, confirming=32, deciding=deciding))
 
 
+@pytest.mark.slow
 def test_what_the_doubt_alone_puts_above_a_limit_is_decided_on_more(evaluator: Evaluator) -> None:
     (true,) = evaluator.fresh(8192, 1, "truth").mse([WITHOUT])
     few, many = confirming(evaluator, 32), confirming(evaluator, 4096)
@@ -62,6 +63,7 @@ def test_what_little_differs_from_what_is_known_is_not_measured_again(
     assert measured == [far]
 
 
+@pytest.mark.slow
 def test_more_are_asked_only_until_it_is_clear(evaluator: Evaluator) -> None:
     """Each time as many again; what was asked is not asked again, and in the end it is the mean of all."""
     further = Further(evaluator, 2048, doubt=3.0)
