@@ -101,16 +101,16 @@ def test_as_many_heads_go_as_together_cost_no_more_and_none_that_costs_too_much(
     worth = torch.tensor([[3.0, 1.0], [2.0, 9.0]])
 
     def loss() -> float:
-        return float(worth[~pruning.heads_left(model)[0]].sum())
+        return float(worth[~pruning.heads_left(model)].sum())
 
     assert pruning.prune(model, loss, 0.5).all()
     assert all(torch.equal(weight, before[name]) for name, weight in model.named_parameters())  # tried and put back
-    assert pruning.prune(model, loss, 3.5).tolist() == [[[True, False], [False, True]]]
+    assert pruning.prune(model, loss, 3.5).tolist() == [[True, False], [False, True]]
     changed = {name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])}
     assert changed == {f"model.layers.{layer}.self_attn.o_proj.weight" for layer in range(2)}
-    assert pruning.heads_left(model).tolist() == [[[True, False], [False, True]]]
+    assert pruning.heads_left(model).tolist() == [[True, False], [False, True]]
     worth[0, 0] = torch.nan
-    assert pruning.prune(model, loss, 100.0).tolist() == [[[True, False], [False, False]]]  # no number is no reason
+    assert pruning.prune(model, loss, 100.0).tolist() == [[True, False], [False, False]]  # no number is no reason
 
 
 def test_it_learns_what_an_answer_is_and_is_benchmarked_like_any_folder(
