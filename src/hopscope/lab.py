@@ -335,11 +335,7 @@ def train(
 
 
 def _listed(seeds: Any) -> tuple[Any, ...]:
-    """The seeds of a run; 0 alone without any.
-
-    Raises:
-        InputError: they have no order.
-    """
+    """The seeds of a run; 0 alone without any."""
     if not isinstance(seeds, Iterable | None) or isinstance(seeds, Set | Mapping):
         raise InputError(f"seeds must be a list with one integer per model, e.g. seeds=[0, 1]; got {seeds!r}")
     return (0,) if seeds is None else tuple(seeds)

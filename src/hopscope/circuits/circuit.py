@@ -285,11 +285,7 @@ def _named(fields: dict[str, Any], name: str, roles: Sequence[str]) -> dict[str,
 
 
 def _numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[str, Any]:
-    """The inverse of `_named`.
-
-    Raises:
-        InputError: a part of the path is missing or wrong.
-    """
+    """The inverse of `_named`."""
     given = dict(convert(fields, dict[str, Any], what))
     where = [given.pop(part, None) for part in _NAMES]
     if all(part is None for part in where):
@@ -299,11 +295,7 @@ def _numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[s
 
 
 def _circuit(fields: dict[str, Any]) -> Circuit:
-    """The circuit that a record describes.
-
-    Raises:
-        InputError: something in the record is wrong; the message names the first thing.
-    """
+    """The circuit that a record describes."""
     given = dict(fields)
     said = {name: given.pop(name, None) for name in ("hops", "found", "certified")}
     problem = convert(given.get("problem"), RetrievalProblem, "problem")

@@ -35,16 +35,7 @@ _RULE = "a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
 def rows_at(
     location: Location, roles: Sequence[str], shape: Architecture
 ) -> tuple[list[HeadRow], AttentionPath | None]:
-    """The rows at a location, and the path if the location is one.
-
-    Args:
-        location: a head, a row or a path.
-        roles: names of the roles that query and key may have.
-        shape: the shape of the model.
-
-    Raises:
-        InputError: it is no location, or the model has no such head or role.
-    """
+    """The rows at a location, and the path if the location is one."""
     path = None
     if isinstance(location, AttentionPath) or (isinstance(location, str) and "->" in location):
         path = location if isinstance(location, AttentionPath) else AttentionPath.parse(location, roles)
@@ -75,21 +66,7 @@ def check_circuit(
     proof: CertificateConfig,
     journal: Journal,
 ) -> Circuit:
-    """A circuit of your own with its certificate, in the natural sense. Nothing is searched for.
-
-    Args:
-        evaluator: the model, and sequences that show what its heads attend to.
-        circuit: the circuit.
-        max_loss: the loss that it may have at most; by default its record's, else the paper's 0.05.
-        seed: the seed of the fresh sequences and random draws that it is checked on.
-        origin: the model, for the record.
-        proof: how many sequences and random draws the certificate is measured on.
-        journal: reports the progress.
-
-    Raises:
-        InputError: there is no such path in the model, or none that can reach an answer, a value is out of range, or
-            the model's answers are not finite.
-    """
+    """A circuit of your own with its certificate, in the natural sense. Nothing is searched for."""
     check_seed(seed)
     if max_loss is None and isinstance(circuit, Circuit):
         max_loss = circuit.bar
@@ -108,9 +85,6 @@ def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -
     """The program of a record, every row named.
 
     A row at its mean is at the mean that it has in this model: other weights could tell one chain from another.
-
-    Raises:
-        InputError: it is no circuit, or one of a model of another shape or on another problem.
     """
     if not circuit.found:
         raise InputError("the record says that there is no circuit, so there is none to certify; give its paths")
@@ -126,11 +100,7 @@ def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -
 
 
 def _of_paths(places: Iterable[Location], evaluator: Evaluator, hypotheses: Hypotheses) -> Interventions:
-    """The program of paths, heads and rows, every row named.
-
-    Raises:
-        InputError: there is none, one is there twice, or cannot be in a circuit.
-    """
+    """The program of paths, heads and rows, every row named."""
     if isinstance(places, str) or not isinstance(places, Iterable):
         raise InputError(f"a circuit is a record or a list of its paths, as ['L2.H1 x0? -> >x1'], got {places!r}")
     can_matter = {*evaluator.live_rows}

@@ -69,14 +69,7 @@ def _feeds(uses: Sequence[Feed], bar: float) -> tuple[Feed, ...]:
 
 
 def strict_reading(ends: Sequence[Imposed], heads: Interventions, units: Units, evidence: Evidence) -> StrictReading:
-    """Measure and certify what the strict search ended in.
-
-    Args:
-        ends: what its orders ended in, the best one first.
-        heads: the program of the fewest whole heads.
-        units: the units of the search.
-        evidence: the evidence on the best end, in the strict sense.
-    """
+    """Measure and certify what the strict search ended in."""
     best, roles = ends[0], evidence.problem.all_roles
     uniform = best
     for head in best.heads if best.paths else ():

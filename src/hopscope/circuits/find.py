@@ -104,11 +104,7 @@ def find_circuit(
 
 
 def _check_problem(shape: Architecture, problem: RetrievalProblem) -> None:
-    """Check that a transformer may have been trained on a problem.
-
-    Raises:
-        InputError: it takes other inputs, answers something else or elsewhere, or has another mask.
-    """
+    """Check that a transformer may have been trained on a problem."""
     for has, asks, what in (
         (shape.d_input, problem.input_dim, "takes {} numbers a position, and {} has {}"),
         (shape.d_output, problem.target_dim, "gives {} numbers, and {} asks for {}"),
@@ -130,19 +126,7 @@ def search_circuit(
     *,
     strict: bool = True,
 ) -> Circuit:
-    """The circuit of a model, certified.
-
-    Args:
-        evaluator: the model, and the sequences that the search decides on.
-        config: how it is searched for.
-        origin: the model, for the record.
-        proof: how many sequences and random draws the certificate is measured on.
-        journal: reports the progress of the search, and remembers what is finished.
-        strict: whether the paper's own procedure is followed too.
-
-    Raises:
-        InputError: the model's answers are not finite.
-    """
+    """The circuit of a model, certified."""
     evaluator.require_finite()
     units = Units.of(evaluator)
     outcome = Orders(evaluator, units, config, journal).run()

@@ -39,11 +39,7 @@ class CircuitStore:
     run: RunFolder
 
     def path(self, number: int = 0, step: int | None = None) -> Path:
-        """The path of the circuit of a model, see `circuit_path`.
-
-        Raises:
-            InputError: the run has no such model.
-        """
+        """The path of the circuit of a model, see `circuit_path`."""
         count = len(self.run.seeds)
         if not 0 <= number < count:
             raise InputError(f"model must be from 0 to {count - 1} (the run has {count}), got {number}")
@@ -82,11 +78,7 @@ class CircuitStore:
         return (step is None and not self.run.finished) or circuit.model == self.model_hash(number, step)
 
     def load(self, number: int = 0, step: int | None = None) -> Circuit:
-        """The stored circuit of a model.
-
-        Raises:
-            InputError: the run has no such model or checkpoint, or the file is missing, damaged, or of another model.
-        """
+        """The stored circuit of a model."""
         path = self.path(number, step)
         if not path.exists():
             self.run.find_checkpoint(step)
@@ -113,16 +105,6 @@ class CircuitStore:
         overwrite: bool = False,
     ) -> Circuit:
         """The circuit of a model, stored beside the run; see `stored_circuit` for when it is searched for.
-
-        Args:
-            number: the model's number within the run, from 0.
-            step: the step of the checkpoint to look at; `None` for the last.
-            effort: see `find_circuit`.
-            max_loss: see `find_circuit`.
-            seed: see `find_circuit`.
-            proof: see `find_circuit`.
-            progress: called with what is being done, how many stages are finished, and how many there are.
-            overwrite: search again even if there is a record.
 
         Raises:
             InputError: no such model or checkpoint, a run without any checkpoint, a model that has diverged, or a

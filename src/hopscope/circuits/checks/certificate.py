@@ -60,15 +60,7 @@ class Part:
 
     @classmethod
     def from_json(cls, made: Mapping[str, Any], name: str) -> Part:
-        """The part that `to_json` was given.
-
-        Args:
-            made: the part as it stands in a record.
-            name: the name of the part.
-
-        Raises:
-            InputError: the part lacks its verdict or its sentence, or its seed is no seed.
-        """
+        """The part that `to_json` was given."""
         passed, says, seed = made.get("passed"), made.get("says"), made.get("seed", 0)
         if not isinstance(passed, bool) or not isinstance(says, str):
             raise InputError(f"part {name!r} of the certificate lacks `passed` or `says`")
@@ -121,11 +113,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, sense: Sense, made: Any) -> Certificate:
-        """The certificate that `to_json` was given.
-
-        Raises:
-            InputError: a part lacks its verdict.
-        """
+        """The certificate that `to_json` was given."""
         parts = convert(made, dict[str, dict[str, Any]], "certificate")
         return cls(sense, {name: Part.from_json(part, name) for name, part in parts.items()})
 
@@ -171,11 +159,7 @@ class CertificateConfig:
 
     @classmethod
     def of(cls, proof: CertificateConfig | None) -> CertificateConfig:
-        """The proof asked for; the default for None.
-
-        Raises:
-            InputError: it is something else.
-        """
+        """The proof asked for; the default for None."""
         if not isinstance(proof, CertificateConfig | None):
             raise InputError(
                 f"proof must be an hs.CertificateConfig, as in hs.CertificateConfig(draws=500), got {proof!r}"

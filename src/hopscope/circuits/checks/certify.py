@@ -48,14 +48,7 @@ def _judged(judge: Callable[[Evidence], Part], evidence: Evidence) -> dict[str, 
 
 
 def no_circuit(loss: float, bar: float, seed: int, *, rows_left: int = 0) -> Certificate:
-    """The certificate of a model in which no circuit holds the bar, or for which the search was given up.
-
-    Args:
-        loss: the model's own loss.
-        bar: the bar that was asked for.
-        seed: the seed of the search.
-        rows_left: how many rows were left when the search was given up; 0 if it was not.
-    """
+    """The certificate of a model in which no circuit holds the bar, or for which the search was given up."""
     own = f"the model's own loss, {loss:.3f}, is"
     if loss > bar:
         why = f"{own} above the bar of {bar:g}: it does not solve the problem, so there is no circuit to find"

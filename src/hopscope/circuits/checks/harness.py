@@ -81,11 +81,7 @@ def _by_hand(evaluator: Evaluator, program: Interventions) -> Float[Tensor, "seq
 class _Placed(Hooks):
     """Puts patterns in place by writing them where the roles stand, one row after another.
 
-    Args:
-        captured: recorded patterns, used for an empty program and for rows at their positional mean.
-        program: the forms of the rows; `keep` rows stay as they come through.
-        batch: says where the chains stand.
-        causal: whether positions see only themselves and what stands before them.
+    Recorded patterns (`captured`) serve an empty program, and rows at their positional mean.
     """
 
     def __init__(self, captured: list[Pattern], program: Interventions, batch: Sequences, causal: bool) -> None:

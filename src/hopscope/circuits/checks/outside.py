@@ -69,13 +69,6 @@ def rivals(
 
     A row is heavy if it attends to some role. Circuits that deliver are filled up to size with other heavy rows. There
     are fewer than `draws` if no more are found, and none for an empty circuit.
-
-    Args:
-        scene: what every role of a chain knows at the start.
-        pool: a path for every role that a row attends to, for every row that attends to any.
-        own: the circuit's rows.
-        draws: how many circuits are wanted.
-        generator: the random generator that draws them.
     """
     heavy, size = sorted({path.row for path in pool} | own), len(own)
     found: dict[RowSet, None] = {}

@@ -97,13 +97,7 @@ class Sampling:
         return self.evaluator.fresh(self.proof.deciding, self.seed, "circuit certificate, in doubt")
 
     def until_clear(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool], *, few: bool = True) -> T:
-        """A measurement on as many sequences as it takes until it is in no doubt, or on as many as there are.
-
-        Args:
-            measure: makes the measurement on the sequences of an evaluator.
-            doubtful: whether a measurement leaves something open.
-            few: whether to begin with the `few` sequences.
-        """
+        """A measurement on as many sequences as it takes until it is in no doubt, or on as many as there are."""
         found = self._at_hand(measure, doubtful, few=few)
         return measure(self.more) if doubtful(found) else found
 
@@ -115,14 +109,7 @@ class Sampling:
         *,
         few: bool = True,
     ) -> list[T]:
-        """As `until_clear`, but once one measurement refutes what all must show, none is made on `more` sequences.
-
-        Args:
-            measures: make the measurements on the sequences of an evaluator.
-            doubtful: whether a measurement leaves something open.
-            refuting: whether a measurement refutes for sure.
-            few: whether to begin with the `few` sequences.
-        """
+        """As `until_clear`, but once one measurement refutes what all must show, none is made on `more` sequences."""
         found = [self._at_hand(measure, doubtful, few=few) for measure in measures]
         for number, measure in enumerate(measures):
             if doubtful(found[number]) and not any(map(refuting, found)):
@@ -151,10 +138,7 @@ class Sampling:
     def settled(self, programs: list[Interventions], limit: float, near: Interventions) -> list[float]:
         """Mean losses; on twice as many sequences, up to `few`, while it is open on which side of `limit` a loss is.
 
-        Args:
-            programs: the programs that are measured.
-            limit: what their losses are compared with.
-            near: a program from which they depart, whose first layers are computed once.
+        `near` is a program from which the others depart; its first layers are computed once.
         """
         return [loss for loss, _ in self.settled_or_open(programs, limit, near)]
 

@@ -170,11 +170,7 @@ def to_json(program: Interventions, problem: RetrievalProblem) -> list[dict[str,
 
 
 def from_json(rows: Any, problem: RetrievalProblem) -> Interventions:
-    """The program that `to_json` wrote.
-
-    Raises:
-        InputError: a field is missing or not what it should be, or a row is there twice.
-    """
+    """The program that `to_json` wrote."""
     program: Interventions = {}
     try:
         for row in rows:

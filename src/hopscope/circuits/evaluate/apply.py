@@ -247,12 +247,7 @@ class InterventionHooks(SkippingHooks):
 
 
 def check(interventions: Interventions, where: Coordinates, shape: Architecture) -> None:
-    """Check that interventions fit the model and the batch.
-
-    Raises:
-        InputError: a row does not exist, a key is no role or one that the query may not attend to, or the number of
-            weights is wrong.
-    """
+    """Check that interventions fit the model and the batch."""
     roles = where.roles
     for row, ablation in interventions.items():
         check_row(row, shape, roles)
@@ -267,11 +262,7 @@ def check(interventions: Interventions, where: Coordinates, shape: Architecture)
 
 
 def check_row(row: HeadRow, shape: Architecture, roles: int) -> None:
-    """Check that a row exists.
-
-    Raises:
-        InputError: the row does not exist.
-    """
+    """Check that a row exists."""
     for name, value, count in zip(
         ("layer", "head", "query role"), row, (shape.layers, shape.heads, roles), strict=True
     ):

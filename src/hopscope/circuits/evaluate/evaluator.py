@@ -150,11 +150,7 @@ class Evaluator(ABC):
         return self.errors([{}])[0].double().mean(dim=1)
 
     def require_finite(self) -> None:
-        """Check that the model gives answers that can be judged.
-
-        Raises:
-            InputError: they are not finite.
-        """
+        """Check that the model gives answers that can be judged."""
         if not bool(self.own.isfinite().all()):
             raise InputError("the model's answers are not finite, as those of one that diverged; it has no circuit")
 
@@ -247,11 +243,7 @@ class Evaluator(ABC):
         return joined(maps)
 
     def edit(self, program: Interventions) -> InterventionHooks:
-        """One program as an edit of the transformer's forward pass on this batch.
-
-        Raises:
-            InputError: the program does not fit the model, or looks where the mask forbids.
-        """
+        """One program as an edit of the transformer's forward pass on this batch."""
         self._check(program)
         return InterventionHooks([by_layer(program, self.shape.layers)], self.shape.heads, self.cache)
 

@@ -32,9 +32,6 @@ class VectorEvaluator(Evaluator):
         problem: the problem that the model answers.
         batch: the sequences, with one leading axis.
         initial: how the weights of ours were drawn before it was trained; those of untrained heads are drawn likewise.
-
-    Raises:
-        InputError: the transformer holds more than one model; take one with `single`.
     """
 
     transformer: Transformer | TorchModule
@@ -115,11 +112,7 @@ class VectorEvaluator(Evaluator):
 
 
 def single(transformer: Transformer, model: int) -> Transformer:
-    """Model `model` of an ensemble, alone.
-
-    Raises:
-        InputError: there is no such model.
-    """
+    """Model `model` of an ensemble, alone."""
     if not 0 <= model < transformer.models:
         raise InputError(f"model must be from 0 to {transformer.models - 1}, got {model}")
     alone = type(transformer)(transformer.shape, 1)

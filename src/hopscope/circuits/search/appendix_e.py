@@ -110,12 +110,7 @@ class Imposed:
 
 
 class Strict:
-    """The procedure on one batch.
-
-    Args:
-        gauge: the model and the sequences that decide.
-        units: hypotheses about its rows.
-    """
+    """The procedure on one batch."""
 
     def __init__(self, gauge: Gauge, units: Units) -> None:
         self._gauge, self._units = gauge, units

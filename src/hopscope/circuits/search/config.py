@@ -135,11 +135,7 @@ class SearchConfig:
     def of(
         cls, effort: Effort | SearchConfig = "thorough", max_loss: float | None = None, seed: int | None = None
     ) -> SearchConfig:
-        """The configuration for an effort, or a given one, with another threshold and seed where these are given.
-
-        Raises:
-            InputError: there is no such effort, or a value is out of range.
-        """
+        """The configuration for an effort, or a given one, with another threshold and seed where these are given."""
         config = effort if isinstance(effort, SearchConfig) else cls(effort)
         given = {"max_loss": max_loss, "seed": seed}
         return replace(config, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]

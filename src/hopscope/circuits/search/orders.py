@@ -82,14 +82,7 @@ def search(evaluator: Evaluator, units: Units, config: SearchConfig, generator: 
 
 
 class Orders:
-    """A search over one model.
-
-    Args:
-        evaluator: the model, and the sequences that decide in the end.
-        units: the rows that are decided on, and the hypotheses about them.
-        config: how it is searched for.
-        journal: follows the search, and remembers what is finished.
-    """
+    """A search over one model."""
 
     def __init__(
         self, evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal | None = None
