@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hopscope.benchmark.answers import RULES, exact, hopeful, last_line, lenient, rule
-from hopscope.benchmark.trial import Reply, Trial
+from hopscope.benchmark.answers import RULES, Reply, Trial, exact, hopeful, last_line, lenient
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import question
@@ -67,7 +67,7 @@ def test_no_white_space_ends_hope(name: str, space: str) -> None:
 
 def test_unknown_rule() -> None:
     with pytest.raises(InputError, match="rule must be one of exact, lenient, got 'fuzzy'"):
-        rule("fuzzy")
+        BenchmarkSettings(rule="fuzzy")  # type: ignore[arg-type]
 
 
 def test_trial_keeps_attempts_and_rejected_texts() -> None:

@@ -18,9 +18,9 @@ from loopback import FAULTS, WEIGHTS, Server, serving
 
 from hopscope.benchmark.hosted import HostedModel
 from hopscope.benchmark.points import Summary
+from hopscope.benchmark.results import cells as cells_of
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings, cells
-from hopscope.benchmark.tables import cells as cells_of
 from hopscope.errors import InputError, MachineError
 from hopscope.problem.text.questions import Question
 
@@ -101,7 +101,7 @@ def test_a_refused_key_stops_early_and_is_written_nowhere(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_an_endpoint_that_never_replies_is_given_up_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hopscope.benchmark.guard._PATIENCE", 1.0)
+    monkeypatch.setattr("hopscope.benchmark.hosted._PATIENCE", 1.0)
     with serving(Server(all_questions(3))) as server:
         server.refuse = 500
         began = time.monotonic()

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from asked_programs import CELL, ONE, Asked, Say, half, right
 
+from hopscope.benchmark.answers import Record, weighed
 from hopscope.benchmark.points import Point, Summary, compare, places, summarise
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import BenchmarkSettings, cells
-from hopscope.benchmark.trial import Record, weighed
 from hopscope.errors import InputError
 from hopscope.paper.section_4_figures import figure_2, label
 from hopscope.plot import save

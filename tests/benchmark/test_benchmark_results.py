@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from asked_programs import CELL, ONE, Asked, half, right
 
+from hopscope.benchmark.answers import Reply, Trial
 from hopscope.benchmark.points import Summary, summarise
 from hopscope.benchmark.redaction import file_name, redacted
 from hopscope.benchmark.results import Results
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import BenchmarkSettings
-from hopscope.benchmark.trial import Reply, Trial
 from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.problem.text.extensions import Extensions

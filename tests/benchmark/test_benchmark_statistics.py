@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.benchmark.statistics import at_least, mcnemar
+from hopscope.benchmark.points import at_least, mcnemar
 from hopscope.errors import InputError
 from hopscope.statistics import wilson
 
@@ -64,5 +64,3 @@ def test_mcnemar(first: int, second: int, p: float) -> None:
 def test_impossible_counts(successes: int, trials: int) -> None:
     with pytest.raises(InputError, match=r"successes must lie in 0\.\.trials"):
         wilson(successes, trials)
-    with pytest.raises(InputError):
-        at_least(successes, trials, 0.5)

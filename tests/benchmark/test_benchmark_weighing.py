@@ -12,10 +12,10 @@ pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
 from bigrams import END, START, Table, bigram
 
+from hopscope.benchmark.answers import Record
 from hopscope.benchmark.local import LocalModel
 from hopscope.benchmark.points import summarise
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
-from hopscope.benchmark.trial import Record
 from hopscope.benchmark.weighing import ROOM
 from hopscope.problem.text.extensions import Extensions
 

@@ -81,6 +81,7 @@ def test_a_folder_of_other_settings_is_refused_before_a_model_is_opened(
 
 def test_without_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "hopscope.benchmark.hosted", raising=False)
     for module in ("inspect_ai", "inspect_ai.model"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(SystemExit):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hopscope.benchmark.answers import weighed
 from hopscope.benchmark.run import ProgramRespondent
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
-from hopscope.benchmark.trial import weighed
 from hopscope.problem.text.questions import Question
 
 Say = Callable[[Question], str]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hopscope.benchmark.statistics import at_least, uniform
+from hopscope.benchmark.points import at_least
 from hopscope.problem.text.blind import BLIND, look
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.formulation import Draw
@@ -58,11 +58,7 @@ def blind_scores(
     seed: int = FRESH,
     extensions: Extensions | None = None,
 ) -> tuple[BlindScore, ...]:
-    """The scores of every blind solver on fresh questions of a formulation.
-
-    Raises:
-        InputError: there is no such formulation or extension.
-    """
+    """The scores of every blind solver on fresh questions of a formulation."""
     asked = questions(formulation, hops, count, seed, extensions=extensions)
     sights = [look(question) for question in asked]
     said = {name: [solve(sight) for sight in sights] for name, solve in BLIND.items()}
@@ -73,9 +69,11 @@ def blind_scores(
 
 def answer_spread(asked: Sequence[Question]) -> AnswerSpread:
     """How evenly the answers of some questions of one formulation and D are spread."""
+    from scipy.stats import chisquare
+
     counts = Counter(question.answer for question in asked)
     each = tuple(counts[answer] for answer in asked[0].acceptable)
-    return AnswerSpread(asked[0].formulation, asked[0].hops, each, uniform(each))
+    return AnswerSpread(asked[0].formulation, asked[0].hops, each, float(chisquare(each).pvalue))
 
 
 def _remembered(asked: Sequence[Question], seen: Sequence[Question]) -> list[str]:

@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from hopscope.benchmark.answers import Keep, Reply, Trial, weighed
 from hopscope.benchmark.settings import BenchmarkSettings
-from hopscope.benchmark.trial import Keep, Reply, Trial, weighed
 from hopscope.benchmark.weighing import Speller, TokenIds, weigh
 from hopscope.errors import InputError, in_a_line
 from hopscope.language.limits import check_tokens, check_words, places

@@ -1,14 +1,19 @@
-"""From records to numbers: one point for each model, formulation and D; comparisons; accuracy by place."""
+"""From records to numbers: one point for each model, formulation and D; comparisons; accuracy by place.
+
+The statistics are scipy's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import ceil, floor
 from pathlib import Path
 
+import numpy as np
+
+from hopscope.benchmark.answers import Record
 from hopscope.benchmark.settings import BenchmarkSettings, Cell, Mode
-from hopscope.benchmark.statistics import at_least, mcnemar, paired_interval
-from hopscope.benchmark.trial import Record
 from hopscope.records import RecordFormat, content_hash, plain
 from hopscope.statistics import wilson
 
@@ -22,29 +27,21 @@ class Point:
     expected numbers, and intervals and tests take them for counts of draws, which is cautious: probabilities vary less.
 
     Attributes:
-        model, formulation, hops: the point.
-        mode: `sample` or `exact`.
-        asked: how many questions were put.
         unanswered: questions given up on because calls failed; they are in no other number.
-        accepted: questions with an acceptable answer.
-        never_accepted: questions without one in all their attempts.
-        correct: right answers among the accepted.
-        accuracy: their share, as in the paper; None where nothing was accepted.
-        low, high: its 95% Wilson interval.
+        accepted: questions with an acceptable answer; `never_accepted`: without one in all their attempts.
+        correct: right answers among the accepted; `accuracy`: their share, as in the paper, None where nothing was
+            accepted; `low`, `high`: its 95% Wilson interval.
         lowest, highest: the accuracy if the questions never accepted had all been wrong, or all right.
         limit: exact mode: mean of P(correct) / P(acceptable), the accuracy if one asked without end.
         one_spelling: exact mode: questions weighed in one spelling of their answers, which sampling does not do.
-        first_accuracy: the share that was right at the first attempt, among the answered questions.
-        first_acceptance: the share that was acceptable at the first attempt, among the answered questions.
+        first_accuracy, first_acceptance: the share right, and acceptable, at the first attempt, among the answered.
         mean_attempts: how many replies a question took; in exact mode, how many it would take without end.
-        guess: accuracy of a random guess.
-        shortcut: accuracy of a clever guess that skips lines.
-        p_guess: the probability of doing as well by guessing.
-        p_shortcut: the probability of doing as well by the best shortcut.
+        guess, shortcut: accuracy of a random guess, and of a clever one that skips lines; `p_guess`, `p_shortcut`: the
+            probability of doing as well by it.
         reasoned: questions at which the provider reported hidden reasoning: there the answer was not direct.
         failures: calls that failed and were made again.
-        input_tokens, output_tokens, reasoning_tokens: over all attempts.
-        cost: US dollars; None where no price is known.
+        input_tokens, output_tokens, reasoning_tokens, cost: over all attempts; US dollars, None where no price is
+            known.
     """
 
     model: str
@@ -129,7 +126,6 @@ class Summary:
     """All numbers of a results folder; `summary.json`.
 
     Attributes:
-        settings: how the questions were put, extensions among them.
         points: models as they came, formulations by name, D ascending.
         comparisons: pairs of models at each point that both were asked.
     """
@@ -144,11 +140,7 @@ class Summary:
 
     @staticmethod
     def read(path: Path) -> Summary:
-        """Read a summary.
-
-        Raises:
-            InputError: there is none, it is damaged, or it is another file.
-        """
+        """Read a summary; an `InputError` says that there is none, or that it is damaged or another file."""
         return _FORM.read(path)
 
 
@@ -236,3 +228,44 @@ def compare(first: Sequence[Record], second: Sequence[Record], settings: Benchma
     difference = (only_first - only_second) / both
     who = (first[0].model, second[0].model, *first[0].cell)
     return Pair(*who, both, only_first, only_second, difference, low, high, p)
+
+
+def at_least(successes: float, trials: float, rate: float) -> float:
+    """Exact one-sided p-value: the probability of `successes` or more out of `trials` at `rate`.
+
+    Of expected numbers, successes are rounded down and trials up, which is cautious.
+    """
+    from scipy.stats import binomtest
+
+    right, whole = floor(successes + 1e-9), ceil(trials - 1e-9)
+    return float(binomtest(right, whole, rate, alternative="greater").pvalue) if whole else 1.0
+
+
+def mcnemar(only_first: int, only_second: int) -> float:
+    """Exact two-sided p-value of McNemar's test, from the questions that one model alone got right."""
+    from scipy.stats import binomtest
+
+    discordant = only_first + only_second
+    return float(binomtest(only_first, discordant).pvalue) if discordant else 1.0
+
+
+def paired_interval(
+    differences: Sequence[float], weights: Sequence[float], confidence: float = 0.95
+) -> tuple[float, float]:
+    """Bootstrap interval (percentiles, seeded) for the weighted mean of paired differences, each in -1..1.
+
+    Where all differences are equal a bootstrap shows no spread. Then Wilson's interval at none of n says how many
+    questions that tell the two apart might have gone unseen.
+    """
+    from scipy.stats import bootstrap
+
+    if np.ptp(differences) == 0:
+        unseen = wilson(0, sum(weights), confidence)[1]
+        return max(-1.0, differences[0] - unseen), min(1.0, differences[0] + unseen)
+    found = bootstrap(
+        (np.asarray(differences), np.asarray(weights)),
+        lambda values, shares, axis=-1: (values * shares).sum(axis) / shares.sum(axis),
+        confidence_level=confidence, method="percentile", paired=True, vectorized=True, batch=1000,
+        rng=np.random.default_rng(0),
+    ).confidence_interval  # fmt: skip
+    return float(found.low), float(found.high)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from hopscope.benchmark.answers import Keep, Record, Reply, Trial
 from hopscope.benchmark.points import Summary
-from hopscope.benchmark.results import Results, check_settings
+from hopscope.benchmark.results import Results, check_settings, write_tables
 from hopscope.benchmark.settings import BenchmarkSettings, cells
-from hopscope.benchmark.tables import write_tables
-from hopscope.benchmark.trial import Keep, Record, Reply, Trial
 from hopscope.checks import check_count, check_folder, check_path, check_watch
-from hopscope.errors import InputError
+from hopscope.errors import InputError, needs_extra
 from hopscope.problem.text.formulation import PAPER_CHAINS
 from hopscope.problem.text.questions import Question, formulation
 
@@ -89,8 +88,10 @@ def open_model(
         raise InputError(
             f"{name} is neither a folder nor a provider's model; give a model folder, or a name such as openai/gpt-4o"
         )
-    from hopscope.benchmark.hosted import HostedModel
-
+    try:
+        from hopscope.benchmark.hosted import HostedModel
+    except ImportError:
+        raise needs_extra("a model behind a provider", "inspect-ai", "llm") from None
     return HostedModel(name, logs, **hosting)
 
 

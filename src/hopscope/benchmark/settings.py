@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
-from hopscope.benchmark.answers import rule
 from hopscope.checks import check_choice, check_count, check_items, check_seed, make_plain
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
@@ -49,7 +48,7 @@ class BenchmarkSettings:
     """
 
     seed: int = 0
-    rule: str = "exact"
+    rule: Literal["exact", "lenient"] = "exact"
     mode: Mode = "sample"
     temperature: float = 1.0
     attempts: int = 20
@@ -59,7 +58,7 @@ class BenchmarkSettings:
 
     def __post_init__(self) -> None:
         make_plain(self)
-        rule(self.rule)
+        check_choice("rule", self.rule, ("exact", "lenient"))
         check_seed(self.seed, "seed")
         if not isinstance(self.extensions, Extensions):
             raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {self.extensions!r}")

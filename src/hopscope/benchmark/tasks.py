@@ -29,16 +29,17 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import LimitExceededError
 
-from hopscope.benchmark.guard import MOST, Unreachable
+from hopscope.benchmark.answers import Keep, Record, Reply, Trial
 from hopscope.benchmark.points import group, summarise
 from hopscope.benchmark.redaction import redacted
 from hopscope.benchmark.settings import EQUATION_HOPS, BenchmarkSettings, Cell
-from hopscope.benchmark.trial import Keep, Record, Reply, Trial
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question
 from hopscope.records import convert, plain
 
+MOST = 20_000
+"""The most characters of a text from outside: an answer is a word, a chain of thought some thousand characters."""
 HOPELESS = frozenset({400, 401, 402, 403, 404, 422})
 """HTTP statuses that asking again does not change."""
 CUT_OFF = frozenset({"max_tokens", "model_length", "content_filter"})
@@ -47,6 +48,10 @@ FRAME = 32
 """The most tokens around a reply's text, such as the marks of a turn, that a provider may count with it."""
 RECORD = "hopscope"
 """The name under which a sample's metadata and score keep the record."""
+
+
+class Unreachable(Exception):
+    """Every call so far has failed, for long enough: no further one is made."""
 
 
 @dataclass

@@ -15,8 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.benchmark.answers import hopeful
-from hopscope.benchmark.answers import rule as named_rule
+from hopscope.benchmark.answers import RULES, hopeful
 
 ROOM = 1e-4
 """The most probability that unfollowed branches may hold, as a share of the acceptable answers found."""
@@ -91,7 +90,7 @@ class Speller:
             whole = text if token in self._stops else text + piece
             if token in self._stops or (self._by_line and "\n" in whole):
                 reply = whole.split("\n")[0] if self._by_line else whole
-                if (answer := named_rule(self._rule)(reply, acceptable)) is not None:
+                if (answer := RULES[self._rule](reply, acceptable)) is not None:
                     ends.setdefault(answer, []).append(token)
             elif hopeful(self._rule, whole, acceptable):
                 more.append(token)

@@ -21,8 +21,8 @@ from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import formulation
 
 if TYPE_CHECKING:
+    from hopscope.benchmark.answers import Record
     from hopscope.benchmark.points import Summary
-    from hopscope.benchmark.trial import Record
 
 _MANY = click.IntRange(min=1)
 _OPENING = ("device", "batch", "trust_remote_code", "base_url", "connections", "timeout")
@@ -138,7 +138,7 @@ def _tell(summary: Summary, folder: Path) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from hopscope.benchmark.tables import cells
+    from hopscope.benchmark.results import cells
 
     names = ("formulation", "D", "accuracy", "95% interval", "guess", "shortcut", "attempts", "cost")
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)

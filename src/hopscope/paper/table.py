@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hopscope.benchmark.tables import markdown as markdown_text
+from hopscope.benchmark.results import markdown as markdown_text
 from hopscope.errors import InputError
 from hopscope.files import write_text
 from hopscope.paper.claims import Finding, read_claims
