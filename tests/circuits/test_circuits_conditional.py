@@ -10,7 +10,7 @@ from circuit_records import imposed
 from small_models import random_model, some_batch
 
 from hopscope.circuits.checks import Certificate, CertificateConfig, Evidence, Part
-from hopscope.circuits.checks.flow import deliverability
+from hopscope.circuits.checks.attended import deliverability
 from hopscope.circuits.checks.harness import harness
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, SearchRecord

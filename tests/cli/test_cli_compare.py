@@ -14,7 +14,7 @@ from small_models import disguised_witness
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.find import Origin, find_circuit
+from hopscope.circuits.find import find_circuit
 from hopscope.circuits.search.config import SearchConfig
 
 
@@ -24,13 +24,13 @@ def circuits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("circuits")
     for hops in (1, 2):
         witness = disguised_witness(hops)
-        find_circuit(
+        found = find_circuit(
             witness.transformer,
             witness.problem,
-            origin=Origin(f"w{hops}"),
             effort=SearchConfig(orders=1, growing=0, sequences=16, confirming=16, deciding=16),
             proof=CertificateConfig(sequences=16, deciding=16, few=8, draws=4),
-        ).save(folder / f"{hops}" / "circuit.json")
+        )
+        replace(found, model=f"w{hops}").save(folder / f"{hops}" / "circuit.json")
     return folder
 
 

@@ -1,44 +1,19 @@
-"""A circuit of one model, kept as `circuit.json`, a JSON object with these fields:
+"""A circuit of one model, kept as `circuit.json`: the fields of `Circuit`, `hops`, `found` and `certified`.
 
-schema       version of this record, 1
-kind         "hopscope circuit"
-model        hash of the model; `seed` and `number` say which model of its run it is
-problem      the problem, every field
-hops         D
-layers, heads  the model's number of layers, and of heads in each
-found        whether there is a circuit in the natural reading; without one `paths` is empty, the certificate says why
-certified    in which senses all parts of the certificate are there and passed: `natural`, `strict`
-bar          the loss that the circuit may have at most
-losses       those of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
-             model's own patterns in its rows (`natural`), everything else switched off, and of nothing (`nothing`); on
-             fresh sequences
-paths        layer and head from 1, query and key as roles, form, weight, ablation_mse and interval (the imposed
-             circuit without this path), natural_mse (the natural one without it), feeds
-program      every row that is not uniform, so that the circuit can be replayed
-others       other small circuits the search ended in: their paths, loss, orders, overlap with this one
-search       the search's settings, seed, minimality, evaluations and share of the room that it could use
-certificate  parts by name, each with `passed`, its numbers and its seed; empty where none was made
-strict       what the paper's own procedure finds (Appendix E); null where the model does not hold the bar
-text         for a language model, what was asked and how well it answers (`Asked`); else null
+On disk, layers and heads count from 1 and roles are named; every row of `program` that is not uniform is there, so that
+the circuit can be replayed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
-from hopscope.circuits.checks.certificate import Certificate, Sense
-from hopscope.circuits.circuit_parts import Asked, CircuitPath, Helper, OtherCircuit, SearchRecord, StrictReading
-from hopscope.circuits.circuit_text import (
-    certificate_as_text,
-    others_as_text,
-    paths_as_text,
-    search_as_text,
-    strict_as_text,
-)
+from hopscope.circuits.checks.certificate import Certificate, CertificateConfig, Sense
+from hopscope.circuits.circuit_parts import Asked, CircuitPath, Fill, Helper, OtherCircuit, SearchRecord, StrictReading
 from hopscope.circuits.evaluate.ablations import CHOSEN, Interventions, from_json, to_json
 from hopscope.circuits.strategy import Strategy, strategy
 from hopscope.errors import UNTOUCHED, InputError
@@ -50,8 +25,6 @@ from hopscope.words import counted
 
 FORM = RecordFormat(dict[str, Any], "hopscope circuit", "the record of a circuit (`hopscope circuit RUN` makes one)")
 """The form of circuit.json."""
-
-_NAMED_PATH: Any = NamedPath
 
 _NAMES = ("layer", "head", "query", "key")
 """The fields that a path is on disk: layer and head from 1, roles by name."""
@@ -141,11 +114,24 @@ class Circuit:
         """The paths and the certificates as tables, as `hopscope circuit` prints them."""
         lines = [self.headline, ""]
         if self.found:
-            lines += [*paths_as_text(self.paths, self.roles), ""]
-        lines += [*certificate_as_text(self.certificate, self.bar), *search_as_text(self.search)]
-        lines += others_as_text(self.others)
+            rows = [
+                [
+                    *_where(one.path.names(self.roles)),
+                    *(f"{one.weight:.2f}", f"{one.ablation_mse:.3f}", f"{one.natural_mse:.3f}"),
+                    "; ".join(one.uses(self.roles)) or "-",
+                ]
+                for one in self.paths
+            ]
+            header = ["layer", "head", "path", "weight", "loss without", "own patterns", "feeds"]
+            lines += [*_table(header, rows), ""]
+        lines += [*_certificate_as_text(self.certificate, self.bar), *_search_as_text(self.search)]
+        if self.others:
+            lines += ["", "Other circuits the search ended in:"]
+        for other in self.others:
+            paths, shared = counted(len(other.paths), "path"), f"{other.overlap:.0%} shared with this one"
+            lines.append(f"  {paths}, loss {other.mse:.3f}, {shared}")
         if self.strict:
-            lines += ["", *strict_as_text(self.strict, self.bar)]
+            lines += ["", *_strict_as_text(self.strict, self.bar)]
         return "\n".join(lines)
 
     @property
@@ -222,8 +208,7 @@ class Circuit:
     @property
     def used_heads(self) -> tuple[tuple[int, int], ...]:
         """The heads with a path or a helper row: layer and head, from 1."""
-        helpers = {(row.layer, row.head) for row in self.helpers}
-        return tuple(sorted({(one.path.layer + 1, one.path.head + 1) for one in self.paths} | helpers))
+        return tuple(sorted({(row.layer + 1, row.head + 1) for row in self.rows}))
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain values."""
@@ -290,7 +275,7 @@ def _numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[s
     where = [given.pop(part, None) for part in _NAMES]
     if all(part is None for part in where):
         return {name: None, **given}
-    layer, head, query, key = convert(where, _NAMED_PATH, what)
+    layer, head, query, key = convert(where, NamedPath, what)  # type: ignore[arg-type]
     return {name: AttentionPath.named(layer, head, query, key, roles), **given}
 
 
@@ -326,3 +311,58 @@ def _circuit(fields: dict[str, Any]) -> Circuit:
         if said[name] != value:
             raise InputError(f"{name} is {said[name]!r}, but {value} by the rest of the record")
     return circuit
+
+
+def _certificate_as_text(certificate: Certificate, bar: float) -> list[str]:
+    """A line for each part of a certificate, then at which bars it would hold, if it is one."""
+    parts = certificate.parts.items()
+    lines = [f"{'pass' if part.passed else 'FAIL'}  {name:<15} {part.says}" for name, part in parts]
+    least, most = certificate.number("sufficiency", "least_bar"), certificate.number("necessity", "most_bar")
+    if least is None or most is None:
+        return lines
+    where = f"any bar from {least:.3f} to {most:.3f}"
+    if least >= most:
+        where = f"no bar: {least:.3f} is too low for the one, {most:.3f} too high for the other"
+    return [*lines, f"sufficiency and necessity would hold at {where}; the bar is {bar:g}"]
+
+
+def _search_as_text(search: SearchRecord) -> list[str]:
+    """On how little a certificate rests, and whether there was a search."""
+    asked, usual = asdict(search.proof or CertificateConfig()), asdict(CertificateConfig())
+    less = [f"{name} {asked[name]} ({number})" for name, number in usual.items() if asked[name] < number]
+    given = "given, not searched for: which other circuits the model holds was not asked"
+    return [f"on less than the usual proof: {', '.join(less)}"] * bool(less) + [given] * search.given
+
+
+def _strict_as_text(strict: StrictReading, bar: float) -> list[str]:
+    """What the paper's own procedure found, with its certificate."""
+    paths, heads = counted(len(strict.paths), "path"), counted(len(strict.heads), "head")
+    losses = ", ".join(f"{strict.loss(fill).mse:.3f} ({fill})" for fill in get_args(Fill))
+    lines = [f"Strict reading (Appendix E): {paths} in {heads}, loss {losses} with other rows so filled"]
+    if strict.paths:
+        rows = [[*_where(path.where), f"{path.without.mse:.3f}"] for path in strict.paths]
+        lines += _table(["layer", "head", "path", "loss without"], rows)
+        lines.append(f"with layer {strict.first_layer} uniform as a whole: {strict.first_layer_uniform.mse:.3f}")
+    if strict.natural:
+        lines.append(f"with the model's own patterns in its paths' rows: {strict.natural.mse:.3f}")
+    fewest = ", ".join(f"{layer}.{head}" for layer, head in strict.fewest_heads)
+    lines.append(f"fewest whole heads found: {fewest}, loss {strict.fewest_heads_loss.mse:.3f}")
+    return [*lines, "", *_certificate_as_text(strict.certificate, bar)]
+
+
+def _where(path: NamedPath) -> list[str]:
+    layer, head, query, key = path
+    return [str(layer), str(head), f"{query} -> {key}"]
+
+
+def _table(header: list[str], rows: list[list[str]]) -> list[str]:
+    """A table in lines: words to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    to_the_left = (header.index("path"), 6)
+    return [
+        "  ".join(
+            cell.ljust(width) if column in to_the_left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in [header, *rows]
+    ]

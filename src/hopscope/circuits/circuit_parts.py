@@ -55,21 +55,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class SearchRecord:
-    """How a circuit was found: the settings of the search, and what it took. Settings that do not apply are None.
+    """How a circuit was found: the settings of the search, those of `SearchConfig` too, and what it took.
+
+    Settings that do not apply are None.
 
     Attributes:
         seed: the seed of the search; of a circuit that was given, of the sequences that it was checked on.
         given: whether the circuit was given, and not searched for.
         effort: of a language model's circuit: `quick` or `thorough`.
         faithfulness: of a language model's circuit: the share of the way from guessing to the model that it must go.
-        orders: as in `SearchConfig`, like those that follow.
-        growing: see there.
-        sequences: see there.
-        confirming: see there.
-        deciding: see there.
-        every_subset: see there.
-        pairs: see there.
-        most_rows: see there.
         room: the share of the slack below the threshold that the search could use.
         minimality: which smaller parts the search tried.
         evaluations: how many programs were measured on how many sequences, in all.

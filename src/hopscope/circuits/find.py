@@ -61,7 +61,6 @@ def find_circuit(
     effort: Effort | SearchConfig = "thorough",
     max_loss: float | None = None,
     seed: int | None = None,
-    origin: Origin | None = None,
     proof: CertificateConfig | None = None,
     journal: Journal | None = None,
     initial: InitialWeights = AS_TORCH,
@@ -76,7 +75,6 @@ def find_circuit(
         effort: `quick` finds one circuit, `thorough` the different ones that a model holds; or a configuration.
         max_loss: the loss a circuit may have at most, by default the configuration's, which is the paper's 0.05.
         seed: the seed of the search; its sequences and random orders follow from it.
-        origin: the model's run and place, for the record; by default a hash of its weights.
         proof: how many sequences and random draws the certificate is measured on.
         journal: reports the progress of the search, and remembers what is finished.
         initial: how the model's weights were drawn before it was trained, which the check `untrained` needs; for a
@@ -100,11 +98,11 @@ def find_circuit(
     _check_problem(transformer.shape, problem)
     batch = held_out(problem, config.confirming, config.seed, "circuit search")
     evaluator = VectorEvaluator(transformer, problem, batch, initial)
-    return search_circuit(evaluator, config, origin or Origin.of_weights(transformer), proof, journal or Journal())
+    return search_circuit(evaluator, config, Origin.of_weights(transformer), proof, journal or Journal())
 
 
 def _check_problem(shape: Architecture, problem: RetrievalProblem) -> None:
-    """Check that a transformer may have been trained on a problem."""
+    """Check that a transformer may have been trained on a problem: it takes and gives what the problem has."""
     for has, asks, what in (
         (shape.d_input, problem.input_dim, "takes {} numbers a position, and {} has {}"),
         (shape.d_output, problem.target_dim, "gives {} numbers, and {} asks for {}"),

@@ -81,7 +81,7 @@ class SavedSearch:
     Attributes:
         path: its file, which is there until the search is finished.
         asked: the settings of the search, as plain values; what was finished with other settings does not count.
-        run: content hash of the run that the model is from; empty if it is from none.
+        run: content hash of the model's run; empty if it is from none.
     """
 
     path: Path

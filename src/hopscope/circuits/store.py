@@ -9,12 +9,13 @@ from typing import Any
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.vector_evaluator import single
-from hopscope.circuits.find import Origin, asked_of, find_circuit
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
+from hopscope.circuits.find import Origin, asked_of, search_circuit
 from hopscope.circuits.resume import SILENT, Journal, SavedSearch, SearchProgress
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
 from hopscope.records import content_hash
+from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 
 
@@ -30,16 +31,12 @@ def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path
 
 @dataclass(frozen=True)
 class CircuitStore:
-    """The circuits of the models of a run, in the run folder.
-
-    Attributes:
-        run: the run, finished or still training.
-    """
+    """The circuits of the models of a run, finished or still training, in the run folder."""
 
     run: RunFolder
 
     def path(self, number: int = 0, step: int | None = None) -> Path:
-        """The path of the circuit of a model, see `circuit_path`."""
+        """The path of the circuit of a model of the run, see `circuit_path`."""
         count = len(self.run.seeds)
         if not 0 <= number < count:
             raise InputError(f"model must be from 0 to {count - 1} (the run has {count}), got {number}")
@@ -65,8 +62,7 @@ class CircuitStore:
         number = circuit.number
         if number >= len(self.run.seeds) or circuit.seed != self.run.seeds[number]:
             return False
-        steps = (None, *self.run.checkpoints)
-        return circuit.model in {self.model_hash(number, step) for step in steps}
+        return circuit.model in {self.model_hash(number, step) for step in (None, *self.run.checkpoints)}
 
     def is_of(self, circuit: Circuit, number: int, step: int | None = None) -> bool:
         """Whether a circuit is that of a model: at a checkpoint, or at the end if no step is given.
@@ -118,9 +114,10 @@ class CircuitStore:
         origin = self.origin(number, step)
 
         def search(journal: Journal) -> Circuit:
-            how: dict[str, Any] = {"effort": config, "origin": origin, "proof": proof, "journal": journal}
+            batch = held_out(run.problem, config.confirming, config.seed, "circuit search")
             transformer = single(run.transformer(step), number)
-            return find_circuit(transformer, run.problem, initial=run.recipe.initial, **how)
+            evaluator = VectorEvaluator(transformer, run.problem, batch, run.recipe.initial)
+            return search_circuit(evaluator, config, origin, proof, journal)
 
         asked = {"model": origin.model, "bar": config.max_loss, **asked_of(config), "proof": proof}
         how: dict[str, Any] = {"described": described, "progress": progress, "overwrite": overwrite}
@@ -139,17 +136,9 @@ def stored_circuit(
 ) -> Circuit:
     """The circuit in `path`, if it is what is asked for; else one is searched for and stored there.
 
-    A certified circuit of the same model is returned where nothing describes another search, and never replaced unless
-    `overwrite` says so. Any other record is replaced. A search that was interrupted goes on where it was.
-
-    Args:
-        path: path of the record.
-        asked: what the record must say: its model, its `bar`, and fields of its search.
-        search: searches for the circuit.
-        described: whether a search is described, so that a circuit which another one found will not do.
-        run: content hash of the run that the model is from; empty if it is from none.
-        progress: called with what is being done, how many stages are finished, and how many there are.
-        overwrite: search again even if there is a record.
+    `asked` is what the record must say: its model, its `bar`, and fields of its search. A certified circuit of the same
+    model is returned where no other search is `described`, and never replaced unless `overwrite` says so. Any other
+    record is replaced. A search that was interrupted goes on where it was.
 
     Raises:
         InputError: the record is damaged, or of a certified circuit that is not asked for.

@@ -1,16 +1,21 @@
-"""The circuit alone: does it do what the model does, is all of it needed, and is there a smaller one in it?"""
+"""The circuit alone: does it do what the model does, is all of it needed, trained weights too, and is none smaller?"""
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from hopscope.circuits.checks.certificate import Part, tidy
-from hopscope.circuits.checks.evidence import Evidence
-from hopscope.circuits.checks.sampling import Measured
+from hopscope.circuits.checks.evidence import COUNTS, Evidence
+from hopscope.circuits.checks.sampling import Lost, Measured, by_sequence
 from hopscope.circuits.evaluate.ablations import AblationKind, Interventions
+from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired, rewirings
+from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 from hopscope.theory.depth import minimum_paths
 from hopscope.words import counted
@@ -65,8 +70,13 @@ def sufficiency(evidence: Evidence) -> Part:
         judged.append(loss)
         if loss.interval[1] >= evidence.bar:
             says += f"; where rows that are said to be as they are look at all chains alike it has {loss.mean:.3f}"
+
+    def rewired(evaluator: Evaluator, pair: int) -> Float[Tensor, " sequence"]:
+        named = evidence.as_they_are if evidence.sense == "natural" else {}
+        return errors_rewired(evaluator, evidence.blinded, named, evidence.gathering, pair)
+
     if evidence.gathering:
-        losses = [_rewired(evidence, pair) for pair in rewirings(evidence.evaluator)]
+        losses = [evidence.sure_of(partial(rewired, pair=pair)) for pair in rewirings(evidence.evaluator)]
         worst = max(losses, key=lambda loss: loss.mean)
         blind |= {"rewired_mse": worst.mean, "rewired_interval": worst.interval}
         if worst.interval[1] >= evidence.bar > max(one.interval[1] for one in judged):
@@ -92,12 +102,6 @@ def sufficiency(evidence: Evidence) -> Part:
         says += f"; {len(spread)} rows in use are not one at their key"
     whole = evidence.sense == "natural" or not (beside or spread)
     return Part(whole and all(one.interval[1] < evidence.bar for one in judged), says, numbers)
-
-
-def _rewired(evidence: Evidence, pair: int) -> Measured:
-    """The loss where rows that are off gather in sequences in which the values of a pair go round all chains."""
-    named = evidence.as_they_are if evidence.sense == "natural" else {}
-    return evidence.sure_of(lambda one: errors_rewired(one, evidence.blinded, named, evidence.gathering, pair))
 
 
 def _judged(evidence: Evidence, imposed: Measured, natural: Measured) -> list[Measured]:
@@ -141,24 +145,17 @@ def necessity(evidence: Evidence) -> Part:
     asked = "their" if len(keys) == len(evidence.paths) else f"{len(keys)} of their"
     several = f", and of {asked} {len(evidence.paths)} keys," if keys else ""
     least = min((loss.mean for loss in without), default=0.0)
-    own = [row for row in evidence.rows if evidence.sense == "natural" or row in evidence.exempt]
-    with_own = "" if not own else f" ({_own_patterns(len(own), len(rows))})"
+    own = len(rows) if evidence.sense == "natural" else len(evidence.exempt)
+    some = "" if own == len(rows) else f"for {own} of them "
+    with_own = f" ({some}with the model's own patterns)" if own else ""
     says = f"without any one of its {len(rows)} rows{several} the circuit{with_own} has a loss of at least {least:.3f}"
     kinds = "rows" if not keys else "rows and keys"
     if spare:
         says = f"{len(spare)} of {len(told)} {kinds} can be done without on fresh sequences: {'; '.join(spare)}"
     elif open_:
         says = f"whether {len(open_)} of {len(told)} {kinds} can be done without stays open: {'; '.join(open_)}"
-    return Part(
-        bool(rows) and not spare and not open_,
-        says,
-        {"rows": rows, "keys": keys, "most_bar": tidy(min(most, default=0.0))},
-    )
-
-
-def _own_patterns(own: int, rows: int) -> str:
-    """In words: for how many rows the loss is measured where rows make their own patterns."""
-    return "with the model's own patterns" if own == rows else f"for {own} of them with the model's own patterns"
+    numbers = {"rows": rows, "keys": keys, "most_bar": tidy(min(most, default=0.0))}
+    return Part(bool(rows) and not spare and not open_, says, numbers)
 
 
 def minimality(evidence: Evidence) -> Part:
@@ -213,3 +210,48 @@ def _random_parts(evidence: Evidence, rows: list[HeadRow]) -> list[tuple[HeadRow
         chosen = torch.randperm(len(rows), generator=generator)[:size].tolist()
         parts.append(tuple(rows[number] for number in chosen))
     return parts
+
+
+def untrained(evidence: Evidence) -> Part:
+    """The circuit in the same model with one of its heads untrained, head by head, and with all of them untrained.
+
+    A head's query, key, value and output weights are drawn as before training: what they had learned was needed or was
+    not. In the natural sense all rows in use make their own patterns; in the strict sense patterns are imposed, save
+    for heads of `exempt` rows untrained alone. Passes if each time the loss lies above the bar for sure, and above the
+    circuit's own by a fifth of the bar. Where no head can be untrained nobody knows, and it does not pass.
+    """
+    of_head = {(row.layer, row.head): row for row in evidence.rows}
+    heads = sorted(of_head)
+    some: list[tuple[list[tuple[int, int]], HeadRow | None]] = [([head], of_head[head]) for head in heads]
+    some.append((heads, None))
+    seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
+    try:
+        measures = [partial(_untrained, evidence, chosen, row, seed) for chosen, row in some]
+        lost = evidence.all_until_clear(measures, evidence.open, evidence.spare)
+    except InputError as error:
+        return Part(False, str(error), {})
+    measured = evidence.measured([one.without for one in lost])
+    rises = evidence.measured([one.rise for one in lost])
+    spare = [
+        number
+        for number, (one, rise) in enumerate(zip(measured, rises, strict=True))
+        if one.interval[0] <= evidence.bar or rise.interval[0] <= COUNTS * evidence.bar
+    ]
+    *alone, together = [one.mean for one in measured]
+    says = f"with any of its {len(heads)} heads untrained the circuit has a loss of at least "
+    says += f"{min(alone, default=0):.3f}, with all of them {together:.2f}"
+    if spare:
+        least = min(spare, key=lambda number: measured[number].mean)
+        named = "; ".join(f"layer {layer + 1} head {head + 1}" for layer, head in some[least][0])
+        says = f"with untrained weights in {named or 'no head'} the circuit is as good"
+    told = zip(heads, alone, strict=True)
+    rows = [{"head": [layer + 1, head + 1], "mse": tidy(loss)} for (layer, head), loss in told]
+    return Part(not spare, says, {"heads": rows, "all_mse": tidy(together)})
+
+
+def _untrained(
+    evidence: Evidence, chosen: list[tuple[int, int]], row: HeadRow | None, seed: int, evaluator: Evaluator
+) -> Lost:
+    """The losses with heads untrained; `row` is one of theirs, or None."""
+    (without,) = by_sequence(evaluator.with_untrained(chosen, seed), [evidence.around(row)])
+    return Lost(without, evidence.own(evaluator, row), COUNTS * evidence.bar)

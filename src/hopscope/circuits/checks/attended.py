@@ -1,4 +1,4 @@
-"""Do rows attend to what the circuit says, and find it by content, wherever it stands?"""
+"""Do rows attend to what the circuit says, find it by content, and carry the answer by theory?"""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hopscope.circuits.checks.sampling import Measured, by_sequence
 from hopscope.circuits.evaluate.ablations import Interventions, one_hot
 from hopscope.circuits.evaluate.elsewhere import taken_from_elsewhere
 from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.theory.delivery import deliver
 
 _MOST = 0.9
 """How much of the way from nothing to the model the circuit must keep with a row in its own form."""
@@ -33,40 +34,25 @@ def random_keys(evidence: Evidence) -> Part:
     """
     in_form = by_sequence(evidence.few, [{**evidence.around(row), row: evidence.program[row]} for row in evidence.rows])
     wrong, rows = [], []
-    margin = COUNTS * evidence.bar
+    margin, visible, names = COUNTS * evidence.bar, evidence.evaluator.where.visible, evidence.evaluator.names
     for row, own in zip(evidence.rows, in_form, strict=True):
         claimed = {path.key for path in evidence.paths if path.row == row}
         if not claimed:
             continue
-        others = [
-            key
-            for key in range(evidence.evaluator.where.roles)
-            if key not in claimed and key != row.query and bool(evidence.evaluator.where.visible[row.query, key])
-        ]
+        others = [key for key in range(len(visible)) if key not in {*claimed, row.query} and visible[row.query, key]]
         programs: list[Interventions] = [{**evidence.around(row), row: one_hot(key)} for key in others]
         loss = float(own.mean())
         losses = evidence.settled(programs, max(loss, evidence.bar), evidence.base)
-        better = [key for key, other in zip(others, losses, strict=True) if other < loss - margin]
-        rival = by_sequence(evidence.few, [programs[others.index(key)] for key in better])
-        sure = [
-            key
-            for key, less in zip(better, evidence.measured(list(own - rival)), strict=True)
-            if less.interval[0] > margin
-        ]
+        better = [number for number, other in enumerate(losses) if other < loss - margin]
+        gains = evidence.measured(list(own - by_sequence(evidence.few, [programs[number] for number in better])))
+        sure = [others[number] for number, gain in zip(better, gains, strict=True) if gain.interval[0] > margin]
         as_good = sum(other <= max(loss, evidence.bar) for other in losses)
         kept = evidence.kept(row, loss)
-        right = kept >= _MOST and not sure and as_good <= _INDIFFERENT * len(others)
-        wrong += [] if right else [evidence.name(row)]
-        names = evidence.evaluator.names
-        rows.append(
-            {
-                "row": evidence.name(row),
-                "mse": tidy(loss),
-                "kept": tidy(kept),
-                "others": {names[key]: tidy(other) for key, other in zip(others, losses, strict=True)},
-                "better": [names[key] for key in sure],
-            }
-        )
+        if kept < _MOST or sure or as_good > _INDIFFERENT * len(others):
+            wrong.append(evidence.name(row))
+        told = {names[key]: tidy(other) for key, other in zip(others, losses, strict=True)}
+        found = {"row": evidence.name(row), "mse": tidy(loss), "kept": tidy(kept), "others": told}
+        rows.append({**found, "better": [names[key] for key in sure]})
     says = f"each of {len(rows)} rows serves with its own key, and no other key serves it better"
     if wrong:
         says = f"{len(wrong)} of {len(rows)} rows do not attend to what is claimed, or might as well attend elsewhere: "
@@ -139,3 +125,34 @@ def _moved(evidence: Evidence, evaluator: Evaluator, program: Interventions) -> 
 
 def _mean(values: Float[Tensor, " sequence"]) -> float:
     return float(values.mean())
+
+
+def deliverability(evidence: Evidence) -> Part:
+    """Does information flow (Section 5), along the paths that matter and no others, carry the last symbol to the query?
+
+    Passes if it does. A path matters if switching its row off raises the loss of the circuit or of the model by a fifth
+    of the bar. Paths that do not matter are idle, whatever the simulator makes of them; paths that matter but have no
+    use in the simulator are listed as unexplained.
+    """
+    problem, roles, rows = evidence.problem, evidence.evaluator.names, evidence.rows
+    effect = {row: max(evidence.rises[row], evidence.rises_in_model[row]) for row in rows}
+    matters = [path for path in evidence.paths if effect[path.row] >= COUNTS * evidence.bar]
+    idle = [path.describe(roles) for path in evidence.paths if path not in matters]
+    flow = deliver(problem.hops, matters, evidence.evaluator.scene)
+    layers, needed = len({path.layer for path in matters}), evidence.evaluator.layers_needed
+    carried = f"its paths carry {problem.facts.values[-1]} to the query, under Assumptions 1 and 2, in {layers} layers"
+    says = f"{carried}; {needed} would do" if flow.delivered else flow.broken
+    if idle:
+        says += f"; {len(idle)} of them change nothing"
+    numbers = {
+        "growth": [list(held) for held in flow.growth],
+        "refused": [path.describe(roles) for path in flow.refused],
+        "idle": idle,
+        "unexplained": [path.describe(roles) for path in (*flow.refused, *flow.idle)],
+        "delivered_if_waived": flow.delivered_if_waived,
+        "effects": {evidence.name(row): tidy(one) for row, one in effect.items()},
+        "used": sorted([layer + 1, head + 1] for layer, head in {row[:2] for row in rows}),
+        "layers_used": layers,
+        "layers_needed": needed,
+    }
+    return Part(flow.delivered, says, numbers)

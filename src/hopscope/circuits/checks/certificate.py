@@ -16,19 +16,9 @@ Sense = Literal["natural", "strict"]
 `strict`: its patterns are imposed, ones at the claimed keys and nothing elsewhere, and no row is left at its mean."""
 
 PART_NAMES = (
-    "harness",
-    "sufficiency",
-    "necessity",
-    "minimality",
-    "random_keys",
-    "places",
-    "recovery",
-    "families",
-    "outside",
-    "completeness",
-    "deliverability",
-    "untrained",
-)
+    "harness", "sufficiency", "necessity", "minimality", "random_keys", "places",
+    "recovery", "families", "outside", "completeness", "deliverability", "untrained",
+)  # fmt: skip
 """The names of all parts, in the order in which a reader asks for them."""
 
 
@@ -61,15 +51,12 @@ class Part:
     @classmethod
     def from_json(cls, made: Mapping[str, Any], name: str) -> Part:
         """The part that `to_json` was given."""
-        passed, says, seed = made.get("passed"), made.get("says"), made.get("seed", 0)
+        numbers = {**made}
+        passed, says, seed = numbers.pop("passed", None), numbers.pop("says", None), numbers.pop("seed", 0)
         if not isinstance(passed, bool) or not isinstance(says, str):
             raise InputError(f"part {name!r} of the certificate lacks `passed` or `says`")
         check_seed(seed, f"seed of part {name!r} of the certificate")
-        return cls(passed, says, {key: value for key, value in made.items() if key not in _OWN}, seed)
-
-
-_OWN = ("passed", "says", "seed")
-"""The fields of a part in records that are not its numbers."""
+        return cls(passed, says, numbers, seed)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from hopscope.circuits.checks.alone import minimality, necessity, sufficiency
-from hopscope.circuits.checks.attended import places, random_keys
+from hopscope.circuits.checks.alone import minimality, necessity, sufficiency, untrained
+from hopscope.circuits.checks.attended import deliverability, places, random_keys
 from hopscope.circuits.checks.certificate import PART_NAMES, Certificate, Part, tidy
 from hopscope.circuits.checks.evidence import Evidence
-from hopscope.circuits.checks.flow import deliverability
 from hopscope.circuits.checks.harness import harness
 from hopscope.circuits.checks.outside import completeness, families, outside, recovery
-from hopscope.circuits.checks.untrained import untrained
 from hopscope.circuits.resume import Journal
 
 _JUDGES: tuple[Callable[[Evidence], Part], ...] = (
@@ -26,19 +24,11 @@ PARTS: Mapping[str, Callable[[Evidence], Part]] = dict(zip(PART_NAMES, _JUDGES, 
 
 
 def certify(evidence: Evidence, journal: Journal | None = None) -> Certificate:
-    """Judge a circuit. Nothing is tuned here; a circuit that fails a part is reported with the part it fails.
-
-    Args:
-        evidence: the circuit, fresh sequences, and the sense that is asked for.
-        journal: is told the name of each part before it begins; remembers finished parts.
-    """
-    found = {}
+    """Judge a circuit; one that fails a part is reported with it. The journal remembers finished parts."""
+    journal, found = journal or Journal(), {}
     for name, judge in PARTS.items():
-        if journal is None:
-            made = _judged(judge, evidence)
-        else:
-            journal.progress(f"certificate: {name}", 1, 1)
-            made = journal.once(f"certificate: {name}", partial(_judged, judge, evidence), evidence.evaluator)
+        journal.progress(f"certificate: {name}", 1, 1)
+        made = journal.once(f"certificate: {name}", partial(_judged, judge, evidence), evidence.evaluator)
         found[name] = Part.from_json(made, name)
     return Certificate(evidence.sense, found)
 

@@ -78,13 +78,9 @@ _OFTEN = 0.5
 class Claimed(Sampling):
     """A circuit, and the model that it is said to be of.
 
-    Args:
-        evaluator: the model, on any batch; its transformer and problem are used.
+    Args, beside those of `Sampling`:
         hypotheses: the search's hypotheses about the model's rows.
         program: the circuit with its forms imposed, every row named.
-        bar: the loss a circuit may have at most.
-        seed: the seed of the fresh sequences and random draws; no search sees them.
-        proof: how many sequences and random draws there are.
         sense: the reading that is certified.
     """
 
@@ -131,7 +127,6 @@ class Claimed(Sampling):
 
     @cached_property
     def _keys(self) -> Counter[HeadRow]:
-        """How many paths every row has."""
         return Counter(path.row for path in self.paths)
 
     @cached_property
@@ -142,8 +137,7 @@ class Claimed(Sampling):
     @cached_property
     def helpers(self) -> list[HeadRow]:
         """The rows in use that attend to no other role of their own chain, or to all chains alike."""
-        with_path = {path.row for path in self.paths}
-        return [row for row in self.rows if row not in with_path]
+        return [row for row in self.rows if row not in self._keys]
 
     @cached_property
     def background(self) -> list[HeadRow]:
@@ -178,7 +172,6 @@ class Claimed(Sampling):
 
     @cached_property
     def _silent(self) -> frozenset[tuple[int, int]]:
-        """Layer and head of those that write nothing."""
         return silent_heads(self.rough)
 
     @cached_property

@@ -25,7 +25,7 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.problem.paths import AttentionPath, HeadRow
-from hopscope.theory.delivery import Steps, arrives, by_layer
+from hopscope.theory.delivery import arrives, by_layer
 from hopscope.theory.scene import Scene
 
 RowSet = frozenset[HeadRow]
@@ -51,14 +51,14 @@ def random_deliverable(
         return None
     shuffled = [pool[number] for number in torch.randperm(len(pool), generator=generator).tolist()]
     count = 2 * size
-    while not arrives(scene, _steps(scene, shuffled[:count])):
+    while not arrives(scene, by_layer(shuffled[:count], scene.roles)):
         if count >= len(shuffled):
             return None
         count *= 2
     kept = shuffled[:count]
     for path in shuffled[:count]:
         rest = [other for other in kept if other != path]
-        kept = rest if arrives(scene, _steps(scene, rest)) else kept
+        kept = rest if arrives(scene, by_layer(rest, scene.roles)) else kept
     return tuple(sorted(kept)) if len({path.row for path in kept}) <= size else None
 
 
@@ -88,10 +88,6 @@ def rivals(
     return list(found)
 
 
-def _steps(scene: Scene, paths: Sequence[AttentionPath]) -> Steps:
-    return by_layer(paths, scene.roles)
-
-
 _MOST = 0.9
 """The share of the way from nothing to the model that counts as almost all."""
 
@@ -115,10 +111,8 @@ def recovery(evidence: Evidence) -> Part:
     fewer than twenty).
     """
     heavy = [AttentionPath(*row, key) for row in evidence.telling for key in evidence.hypotheses.heavy(row)]
-    drawn = rivals(
-        evidence.evaluator.scene, heavy, frozenset(evidence.rows), evidence.proof.draws, evidence.random("circuits")
-    )
-    levels = evidence.levels
+    levels, scene, own = evidence.levels, evidence.evaluator.scene, frozenset(evidence.rows)
+    drawn = rivals(scene, heavy, own, evidence.proof.draws, evidence.random("circuits"))
     around: Interventions = {**evidence.base, **evidence.off}
     kept: list[Interventions] = [{**around, **dict.fromkeys(rows, KEEP)} for rows in drawn]
     losses = evidence.settled(kept, levels.own, around)
@@ -126,14 +120,10 @@ def recovery(evidence: Evidence) -> Part:
     as_good = sum(loss <= levels.own for loss in losses)
     chance = (1 + as_good) / (1 + len(losses))
     rare = chance <= _RARE if len(losses) >= 1 / _RARE else as_good == 0
-    best = (
-        f"the best of {len(others)} random circuits of its size goes {max(others):.0%}" if others else "it has no rival"
-    )
-    return Part(
-        mine >= _MOST and rare,
-        f"the circuit goes {mine:.0%} of the way from nothing to the model; {best} (p = {chance:.2g})",
-        {"recovery": mine, "random": others, "as_good": as_good, "p_value": tidy(chance)},
-    )
+    best = f"the best of {len(others)} random circuits of its size goes {max(others, default=0):.0%}"
+    says = f"the circuit goes {mine:.0%} of the way from nothing to the model; {best if others else 'it has no rival'}"
+    numbers = {"recovery": mine, "random": others, "as_good": as_good, "p_value": tidy(chance)}
+    return Part(mine >= _MOST and rare, f"{says} (p = {chance:.2g})", numbers)
 
 
 def families(evidence: Evidence) -> Part:
@@ -271,16 +261,13 @@ def _knocked_out(evidence: Evidence, row: HeadRow, in_model: Ablation, in_circui
         model, circuit = by_sequence(evaluator, [{row: in_model}]), evidence.changed(evaluator, [(row, in_circuit)])
         return torch.cat([model, circuit]) - own
 
+    def beyond(rises: Float[Tensor, "of sequence"]) -> Float[Tensor, " sequence"]:
+        """How far the model's rise exceeds the share of the circuit's rise that it must reach."""
+        return rises[0] - _LEAST_ALIKE * rises[1]
+
     def doubtful(rises: Float[Tensor, "of sequence"]) -> bool:
-        return evidence.in_doubt([_beyond(rises)], 0.0)
+        return evidence.in_doubt([beyond(rises)], 0.0)
 
     found = evidence.until_clear(rises, doubtful)
     model, circuit = found.mean(dim=1).tolist()
-    return _Damage(model, circuit, float(_beyond(found).mean()) > 0 and not doubtful(found))
-
-
-def _beyond(rises: Float[Tensor, "of sequence"]) -> Float[Tensor, " sequence"]:
-    """How far the model's rise exceeds the share of the circuit's rise that it must reach."""
-    model, circuit = rises
-    beyond: Tensor = model - _LEAST_ALIKE * circuit
-    return beyond
+    return _Damage(model, circuit, float(beyond(found).mean()) > 0 and not doubtful(found))

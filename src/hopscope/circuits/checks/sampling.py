@@ -122,7 +122,7 @@ class Sampling:
         return measure(self.evaluator) if few and doubtful(found) else found
 
     def sure(self, program: Interventions) -> Measured:
-        """The loss of a program; on more sequences if the interval of the loss contains the bar."""
+        """The loss of a program; on more sequences if its interval contains the bar."""
         return self.sure_of(lambda evaluator: by_sequence(evaluator, [program])[0])
 
     def sure_of(self, losses: Callable[[Evaluator], Float[Tensor, " sequence"]]) -> Measured:
