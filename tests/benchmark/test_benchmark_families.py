@@ -68,8 +68,9 @@ def test_a_tokenizer_is_the_folders_own(tmp_path: Path) -> None:
     )  # fmt: skip
     transformers.Qwen2ForCausalLM(config).save_pretrained(tmp_path)
     made.save_pretrained(tmp_path)
-    prompt = WEIGHING.questions(TWO_HOPS, 1)[0].prompt
-    assert LocalModel(tmp_path, "cpu")._encode(prompt) == made(prompt + "\n")["input_ids"]
+    [question] = WEIGHING.questions(TWO_HOPS, 1)
+    found = LocalModel(tmp_path, "cpu")._prompts([question], WEIGHING)
+    assert found == {question.id: made(question.prompt + "\n")["input_ids"]}
 
 
 def roberta() -> Any:

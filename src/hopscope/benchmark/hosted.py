@@ -11,7 +11,7 @@ import logging
 import re
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,8 +59,7 @@ class HostedModel:
         display: Inspect's display: rich, plain, none, ...
 
     Raises:
-        InputError: Inspect is not installed, or knows no such model or key; or an argument or an address holds a secret
-            that Inspect would write to its logs.
+        InputError: Inspect knows no such model or key, or would write a secret in an argument or address to its logs.
     """
 
     def __init__(
@@ -131,34 +130,22 @@ class HostedModel:
                 if trial.failures:
                     trial.error = trial.failures[-1]
                     keep(trial.record(self.name, settings.mode))
-        self._see(askings.values())
-
-    def _see(self, askings: Iterable[Asking]) -> None:
-        """Check that any reply came back at all."""
         if self._calls.succeeded or not self._calls.words:
             return
-        refused = next((asking.refused for asking in askings if asking.refused), "")
+        refused = next((asking.refused for asking in askings.values() if asking.refused), "")
         if refused and not refused.startswith("Unreachable"):
             raise InputError(f"{self._calls.name} refuses every question: {self._calls.words}; mend that and ask again")
         raise MachineError(f"{self._calls.name} never replied: {self._calls.words}")
 
     def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Exact mode, with an endpoint that weighs a text that it is given.
-
-        Raises:
-            InputError: the endpoint does not, or another temperature than 1 is wanted.
-        """
+        """Exact mode, with an endpoint that weighs a text that it is given."""
         if settings.temperature != 1:
             raise InputError(f"an endpoint weighs at temperature 1, got {settings.temperature}; leave it at 1")
         self.ask(questions, settings, keep)
 
 
 def _public(address: str | None) -> str | None:
-    """An endpoint's address, without what a query adds to it.
-
-    Raises:
-        InputError: it holds a secret.
-    """
+    """An endpoint's address, without what a query adds to it; a secret in it is refused."""
     if address is None:
         return None
     asked = dict(parse_qsl(address.partition("?")[2], keep_blank_values=True))
@@ -193,13 +180,7 @@ def guard(model: Model, calls: Calls) -> Model:
 
 @dataclass
 class Calls:
-    """How the calls to a model have gone.
-
-    Attributes:
-        succeeded: whether a call brought a reply.
-        words: what the provider said about the first call that failed.
-        since: when that was, by `time.monotonic`.
-    """
+    """How the calls to a model have gone: `words` is what the provider said about the first that failed, at `since`."""
 
     name: str
     succeeded: bool = False

@@ -28,10 +28,9 @@ from hopscope.problem.text.tokens import check_read, encode, written
 
 
 class LocalModel:
-    """A causal language model and its tokenizer, from a folder.
+    """A causal language model and its tokenizer, from a folder, as `save_pretrained` writes it, in safetensors only.
 
     Args:
-        folder: the model folder, as `save_pretrained` writes it; weights in safetensors only.
         device: the device it runs on; the first GPU, if there is one, by default.
         batch: how many sequences run at a time.
         trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
@@ -70,11 +69,7 @@ class LocalModel:
             raise InputError(f"{self.name} cannot be run: {in_a_line(error)}") from error
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Ask each question until it is settled; `keep` gets each record as it comes.
-
-        Raises:
-            InputError: a question and its reply are longer than the model has places for.
-        """
+        """Ask each question until it is settled; `keep` gets each record as it comes."""
         prompts = self._prompts(questions, settings)
         trials = [Trial(question, settings.rule, settings.attempts) for question in reversed(questions)]
         waiting = sorted(trials, key=lambda trial: -len(prompts[trial.question.id]))  # those of one length together
@@ -94,11 +89,7 @@ class LocalModel:
             running = [trial for trial in running if not trial.settled]
 
     def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it.
-
-        Raises:
-            InputError: see `ask`.
-        """
+        """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it."""
         prompts = self._prompts(questions, settings)
         anchor = tuple(self._tokenizer("0", add_special_tokens=False)["input_ids"])
         speller = Speller(self._decode, self._size, self._stops, not self._chat, settings.rule, anchor)
@@ -114,16 +105,12 @@ class LocalModel:
                 keep(weighed(question, self.name, settings.rule, weights, left))
 
     def _prompts(self, questions: Sequence[Question], settings: BenchmarkSettings) -> dict[str, list[int]]:
-        """The tokens that the model is given for each question, by its id.
-
-        Raises:
-            InputError: the tokenizer does not read a question, or the model lacks one of its tokens, or places for the
-                longest question and the longest reply.
-        """
+        """The tokens that the model is given for each question, by its id; there is room for the longest reply."""
         found = {}
         for question in questions:
             check_read(question, self._tokenizer)
-            found[question.id] = ids = self._encode(question.prompt)
+            text, _ = written(question.prompt, self._tokenizer)
+            found[question.id] = ids = encode(text, self._tokenizer)[0]
             check_tokens(self._model, self._tokenizer, ids)
         longest = max(map(len, found.values()), default=0)
         if self._places is not None and longest + settings.longest > self._places:
@@ -132,10 +119,6 @@ class LocalModel:
                 f"for {self._places}; pass a lower max_tokens, or ask for fewer hops"
             )
         return found
-
-    def _encode(self, prompt: str) -> list[int]:
-        text, _ = written(prompt, self._tokenizer)
-        return encode(text, self._tokenizer)[0]
 
     def _decode(self, tokens: Sequence[int]) -> str:
         """The text of some tokens; special tokens stay visible, so that "3<pad>" is not the answer "3", and so do the
@@ -202,9 +185,6 @@ class LocalModel:
     def _try(self) -> None:
         """Try the model on some tokens: does what it says go only by what stands before; and with what it keeps of a
         text, does it say the same as of the whole text? If not, nothing is kept.
-
-        Raises:
-            InputError: it looks ahead.
         """
         vocabulary = range(self._model.config.get_text_config().vocab_size)
         some = [token for token in vocabulary if token not in self._stops] or [0]

@@ -39,11 +39,7 @@ class Header:
 
 
 class Results:
-    """The results of one benchmark, on disk.
-
-    Raises:
-        InputError: the folder holds something else, or results made with other settings.
-    """
+    """The results of one benchmark, on disk; results made with other settings are refused."""
 
     def __init__(self, folder: Path, settings: BenchmarkSettings | None = None) -> None:
         self.folder, self._path = folder, folder / "benchmark.json"
@@ -135,33 +131,19 @@ class Results:
             yield
 
 
-def check_settings(folder: Path, settings: BenchmarkSettings) -> None:
-    """Check that a folder holds no results made with other settings: before models are opened, which takes a while."""
-    if (folder / "benchmark.json").exists():
-        Results(folder, settings)
-
-
 def _with_spent(record: Record, before: Record) -> Record:
     """A record, to which is added what was spent on its question before."""
     costs = [one.cost for one in (before, record) if one.cost is not None]
-    return replace(
-        record,
-        input_tokens=before.input_tokens + record.input_tokens,
-        output_tokens=before.output_tokens + record.output_tokens,
-        reasoning_tokens=before.reasoning_tokens + record.reasoning_tokens,
-        cost=sum(costs) if costs else None,
-    )
+    tokens = ("input_tokens", "output_tokens", "reasoning_tokens")
+    spent = {name: getattr(before, name) + getattr(record, name) for name in tokens}
+    return replace(record, cost=sum(costs) if costs else None, **spent)
 
 
 def _free_of_secrets(record: Record) -> Record:
     """The record with texts from outside redacted. All other fields stay, even where a word of ours is a secret."""
-    return replace(
-        record,
-        error=None if record.error is None else redacted(record.error),
-        failures=tuple(redacted(kind) for kind in record.failures),
-        response=None if record.response is None else redacted(record.response),
-        rejected=tuple(redacted(text) for text in record.rejected),
-    )
+    one = {name: all_redacted(getattr(record, name)) for name in ("error", "response")}
+    many = {name: tuple(map(redacted, getattr(record, name))) for name in ("failures", "rejected")}
+    return replace(record, **one, **many)
 
 
 _FORM = RecordFormat(Header, "benchmark", WHAT)

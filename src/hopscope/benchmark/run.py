@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from hopscope.benchmark.answers import Keep, Record, Reply, Trial
 from hopscope.benchmark.points import Summary
-from hopscope.benchmark.results import Results, check_settings, write_tables
+from hopscope.benchmark.results import Results, write_tables
 from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.checks import check_count, check_folder, check_path, check_watch
 from hopscope.errors import InputError, needs_extra
@@ -34,16 +34,9 @@ class ProgramRespondent:
     """A Python function as a model, where `say` gives the reply to a question: a baseline, a blind solver, a test.
 
     A reply that is not text is an error of its question, which is asked again when the benchmark is resumed.
-
-    Raises:
-        InputError: the name is not text, or what is to say something is not a function.
     """
 
     def __init__(self, name: str, say: Callable[[Question], str]) -> None:
-        if not isinstance(name, str):
-            raise InputError(f"a program's name must be text, got {name!r}")
-        if not callable(say):
-            raise InputError(f"a program must be a function from a question to its reply, got {say!r}")
         self.name, self.say = name, say
         self.identity: dict[str, Any] = {"program": name}
 
@@ -72,14 +65,7 @@ def open_model(
     trust_remote_code: bool = False,
     **hosting: Any,
 ) -> Respondent:
-    """Open a model by name: a folder on disk, or anything that Inspect AI knows.
-
-    `device`, `batch` and `trust_remote_code` are for `hopscope.benchmark.local.LocalModel`, the others for
-    `hosted.HostedModel`.
-
-    Raises:
-        InputError: there is no such model, or what it needs is not installed.
-    """
+    """A model by name: a folder on disk, a `LocalModel`; or anything that Inspect AI knows, a `HostedModel`."""
     if Path(name).is_dir():
         from hopscope.benchmark.local import LocalModel
 
@@ -103,7 +89,7 @@ def benchmark(
     count: int = 500,
     settings: BenchmarkSettings | None = None,
     watch: Keep = lambda record: None,
-    trust_remote_code: bool = False,
+    **opening: Any,
 ) -> Summary:
     """Put the paper's questions to models, leaving out those answered before (Section 4, Figure 2).
 
@@ -115,7 +101,8 @@ def benchmark(
         count: the number of questions at each point.
         settings: how questions are drawn, put and judged.
         watch: called with every record, those found in the folder first.
-        trust_remote_code: whether code that a model folder brings may run, with all your rights.
+        opening: how models given by name are opened: `device`, `batch` and `trust_remote_code` of
+            `hopscope.benchmark.local.LocalModel`, for the others the arguments of `hosted.HostedModel`.
 
     Raises:
         InputError: there are no models, a value is out of range, the folder holds other settings or damaged records, a
@@ -145,11 +132,10 @@ def benchmark(
     check_count("count", count)
     for cell in points:
         formulation(cell.formulation).check(cell.hops, PAPER_CHAINS, settings.extensions)
-    check_settings(folder, settings)
-    opened = [
-        open_model(model, folder / "inspect", trust_remote_code=trust_remote_code) if isinstance(model, str) else model
-        for model in models
-    ]
+    if (folder / "benchmark.json").exists():  # before models are opened, which takes a while
+        Results(folder, settings)
+    logs = folder / "inspect"
+    opened = [open_model(model, logs, **opening) if isinstance(model, str) else model for model in models]
     results = Results(folder, settings)
     with results.writing():
         for model in opened:
@@ -159,8 +145,8 @@ def benchmark(
             try:
                 _one(model, questions, settings, results, watch)
             finally:
-                write_tables(results)
-    return write_tables(results)
+                summary = write_tables(results)
+    return summary
 
 
 def _one(

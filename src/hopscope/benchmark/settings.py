@@ -42,9 +42,6 @@ class BenchmarkSettings:
             place. A reply cut off there is no answer.
         reasoning_effort: passed on to providers that know it; `none` where reasoning can be switched off.
         extensions: departures from the paper's prompts.
-
-    Raises:
-        InputError: a value is out of range.
     """
 
     seed: int = 0
@@ -96,12 +93,7 @@ class BenchmarkSettings:
 
 
 def cells(formulations: Sequence[str] = (), hops: Sequence[int] | None = None) -> list[Cell]:
-    """The points to measure: equations over D, 1 to 6 by default, the other formulations at the paper's D.
-
-    Raises:
-        InputError: an argument is not a list, a formulation is unknown, a D is not a whole number of at least 1, or no
-            formulation takes one.
-    """
+    """The points to measure: equations over D, 1 to 6 by default, the other formulations at the paper's D."""
     formulations = check_items("formulations", formulations, "names")
     equation_hops = EQUATION_HOPS if hops is None else check_items("hops", hops, "whole numbers")
     for depth in equation_hops:

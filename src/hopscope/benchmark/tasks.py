@@ -56,12 +56,9 @@ class Unreachable(Exception):
 
 @dataclass
 class Asking:
-    """What the questions of a task have in common, and what has become of them.
+    """The questions of a task by sample id, and what has become of them; `keep` gets each record as it is settled.
 
     Attributes:
-        questions: the questions by sample id.
-        settings: the answer rule and how to sample.
-        keep: gets each record as soon as its question is settled.
         name: the model's name in records; Inspect's own by default.
         trials: the trials under way, by sample id and epoch; they outlive a failed call.
         refused: the kind of a refusal that ended the run.
@@ -79,8 +76,7 @@ class Asking:
     async def record(self, model: Model, state: TaskState) -> Record:
         """Ask or weigh. Of a failure only the kind is kept: its text comes from outside and may hold anything.
 
-        Raises:
-            Exception: the call failed; Inspect puts the question again.
+        Where a call failed that may succeed later its error is raised, and Inspect puts the question again.
         """
         key = str(state.sample_id), state.epoch
         question, found = self.questions[key[0]], dict[str, Any]()
@@ -117,11 +113,7 @@ class Asking:
 
 
 def _read(output: ModelOutput) -> Reply:
-    """What came back, as a reply.
-
-    Raises:
-        ValueError: nothing usable came back; the call counts as failed.
-    """
+    """What came back, as a reply; an error, of a call that failed, where that is nothing usable."""
     if output.error is not None or not output.choices:
         raise ValueError("the provider gave no choice")
     usage, content = output.usage, output.choices[0].message.content
@@ -146,9 +138,6 @@ async def _weights(model: Model, question: Question) -> dict[str, float]:
     The answer is put into the model's mouth as a finished turn, and the endpoint says how probable each of its tokens
     was, the end of the turn included: one spelling, with no white space but the template's own. Endpoints that only
     weigh what they wrote themselves cannot do this: they do not show the end of an answer they did not give.
-
-    Raises:
-        InputError: the endpoint gives no probabilities for a prompt, or its template does not end the turn there.
     """
     before = len(await _tokens(model, question.prompt))
     found = {}

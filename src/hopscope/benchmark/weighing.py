@@ -51,11 +51,8 @@ class Speller:
     """Where a text can go with one more token.
 
     Args:
-        decode: turns tokens into text, as a reply is read.
         size: the number of tokens in the vocabulary.
-        stops: the tokens that end a reply.
-        by_line: whether a line break ends a reply too.
-        rule: the name of the answer rule.
+        stops: the tokens that end a reply; `by_line`: whether a line break ends one too.
         anchor: some tokens of visible text; a piece is what a token adds behind them.
     """
 
@@ -100,14 +97,9 @@ class Speller:
 def weigh(
     questions: Sequence[tuple[str, ...]], following: NextTokens, speller: Speller, longest: int, batch: int
 ) -> list[tuple[dict[str, float], float]]:
-    """For each question, the probabilities of its acceptable answers, and of what was not followed.
+    """For each question, given by its acceptable answers, their probabilities, and that of what was not followed.
 
-    Args:
-        questions: the acceptable answers of each question.
-        following: the model, as its distribution over the next token.
-        speller: where a text can go with each token.
-        longest: the most tokens in a reply, its end among them.
-        batch: how many branches are followed at a time.
+    A reply has at most `longest` tokens, its end among them; `batch` branches are followed at a time.
     """
     trees = [Tree(acceptable, dict.fromkeys(acceptable, 0.0)) for acceptable in questions]
     while waiting := [(number, tree) for number, tree in enumerate(trees) if not tree.done]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,11 @@ import click
 
 from hopscope.benchmark.redaction import holds_secret, redacted, shown
 from hopscope.benchmark.settings import BenchmarkSettings, cells
-from hopscope.checks import check_folder, check_outside_runs
+from hopscope.checks import check_outside_runs
 from hopscope.cli.display import Display, for_people
 from hopscope.cli.options import GivenPath, field_options, given, numbers, refuse_given
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.questions import formulation
 
 if TYPE_CHECKING:
     from hopscope.benchmark.answers import Record
@@ -66,35 +66,31 @@ def command(
       hopscope benchmark --model openai-api/local/my-model --base-url http://localhost:8000/v1
       hopscope benchmark --model hf/gpt2 --formulation equations --hops 1,2 --count 50
     """
-    from hopscope.benchmark.results import check_settings
-
     settings = BenchmarkSettings(
         mode="exact" if exact else "sample",
         extensions=Extensions(**given(Extensions)),
         **given(BenchmarkSettings),
     )
     depths = None if hops is None else numbers(hops, "hops")
-    points = cells(formulations, depths)
-    for point in points:
-        formulation(point.formulation).check(point.hops, 4, settings.extensions)
     if len(set(models)) != len(models):
         raise InputError(f"a model was named twice: {', '.join(models)}; name each once")
-    _refuse_idle_options(models)
-    check_folder(out)
+    folders = [Path(name).is_dir() for name in models]
+    if all(folders):
+        why = "a model folder runs here and has no provider"
+        refuse_given(why, "base_url", "arguments", "connections", "timeout", "price", "reasoning_effort")
+    if not any(folders):
+        refuse_given("no model is a folder", "device", "batch", "trust_remote_code")
     check_outside_runs(out)
-    check_settings(out, settings)
     opening = {name: options[name] for name in _OPENING}
     opening |= {"arguments": _arguments(arguments), "price": _price(price)}
     opening["display"] = "rich" if for_people() and not as_json else "none"
 
-    from hopscope.benchmark.run import benchmark, open_model
+    from hopscope.benchmark.run import benchmark
     from hopscope.paper.section_4_figures import figure_2
     from hopscope.plot import save
 
-    asked = [open_model(name, out / "inspect", **opening) for name in models]
-    in_process = [model.name for model in asked if model.name.startswith("local/")]
-    with _progress(in_process, len(points) * count) as watch:
-        summary = benchmark(asked, out, formulations, depths, count, settings, watch)
+    with _progress(len(cells(formulations, depths)) * count) as watch:
+        summary = benchmark(models, out, formulations, depths, count, settings, watch, **opening)
     if any(point.accuracy is not None for point in summary.points):
         save(figure_2(summary.points), out / "figure-2")
     if as_json:
@@ -103,28 +99,14 @@ def command(
         _tell(summary, out)
 
 
-def _refuse_idle_options(models: Sequence[str]) -> None:
-    """Check that no option was given that none of the models takes.
-
-    Raises:
-        InputError: one was given.
-    """
-    folders = [Path(name).is_dir() for name in models]
-    if all(folders):
-        why = "a model folder runs here and has no provider"
-        refuse_given(why, "base_url", "arguments", "connections", "timeout", "price", "reasoning_effort")
-    if not any(folders):
-        refuse_given("no model is a folder", "device", "batch", "trust_remote_code")
-
-
 @contextmanager
-def _progress(models: Sequence[str], total: int) -> Iterator[Callable[[Record], None]]:
+def _progress(total: int) -> Iterator[Callable[[Record], None]]:
     """Progress of each model that runs in this process; Inspect shows the others."""
-    done = dict.fromkeys(models, 0)
+    done: Counter[str] = Counter()
     with Display() as display:
 
         def watch(record: Record) -> None:
-            if record.model in done:
+            if record.model.startswith("local/"):
                 done[record.model] += 1
                 display.update(shown(record.model), done[record.model], total, "questions")
 
@@ -165,35 +147,23 @@ def _tell(summary: Summary, folder: Path) -> None:
 
 
 def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """The arguments in NAME=VALUE pairs; a value that is JSON is read as such.
-
-    Raises:
-        InputError: a text is not such a pair, is nested too deeply, or holds a secret: its name or one within it says
-            so, or a secret of the environment stands in it.
-    """
+    """The arguments in NAME=VALUE pairs; a value that is JSON is read as such, one that holds a secret is refused."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise InputError(f"-M takes NAME=VALUE, got {redacted(pair)!r}")
         try:
-            found[name] = _value(value)
-            secret = holds_secret({name: found[name]}) or holds_secret(value)
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
         except RecursionError:
             raise InputError(f"-M {redacted(name)} is nested too deeply") from None
-        if secret:
+        if holds_secret({name: found[name]}) or holds_secret(value):
             raise InputError(
                 f"-M {redacted(name)} would put a secret on the command line; set the provider's variable instead"
             )
     return found
-
-
-def _value(text: str) -> Any:
-    """The value that the text is in JSON, or else the text itself."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
 
 
 def _price(text: str | None) -> tuple[float, float] | None:
