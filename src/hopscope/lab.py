@@ -9,7 +9,7 @@ model.attention()
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
@@ -229,9 +229,6 @@ class Run(RunFolder, Sequence[Model]):
         except TypeError:
             raise InputError(f"a model of a run is named by its number, from 0, got {number!r}") from None
 
-    def __iter__(self) -> Iterator[Model]:
-        return (Model(self, number) for number in range(len(self)))
-
     def explore(self, out: Path | str | None = None, *, model: int | None = None, large: bool = False) -> Path:
         """Write the explorer, one HTML file in which to look at the run's models and ablate them; returns its path.
 
@@ -326,16 +323,11 @@ def train(
         if not isinstance(problem, RetrievalProblem) or folder is None:
             raise InputError("a recipe is trained on a problem: train(recipe, problem, folder, seeds=[0])")
         path = check_new_folder("a run", folder)
-        setup = Setup(path.name, problem, recipe, _listed(seeds))
+        if not isinstance(seeds, Iterable | None) or isinstance(seeds, Set | Mapping):
+            raise InputError(f"seeds must be a list with one integer per model, e.g. seeds=[0, 1]; got {seeds!r}")
+        setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
     if not isinstance(execution, Execution):
         raise InputError(f"execution must be an hs.Execution, as hs.Execution(threads=1), got {execution!r}")
     if progress is not None:
         check_watch(progress, "progress")
     return Run(trainer.train(setup, path, execution=execution, watch=progress).path)
-
-
-def _listed(seeds: Any) -> tuple[Any, ...]:
-    """The seeds of a run; 0 alone without any."""
-    if not isinstance(seeds, Iterable | None) or isinstance(seeds, Set | Mapping):
-        raise InputError(f"seeds must be a list with one integer per model, e.g. seeds=[0, 1]; got {seeds!r}")
-    return (0,) if seeds is None else tuple(seeds)

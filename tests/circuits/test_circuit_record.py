@@ -89,7 +89,7 @@ def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
         ({"losses": {}}, "losses lack full"),
         ({"search": {"bars": 3}}, "bars"),
         ({"program": []}, "missing in the program"),
-        ({"program": [{"form": "uniform"}]}, "needs layer, head"),
+        ({"program": [{"form": "uniform"}]}, "program: Object missing required field layer"),
         ({"bar": -1}, "bar must be a number of at least 0"),
         ({"seed": -5}, "seed must be a whole number"),
         ({"helpers": [{"layer": 99, "head": 1, "query": "x0?", "natural_mse": 0.1, "natural_interval": [0, 1]}]},

@@ -93,7 +93,7 @@ def test_the_fewest_whole_heads_are_the_fewest(share: float) -> None:
     kept = [sum(form == KEEP for form in program.values()) // 3 for program in programs]
     fewest = min(count for count, loss in zip(kept, losses, strict=True) if loss <= BUDGET.max_loss)
     units = Units.of(evaluator)
-    found = whole_heads(evaluator, units, BUDGET, None)
+    found = whole_heads(evaluator, units, BUDGET)
     assert len({row[:2] for row in units.on(found)}) == fewest == (3 if share == 0.5 else 2)
     assert evaluator.mse([found])[0] <= BUDGET.max_loss
 

@@ -205,7 +205,7 @@ def _strict(
     ends = appendix_e(evaluator, units, config, journal)
     if not ends:
         return None
-    heads = whole_heads(evaluator, units, config, None)
+    heads = whole_heads(evaluator, units, config)
     journal.progress("certificate, strict", 1, 1)
     evidence = Evidence(evaluator, units.hypotheses, ends[0].program, config.max_loss, config.seed + 1, proof, "strict")
     return strict_reading(ends, heads, units, evidence)

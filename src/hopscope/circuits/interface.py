@@ -41,15 +41,8 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.data import held_out
 
-ABLATIONS: Mapping[str, Ablation] = {
-    "uniform": UNIFORM,
-    "identity": IDENTITY,
-    "zero": ZERO,
-    "positional": POSITIONAL,
-    "resample": RESAMPLE,
-    "alike": ALIKE,
-    "keep": KEEP,
-}
+_FORMS = UNIFORM, IDENTITY, ZERO, POSITIONAL, RESAMPLE, ALIKE, KEEP
+ABLATIONS: Mapping[str, Ablation] = {form.kind.value: form for form in _FORMS}
 """The forms that `Model.ablate` can put in the place of a row, by name."""
 
 OF_A_PATH: Mapping[str, Callable[[int], Ablation]] = {"knock_out": knock_out, "moved": moved}

@@ -11,11 +11,11 @@ from enum import Enum
 from math import inf
 from typing import Any
 
-from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
+from hopscope.records import convert
 
 
 class AblationKind(Enum):
@@ -169,27 +169,25 @@ def to_json(program: Interventions, problem: RetrievalProblem) -> list[dict[str,
     ]
 
 
+@dataclass(frozen=True)
+class _Row:
+    """A row of a program on disk."""
+
+    layer: int
+    head: int
+    query: str
+    form: AblationKind
+    keys: tuple[str, ...]
+    weights: tuple[float, ...]
+
+
 def from_json(rows: Any, problem: RetrievalProblem) -> Interventions:
     """The program that `to_json` wrote."""
     program: Interventions = {}
-    try:
-        for row in rows:
-            kinds = {kind.value: kind for kind in AblationKind}
-            if row["form"] not in kinds:
-                raise InputError(f"{row['form']!r} is no form of a row; the forms are {', '.join(kinds)}")
-            form = Ablation(
-                kinds[row["form"]],
-                tuple(role_number(key, problem.all_roles) for key in row["keys"]),
-                tuple(float(weight) for weight in row["weights"]),
-            )
-            for name in ("layer", "head"):
-                check_count(f"{name} of a row of a program", row[name])
-            where = HeadRow(row["layer"] - 1, row["head"] - 1, role_number(row["query"], problem.all_roles))
-            if where in program:
-                raise InputError(f"layer {row['layer']} head {row['head']} {row['query']} is in the program twice")
-            program[where] = form
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"a row of a program needs layer, head, query, form, keys and weights ({error})") from None
+    for row in convert(rows, list[_Row], "program"):
+        query, *keys = (role_number(role, problem.all_roles) for role in (row.query, *row.keys))
+        where = HeadRow(row.layer - 1, row.head - 1, query)
+        if where in program:
+            raise InputError(f"layer {row.layer} head {row.head} {row.query} is in the program twice")
+        program[where] = Ablation(row.form, tuple(keys), row.weights)
     return program

@@ -24,7 +24,6 @@ from hopscope.kernels import FixedRows
 from hopscope.model.architecture import Architecture
 from hopscope.model.hooks import Hooks, Pattern
 from hopscope.model.skipped_heads import SkippingHooks
-from hopscope.problem.paths import HeadRow
 
 _KEEP, _OWN, _FIXED, _OTHER, _AVERAGE, _ALIKE, _MOVED = range(7)
 """Codes for the base of a row: kept; its own pattern; 1 wherever a key is allowed; another example's pattern; the
@@ -191,13 +190,9 @@ def by_layer(
 
 
 class InterventionHooks(SkippingHooks):
-    """The interventions of some candidates as hooks of a transformer's forward pass.
+    """The interventions of some candidates, as `by_layer` gives them, as hooks of a transformer's forward pass.
 
-    Args:
-        candidates: the interventions of each, layer by layer, as `by_layer` gives them. Sequences come through
-            candidate by candidate: all sequences of the batch under the first, then all under the second, and so on.
-        heads: how many heads a layer has.
-        cache: the patterns of the batch.
+    Sequences come through candidate by candidate: all of the batch under the first, then all under the second, ...
     """
 
     def __init__(self, candidates: Sequence[Sequence[LayerAblations]], heads: int, cache: PatternCache) -> None:
@@ -249,8 +244,11 @@ class InterventionHooks(SkippingHooks):
 def check(interventions: Interventions, where: Coordinates, shape: Architecture) -> None:
     """Check that interventions fit the model and the batch."""
     roles = where.roles
+    counts = shape.layers, shape.heads, roles
     for row, ablation in interventions.items():
-        check_row(row, shape, roles)
+        for name, value, count in zip(("layer", "head", "query role"), row, counts, strict=True):
+            if not 0 <= value < count:
+                raise InputError(f"{name} must be from 0 to {count - 1}, got {value}")
         if any(not 0 <= key < roles for key in ablation.keys):
             raise InputError(f"{ablation.kind.value} needs roles from 0 to {roles - 1}, got {ablation.keys}")
         if ablation.kind is AblationKind.MEAN and len(ablation.weights) != 2 * roles:
@@ -259,12 +257,3 @@ def check(interventions: Interventions, where: Coordinates, shape: Architecture)
             hidden = next((key for key in ablation.keys if not where.visible[row.query, key]), None)
             if hidden is not None:
                 raise InputError(f"role {row.query} may not attend to role {hidden}: the mask hides it")
-
-
-def check_row(row: HeadRow, shape: Architecture, roles: int) -> None:
-    """Check that a row exists."""
-    for name, value, count in zip(
-        ("layer", "head", "query role"), row, (shape.layers, shape.heads, roles), strict=True
-    ):
-        if not 0 <= value < count:
-            raise InputError(f"{name} must be from 0 to {count - 1}, got {value}")

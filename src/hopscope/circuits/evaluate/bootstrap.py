@@ -17,12 +17,8 @@ _RESAMPLES = 2000
 def intervals(values: Float[Tensor, "measurement sequence"], seed: int, level: float = 0.95) -> list[Interval]:
     """Percentile intervals of the mean of each row: those of `scipy.stats.bootstrap`.
 
-    Rows share their resamples, so pass differences to get intervals of differences.
-
-    Args:
-        values: one number for each sequence, for any number of measurements.
-        seed: the seed of the resampling.
-        level: how often such an interval should contain the mean over all possible sequences.
+    Rows share their resamples, so pass differences to get intervals of differences. `level` is how often such an
+    interval should contain the mean over all possible sequences.
     """
     if not len(values):
         return []

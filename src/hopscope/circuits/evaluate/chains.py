@@ -28,11 +28,7 @@ class SharedKeys(NamedTuple):
 
 
 class ChainsSeen:
-    """The chains of a batch, as its queries see them.
-
-    Args:
-        where: where everything stands in the batch.
-    """
+    """The chains of a batch, as its queries see them."""
 
     def __init__(self, where: Coordinates) -> None:
         self._where = where
@@ -40,11 +36,7 @@ class ChainsSeen:
         self._mine, self._in_chain = own_chain(where), _stands(where, where.place)
 
     def shared(self, named: Mapping[int, Collection[int]]) -> SharedKeys:
-        """What some queries look at in chains, but for the keys that are named, and for their own position.
-
-        Args:
-            named: the query roles that are asked for, and the roles of their own chain that stay for each.
-        """
+        """What some queries look at in chains, but for their own position and the named roles of their own chain."""
         where, keys = self._where, torch.zeros_like(self._where.relation, dtype=torch.bool)
         whole = torch.zeros_like(where.role, dtype=torch.bool)
         itself = torch.eye(keys.shape[-1], dtype=torch.bool, device=keys.device)
@@ -63,11 +55,8 @@ class ChainsSeen:
         much it looked at its own chain; of a row with named keys only what it puts on other keys in chains, to be as
         much as before. Where nothing is left, a role's weight is spread over all chains, and goes to the query's own
         position where no other one is seen. Where one chain alone is asked about, as in text, it counts as the own one
-        of every row: a word of no chain, or another chain's, could find the answer and be read in its place.
-
-        Args:
-            pattern: a pattern, whose queries are the last positions.
-            shared: what is asked for; all else stays as it is.
+        of every row: a word of no chain, or another chain's, could find the answer and be read in its place. Queries
+        are the last positions.
         """
         keys, scaled = (some[:, -pattern.shape[-2] :] for some in (shared.keys, shared.keys | shared.whole))
         own = keys & self._mine[:, -pattern.shape[-2] :]
@@ -85,11 +74,8 @@ class ChainsSeen:
     ) -> Float[Tensor, "any batch query key"]:
         """A pattern in which what some queries put on roles of their own chain lies on these roles of the others.
 
-        Each of the other chains gets the same; where a query sees none, its weight stays.
-
-        Args:
-            pattern: a pattern, whose queries are the last positions.
-            keys: the query roles that are asked for, and the roles that each no longer looks at in its own chain.
+        Each of the other chains gets the same; where a query sees none, its weight stays. `keys` are these roles by
+        query role; queries are the last positions.
         """
         where, queries = self._where, pattern.shape[-2]
         looks = torch.zeros_like(where.relation, dtype=torch.bool)

@@ -57,10 +57,7 @@ def pair_elsewhere(problem: RetrievalProblem, batch: Batch, pair: int) -> Elsewh
         >>> torch.equal(there.place[:, 0, 0], here.place[:, 1, 0])  # x0> of chain 1 where that of chain 2 stood
         True
 
-    Args:
-        problem: the problem that the sequences are of.
-        batch: the sequences, with one leading axis.
-        pair: the pair (or fact) whose rows are moved, counted from 1 in the order of look-up.
+    Pairs (or facts) count from 1 in the order of look-up.
     """
     moves = [problem.fact_of(role) == pair for role in range(len(problem.roles))]
     of_pair = torch.tensor(moves, device=batch.place.device)
@@ -98,11 +95,7 @@ def values_rewired(problem: RetrievalProblem, batch: Batch, pair: int, by: int =
         >>> torch.equal(there.inputs[0, x1[0], :4], here.inputs[0, x1[1], :4])
         True
 
-    Args:
-        problem: the problem that the sequences are of.
-        batch: the sequences, with one leading axis.
-        pair: the pair (or fact) whose values are others, counted from 1 in the order of look-up.
-        by: how many chains further on that one stands; 0 for the sequences as they are.
+    That one stands `by` chains further on. Pairs (or facts) count from 1 in the order of look-up.
     """
     last = len(problem.facts.steps[pair - 1].keys)
     (value,) = (role for role, one in enumerate(problem.facts.places) if (one.step, one.member) == (pair, last))

@@ -89,13 +89,8 @@ def taken_from_elsewhere(
 ) -> list[Taken]:
     """Take one layer's attention after the other from sequences in which the rows of a pair stand elsewhere.
 
-    It is taken at all positions but those of the rows that move. See `hopscope.circuits.evaluate.elsewhere`.
-
-    Args:
-        evaluator: the model and its sequences, of which some six copies of a pattern are held at once.
-        program: the program that the model runs under, here and there.
-        pair: the pair whose rows are moved, from 1.
-        layers: the layers whose attention is taken, from 0; None for all.
+    It is taken at all positions but those of the rows that move, under one program here and there. Pairs count from 1,
+    layers from 0; None for all. Some six copies of a pattern are held at once.
     """
     model, elsewhere, reads = evaluator.transformer, evaluator.elsewhere(pair), evaluator.shape.reads
     here, there = (one.edit(program) if program else Hooks() for one in (evaluator, elsewhere.sequences))

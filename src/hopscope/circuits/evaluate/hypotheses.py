@@ -31,12 +31,9 @@ _LEAST_WEIGHT = 0.1
 
 
 class Hypotheses:
-    """What each row of a model could be doing.
+    """What each row of a model could be doing, by role maps of the model as it is.
 
-    Args:
-        maps: role maps of the model as it is.
-        visible: whether the first role may attend to the second.
-        problem: the problem whose roles they are.
+    `visible` says whether the first role may attend to the second.
     """
 
     def __init__(self, maps: RoleMaps, visible: Bool[Tensor, "role role"], problem: RetrievalProblem) -> None:
@@ -175,10 +172,6 @@ class Units:
         """The rows that a program has in use."""
         return self.hypotheses.in_use(program, self.rows)
 
-    def in_use(self, program: Interventions, row: HeadRow) -> bool:
-        """Whether a program has a row in use."""
-        return not self.hypotheses.is_off(row, program[row])
-
     def only(self, program: Interventions, rows: Collection[HeadRow]) -> Interventions:
         """A program with all its rows in use switched off except the given ones."""
         return {**program, **{row: UNIFORM for row in self.on(program) if row not in rows}}
@@ -186,10 +179,6 @@ class Units:
     def natural(self, program: Interventions) -> Interventions:
         """The same rows in use, each with the model's own pattern."""
         return self.hypotheses.natural(program)
-
-    def offs(self, row: HeadRow) -> list[Ablation]:
-        """Ways to switch a row off, simplest first."""
-        return self.hypotheses.offs(row)
 
     def paths(self, program: Interventions) -> list[AttentionPath]:
         """The attention paths of a program."""

@@ -19,13 +19,7 @@ from hopscope.problem.paths import AttentionPath, Feed, HeadRow, Into
 
 
 class _Watched(Hooks):
-    """An edit that records what passes, and may replace what attention writes.
-
-    Attributes:
-        patterns: the patterns, by layer.
-        written_by: what attention writes, by layer, before it is replaced.
-        instead: what attention writes instead, by layer.
-    """
+    """Records patterns and what attention writes (`written_by`), by layer, and may put something `instead` of that."""
 
     def __init__(self, inner: Hooks, instead: dict[int, Stream] | None = None) -> None:
         self._inner, self.instead = inner, instead or {}
@@ -42,13 +36,7 @@ class _Watched(Hooks):
 
 
 class Patcher:
-    """Cuts uses of paths in one program.
-
-    Args:
-        evaluator: the model and its sequences.
-        transformer: the model, of which streams can be read in parts.
-        natural: the program with the model's own patterns in the rows in use.
-    """
+    """Cuts uses of paths in one program, with the model's own patterns in the rows in use (`natural`)."""
 
     def __init__(self, evaluator: Evaluator, transformer: PatchableModel, natural: Interventions) -> None:
         self._evaluator, self._transformer = evaluator, transformer

@@ -27,11 +27,7 @@ from hopscope.training.data import held_out, squared_errors
 class VectorEvaluator(Evaluator):
     """One model of vectors, ours or a torch module of somebody's, and one batch.
 
-    Args:
-        transformer: the transformer, holding one model, or the module.
-        problem: the problem that the model answers.
-        batch: the sequences, with one leading axis.
-        initial: how the weights of ours were drawn before it was trained; those of untrained heads are drawn likewise.
+    `initial` is how the weights of ours were drawn before training; those of untrained heads are drawn likewise.
     """
 
     transformer: Transformer | TorchModule

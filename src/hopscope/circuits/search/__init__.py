@@ -1,4 +1,4 @@
-"""Algorithms that search for circuits, one in each file, all with one signature.
+"""Algorithms that search for circuits, all with one signature.
 
     search(evaluator, units, config, generator) -> Interventions
 

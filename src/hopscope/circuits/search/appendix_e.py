@@ -32,7 +32,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
-from hopscope.circuits.search.gauge import Gauge, Random, jitter
+from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.theory.delivery import arrives, by_layer
@@ -49,12 +49,9 @@ IDLE = (UNIFORM, IDENTITY)
 
 @dataclass(frozen=True)
 class Imposed:
-    """What is imposed on each head; heads not named are left as they are.
+    """What is imposed on each head, one of the forms of `IDLE` or where it looks; heads not named are left as they are.
 
-    Attributes:
-        heads: for each head, one of the forms of `IDLE`, or where the head looks.
-        fill: the form of a useful head's other rows.
-        roles: how many roles a chain has, 2D + 1.
+    `fill` is the form of a useful head's other rows, `roles` the number of roles of a chain, 2D + 1.
     """
 
     heads: Mapping[HeadNumbers, Ablation | Looks]
@@ -67,7 +64,8 @@ class Imposed:
         program: Interventions = {}
         for (layer, head), does in self.heads.items():
             for query in range(self.roles):
-                program[HeadRow(layer, head, query)] = does if isinstance(does, Ablation) else self._form(does, query)
+                form = does if isinstance(does, Ablation) else one_hot(does[query]) if query in does else self.fill
+                program[HeadRow(layer, head, query)] = form
         return program
 
     @property
@@ -104,9 +102,6 @@ class Imposed:
             looks = {query: form.keys[0] for query, form in enumerate(forms) if form.kind is AblationKind.ONE_HOT}
             heads[layer, head] = looks or forms[0]
         return cls(heads, fill, roles)
-
-    def _form(self, looks: Looks, query: int) -> Ablation:
-        return one_hot(looks[query]) if query in looks else self.fill
 
 
 class Strict:
@@ -155,9 +150,8 @@ class Strict:
 
     def _expected(self, head: HeadNumbers) -> list[Looks]:
         """Where a head may be expected to look: every row at its heaviest role; and the same for clear rows alone."""
-        rows = [row for row in self._units.rows if (row.layer, row.head) == head]
         looks: dict[int, tuple[int, float]] = {}
-        for row in rows:
+        for row in (row for row in self._units.rows if (row.layer, row.head) == head):
             weights, heavy = self._units.hypotheses.weights(row), self._units.hypotheses.heavy(row)
             if heavy:
                 key = max(heavy, key=lambda key: weights[key])
@@ -271,14 +265,8 @@ def appendix_e(
 ) -> list[Imposed]:
     """What the procedure ends in, in several orders, sorted by: low enough, delivering by theory, few paths, few heads.
 
-    On all sequences, no path can be taken away from the first. Empty if the model's own loss is too high.
-
-    Args:
-        evaluator: the model, and the sequences that decide in the end.
-        units: the model's rows, and the hypotheses about them.
-        config: with one order, only the best filling is tried, by least cost; with more, every filling and random
-            orders.
-        journal: follows the search, and remembers what is finished.
+    On all sequences, no path can be taken away from the first. Empty if the model's own loss is too high. With one
+    order, only the best filling is tried, by least cost; with more, every filling and random orders.
     """
     if float(evaluator.own.mean()) > config.max_loss:
         return []
@@ -321,7 +309,7 @@ def _ends(evaluator: Evaluator, units: Units, config: SearchConfig, journal: Jou
     return ends
 
 
-def whole_heads(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
+def whole_heads(evaluator: Evaluator, units: Units, config: SearchConfig) -> Interventions:
     """Switch heads off, in the way that costs least, until the next one would exceed the threshold.
 
     Those that cost nothing go at once, then the least costly one by one; costs are measured again after each step.
@@ -337,16 +325,13 @@ def whole_heads(evaluator: Evaluator, units: Units, config: SearchConfig, genera
         moves = [{**off, head: form} for head in heads if head not in off for form in IDLE]
         gauge.rough.depart_from(program(off))
         now, *costs = gauge.rough.mse([program(off), *map(program, moves)])
-        free = FREE * max(gauge.max_loss - now, 0.0)
+        free, least = FREE * max(gauge.max_loss - now, 0.0), min(costs)
         together = dict(off)
         for cost, move in sorted(zip(costs, moves, strict=True), key=lambda one: one[0]):
             if cost - now <= free:
                 together = move | together
-        factors = jitter(len(moves), generator)
-        order = sorted(range(len(moves)), key=lambda n: (costs[n] - min(costs)) * factors[n])
-        tried = [moves[number] for number in order[:2]]
-        if len(together) > len(off):
-            tried.insert(0, together)
+        order = sorted(range(len(moves)), key=lambda n: costs[n] - least)
+        tried = [together] * (len(together) > len(off)) + [moves[number] for number in order[:2]]
         fitting = next((move for move in tried if gauge.passes(program(move), gauge.max_loss)), None)
         if fitting is None:
             return program(off)

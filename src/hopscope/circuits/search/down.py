@@ -72,12 +72,13 @@ def minimal(gauge: Gauge, units: Units, program: Interventions, generator: Rando
     while True:
         before = program
         for uniform in (True, False):
-            moves = [(row, off) for row in units.on(program) for off in units.offs(row) if (off == UNIFORM) == uniform]
+            ways = [(row, off) for row in units.on(program) for off in units.hypotheses.offs(row)]
+            moves = [(row, off) for row, off in ways if (off == UNIFORM) == uniform]
             start = program
             for number in gauge.by_cost(start, [{**start, row: off} for row, off in moves], limit, generator):
                 row, off = moves[number]
                 gauge.evaluator.depart_from(program)
-                if units.in_use(program, row) and gauge.passes({**program, row: off}, limit):
+                if not units.hypotheses.is_off(row, program[row]) and gauge.passes({**program, row: off}, limit):
                     program = {**program, row: off}
         if program is before:
             return program

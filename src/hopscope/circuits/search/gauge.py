@@ -22,19 +22,16 @@ FIRST, LARGEST = 256, 1024
 
 
 class Gauge:
-    """Compares losses on one batch with the threshold. A *score* is a mean loss with the doubt on top.
+    """Compares losses on one batch with the threshold. A *score* is a mean loss with `doubt` standard errors on top.
 
     Args:
         evaluator: the model and the sequences that decide.
-        rough: the model on fewer sequences. They decide in which order changes are tried and which are hopeless, but
-            never whether a change is made.
+        rough: the model on fewer sequences, which decide in which order changes are tried and which are hopeless.
         max_loss: the loss that a circuit may have at most.
-        doubt: how many standard errors are added to every loss.
         full: the model's own score on more sequences, if `evaluator` has only some of them. A program is then also
             measured by how much more it loses than the model, which varies less where both do much the same.
-        middle: the model on a number of sequences between the few and all; they rule out more of what looked hopeful on
-            the few.
-        further: decides, on more sequences, what these leave open.
+        middle: the model on more sequences than the few; they rule out more of what looked hopeful on these.
+        further: decides, on more sequences, what all these leave open.
     """
 
     def __init__(
@@ -188,13 +185,7 @@ class Gauge:
 
 
 class Further:
-    """Losses of programs on further sequences.
-
-    Args:
-        evaluator: the model; its own sequences are not used.
-        sequences: how many further sequences there are.
-        doubt: how many standard errors are added to a mean before it is compared with a limit.
-    """
+    """Losses of programs on so many further sequences; with `doubt` standard errors on top they are compared."""
 
     def __init__(self, evaluator: Evaluator, sequences: int, doubt: float) -> None:
         self._evaluator, self._most, self._doubt = evaluator, sequences, doubt
@@ -216,7 +207,7 @@ class Further:
 
     @property
     def all_asked(self) -> bool:
-        """Whether these are all the sequences."""
+        """Whether these are all."""
         return self.asked == self._most
 
     @property

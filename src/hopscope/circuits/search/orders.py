@@ -8,7 +8,7 @@ doubt on top, on sequences set apart for the search.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Any, Literal
@@ -72,13 +72,6 @@ class SearchResult:
     found: tuple[Found, ...]
     minimality: Minimality
     left: int = 0
-
-
-def search(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
-    """The circuit with the fewest paths that several orders end in; `units.base` where there is none."""
-    seed = 0 if generator is None else int(torch.randint(2**31, (), generator=generator))
-    found = Orders(evaluator, units, replace(config, seed=seed)).run().found
-    return found[0].program if found else units.base
 
 
 class Orders:
@@ -187,10 +180,10 @@ class Orders:
         by_paths: dict[tuple[AttentionPath, ...], tuple[Interventions, list[str]]] = {}
         for name, program in ends:
             by_paths.setdefault(tuple(self._units.paths(program)), (program, []))[1].append(name)
-        found = [self._found(program, tuple(names)) for program, names in by_paths.values()]
+        found = [self._found(program, *names) for program, names in by_paths.values()]
         return sorted(found, key=lambda one: (one.paths, one.heads, one.mse))
 
-    def _found(self, program: Interventions, orders: tuple[str, ...]) -> Found:
+    def _found(self, program: Interventions, *orders: str) -> Found:
         paths = self._units.paths(program)
         heads = len({(path.layer, path.head) for path in paths})
         return Found(program, len(paths), heads, self._evaluator.mse([program])[0], orders)
@@ -204,7 +197,7 @@ class Orders:
         if part is first.program:
             return found, tried(len(self._units.on(part)), self._config)
         end = self._finished(Gauge.confirming(self._evaluator, self._config), part)
-        return self._smallest([self._found(end, (f"part of {first.orders[0]}",)), *found])
+        return self._smallest([self._found(end, f"part of {first.orders[0]}"), *found])
 
     def _plain(self, program: Interventions) -> list[dict[str, Any]]:
         return to_json(program, self._evaluator.problem)
