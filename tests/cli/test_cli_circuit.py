@@ -119,7 +119,7 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
     Circuit.load(path).save(path, run.record.content_hash)
     made, before = replace(Circuit.load(path), seed=run.seeds[0], bar=0.05), path.read_bytes()
     searched = []
-    monkeypatch.setattr("hopscope.circuits.store.find_circuit", lambda *given, **named: searched.append(1) or made)
+    monkeypatch.setattr("hopscope.circuits.store.search_circuit", lambda *given, **named: searched.append(1) or made)
     assert call(str(run.path), "--no-figures", "--json") == 0
     assert json.loads(capsys.readouterr().out)["certified"]
     for other in (("--seed", "1"), ("--effort", "quick")):
@@ -142,12 +142,12 @@ def test_a_search_tells_a_log_of_its_stages(
     run = known_run(tmp_path / "run")
     made = Circuit.load(circuit_json(run, tmp_path / "made.json"))
 
-    def find(*given: Any, journal: Journal, **named: Any) -> Circuit:
+    def find(evaluator: Any, config: Any, origin: Any, proof: Any, journal: Journal) -> Circuit:
         journal.progress("growing-1", 1, 3)
         journal.progress("certificate: harness", 1, 1)
         return made
 
-    monkeypatch.setattr("hopscope.circuits.store.find_circuit", find)
+    monkeypatch.setattr("hopscope.circuits.store.search_circuit", find)
     assert call(str(run.path), "--json", "--no-figures") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["found"]

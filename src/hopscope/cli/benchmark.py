@@ -16,7 +16,7 @@ from hopscope.benchmark.redaction import holds_secret, redacted, shown
 from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.checks import check_outside_runs
 from hopscope.cli.display import Display, for_people
-from hopscope.cli.options import GivenPath, field_options, given, numbers, refuse_given
+from hopscope.cli.options import COUNT, PATH, field_options, given, json_option, numbers, refuse_given
 from hopscope.errors import InputError
 from hopscope.problem.text.extensions import Extensions
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hopscope.benchmark.answers import Record
     from hopscope.benchmark.points import Summary
 
-_MANY = click.IntRange(min=1)
 _OPENING = ("device", "batch", "trust_remote_code", "base_url", "connections", "timeout")
 
 
@@ -32,23 +31,21 @@ _OPENING = ("device", "batch", "trust_remote_code", "base_url", "connections", "
 @click.option("--model", "models", multiple=True, required=True, help="A model folder, or Inspect's name of a model.")
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
 @click.option("--hops", help="D of equations: 3, 1-6, 1,2,4.  [default: 1-6]")
-@click.option("--count", type=_MANY, default=500, show_default=True, help="Number of questions at each point.")
-@click.option("--out", type=GivenPath(path_type=Path), default="benchmark", show_default=True, help="Results folder.")
+@click.option("--count", type=COUNT, default=500, show_default=True, help="Number of questions at each point.")
+@click.option("--out", type=PATH, default="benchmark", show_default=True, help="Results folder.")
 @click.option("--exact", is_flag=True, help="Compute the accuracy from log-probabilities instead of sampling.")
 @field_options(BenchmarkSettings, skip=("mode", "reasoning_effort", "extensions"))
 @click.option("--reasoning-effort", help="Reasoning effort, for providers that know it; `none` switches reasoning off.")
 @field_options(Extensions)
 @click.option("--base-url", help="Address of an OpenAI-compatible endpoint.")
 @click.option("-M", "arguments", multiple=True, metavar="NAME=VALUE", help="A provider's argument (Inspect's -M).")
-@click.option("--connections", type=_MANY, default=16, show_default=True, help="Calls in flight at a time.")
-@click.option("--timeout", type=_MANY, default=60, show_default=True, help="Seconds to wait for a reply to a call.")
-@click.option(
-    "--price", metavar="IN,OUT", help="Dollars per million tokens, for models whose price Inspect does not know."
-)
+@click.option("--connections", type=COUNT, default=16, show_default=True, help="Calls in flight at a time.")
+@click.option("--timeout", type=COUNT, default=60, show_default=True, help="Seconds to wait for a reply to a call.")
+@click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, where Inspect does not know the price.")
 @click.option("--device", help="Where a model folder runs.  [default: a GPU if there is one]")
-@click.option("--batch", type=_MANY, default=64, show_default=True, help="Sequences that a folder reads at a time.")
+@click.option("--batch", type=COUNT, default=64, show_default=True, help="Sequences that a folder reads at a time.")
 @click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
-@click.option("--json", "as_json", is_flag=True, help="Print what summary.json holds.")
+@json_option("what summary.json holds")
 def command(
     models: tuple[str, ...], formulations: tuple[str, ...], hops: str | None, count: int, out: Path, exact: bool,
     as_json: bool, arguments: tuple[str, ...], price: str | None, **options: Any,

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli.options import GivenPath
+from hopscope.cli.options import PATH, json_option
 from hopscope.exit import readable
 from hopscope.words import counted
 
 
 @click.command()
-@click.argument("folder", type=GivenPath(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print every file and what was found, as JSON.")
+@click.argument("folder", type=PATH)
+@json_option("every file and what was found,")
 def command(folder: Path, as_json: bool) -> int:
     """Check that every file of FOLDER, a run or what holds runs or a benchmark, is what was written there.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,12 @@ import click
 
 from hopscope.cli.compare import census, compare
 from hopscope.cli.display import stages_display
-from hopscope.cli.options import SEED, GivenPath, any_given, refuse_given
+from hopscope.cli.options import COUNT, PATH, SEED, STEP, all_of, any_given, choice, json_option, refuse_given
 from hopscope.errors import InputError
 
 if TYPE_CHECKING:
     from hopscope.circuits.circuit import Circuit
     from hopscope.language.text_batch import TextTask
-    from hopscope.training.run import RunFolder
 
 _OF_RUNS = ("number", "step", "max_loss")
 _OF_LANGUAGE_MODELS = ("hops", "faithfulness", "trust_remote_code")
@@ -42,46 +42,30 @@ command.add_command(compare)
 command.add_command(census)
 
 
-def _model_options(function: Any) -> Any:
-    """The options that say which model's circuit is meant, and how much it may lose."""
-    step, hops = click.IntRange(min=0), click.IntRange(min=1)
-    options = (
-        click.option("--model", "number", type=step, default=0, show_default=True, help="Which model of the run."),
-        click.option("--checkpoint", "step", type=step, help="Step of the checkpoint to look at [default: the last]."),
-        click.option("--max-loss", type=float, help="Largest loss a circuit may have [default: 0.05]."),
-        click.option("--formulation", help="Formulation of the questions for a language model: equations, ..."),
-        click.option("--hops", type=hops, help="D of those questions [default: the paper's]."),
-        click.option(
-            "--faithfulness",
-            type=float,
-            help="Share of the way from guessing to the language model that its circuit must go [default: 0.95].",
-        ),
-        click.option(
-            "--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights."
-        ),
-        click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of search and certificate."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+_SHARE = "Share of the way from guessing to the language model that its circuit must go [default: 0.95]."
+_model_options = all_of(
+    click.option("--model", "number", type=STEP, default=0, show_default=True, help="Which model of the run."),
+    click.option("--checkpoint", "step", type=STEP, help="Step of the checkpoint to look at [default: the last]."),
+    click.option("--max-loss", type=float, help="Largest loss a circuit may have [default: 0.05]."),
+    click.option("--formulation", help="Formulation of the questions for a language model: equations, ..."),
+    click.option("--hops", type=COUNT, help="D of those questions [default: the paper's]."),
+    click.option("--faithfulness", type=float, help=_SHARE),
+    click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights."),
+    click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of search and certificate."),
+)
+"""Which model's circuit is meant, and how much it may lose."""
+
+_EFFORT = "Effort of the search: for one circuit, or for the different ones that the model holds."
 
 
 @command.command("find")
-@click.argument("path", metavar="RUN", type=GivenPath(path_type=Path))
+@click.argument("path", metavar="RUN", type=PATH)
 @_model_options
-@click.option(
-    "--effort",
-    type=click.Choice(["quick", "thorough"]),
-    default="thorough",
-    show_default=True,
-    help="Effort of the search: for one circuit, or for the different ones that the model holds.",
-)
+@click.option("--effort", **choice("quick", "thorough", default="thorough", help=_EFFORT))
 @click.option("--show", is_flag=True, help="Print the circuit that was found before; do not search.")
 @click.option("--overwrite", is_flag=True, help="Search again even if a circuit was found before.")
-@click.option(
-    "--figures/--no-figures", default=None, help="Draw the circuit and attention maps [default: after a search]."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print circuit.json.")
+@click.option("--figures/--no-figures", default=None, help="Draw circuit and attention maps [default: after a search].")
+@json_option("circuit.json")
 def find(path: Path, show: bool, figures: bool | None, as_json: bool, **options: Any) -> None:
     """Find the circuit of a trained model, certify it, draw it.
 
@@ -128,60 +112,41 @@ def find(path: Path, show: bool, figures: bool | None, as_json: bool, **options:
         )
         if figures:
             refuse_given("--show draws nothing", "figures")
-        _print(_text_record(path, task) if task else shown_circuit(path, options["number"], options["step"]), as_json)
-    elif task is not None:
-        _find_in_language_model(path, task, figures, as_json, options)
-    else:
-        _find_in_run(path, figures, as_json, options)
+        _print(_kept(path, task, options["number"], options["step"]), as_json)
+        return
+    search: Callable[..., Circuit]
+    if task is not None:
+        from hopscope.language.text_model import TextModel, text_circuit_path
 
-
-def _find_in_run(path: Path, figures: bool | None, as_json: bool, options: dict[str, Any]) -> None:
-    if path.is_file():
+        record = text_circuit_path(path, task)
+        text_model = TextModel(path, trust_remote_code=options["trust_remote_code"])
+        search = partial(text_model.find_circuit, task.formulation, task.hops)
+    elif path.is_file():
         raise InputError(f"{path} is a file, and a circuit is found in the folder of a run; --show prints a record")
-    from hopscope.circuits.store import CircuitStore
-    from hopscope.processes import tune_process
-    from hopscope.training.run import RunFolder
+    else:
+        from hopscope.circuits.store import CircuitStore
+        from hopscope.processes import tune_process
+        from hopscope.training.run import RunFolder
 
-    tune_process()
-    run, number, step = RunFolder(path), options["number"], options["step"]
-    store = CircuitStore(run)
-    before = _written_at(record := store.path(number, step))
-    how = {name: options[name] for name in ("effort", "max_loss", "seed") if any_given(name)}
+        tune_process()
+        store = CircuitStore(RunFolder(path))
+        record = store.path(options["number"], options["step"])
+        search = partial(store.find, options["number"], options["step"])
+    before = _written_at(record)
+    how = {name: options[name] for name in ("effort", "max_loss", "faithfulness", "seed") if any_given(name)}
     with stages_display() as progress:
-        circuit = store.find(number, step, progress=progress, overwrite=options["overwrite"], **how)
+        circuit = search(progress=progress, overwrite=options["overwrite"], **how)
     draws = before != _written_at(record) if figures is None else figures
-    _print(circuit, as_json, _draw(run, circuit, step) if draws else [])
-
-
-def _find_in_language_model(
-    path: Path, task: TextTask, figures: bool | None, as_json: bool, options: dict[str, Any]
-) -> None:
-    from hopscope.language.text_model import TextModel, text_circuit_path
-    from hopscope.plot import figure_5, save
-
-    before = _written_at(record := text_circuit_path(path, task))
-    how = {name: options[name] for name in ("effort", "seed", "faithfulness") if any_given(name)}
-    with stages_display() as progress:
-        model = TextModel(path, trust_remote_code=options["trust_remote_code"])
-        circuit = model.find_circuit(
-            task.formulation, task.hops, overwrite=options["overwrite"], progress=progress, **how
-        )
-    draws = before != _written_at(record) if figures is None else figures
-    _print(circuit, as_json, save(figure_5(circuit), record.with_suffix("")) if draws and circuit.found else [])
+    _print(circuit, as_json, _draw(path, record, circuit, options["step"], task) if draws else [])
 
 
 @command.command("certify")
-@click.argument("path", metavar="RUN", type=GivenPath(path_type=Path))
+@click.argument("path", metavar="RUN", type=PATH)
 @click.argument("paths", nargs=-1)
-@click.option(
-    "--of",
-    "record",
-    type=GivenPath(path_type=Path),
-    help="A record of a circuit, or a folder with one, instead of paths.",
-)
+@click.option("--of", "record", type=PATH, help="A record of a circuit, or a folder with one, instead of paths.")
 @_model_options
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write its record to.")
-@click.option("--json", "as_json", is_flag=True, help="Print its record.")
+@json_option("its record")
 def certify(
     path: Path, paths: tuple[str, ...], record: Path | None, out: Path | None, as_json: bool, **options: Any
 ) -> None:
@@ -210,39 +175,30 @@ def certify(
         _check_out(out, path)
     task = _text_task(path, **options)
     number, step = options["number"], options["step"]
-    given: Any = paths or record
-    certifying: Callable[..., Circuit]
+    certify: Callable[..., Circuit]
     if task is not None:
         from hopscope.language.text_model import TextModel
 
-        given = paths or (_text_record(path, task) if record is None else shown_circuit(record, 0, None))
-        share = 0.95 if options["faithfulness"] is None else options["faithfulness"]
+        how = {name: options[name] for name in ("faithfulness",) if any_given(name)}
         text_model = TextModel(path, trust_remote_code=options["trust_remote_code"])
-        arguments: dict[str, Any] = {"formulation": task.formulation, "hops": task.hops, "faithfulness": share}
-        certifying = text_model.check
+        certify = partial(text_model.check, formulation=task.formulation, hops=task.hops, **how)
     else:
         from hopscope.circuits.store import CircuitStore
         from hopscope.lab import Run
 
         run = Run(path)
         CircuitStore(run).path(number)  # which refuses a model that the run lacks
-        given = paths or (shown_circuit(path, number, step) if record is None else shown_circuit(record, 0, None))
-        arguments = {"max_loss": options["max_loss"]}
-        certifying = (run[number] if step is None else run[number].at(step)).check
+        certify = partial((run[number] if step is None else run[number].at(step)).check, max_loss=options["max_loss"])
+    claimed = paths or (_kept(path, task, number, step) if record is None else _kept(record, None, 0, None))
     with stages_display() as progress:
-        circuit = certifying(given, seed=options["seed"], progress=progress, **arguments)
+        circuit = certify(claimed, seed=options["seed"], progress=progress)
     if out is not None:
         circuit.save(out)
     _print(circuit, as_json, [] if out is None else [out])
 
 
 def _text_task(path: Path, formulation: str | None, hops: int | None, **_: Any) -> TextTask | None:
-    """The task that a language model is asked; None where the path is not that of a language model.
-
-    Raises:
-        InputError: there is no such formulation, or the paper's format lacks so many hops; an option is there that is
-            for the other kind; or the folder is a language model and it is not said how it is asked.
-    """
+    """The task that a language model is asked; None where the path is not that of a language model."""
     if formulation is not None:
         refuse_given("a language model has --faithfulness", *_OF_RUNS)
         from hopscope.language.text_batch import TextTask
@@ -260,19 +216,8 @@ def _text_task(path: Path, formulation: str | None, hops: int | None, **_: Any) 
     return None
 
 
-def _text_record(path: Path, task: TextTask) -> Circuit:
-    from hopscope.circuits.circuit import Circuit
-    from hopscope.language.text_model import text_circuit_path
-
-    return Circuit.load(text_circuit_path(path, task))
-
-
 def _check_out(out: Path, model: Path) -> None:
-    """Check, before anything is computed, that a record can be written outside runs and models, over nothing else.
-
-    Raises:
-        InputError: it cannot.
-    """
+    """Check, before anything is computed, that a record can be written outside runs and models, over nothing else."""
     from hopscope.checks import check_folder, check_outside_runs
     from hopscope.circuits.circuit import FORM
 
@@ -297,12 +242,16 @@ def _print(circuit: Circuit, as_json: bool, written: Sequence[Path] = ()) -> Non
         click.echo(f"wrote {path}")
 
 
-def shown_circuit(path: Path, number: int, step: int | None) -> Circuit:
-    """The circuit in a run's own record, and no other's; or a record that stands by itself, as under `results/`."""
+def _kept(path: Path, task: TextTask | None, number: int, step: int | None) -> Circuit:
+    """The circuit in the record of a run or language model; or a record that stands by itself, as under `results/`."""
     from hopscope.circuits.circuit import Circuit
     from hopscope.circuits.store import CircuitStore, circuit_path
     from hopscope.training.run import RunFolder
 
+    if task is not None:
+        from hopscope.language.text_model import text_circuit_path
+
+        return Circuit.load(text_circuit_path(path, task))
     if path.is_file():
         if number or step is not None:
             raise InputError(f"{path} is one record; --model and --checkpoint choose among those of a run")
@@ -312,23 +261,27 @@ def shown_circuit(path: Path, number: int, step: int | None) -> Circuit:
     return CircuitStore(RunFolder(path)).load(number, step)
 
 
-def _draw(folder: RunFolder, circuit: Circuit, step: int | None) -> list[Path]:
+def _draw(path: Path, record: Path, circuit: Circuit, step: int | None, task: TextTask | None) -> list[Path]:
+    """Draw the circuit, and of a run's model its attention by role and on one prompt; gives the files."""
     import torch
 
     from hopscope.circuits.checks.claimed import silent_heads
     from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
     from hopscope.plot import appendix_c, figure_5, one_prompt, save
     from hopscope.training.data import held_out
+    from hopscope.training.run import RunFolder
 
+    if task is not None:
+        return save(figure_5(circuit), record.with_suffix("")) if circuit.found else []
+    folder, figures = RunFolder(path), path / "figures"
     suffix = (f"-{circuit.number}" if circuit.number else "") + ("" if step is None else f"-step-{step:06d}")
     transformer = single(folder.transformer(step), circuit.number)
     written = []
     if circuit.found:
-        written += save(figure_5(circuit), folder.path / "figures" / f"circuit{suffix}")
+        written += save(figure_5(circuit), figures / f"circuit{suffix}")
     evaluator = VectorEvaluator(transformer, folder.problem, held_out(folder.problem, 128, 0, "maps"))
     maps, silent = evaluator.role_maps().same[0], silent_heads(evaluator.part(8))
-    written += save(appendix_c(maps, folder.problem, circuit, silent=silent), folder.path / "figures" / f"maps{suffix}")
+    written += save(appendix_c(maps, folder.problem, circuit, silent=silent), figures / f"maps{suffix}")
     patterns = transformer.patterns(held_out(folder.problem, 1, 0, "prompt").inputs[None])
     prompt = torch.stack([pattern[0, 0] for pattern in patterns])
-    written += save(one_prompt(prompt, silent=silent), folder.path / "figures" / f"prompt{suffix}")
-    return written
+    return written + save(one_prompt(prompt, silent=silent), figures / f"prompt{suffix}")

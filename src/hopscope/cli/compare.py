@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hopscope.cli.options import GivenPath
+from hopscope.cli.options import PATH, json_option
 from hopscope.errors import InputError
 from hopscope.files import read_json
 from hopscope.words import counted
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command("compare")
-@click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=GivenPath(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON, a list of them for more circuits.")
+@click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=PATH)
+@json_option("the comparison, a list of them for more circuits,")
 def compare(paths: tuple[Path, ...], as_json: bool) -> None:
     """Set circuits side by side, each pair: same paths, same up to layer numbers, same mechanism?
 
@@ -63,8 +63,8 @@ def compare(paths: tuple[Path, ...], as_json: bool) -> None:
 
 
 @click.command("census")
-@click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=GivenPath(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the census as JSON.")
+@click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=PATH)
+@json_option("the census")
 def census(paths: tuple[Path, ...], as_json: bool) -> None:
     """Count what many models learned: heads, strategies, mechanisms. Counts every circuit*.json of each folder.
 
@@ -97,11 +97,7 @@ def census(paths: tuple[Path, ...], as_json: bool) -> None:
 
 
 def _check_different(names: list[str], records: dict[str, list[Path]]) -> None:
-    """Check that no record is given twice, by the same name or by another.
-
-    Raises:
-        InputError: one is.
-    """
+    """Check that no record is given twice, by the same name or by another."""
     seen: set[Path] = set()
     for name in names:
         found = {record.resolve() for record in records[name]}

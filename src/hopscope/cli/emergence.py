@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.cli.display import Display
-from hopscope.cli.options import GivenPath, field_options, given
+from hopscope.cli.options import FOLDER, field_options, given, json_option
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.words import counted
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", metavar="RUN", type=GivenPath(file_okay=False, path_type=Path))
+@click.argument("folder", metavar="RUN", type=FOLDER)
 @click.option("--model", default=0, show_default=True, help="Which model of the run, from 0.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw into RUN/figures.")
 @click.option("--overwrite", is_flag=True, help="Measure again even if it was measured before.")
-@click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
+@json_option("the record")
 @field_options(EmergenceConfig, show_defaults=True)
 def command(folder: Path, model: int, figures: bool, overwrite: bool, as_json: bool, **_: Any) -> None:
     """How the heads of a run's circuit came to be, checkpoint by checkpoint.
@@ -72,14 +72,13 @@ def describe(emergence: Emergence) -> list[str]:
 
     lines = [f"{'path':<28} {'attention':>9}  {'without it':>10}  crosses 0.5 at step (95%), epoch"]
     for path in emergence.paths:
-        name = f"{path.layer:>2}.{path.head}  {path.query:>4} -> {path.key}"
-        lines.append(
-            f"{name:<28} {path.attention[-1]:>9.3f}  {path.change[-1]:>+10.3f}  {_when(emergence, path.crossing)}"
-        )
-    hops = [
-        f"x{hop} {'never' if step is None else f'{step:.0f}'}"
-        for hop, step in enumerate(emergence.order.emerged, start=1)
-    ]
+        name, crossing = f"{path.layer:>2}.{path.head}  {path.query:>4} -> {path.key}", path.crossing
+        when = _step(crossing.step)
+        if crossing.step is not None:
+            when += f" ({_step(crossing.low, '...')} to {_step(crossing.high, '...')})"
+            when += f", {emergence.epoch(crossing.step):.1f}"
+        lines.append(f"{name:<28} {path.attention[-1]:>9.3f}  {path.change[-1]:>+10.3f}  {when}")
+    hops = [f"x{hop} {_step(step)}" for hop, step in enumerate(emergence.order.emerged, start=1)]
     fell = sum(path.fell_back for path in emergence.paths)
     again = f"; {fell} of {counted(len(emergence.paths), 'path')} fell below it again afterwards" if fell else ""
     lines.append(f"delivered by the paths that have crossed 0.5 by then: {', '.join(hops)}{again}")
@@ -92,7 +91,7 @@ def describe(emergence: Emergence) -> list[str]:
         stay = "no plateau was seen"
     else:
         stay = f"plateau at {emergence.plateau.level:g} not left"
-    below = ", ".join("never" if step is None else str(step) for step in learned)
+    below = ", ".join(map(_step, learned))
     lines.append(f"{stay}; losses by hop below {learned_below(emergence.chains):.2g} at step {below or 'unknown'}")
     for measure in emergence.measures:
         heads = " and ".join(f"{layer}.{head}" for layer, head in measure.heads)
@@ -102,8 +101,5 @@ def describe(emergence: Emergence) -> list[str]:
     return lines
 
 
-def _when(emergence: Emergence, crossing: Any) -> str:
-    if crossing.step is None:
-        return "never"
-    low, high = ("..." if end is None else f"{end:.0f}" for end in (crossing.low, crossing.high))
-    return f"{crossing.step:.0f} ({low} to {high}), {emergence.epoch(crossing.step):.1f}"
+def _step(step: float | None, missing: str = "never") -> str:
+    return missing if step is None else f"{step:.0f}"

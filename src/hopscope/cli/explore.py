@@ -8,30 +8,17 @@ from pathlib import Path
 import click
 
 from hopscope.checks import check_folder, check_outside_runs
-from hopscope.cli.options import GivenPath
+from hopscope.cli.options import FILE, FOLDER, json_option
 from hopscope.errors import InputError
 
 
 @click.command()
-@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=GivenPath(file_okay=False, path_type=Path))
-@click.option(
-    "--out",
-    type=GivenPath(dir_okay=False, path_type=Path),
-    default=None,
-    help="File, ending in .html [default: explorer.html in the first RUN]",
-)
-@click.option("--model", type=int, default=None, help="Which model of each run, from 0 [default: all with a circuit]")
-@click.option(
-    "--compact",
-    type=GivenPath(file_okay=False, path_type=Path),
-    default=None,
-    help="Also copy RUN into this new folder, small enough to commit: what the page is made of, the last weights in "
-    "half precision.",
-)
+@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=FOLDER)
+@click.option("--out", type=FILE, help="File, ending in .html [default: explorer.html in the first RUN]")
+@click.option("--model", type=int, help="Which model of each run, from 0 [default: all with a circuit]")
+@click.option("--compact", type=FOLDER, help="Also copy RUN into this new folder, with what the page is made of alone.")
 @click.option("--large", is_flag=True, help="Write the page even beyond 25 MB.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the path, its size in bytes and what they are made of, as JSON."
-)
+@json_option("the path, its size in bytes and what they are made of,")
 def command(
     folders: tuple[Path, ...], out: Path | None, model: int | None, compact: Path | None, large: bool, as_json: bool
 ) -> None:

@@ -8,23 +8,19 @@ from pathlib import Path
 import click
 
 from hopscope.checks import check_outside_runs
-from hopscope.cli.options import GivenPath, refuse_given
+from hopscope.cli.options import FOLDER, STEP, json_option, refuse_given
 from hopscope.errors import InputError
+
+_LIBRARIES = click.Choice(["transformer-lens", "huggingface"])
 
 
 @click.command()
-@click.argument("source", metavar="RUN", type=GivenPath(file_okay=False, path_type=Path))
-@click.option(
-    "--to",
-    "library",
-    type=click.Choice(["transformer-lens", "huggingface"]),
-    required=True,
-    help="The library that will open it.",
-)
-@click.option("--out", type=GivenPath(file_okay=False, path_type=Path), required=True, help="A new or empty folder.")
+@click.argument("source", metavar="RUN", type=FOLDER)
+@click.option("--to", "library", type=_LIBRARIES, required=True, help="The library that will open it.")
+@click.option("--out", type=FOLDER, required=True, help="A new or empty folder.")
 @click.option("--model", type=int, default=0, help="Which model of the run, from 0.", show_default=True)
-@click.option("--checkpoint", "step", type=click.IntRange(min=0), help="Step of the checkpoint [default: the last].")
-@click.option("--json", "as_json", is_flag=True, help="Print the path of what was written, as JSON.")
+@click.option("--checkpoint", "step", type=STEP, help="Step of the checkpoint [default: the last].")
+@json_option("the path of what was written")
 def command(source: Path, library: str, out: Path, model: int, step: int | None, as_json: bool) -> None:
     """Write a model for another library.
 

@@ -8,6 +8,7 @@ import os
 import re
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
@@ -24,10 +25,7 @@ _MOST_NUMBERS = 100_000
 
 
 def field_options(record: type, *, skip: tuple[str, ...] = (), show_defaults: bool = False) -> Callable[[Any], Any]:
-    """Options for the fields of a dataclass: `--learning-rate 3e-3`, `--no-mlp`; `given` collects them.
-
-    The help of each is the field's entry in the dataclass's docstring; `show_defaults` adds the default.
-    """
+    """Options for the fields of a dataclass, with their entries in its docstring as help; `given` collects them."""
     hints, texts = get_type_hints(record), _argument_texts(record)
 
     def decorate(function: Any) -> Any:
@@ -62,11 +60,7 @@ def any_given(*names: str) -> bool:
 
 
 def refuse_given(why: str, *names: str) -> None:
-    """Check that options that would do nothing were not given.
-
-    Raises:
-        InputError: one of the parameters `names` was given; the sentence begins with `why`.
-    """
+    """Refuse options that would do nothing, those of the parameters `names`; the sentence begins with `why`."""
     context = click.get_current_context()
     for parameter in context.command.params:
         if parameter.name in names and any_given(parameter.name):
@@ -104,17 +98,9 @@ def value_reader(hint: Any) -> tuple[Callable[[str], Any], str]:
 
 
 def numbers(text: str, what: str, least: int = 1, *, different: bool = False) -> list[int]:
-    """The whole numbers that `5`, `1-8` or `1,2,4-6` lists, in that order and each once.
+    """The whole numbers of at least `least` that `5`, `1-8` or `1,2,4-6` lists, in that order and each once.
 
-    Args:
-        text: the list.
-        what: what is listed.
-        least: the least that each may be.
-        different: whether none may be listed twice.
-
-    Raises:
-        InputError: the text is something else, a range falls, a number is below `least`, too large or listed twice,
-            or there are more than a list is meant for.
+    With `different` a number that is listed twice is refused; `what` is listed, for the sentence of a refusal.
     """
     rule = f"{what} must be whole numbers of at least {least}, a range or a list, as in 5, 1-64 or 1,2,4"
     found: dict[int, None] = {}
@@ -143,11 +129,7 @@ class GivenPath(click.Path):
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
-        """Convert the path.
-
-        Raises:
-            InputError: the path is empty, as from a variable that was not set, or a file where a folder is meant.
-        """
+        """The path; one that is empty, as from a variable that was not set, is refused."""
         named = "a path" if param is None else param.human_readable_name.rstrip(".")
         check_path(param.opts[0] if isinstance(param, click.Option) else named, value)
         if not self.file_okay and os.path.isfile(value):
@@ -155,32 +137,47 @@ class GivenPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+PATH, FILE = GivenPath(path_type=Path), GivenPath(dir_okay=False, path_type=Path)
+FOLDER = GivenPath(file_okay=False, path_type=Path)
+COUNT, STEP = click.IntRange(min=1), click.IntRange(min=0)
+
+
+def choice(*words: str, default: str | None, help: str | None = None) -> dict[str, Any]:
+    """What makes an option one of some words; its default is shown where it is a word."""
+    return {"type": click.Choice(words), "default": default, "show_default": default is not None, "help": help}
+
+
+def json_option(what: str) -> Callable[[Any], Any]:
+    """The option `--json`, as `as_json`: print `what` as JSON."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+
+
+def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Options that several verbs share, in this order."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 def recipe_option(function: Any) -> Any:
-    """The option `--recipe`, the recipe to start from, as `name`."""
+    """The option `--recipe` as `name`."""
     from hopscope.paper import recipes
 
-    names = click.Choice(list(recipes.BY_NAME))
-    text = "The recipe to start from."
-    return click.option("--recipe", "name", type=names, default="laptop", show_default=True, help=text)(function)
+    how = choice(*recipes.BY_NAME, default="laptop", help="The recipe to start from.")
+    return click.option("--recipe", "name", **how)(function)
 
 
-def engine_options(function: Any) -> Any:
-    """The options `device`, `precision` and `compiled`."""
-    for option in (
-        click.option(
-            "--compile/--no-compile", "compiled", default=None, help="torch.compile [default: long runs of wide heads]"
-        ),
-        click.option(
-            "--precision",
-            type=click.Choice(["auto", "fp32", "bf16"]),
-            default="auto",
-            show_default=True,
-            help="Precision of matrix products and stream; auto for bf16 where the processor has a unit for it.",
-        ),
-        click.option("--device", default=None, help="cpu, cuda, ... [default: a GPU if there is one]"),
-    ):
-        function = option(function)
-    return function
+_PRECISION = "Precision of matrix products and stream; auto for bf16 where the processor has a unit for it."
+engine_options = all_of(
+    click.option("--device", help="cpu, cuda, ... [default: a GPU if there is one]"),
+    click.option("--precision", **choice("auto", "fp32", "bf16", default="auto", help=_PRECISION)),
+    click.option("--compile/--no-compile", "compiled", default=None, help="[default: long runs of wide heads]"),
+)
+"""The options `device`, `precision` and `compiled`."""
 
 
 def say_precision(device: str | None, precision: str) -> None:

@@ -8,23 +8,16 @@ from pathlib import Path
 import click
 
 from hopscope.checks import check_outside_runs
-from hopscope.cli.options import GivenPath
+from hopscope.cli.options import FOLDER, choice, json_option
 from hopscope.cli.reproduce import PRESETS
 from hopscope.errors import InputError
 
 
 @click.command()
-@click.argument("folder", type=GivenPath(file_okay=False, path_type=Path), default=Path("runs/laptop"))
-@click.option(
-    "--preset",
-    type=click.Choice(PRESETS),
-    default=None,
-    help="[default: the folder's name, or what its claims.json says]",
-)
-@click.option(
-    "--claims-only", is_flag=True, help="Judge the claims anew into claims.json; write no page and no figures."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
+@click.argument("folder", type=FOLDER, default=Path("runs/laptop"))
+@click.option("--preset", **choice(*PRESETS, default=None, help="[default: as the folder's name or claims.json says]"))
+@click.option("--claims-only", is_flag=True, help="Judge the claims anew into claims.json; no page, no figures.")
+@json_option("the claims")
 def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) -> None:
     """Write FOLDER/report.html, claims.json and figures from the runs that are finished there; train nothing.
 
@@ -54,11 +47,7 @@ def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) 
 
 
 def _preset(folder: Path) -> str:
-    """The preset that a folder is named for, or else that its claims are of.
-
-    Raises:
-        InputError: it says none.
-    """
+    """The preset that a folder is named for, or else that its claims are of."""
     from hopscope.paper.claims import read_claims
 
     told = {folder.resolve().name} & {*PRESETS}

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from hopscope.cli.options import GivenPath, engine_options, say_precision
-
-if TYPE_CHECKING:
-    from hopscope.paper.claims import Finding
+from hopscope.cli.options import FOLDER, choice, engine_options, json_option, say_precision
 
 PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 
 
 @click.command()
-@click.option("--preset", type=click.Choice(PRESETS), default="laptop", show_default=True)
-@click.option(
-    "--out", type=GivenPath(file_okay=False, path_type=Path), default=None, help="Folder [default: runs/PRESET]"
-)
-@click.option("--workers", type=int, default=None, help="Processes that train [default: one per core]")
+@click.option("--preset", **choice(*PRESETS, default="laptop"))
+@click.option("--out", type=FOLDER, help="Folder [default: runs/PRESET]")
+@click.option("--workers", type=int, help="Processes that train [default: one per core]")
 @engine_options
-@click.option("--json", "as_json", is_flag=True, help="Print the claims as JSON.")
+@json_option("the claims")
 def command(
     preset: str, out: Path | None, workers: int | None, device: str | None, precision: Any, compiled: bool | None,
     as_json: bool,
@@ -52,15 +46,11 @@ def command(
     found = reproduce(preset, out, execution, ProgressDisplay(runs_display, jobs_display))
     if preset == "tiny" and not as_json:
         click.echo("tiny models learn next to nothing: no verdict below means anything, only that all of it runs")
-    show(found.claims, write_report(found), as_json)
-
-
-def show(claims: Sequence[Finding], page: Path, as_json: bool) -> None:
-    """Print the claims that were judged, a line each, and where the report is; or all claims as JSON."""
+    page = write_report(found)
     if as_json:
-        click.echo(json.dumps([claim.to_json() for claim in claims]))
+        click.echo(json.dumps([claim.to_json() for claim in found.claims]))
         return
-    for claim in claims:
+    for claim in found.claims:
         if claim.verdict != "not run":
             click.echo(f"{claim.id:>4}  {claim.verdict:<14}  {claim.reason or claim.ours}")
     click.echo(str(page))

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from hopscope.checks import check_folder, check_outside_runs
-from hopscope.cli.options import SEED, GivenPath, field_options, given
+from hopscope.cli.options import COUNT, PATH, SEED, field_options, given, json_option
 from hopscope.errors import InputError, needs_extra
 from hopscope.files import check_file, replacing
 from hopscope.machine import check_fits
@@ -21,7 +21,7 @@ from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.formulation import Formulation
 from hopscope.problem.text.questions import FORMULATIONS, question
 
-_COUNT = click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Number of examples.")
+_COUNT = click.option("--count", type=COUNT, default=1, show_default=True, help="Number of examples.")
 _SEED = click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw.")
 _CHAINS = click.option("--chains", type=int, default=4, show_default=True, help="N, the number of interleaved chains.")
 
@@ -50,8 +50,8 @@ def command() -> None:
 @click.option("--curriculum/--no-curriculum", default=True, show_default=True, help="Ask for every hop, or the last.")
 @_COUNT
 @_SEED
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line: inputs, targets, roles.")
-@click.option("--out", type=GivenPath(path_type=Path), help="Write these lines into a .jsonl file instead.")
+@json_option("each sequence, a line with inputs, targets and roles,")
+@click.option("--out", type=PATH, help="Write these lines into a .jsonl file instead.")
 def vectors(hops: int | None, graph: Any, count: int, seed: int, as_json: bool, out: Path | None, **rest: Any) -> None:
     """Sequences of the vector formulation (Section 6).
 
@@ -104,20 +104,13 @@ def _add_formulation(form: Formulation[Any]) -> None:
     @_SEED
     @click.option("--roles", is_flag=True, help="Add `mentions`: every symbol's place and role.")
     @click.option("--text", is_flag=True, help="Print the prompts as plain text instead.")
-    @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, as without it.")
-    @click.option("--out", type=GivenPath(path_type=Path), help="Write a .jsonl or .parquet file instead.")
+    @json_option("one question a line, as without it,")
+    @click.option("--out", type=PATH, help="Write a .jsonl or .parquet file instead.")
     @field_options(Extensions, skip=tuple({part.name for part in fields(Extensions)} - form.allowed))
     def run(
-        hops: int,
-        chains: int,
-        count: int,
-        seed: int,
-        roles: bool,
-        text: bool,
-        as_json: bool,
-        out: Path | None,
+        hops: int, chains: int, count: int, seed: int, roles: bool, text: bool, as_json: bool, out: Path | None,
         **_: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if text and (as_json or out is not None):
             raise InputError("--text prints for people, --json and --out give records for machines; leave out either")
         extensions = Extensions(**given(Extensions))

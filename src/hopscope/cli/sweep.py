@@ -11,10 +11,12 @@ import click
 
 from hopscope.checks import check_outside_runs
 from hopscope.cli.options import (
-    GivenPath,
+    FOLDER,
+    choice,
     engine_options,
     field_options,
     given,
+    json_option,
     numbers,
     recipe_option,
     refuse_given,
@@ -26,28 +28,18 @@ from hopscope.training.recipe import Recipe
 
 
 @click.command()
-@click.argument("folder", type=GivenPath(file_okay=False, path_type=Path))
+@click.argument("folder", type=FOLDER)
 @recipe_option
 @click.option("--depths", default="1-4", show_default=True, help="Numbers of layers: 3, 1-8, 1,2,4.")
 @click.option("--hops", default=3, show_default=True, help="D with the implicit curriculum.")
 @click.option("--plain-hops", default=3, show_default=True, help="D without the curriculum.")
 @click.option("--seeds", default="0-1", show_default=True, help="Seeds with the curriculum, one model for each.")
-@click.option(
-    "--plain-seeds",
-    default=None,
-    help="Seeds without the curriculum; `none` to leave these runs out. [default: as --seeds]",
-)
-@click.option("--workers", type=int, default=None, help="On this machine: processes that train [default: one per core]")
-@click.option(
-    "--engine",
-    type=click.Choice(["here", "ray"]),
-    default="here",
-    show_default=True,
-    help="Train on this machine, or on a Ray cluster.",
-)
+@click.option("--plain-seeds", help="Seeds without it; `none` to leave these runs out. [default: as --seeds]")
+@click.option("--workers", type=int, help="On this machine: processes that train [default: one per core]")
+@click.option("--engine", **choice("here", "ray", default="here", help="Train here, or on a Ray cluster."))
 @field_options(RayCluster, show_defaults=True)
 @engine_options
-@click.option("--json", "as_json", is_flag=True, help="Print the results of every run as JSON.")
+@json_option("the results of every run")
 @field_options(Recipe, skip=("layers", "initial"))
 def command(
     folder: Path, name: str, depths: str, hops: int, plain_hops: int, seeds: str, plain_seeds: str | None,
@@ -79,6 +71,9 @@ def command(
         names = [field.name for field in fields(RayCluster)]
         refuse_given("options of a Ray cluster want --engine ray", *names)
     with_curriculum = tuple(numbers(seeds, "seeds", least=0, different=True))
+    without = with_curriculum
+    if plain_seeds is not None:
+        without = () if plain_seeds == "none" else tuple(numbers(plain_seeds, "plain seeds", least=0, different=True))
     study = DepthStudy(
         scale="sweep",
         recipe=replace(recipes.BY_NAME[name].recipe, **given(Recipe)),
@@ -86,9 +81,7 @@ def command(
         hops=hops,
         plain_hops=plain_hops,
         seeds=with_curriculum,
-        plain_seeds=()
-        if plain_seeds == "none"
-        else tuple(numbers(seeds if plain_seeds is None else plain_seeds, "plain seeds", least=0, different=True)),
+        plain_seeds=without,
     )
     setups = study.setups()
     if engine == "here":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from hopscope.cli.options import GivenPath, numbers, refuse_given
+from hopscope.cli.options import FILE, json_option, numbers, refuse_given
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import best_order as find_best_order
@@ -20,13 +20,8 @@ _MOST_SHOWN, _MOST_WITNESSED = 256, 16
 _WIDEST = 10_000
 _EXACT = "Exact under Assumptions 1 and 2 of Section 5, for chains interleaved in blocks"
 _DEPTHS = (
-    "D",
-    "Theorem 1\nat least",
-    "no mask\nexactly",
-    "causal\nexactly",
-    "one head\nexactly",
-    "a head a row\nexactly",
-)
+    "D", "Theorem 1\nat least", "no mask\nexactly", "causal\nexactly", "one head\nexactly", "a head a row\nexactly"
+)  # fmt: skip
 _DEPTHS_CAPTION = (
     f"{_EXACT}, deepest or shallowest pairs first. No-mask needs two heads a layer; with one, as causal. A head a row, "
     "for every row of a block: causal, and beyond Assumption 1."
@@ -38,19 +33,15 @@ _ORDERS = (
 
 @click.command()
 @click.option("--hops", default="1-16", show_default=True, help="5, a range 1-64, or a list 1,2,4.")
-@click.option(
-    "--show",
-    is_flag=True,
-    help="Draw the information flow of one chain: what the query knows after each layer, and what attends to what.",
-)
-@click.option("--figure", type=GivenPath(dir_okay=False, path_type=Path), help="Save the figure as .png, .svg or .pdf.")
+@click.option("--show", is_flag=True, help="Draw what one chain's query knows after each layer, and what attends.")
+@click.option("--figure", type=FILE, help="Save the figure as .png, .svg or .pdf.")
 @click.option("--causal/--no-mask", default=True, show_default=True, help="The mask, for --show and --witness.")
 @click.option("--order", help="Order of the pairs: deepest-first, shallowest-first, or as in 1,2,4,3.")
 @click.option("--best-order", is_flag=True, help="An order of the pairs that needs the fewest layers, and how many.")
 @click.option("--one-head", is_flag=True, help="Each position may attend to only one place in each layer, for --show.")
 @click.option("--witness", is_flag=True, help="Build a transformer by hand at the exact minimum and run it.")
 @click.option("--graph", help="Conditional retrieval: functions, relatives, or a JSON file with a graph of lookups.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@json_option("all of it")
 def command(
     hops: str, show: bool, figure: Path | None, causal: bool, order: str | None, best_order: bool, one_head: bool,
     witness: bool, graph: str | None, as_json: bool,

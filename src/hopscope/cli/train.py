@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopscope.cli.options import (
-    GivenPath,
+    FOLDER,
     engine_options,
     field_options,
     given,
+    json_option,
     numbers,
     recipe_option,
     say_precision,
@@ -28,20 +29,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", type=GivenPath(file_okay=False, path_type=Path))
+@click.argument("folder", type=FOLDER)
 @recipe_option
-@click.option(
-    "--seeds", default=None, help="Seeds, one model for each: 0, 0-7, 1,3,5. [default: the recipe's, 0 for most]"
-)
-@click.option(
-    "--threads",
-    type=int,
-    default=None,
-    help="CPU threads; choose 1 if other programs use the cores, since threads wait for one another. [default: one a "
-    "core, or as few as OMP_NUM_THREADS says]",
-)
+@click.option("--seeds", help="Seeds, one model for each: 0, 0-7, 1,3,5. [default: the recipe's, 0 for most]")
+@click.option("--threads", type=int, help="CPU threads; 1 if other programs use the cores. [default: one a core]")
 @engine_options
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option("the result")
 @field_options(RetrievalProblem)
 @field_options(Recipe, skip=("initial",))
 def command(
