@@ -134,7 +134,8 @@ def convert(value: Any, type: type[T], what: str, *, complete: bool = False) -> 
     try:
         made = msgspec.convert(value, type)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise InputError(f"{what}: {str(error).replace('`', '')}") from None
+        rule, _, field = str(error).replace("`", "").partition(" - at $.")
+        raise InputError(f"{what}: {field + ': ' if field else ''}{rule}") from None
     given, known = set(_fields(value)), set(_fields(plain(made)))
     if unknown := given - known:
         raise InputError(f"{what} has no field {min(unknown)}")

@@ -20,6 +20,7 @@ from hopscope.emergence.track import follow, track
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import first_member, query_role, second_member
+from hopscope.records import seal
 from hopscope.training.data import held_out
 from hopscope.training.recipe import Recipe
 
@@ -235,14 +236,15 @@ def test_the_record_comes_back_as_it_was(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [({"schema": 9}, "schema 9"), ({"kind": "cake"}, "not the record"), ({"steps": [0]}, "each of 1"),
-     ({"seed": "zero"}, "seed is 'zero': Expected int"),
-     ({"order": {}}, "order is .*missing required field emerged"), ({"extra": 1}, "extra")],
+     ({"seed": "zero"}, "seed: Expected int"),
+     ({"order": {}}, "order: .*missing required field emerged"), ({"extra": 1}, "extra")],
 )  # fmt: skip
 def test_a_damaged_record_is_named(tmp_path, change, words):
     emergence, _ = follow(known_run(tmp_path / "run"), PATHS[:1], 0, QUICK)
     values = json.loads(json.dumps(emergence.to_json()))
     path = tmp_path / "emergence.json"
-    path.write_text(json.dumps({**values, **change}))
+    fields = values | change
+    path.write_text(json.dumps({**fields, "seal": seal(fields, values["run"])}))
     with pytest.raises(InputError, match=words):
         Emergence.load(path)
 

@@ -71,6 +71,11 @@ Scheme = Literal["torch", "gpt2"]
 class InitialWeights:
     """How weights are drawn before training; `initial_weights.initialise` draws them.
 
+        >>> from dataclasses import replace
+        >>> gpt2 = replace(hs.recipes.A.recipe, initial=hs.InitialWeights("gpt2"))
+        >>> gpt2.initial.output_gain
+        1.0
+
     Args:
         init: `torch` draws as `torch.nn.Linear` does: weights and biases uniform within 1/sqrt(fan-in). `gpt2` draws
             normal weights with standard deviation 0.02, divided by sqrt(2 layers) where a block writes to the residual

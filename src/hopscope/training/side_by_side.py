@@ -94,6 +94,14 @@ def train_all(
 ) -> None:
     """Train every setup into `folder / setup.name`: first the setups named in `then`, then the others.
 
+        >>> from dataclasses import replace
+        >>> few = replace(hs.recipes.LAPTOP, steps=2)
+        >>> problem = hs.RetrievalProblem(hops=1)
+        >>> setups = [hs.Setup(f"seed-{seed}", problem, few, (seed,)) for seed in (0, 1)]
+        >>> hs.train_all(setups, folder / "runs", execution=hs.Execution("cpu", workers=1))
+        >>> (folder / "runs" / "seed-1" / "result.json").exists()
+        True
+
     Within each group the longest run comes first, unless `in_order` is set. On a CPU small models gain little from a
     second thread but much from a second process, so each worker trains runs on its share of the cores. On a GPU one
     process trains one run after the other, and runs that differ only by their seeds together.
