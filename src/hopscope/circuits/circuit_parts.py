@@ -129,12 +129,7 @@ class CircuitPath:
 class Helper:
     """A row in use that attends to no other role of its own chain, or for which that is not needed.
 
-    Attributes:
-        layer: number of the layer, from 1.
-        head: number of the head in its layer, from 1.
-        query: the role that attends.
-        natural_mse: loss of the natural circuit without this row.
-        natural_interval: 95% interval of `natural_mse`.
+    Layer and head count from 1; `natural_mse` is the loss of the natural circuit without this row.
     """
 
     layer: int
@@ -167,28 +162,18 @@ Fill = Literal["zero", "uniform", "identity"]
 
 @dataclass(frozen=True)
 class Loss:
-    """A mean squared error on sequences that the search never saw.
-
-    Attributes:
-        mse: the mean squared error, over all hops.
-        interval: its 95% interval, by the bootstrap over sequences.
-    """
+    """A mean squared error over all hops, on sequences that no search saw, with its 95% interval by the bootstrap."""
 
     mse: float
-    interval: tuple[float, float]
+    interval: Interval
 
 
 @dataclass(frozen=True)
 class StrictPath:
-    """A path of the strict circuit.
+    """A path of the strict circuit; layer and head count from 1.
 
-    Attributes:
-        layer: number of the layer, from 1.
-        head: number of the head in its layer, from 1.
-        query: the role that attends.
-        key: the role attended to.
-        without: loss of the strict circuit without this path: its row filled like those that are no path or, if it is
-            its head's only path, the head idle.
+    `without` is the loss of the strict circuit without this path: its row filled like those that are no path or, if it
+    is its head's only path, the head idle.
     """
 
     layer: int

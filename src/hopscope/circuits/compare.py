@@ -20,13 +20,7 @@ from hopscope.words import counted
 
 
 class StepAt(NamedTuple):
-    """A path without its head.
-
-    Attributes:
-        depth: the number of its layer among those in use, or of the steps that end in it, from 1.
-        query: the role that attends.
-        key: the role attended to.
-    """
+    """A path without its head; `depth` numbers the layers in use, or counts the steps that end in it, from 1."""
 
     depth: int
     query: str
@@ -50,12 +44,8 @@ def mechanism(circuit: Circuit) -> tuple[StepAt, ...]:
     for layer, _, *step in sorted(named, key=lambda path: path[0]):
         query, key = step
         if (query, key) not in depth:
-            before = [
-                depth[earlier, other]
-                for lower, _, earlier, other in named
-                if lower < layer and earlier in step and (earlier, other) != (query, key)
-            ]
-            depth[query, key] = 1 + max(before, default=0)
+            before = {(earlier, other) for lower, _, earlier, other in named if lower < layer and earlier in step}
+            depth[query, key] = 1 + max((depth[one] for one in before - {(query, key)}), default=0)
     return tuple(sorted(StepAt(number, query, key) for (query, key), number in depth.items()))
 
 
@@ -153,12 +143,7 @@ T = TypeVar("T", bound=str | int)
 
 @dataclass(frozen=True)
 class CountedMechanism:
-    """A mechanism that some models have.
-
-    Attributes:
-        steps: its steps, each with its depth.
-        models: hashes of the models that have it.
-    """
+    """A mechanism: its steps, each with its depth, and the hashes of the models that have it."""
 
     steps: tuple[StepAt, ...]
     models: tuple[str, ...]

@@ -29,8 +29,6 @@ CustomCircuit = Circuit | Iterable[Location]
 
 _WRITTEN = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})(?: +(\S+))?")
 
-_RULE = "a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
-
 
 def rows_at(
     location: Location, roles: Sequence[str], shape: Architecture
@@ -48,7 +46,8 @@ def rows_at(
     else:
         found = _WRITTEN.fullmatch(location.strip()) if isinstance(location, str) else None
         if found is None:
-            raise InputError(f"{_RULE}, or is an AttentionPath or a HeadRow, got {location!r}")
+            written = "L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
+            raise InputError(f"a place is written like {written}, or an AttentionPath or HeadRow, got {location!r}")
         layer, head, role = int(found[1]) - 1, int(found[2]) - 1, found[3]
         queries = [*range(len(roles))] if role is None else [role_number(role, roles)]
     for name, number, count in (("layer", layer, shape.layers), ("head", head, shape.heads)):
@@ -128,13 +127,8 @@ def _of_paths(places: Iterable[Location], evaluator: Evaluator, hypotheses: Hypo
         )
     if not keys and not whole:
         raise InputError("a circuit has a path at least, and none is given; pass paths, as 'L2.H1 x0? -> >x1'")
-    looks = {row: _looks_at(many, hypotheses.weights(row)) for row, many in keys.items()}
+    looks: Interventions = {}
+    for row, many in keys.items():  # a row that looks at several keys looks at each as much as the model does
+        shares = tuple(hypotheses.weights(row)[key] + 1e-6 for key in many)
+        looks[row] = Ablation(AblationKind.MIXTURE, tuple(many), shares) if len(many) > 1 else one_hot(many[0])
     return dict.fromkeys(evaluator.rows, UNIFORM) | looks | dict.fromkeys(whole, KEEP)
-
-
-def _looks_at(keys: list[int], weights: list[float]) -> Ablation:
-    """The form of a row that looks at these keys: of several as much at each as the model does."""
-    if len(keys) == 1:
-        return one_hot(keys[0])
-    shares = [weights[key] + 1e-6 for key in keys]
-    return Ablation(AblationKind.MIXTURE, tuple(keys), tuple(shares))

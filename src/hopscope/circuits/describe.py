@@ -48,7 +48,11 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
             interval=interval,
             natural_mse=natural[without_path[path]].mean,
             natural_interval=natural[without_path[path]].interval,
-            feeds=_feeds(uses.get(path.row, ()), evidence.bar),
+            feeds=tuple(
+                replace(use, change=tidy(use.change), attention=tidy(use.attention))
+                for use in uses.get(path.row, ())
+                if use.change >= _LEAST_CHANGE * evidence.bar or use.attention >= _LEAST_ATTENTION
+            ),
         )
         for path, (mse, interval) in zip(evidence.paths, imposed, strict=True)
     )
@@ -59,15 +63,6 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
     return paths, helpers
 
 
-def _feeds(uses: Sequence[Feed], bar: float) -> tuple[Feed, ...]:
-    """The uses that count."""
-    return tuple(
-        replace(use, change=tidy(use.change), attention=tidy(use.attention))
-        for use in uses
-        if use.change >= _LEAST_CHANGE * bar or use.attention >= _LEAST_ATTENTION
-    )
-
-
 def strict_reading(ends: Sequence[Imposed], heads: Interventions, units: Units, evidence: Evidence) -> StrictReading:
     """Measure and certify what the strict search ended in."""
     best, roles = ends[0], evidence.problem.all_roles
@@ -76,7 +71,8 @@ def strict_reading(ends: Sequence[Imposed], heads: Interventions, units: Units, 
         uniform = uniform.with_head(head, UNIFORM) if head[0] == best.paths[0].layer else uniform
     fills = [replace(best, fill=FILLS[fill]).program for fill in get_args(Fill)]
     *by_fill, first_uniform, whole = _losses(evidence, [*fills, uniform.program, heads])
-    without = [min(_losses(evidence, [left.program for left in best.without(path)]), key=_mse) for path in best.paths]
+    ways = [[left.program for left in best.without(path)] for path in best.paths]
+    without = [min(_losses(evidence, programs), key=lambda loss: loss.mse) for programs in ways]
     (natural,) = _losses(evidence, [units.natural(best.program)])
     return StrictReading(
         paths=tuple(StrictPath(*path.names(roles), loss) for path, loss in zip(best.paths, without, strict=True)),
@@ -95,7 +91,3 @@ def _losses(evidence: Evidence, programs: Sequence[Interventions]) -> list[Loss]
     """Losses on fresh sequences, with their intervals."""
     errors = evidence.evaluator.errors(programs).double().mean(dim=2)
     return [Loss(*measured) for measured in evidence.measured(list(errors))]
-
-
-def _mse(loss: Loss) -> float:
-    return loss.mse

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -27,9 +27,6 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 from hopscope.training.data import held_out
-
-LOSSES = ("full", "imposed", "natural", "nothing")
-"""The losses that a record has, see `Circuit.losses`."""
 
 
 @dataclass(frozen=True)
@@ -180,15 +177,12 @@ def certified_circuit(
     """The record of a circuit, certified, with the numbers of its paths."""
     certificate = certify(evidence, journal)
     paths, helpers = explained(evidence)
-    measured = {name: certificate.number("sufficiency", f"{name}_mse") for name in LOSSES}
+    names = ("full", "imposed", "natural", "nothing")
+    measured = {name: certificate.number("sufficiency", f"{name}_mse") for name in names}
     losses = {name: loss for name, loss in measured.items() if loss is not None}
     program = {row: form for row, form in sorted(evidence.program.items()) if form != UNIFORM}
-    shape = evidence.evaluator.shape
-    return Circuit(
-        **asdict(origin), problem=evidence.problem, layers=shape.layers, heads=shape.heads, bar=evidence.bar,
-        losses=losses, paths=paths, helpers=helpers,
-        program=program, others=tuple(others), search=search, certificate=certificate, strict=strict,
-    )  # fmt: skip
+    none = without_circuit(evidence.evaluator, origin, evidence.bar, 0.0, search, certificate, strict)
+    return replace(none, losses=losses, paths=paths, helpers=helpers, program=program, others=tuple(others))
 
 
 def _other(units: Units, found: Found, first: Found) -> OtherCircuit:

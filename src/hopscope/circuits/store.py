@@ -120,8 +120,8 @@ class CircuitStore:
             return search_circuit(evaluator, config, origin, proof, journal)
 
         asked = {"model": origin.model, "bar": config.max_loss, **asked_of(config), "proof": proof}
-        how: dict[str, Any] = {"described": described, "progress": progress, "overwrite": overwrite}
-        return stored_circuit(path, asked, search, run=run.record.content_hash, **how)
+        run_hash, how = run.record.content_hash, {"described": described, "overwrite": overwrite}
+        return stored_circuit(path, asked, search, run=run_hash, progress=progress, **how)
 
 
 def stored_circuit(

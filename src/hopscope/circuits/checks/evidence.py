@@ -32,13 +32,11 @@ class Evidence(Claimed):
 
     @cached_property
     def _known(self) -> dict[tuple[Evaluator, _Whole], Float[Tensor, "sequence hop"]]:
-        """The losses of wholes that were measured so far."""
-        return {}
+        return {}  # the losses of wholes that were measured so far
 
     @cached_property
     def _changed(self) -> dict[tuple[Evaluator, HeadRow, Ablation], Float[Tensor, " sequence"]]:
-        """The losses with one row in another form that were measured so far."""
-        return {}
+        return {}  # the losses with one row in another form that were measured so far
 
     @cached_property
     def keyless(self) -> dict[AttentionPath, Ablation]:

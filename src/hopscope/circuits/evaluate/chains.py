@@ -16,12 +16,8 @@ _NOTHING = 1e-6
 
 
 class SharedKeys(NamedTuple):
-    """What is shared among chains.
-
-    Attributes:
-        keys: the keys in chains whose weight is shared, for every position.
-        whole: the positions that look at nothing else, but for themselves and words of no chain.
-    """
+    """The keys in chains whose weight is shared among these, for every position, and the positions that look at nothing
+    else (`whole`), but for themselves and words of no chain."""
 
     keys: Bool[Tensor, "batch key key"]
     whole: Bool[Tensor, "batch key 1"]

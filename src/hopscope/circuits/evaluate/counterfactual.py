@@ -74,12 +74,8 @@ def pair_elsewhere(problem: RetrievalProblem, batch: Batch, pair: int) -> Elsewh
 
 @dataclass(frozen=True)
 class Rewired(Generic[S]):
-    """Sequences in which the values of one pair are other chains'.
-
-    Attributes:
-        sequences: the sequences with other values ("there").
-        at: for every position of the original sequences ("here"), the position there with the same part.
-    """
+    """Sequences in which the values of one pair are other chains', and for every position of the original ones, the
+    position there with the same part."""
 
     sequences: S
     at: Int[Tensor, "batch pos"]

@@ -58,14 +58,8 @@ class FromElsewhere(Hooks):
 
 
 class Taken(NamedTuple):
-    """The stream that the answers are read out of, with one layer's attention taken from elsewhere in three ways.
-
-    Attributes:
-        layer: number of the layer, from 0.
-        by_pattern: with its pattern there, each weight moved to where its role stands here.
-        by_writing: with what it writes there.
-        by_choice: with its pattern there on what does not move, and the weight on the moved rows spread as it is here.
-    """
+    """The stream that the answers are read out of, with one layer's attention taken from elsewhere in three ways: its
+    pattern, what it writes, or its pattern on what does not move. The layer counts from 0."""
 
     layer: int
     by_pattern: Queried

@@ -42,17 +42,12 @@ BYTES_A_POSITION = 4 * 24
 class Evaluator(ABC):
     """One model and one batch, vectors or text.
 
-    Args:
-        transformer: the model, one alone.
+    Attributes:
+        transformer: the model, one alone; take it with `single`.
         problem: the problem that the model answers.
         batch: the sequences, with one leading axis.
-
-    Attributes:
         names: names of the roles, by number.
         where: where everything stands in the batch.
-
-    Raises:
-        InputError: the transformer holds more than one model; take one with `single`.
     """
 
     names: tuple[str, ...]

@@ -96,7 +96,12 @@ class Gauge:
             return True
         if self.further is None or float(_above(losses, -self._doubt)) > limit:
             return False
-        mean, error, final = self._by_difference(losses)
+        mean, error, final = 0.0, float("inf"), False
+        if self._last is not None:  # final: measuring the program itself on more sequences would hardly tell more
+            difference, added = mean_and_error(losses - self._last)
+            mean, error = self.further.last
+            final = added <= error and self.further.all_asked
+            mean, error = mean + difference, (error**2 + added**2) ** 0.5
         if not final and mean - self._doubt * error <= limit < mean + self._doubt * error:
             mean, error = self._measured(program, limit)
         return mean + self._doubt * error <= limit
@@ -171,17 +176,6 @@ class Gauge:
         assert self.further is not None
         self._last = self._losses(program)
         return self.further.measured(program, limit)
-
-    def _by_difference(self, losses: Float[Tensor, " sequence"]) -> tuple[float, float, bool]:
-        """The loss of a program on further sequences, estimated by its difference from the last one measured there.
-
-        It comes with its standard error, and with whether measuring the program itself there would hardly tell more.
-        """
-        if self._last is None or self.further is None:
-            return 0.0, float("inf"), False
-        mean, error = self.further.last
-        difference, added = mean_and_error(losses - self._last)
-        return mean + difference, (error**2 + added**2) ** 0.5, added <= error and self.further.all_asked
 
 
 class Further:

@@ -40,15 +40,8 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True)
 class Found:
-    """A small circuit whose loss stays below the threshold.
-
-    Attributes:
-        program: the ablation of every row of the model.
-        paths: how many attention paths it has.
-        heads: in how many heads its paths are.
-        mse: its loss on the evaluator's sequences.
-        orders: names of the orders that ended in it.
-    """
+    """A small circuit whose loss on the evaluator's sequences stays below the threshold: the ablation of every row of
+    the model, how many paths it has in how many heads, and the names of the orders that ended in it."""
 
     program: Interventions
     paths: int
@@ -145,8 +138,7 @@ class Orders:
         return self._ended(pool, self._apply(one_by_one, part))
 
     def _ended(self, pool: Interventions, small: Interventions) -> dict[str, Any]:
-        end = self._end(pool, small)
-        return {"small": self._plain(small), "end": None if end is None else self._plain(end)}
+        return {"small": self._plain(small), "end": self._plain(self._end(pool, small))}
 
     def _end(self, pool: Interventions, small: Interventions) -> Interventions | None:
         """The circuit for `small`: minimal on all sequences, every row in its simplest form.
@@ -199,8 +191,8 @@ class Orders:
         end = self._finished(Gauge.confirming(self._evaluator, self._config), part)
         return self._smallest([self._found(end, f"part of {first.orders[0]}"), *found])
 
-    def _plain(self, program: Interventions) -> list[dict[str, Any]]:
-        return to_json(program, self._evaluator.problem)
+    def _plain(self, program: Interventions | None) -> list[dict[str, Any]] | None:
+        return None if program is None else to_json(program, self._evaluator.problem)
 
     def _read(self, program: Any) -> Interventions:
         return dict.fromkeys(self._evaluator.rows, UNIFORM) | from_json(program, self._evaluator.problem)
