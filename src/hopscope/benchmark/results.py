@@ -141,9 +141,9 @@ def _with_spent(record: Record, before: Record) -> Record:
 
 def _free_of_secrets(record: Record) -> Record:
     """The record with texts from outside redacted. All other fields stay, even where a word of ours is a secret."""
-    one = {name: all_redacted(getattr(record, name)) for name in ("error", "response")}
-    many = {name: tuple(map(redacted, getattr(record, name))) for name in ("failures", "rejected")}
-    return replace(record, **one, **many)
+    outside: dict[str, Any] = {name: all_redacted(getattr(record, name)) for name in ("error", "response")}
+    outside |= {name: tuple(map(redacted, getattr(record, name))) for name in ("failures", "rejected")}
+    return replace(record, **outside)
 
 
 _FORM = RecordFormat(Header, "benchmark", WHAT)

@@ -175,23 +175,24 @@ def certify(
         _check_out(out, path)
     task = _text_task(path, **options)
     number, step = options["number"], options["step"]
-    certify: Callable[..., Circuit]
+    check: Callable[..., Circuit]
     if task is not None:
         from hopscope.language.text_model import TextModel
 
-        how = {name: options[name] for name in ("faithfulness",) if any_given(name)}
-        text_model = TextModel(path, trust_remote_code=options["trust_remote_code"])
-        certify = partial(text_model.check, formulation=task.formulation, hops=task.hops, **how)
+        check = TextModel(path, trust_remote_code=options["trust_remote_code"]).check
+        how: dict[str, Any] = {"formulation": task.formulation, "hops": task.hops}
+        how |= {name: options[name] for name in ("faithfulness",) if any_given(name)}
     else:
         from hopscope.circuits.store import CircuitStore
         from hopscope.lab import Run
 
         run = Run(path)
         CircuitStore(run).path(number)  # which refuses a model that the run lacks
-        certify = partial((run[number] if step is None else run[number].at(step)).check, max_loss=options["max_loss"])
+        check = (run[number] if step is None else run[number].at(step)).check
+        how = {"max_loss": options["max_loss"]}
     claimed = paths or (_kept(path, task, number, step) if record is None else _kept(record, None, 0, None))
     with stages_display() as progress:
-        circuit = certify(claimed, seed=options["seed"], progress=progress)
+        circuit = check(claimed, seed=options["seed"], progress=progress, **how)
     if out is not None:
         circuit.save(out)
     _print(circuit, as_json, [] if out is None else [out])

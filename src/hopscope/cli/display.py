@@ -177,10 +177,7 @@ def jobs_display(what: str, jobs: int) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def stages_display() -> Iterator[Callable[[str, int, int], None]]:
-    """Progress of a search; gives the function that is called as each stage begins, with stages done and in all.
-
-    In a log each stage has a line when it is over.
-    """
+    """Progress of a search; gives the function that is called as each stage begins, with stages done and in all."""
     began, under_way = 0.0, ""
     with Display() as display:
 
@@ -200,19 +197,14 @@ def stages_display() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def crowded(progress: Progress, execution: Execution, seconds: float) -> str | None:
-    """A warning for a run, begun or resumed `seconds` ago, whose threads wait for one another; None without need.
-
-    When one of two threads is held up, both stand still: beside other work, a run on several threads can be ten times
-    slower than on one.
-    """
+    """A warning for a run, begun or resumed `seconds` ago, whose threads wait for one another; None without need."""
     share = progress.core_share
     alone = execution.threads == 1 or not str(execution.device).startswith("cpu")
     if alone or share is None or share >= CROWDED or seconds < _SECONDS_BEFORE_JUDGING:
         return None
     return (
         f"other work is on the cores: this run's {execution.threads} threads get {share:.0%} of them and wait for one "
-        f"another ({progress.steps_per_second:.2g} steps/s); one thread alone may be several times faster: use another "
-        "folder with --threads 1, or leave the cores to this run"
+        "another; one alone may be several times faster: use another folder with --threads 1, or leave it the cores"
     )
 
 

@@ -78,14 +78,10 @@ def vectors(hops: int | None, graph: Any, count: int, seed: int, as_json: bool, 
 
     batch = sample(problem, count, torch.Generator().manual_seed(seed))
     columns = (batch.inputs.tolist(), batch.targets.tolist(), batch.chain.tolist(), batch.role.tolist())
-    records = [
-        {
-            "inputs": inputs,
-            "targets": targets,
-            "roles": [[chain, problem.roles[role]] for chain, role in zip(chains, roles, strict=True)],
-        }
-        for inputs, targets, chains, roles in zip(*columns, strict=True)
-    ]
+    records = []
+    for inputs, targets, *where in zip(*columns, strict=True):
+        named = [[chain, problem.roles[role]] for chain, role in zip(*where, strict=True)]
+        records.append({"inputs": inputs, "targets": targets, "roles": named})
     if as_json or out is not None:
         _output(records, out)
         return
@@ -96,8 +92,6 @@ def vectors(hops: int | None, graph: Any, count: int, seed: int, as_json: bool, 
 
 
 def _add_formulation(form: Formulation[Any]) -> None:
-    """Add the subcommand of a formulation."""
-
     @click.option("--hops", type=int, default=form.paper_hops, show_default=True, help="D, the number of hops.")
     @_CHAINS
     @_COUNT

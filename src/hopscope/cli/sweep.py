@@ -68,8 +68,7 @@ def command(
     if engine == "ray":
         refuse_given("on a Ray cluster the workers are Ray's, see --cpus-each and --gpus-each", "workers", "device")
     else:
-        names = [field.name for field in fields(RayCluster)]
-        refuse_given("options of a Ray cluster want --engine ray", *names)
+        refuse_given("options of a Ray cluster want --engine ray", *(field.name for field in fields(RayCluster)))
     with_curriculum = tuple(numbers(seeds, "seeds", least=0, different=True))
     without = with_curriculum
     if plain_seeds is not None:

@@ -108,8 +108,7 @@ def command(
 
 
 def _problem(hops: int, order: str | None, best: bool) -> RetrievalProblem:
-    if best:
-        order = ",".join(map(str, find_best_order(hops)))
+    order = ",".join(map(str, find_best_order(hops))) if best else order
     return RetrievalProblem(hops, order=order or "deepest-first")
 
 
@@ -161,15 +160,10 @@ def _print_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one
 
         schedule = shortest_schedule(problem, one_place=one_head)
         flow = simulate(problem, minimum_layers(problem))
-        record = {
-            "hops": problem.hops,
-            "layers": schedule[-1].layer + 1,
-            "growth": [flow.asked(layer) for layer in range(len(flow.holdings))],
-            "schedule": [
-                {"layer": layer, "query": query, "key": key}
-                for layer, _, query, key in (path.names(problem.roles) for path in schedule)
-            ],
-        }
+        growth = [flow.asked(layer) for layer in range(len(flow.holdings))]
+        named = (path.names(problem.roles) for path in schedule)
+        attentions = [{"layer": layer, "query": query, "key": key} for layer, _, query, key in named]
+        record = {"hops": problem.hops, "layers": schedule[-1].layer + 1, "growth": growth, "schedule": attentions}
         click.echo(json.dumps(record))
         return
     if figure is not None:
