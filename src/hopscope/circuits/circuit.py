@@ -275,7 +275,8 @@ def _numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[s
     where = [given.pop(part, None) for part in _NAMES]
     if all(part is None for part in where):
         return {name: None, **given}
-    layer, head, query, key = convert(where, NamedPath, what)  # type: ignore[arg-type]
+    named: Any = NamedPath
+    layer, head, query, key = convert(where, named, what)
     return {name: AttentionPath.named(layer, head, query, key, roles), **given}
 
 

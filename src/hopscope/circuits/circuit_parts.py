@@ -141,13 +141,9 @@ class Helper:
 
 @dataclass(frozen=True)
 class OtherCircuit:
-    """Another circuit that the search ended in.
+    """Another circuit that some orders of the search ended in, with its loss, its patterns imposed.
 
-    Attributes:
-        paths: its paths.
-        mse: its loss with its patterns imposed.
-        orders: names of the search orders that ended in it.
-        overlap: the paths that it shares with the first circuit, as a share of all paths of either.
+    `overlap` is how many paths it shares with the first circuit, as a share of all paths of either.
     """
 
     paths: tuple[AttentionPath, ...]

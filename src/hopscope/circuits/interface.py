@@ -229,18 +229,15 @@ class ForeignModel(AnyModel):
             raise InputError("the module gives answers that are not finite; see that its weights are")
         seen = TorchModule.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
 
-        def stream(x: Stream) -> torch.Tensor:
-            return x
-
-        def read_out(x: Stream) -> torch.Tensor:
-            return seen.answers(x[:, :, -problem.chains :])
-
-        for what, read in (("the stream changes", stream), ("its answers change", read_out)):
+        reads: dict[str, Callable[[Stream], Tensor]] = {
+            "the stream changes": lambda x: x,
+            "its answers change": lambda x: seen.answers(x[:, :, -problem.chains :]),
+        }
+        for what, read in reads.items():
             if not (beside := reach_beside(seen, batch.inputs, batch.inputs.flip(0), read)) <= _BESIDE:
                 raise InputError(
                     f"its positions reach one another beside the patterns that are shown ({what} by a share of "
-                    f"{beside:.2g} where all look at themselves), and a circuit would not show it; give a pattern for "
-                    "all"
+                    f"{beside:.2g} where all look at themselves), unseen by a circuit; give a pattern for all"
                 )
         return cls(seen, problem)
 

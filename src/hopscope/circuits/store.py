@@ -20,10 +20,9 @@ from hopscope.training.run import RunFolder
 
 
 def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path:
-    """The path of the circuit of a model of a run.
+    """The path of the circuit of a model of a run: `circuit.json` (`circuit-N.json` for model N > 0).
 
-    `circuit.json` (`circuit-N.json` for model N > 0) for the model as it is; for the model as it was at a checkpoint,
-    `circuits/step-NNNNNN.json` (`circuits/step-NNNNNN-N.json`).
+    For the model as it was at a checkpoint it is `circuits/step-NNNNNN.json` (`circuits/step-NNNNNN-N.json`).
     """
     model = f"-{number}" if number else ""
     return folder / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")

@@ -10,14 +10,4 @@ from hopscope.circuits.checks.certificate import Certificate, CertificateConfig,
 from hopscope.circuits.checks.certify import PARTS, certify, no_circuit
 from hopscope.circuits.checks.evidence import Evidence
 
-__all__ = [
-    "PARTS",
-    "Certificate",
-    "CertificateConfig",
-    "Evidence",
-    "Part",
-    "Sense",
-    "certify",
-    "no_circuit",
-    "tidy",
-]
+__all__ = ["PARTS", "Certificate", "CertificateConfig", "Evidence", "Part", "Sense", "certify", "no_circuit", "tidy"]

@@ -149,13 +149,11 @@ def families(evidence: Evidence) -> Part:
     kept = {name: tidy(evidence.levels.faithfulness(loss)) for name, loss in by_way.items()}
     judged = [name for name in kept if name != "all_identity"]
     asked = bool(evidence.free) or not evidence.outside
-    return Part(
-        asked and all(kept[name] >= (_HALF if name == "identity" else _MOST) for name in judged),
-        "with everything else ablated the circuit keeps "
-        + ", ".join(f"{kept[name]:.0%} ({name})" for name in judged[:-1])
-        + f" of the way from nothing to the model; with any one unused head at itself {kept['identity']:.0%}",
-        {"mse": {name: tidy(loss) for name, loss in by_way.items()}, "kept": kept},
-    )
+    passed = asked and all(kept[name] >= (_HALF if name == "identity" else _MOST) for name in judged)
+    shares = ", ".join(f"{kept[name]:.0%} ({name})" for name in judged[:-1])
+    says = f"with everything else ablated the circuit keeps {shares} of the way from nothing to the model; "
+    says += f"with any one unused head at itself {kept['identity']:.0%}"
+    return Part(passed, says, {"mse": {name: tidy(loss) for name, loss in by_way.items()}, "kept": kept})
 
 
 def outside(evidence: Evidence) -> Part:

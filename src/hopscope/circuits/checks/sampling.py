@@ -49,10 +49,7 @@ class Levels(NamedTuple):
 class Lost(NamedTuple):
     """Losses by sequence without a row (or key), and those of the program it is judged in, on the same sequences.
 
-    Attributes:
-        without: the losses without it.
-        own: the losses with it.
-        due: how much the mean must rise at least for it to be needed.
+    `due` is how much the mean must rise at least for the row to be needed.
     """
 
     without: Float[Tensor, " sequence"]
@@ -80,10 +77,7 @@ class Sampling:
         seed: the seed of the fresh sequences and random draws; no search sees them.
         proof: how many sequences and random draws there are.
 
-    Attributes:
-        evaluator: the model on `proof.sequences` fresh sequences.
-        few: the model on the first `proof.few` of them.
-        rough: the model on the first `proof.rough` of them.
+    From then on, `evaluator` is the model on `proof.sequences` fresh sequences; `few` and `rough` on the first of them.
     """
 
     def __init__(self, evaluator: Evaluator, bar: float, seed: int, proof: CertificateConfig) -> None:

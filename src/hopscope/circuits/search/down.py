@@ -123,11 +123,13 @@ def _in_halves(gauge: Gauge, program: Interventions, moves: list[Interventions],
     return _halved(gauge, program, chosen, limit)
 
 
+def _together(program: Interventions, moves: Sequence[Interventions]) -> Interventions:
+    return program | {row: form for move in moves for row, form in move.items()}
+
+
 def _halved(gauge: Gauge, program: Interventions, moves: Sequence[Interventions], limit: float) -> Interventions:
     """Make all moves together if the limit allows it, else those of the first half that it allows, then the second."""
-    together = dict(program)
-    for move in moves:
-        together |= move
+    together = _together(program, moves)
     gauge.evaluator.depart_from(program)
     if gauge.passes(together, limit):
         return together
@@ -148,12 +150,7 @@ def _longest_prefix(
     best, taken = program, 0
     for first in range(0, len(sizes), _AT_ONCE):
         some = sizes[first : first + _AT_ONCE]
-        programs: list[Interventions] = []
-        for size in some:
-            together = dict(program)
-            for move in moves[:size]:
-                together |= move
-            programs.append(together)
+        programs = [_together(program, moves[:size]) for size in some]
         for size, program_of_size, score in zip(some, programs, gauge.scores(programs), strict=True):
             if score <= limit:
                 best, taken = program_of_size, size

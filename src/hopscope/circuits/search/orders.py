@@ -7,7 +7,7 @@ doubt on top, on sequences set apart for the search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -208,7 +208,8 @@ def smallest(evaluator: Evaluator, units: Units, config: SearchConfig, generator
     """
     program = units.natural(units.base)
     rows = units.on(program)
-    parts = [units.only(program, kept) for size in sizes(len(rows), config) for kept in combinations(rows, size)]
+    least = {"every subset": 0, "pairs": max(len(rows) - 2, 0)}.get(tried(len(rows), config), len(rows))
+    parts = [units.only(program, kept) for size in range(least, len(rows)) for kept in combinations(rows, size)]
     gauge = Gauge.confirming(evaluator, config)
     few = gauge.evaluator.part(FEW)
     for first in range(0, len(parts), _AT_ONCE):
@@ -217,12 +218,6 @@ def smallest(evaluator: Evaluator, units: Units, config: SearchConfig, generator
             if gauge.passes(chosen[number], gauge.max_loss):
                 return chosen[number]
     return units.base
-
-
-def sizes(rows: int, config: SearchConfig) -> Sequence[int]:
-    """The sizes of the parts that are tried, smallest first; empty for `single`."""
-    least: dict[Minimality, int] = {"every subset": 0, "pairs": max(rows - 2, 0)}
-    return range(least.get(tried(rows, config), rows), rows)
 
 
 def tried(rows: int, config: SearchConfig) -> Minimality:
