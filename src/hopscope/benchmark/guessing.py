@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,12 +19,11 @@ FRESH = 1_015
 
 @dataclass(frozen=True)
 class BlindScore:
-    """What one blind solver reached at one formulation and D.
+    """What one blind solver reached: `correct` of `asked`, its accuracy's 95% Wilson interval, and a random guess's.
 
     Attributes:
         solver: one of `hopscope.problem.text.blind.BLIND`, `random answer`, or `remembered answer`, the commonest
             answer to the same last line among as many other questions, their facts unread.
-        accuracy: `correct` of `asked`, with its 95% Wilson interval `low`, `high`, beside a random guess's.
         p: probability of doing as well by guessing, exact and one-sided; of many solvers one may well be below 0.05.
     """
 
@@ -77,9 +76,9 @@ def answer_spread(asked: Sequence[Question]) -> AnswerSpread:
 
 
 def _remembered(asked: Sequence[Question], seen: Sequence[Question]) -> list[str]:
-    memory: dict[str, Counter[str]] = {}
+    memory = defaultdict[str, Counter[str]](Counter)
     for question in seen:
-        memory.setdefault(question.question.text, Counter())[question.answer] += 1
+        memory[question.question.text][question.answer] += 1
     known = {text: answers.most_common(1)[0][0] for text, answers in memory.items()}
     return [known.get(question.question.text, question.acceptable[0]) for question in asked]
 

@@ -30,15 +30,10 @@ def is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None and re.search(r"TOKENIZER|TOKENS", name, re.IGNORECASE) is None
 
 
-def secrets() -> list[str]:
-    """The values in the environment whose names say that they are secret, longest first."""
-    found = {value for name, value in os.environ.items() if is_secret(name)}
-    return sorted((value for value in found if len(value) >= _SHORTEST_SECRET), key=len, reverse=True)
-
-
 def redacted(text: str) -> str:
     """Text without any secret of the environment, as it is or as JSON spells it, whoever echoed it."""
-    for secret in secrets():
+    secrets = {value for name, value in os.environ.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET}
+    for secret in sorted(secrets, key=len, reverse=True):
         for spelled in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
             text = text.replace(spelled, "[secret]")
     return text

@@ -189,13 +189,12 @@ def say_precision(device: str | None, precision: str) -> None:
     tune_process()
     device = device or default_device()
     Execution(device).check()
-    precision = best_precision(device) if precision == "auto" else precision
-    unit = bf16_unit(device)
-    why = {
-        ("bf16", True): f" ({unit}); --precision fp32 is the reference",
-        ("bf16", False): ", for which this device has no unit; --precision fp32 is faster",
-    }
-    click.echo(f"matrix products on {device} in {precision}{why.get((precision, unit is not None), '')}", err=True)
+    precision, why = best_precision(device) if precision == "auto" else precision, ""
+    if precision == "bf16":
+        unit = bf16_unit(device)
+        lacks = ", for which this device has no unit; --precision fp32 is faster"
+        why = lacks if unit is None else f" ({unit}); --precision fp32 is the reference"
+    click.echo(f"matrix products on {device} in {precision}{why}", err=True)
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
