@@ -80,9 +80,7 @@ class Comparison:
         identical: whether they have the same paths: layer, head, query and key.
         same_order: whether they are the same once the layers in use are numbered 1, 2, ... and heads are ignored.
         same_mechanism: whether they have the same steps, each at the same depth.
-        shared: the paths in both.
-        only_first: the paths in the first alone.
-        only_second: the paths in the second alone.
+        shared: the paths in both; those in one alone are `only_first` and `only_second`.
         shared_steps: the steps (query role -> key role) in both, in whatever layers and heads.
         step_overlap: the shared steps as a share of all steps of either.
     """
@@ -163,9 +161,7 @@ class Census:
         with_circuit: how many have a circuit in the natural reading.
         certified: how many have a certified circuit, by sense. A model without a circuit in the natural reading may
             have one in the strict reading.
-        heads: how many have a circuit of so many heads.
-        layers: how many have one in so many layers.
-        paths: how many have one of so many paths.
+        heads: how many have a circuit of so many heads; `layers` and `paths` likewise.
         strategies: how many answer in which way.
         first_head_ties_pairs: in how many the first layer in use ties the members of pairs (C8).
         mechanisms: the mechanisms that occur, the most frequent first.

@@ -46,8 +46,8 @@ def rows_at(
     else:
         found = _WRITTEN.fullmatch(location.strip()) if isinstance(location, str) else None
         if found is None:
-            written = "L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
-            raise InputError(f"a place is written like {written}, or an AttentionPath or HeadRow, got {location!r}")
+            rule = "a place is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2'"
+            raise InputError(f"{rule}, or is an AttentionPath or a HeadRow, got {location!r}")
         layer, head, role = int(found[1]) - 1, int(found[2]) - 1, found[3]
         queries = [*range(len(roles))] if role is None else [role_number(role, roles)]
     for name, number, count in (("layer", layer, shape.layers), ("head", head, shape.heads)):

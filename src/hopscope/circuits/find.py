@@ -31,13 +31,7 @@ from hopscope.training.data import held_out
 
 @dataclass(frozen=True)
 class Origin:
-    """The model that a circuit is of.
-
-    Attributes:
-        model: hash of its weights, or of its run and its place in the run.
-        seed: the seed it was trained from.
-        number: its number within its run, from 0.
-    """
+    """The model that a circuit is of: a hash of its weights, or of its run; its seed, and its number in the run."""
 
     model: str
     seed: int = 0

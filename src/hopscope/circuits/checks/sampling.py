@@ -31,7 +31,7 @@ class Measured(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """The losses of the model (`full`) and of nothing, between which a circuit's lies, and its own."""
+    """The losses of the model (`full`) and of nothing, between which a circuit's `own` lies."""
 
     full: float
     nothing: float

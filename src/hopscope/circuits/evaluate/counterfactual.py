@@ -21,12 +21,9 @@ _LITTLE = 1e-6
 
 @dataclass(frozen=True)
 class Elsewhere(Generic[S]):
-    """Sequences in which the rows of one pair stand elsewhere.
+    """Sequences ("there") in which the rows of one pair stand elsewhere than in the original ones ("here").
 
-    Attributes:
-        sequences: the sequences in which they stand elsewhere ("there").
-        at: for every position of the original sequences ("here"), the position there that holds the same thing.
-        block: whether a position here belongs to the block whose rows change places.
+    `at` is, for every position here, the one there that holds the same thing; `block` says which positions here change.
     """
 
     sequences: S

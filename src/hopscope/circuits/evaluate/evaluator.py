@@ -161,16 +161,10 @@ class Evaluator(ABC):
     @torch.no_grad()
     def errors(self, programs: Sequence[Interventions]) -> Float[Tensor, "program sequence hop"]:
         """Squared errors under each program, by sequence and hop asked for."""
-        shares = self.shares_for(programs)
-        if shares == (self,):
-            found = self._errors_at_once(programs)
-        else:
-            found = torch.cat([share.errors(programs) for share in shares], dim=1)
         self._evaluations += len(programs)
-        return found
-
-    def _errors_at_once(self, programs: Sequence[Interventions]) -> Float[Tensor, "program sequence hop"]:
-        """Errors of all sequences in one pass, for as many programs at a time as go through together."""
+        shares = self.shares_for(programs)
+        if shares != (self,):
+            return torch.cat([share.errors(programs) for share in shares], dim=1)
         for program in programs:
             self._check(program)
         skipped = self.skipped

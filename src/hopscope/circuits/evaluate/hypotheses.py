@@ -145,12 +145,9 @@ class Hypotheses:
 
 @dataclass(frozen=True)
 class Units:
-    """Rows, hypotheses, and a program to start from.
+    """The rows that can reach an answer, hypotheses about them, and a program of all rows of the model to start from.
 
-    Attributes:
-        hypotheses: what every row could be doing.
-        rows: the rows that can reach an answer.
-        base: the form of every row of the model. At first all of `rows` are kept and the others uniform.
+    At first all of these rows are kept and the others uniform.
     """
 
     hypotheses: Hypotheses

@@ -28,8 +28,7 @@ from hopscope.problem.paths import HeadRow
 
 @dataclass(frozen=True)
 class There:
-    """Sequences in which rows gather: the stream that enters their first layer, the hooks of a pass there, where
-    everything stands, and for every position here the position there with the same part."""
+    """Sequences in which rows gather, and for every position here the position there with the same part."""
 
     inputs: Stream
     edit: Hooks

@@ -52,13 +52,10 @@ class Found:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The result of a search.
+    """The model's own loss, and distinct circuits: fewest paths first, then fewest heads, then lowest loss.
 
-    Attributes:
-        full_mse: the model's own loss.
-        found: distinct circuits, fewest paths first, then fewest heads, then lowest loss; empty if there is none.
-        minimality: which parts of the first were tried and will not do.
-        left: how many rows were left when the search was given up, see `SearchConfig.most_rows`; 0 if it was not.
+    `minimality` says which parts of the first were tried and will not do; `left` how many rows were left when the
+    search was given up (`SearchConfig.most_rows`), 0 if it was not.
     """
 
     full_mse: float
@@ -138,10 +135,7 @@ class Orders:
         return self._ended(pool, self._apply(one_by_one, part))
 
     def _ended(self, pool: Interventions, small: Interventions) -> dict[str, Any]:
-        return {"small": self._plain(small), "end": self._plain(self._end(pool, small))}
-
-    def _end(self, pool: Interventions, small: Interventions) -> Interventions | None:
-        """The circuit for `small`: minimal on all sequences, every row in its simplest form.
+        """What a way ended in: `small`, and its circuit, minimal on all sequences, every row in its simplest form.
 
         If the loss of `small` is too high on all sequences, the search goes back to the pool, or to the model, and on
         from there on all sequences. None if not even the model's own loss is low enough.
@@ -155,7 +149,7 @@ class Orders:
                 limit = gauge.limit(LAST)
                 end = minimal(gauge, self._units, trimmed(gauge, self._units, end, limit, None), None, limit)
             self._ends[signature] = None if end is None else self._finished(gauge, end)
-        return self._ends[signature]
+        return {"small": self._plain(small), "end": self._plain(self._ends[signature])}
 
     def _finished(self, gauge: Gauge, program: Interventions) -> Interventions:
         """Remove rows up to the threshold; tell which of the rest need not tell chains apart; choose forms."""
