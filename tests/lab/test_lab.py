@@ -244,8 +244,6 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: replace(TINY, held=3), "held must be a list or tuple of held heads, got 3"),
         (lambda run: hs.Architecture(4, 4, 1, 1, 1, 16, held=None), "a list or tuple of held heads, got None"),
         (lambda run: hs.Parts(len, 3, len, []), "blocks must be a list, with one for each block, got 3"),
-        (lambda run: ProgramRespondent(3, str), "a program's name must be text, got 3"),
-        (lambda run: ProgramRespondent("x", 3), "a program must be a function from a question to its reply, got 3"),
         (lambda run: hs.benchmark([ProgramRespondent("x", str)], watch=3), "watch must be a function, got 3"),
     ],
 )  # fmt: skip
