@@ -63,6 +63,7 @@ def some_programs(evaluator: Evaluator) -> list[Interventions]:
     return [{}, late, nothing, {**nothing, **late}, {HeadRow(0, 0, query): POSITIONAL}]
 
 
+@pytest.mark.slow
 def test_heads_are_halved_until_the_planted_circuit_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """With so many heads none is scored alone: fails where halves lose a head that is needed or keep an idle one."""
     monkeypatch.setattr(down, "_SIZES", (1, 2, 4, 8))
@@ -83,6 +84,7 @@ def _few_at_most(eliminated: Any, most: int) -> Any:
     return checked
 
 
+@pytest.mark.slow
 def test_halves_leave_out_what_does_not_fit_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against every order of a few moves: what is needed stays, all else goes."""
     evaluator = on_text(16)
@@ -101,7 +103,7 @@ def test_halves_leave_out_what_does_not_fit_wherever_it_stands(monkeypatch: pyte
         assert [move for move, gone in zip(moves, off, strict=True) if not gone] == [m for m in moves if m in needed]
 
 
-@pytest.mark.parametrize("make", [on_text, on_vectors])
+@pytest.mark.parametrize("make", [pytest.param(on_text, marks=pytest.mark.slow), on_vectors])
 def test_shares_of_a_batch_and_streams_left_out_change_no_loss(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails where a share forgets the program that candidates depart from, or mixes its own sequences alone."""
     whole = make()
@@ -134,6 +136,7 @@ def test_a_block_of_layers_at_once_still_sees_what_makes_later_patterns(monkeypa
     assert rank_correlation(apart.sum(-1).flatten().tolist(), together.sum(-1).flatten().tolist()) > 0.7
 
 
+@pytest.mark.slow
 def test_a_search_interrupted_within_an_order_goes_on_from_its_last_stage() -> None:
     """After every thing that is remembered: the same circuits, as many evaluations, no stage twice, random ones too."""
     evaluator, memory = on_vectors(), dict[str, Any]()

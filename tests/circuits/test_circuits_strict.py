@@ -77,7 +77,7 @@ def test_the_evaluator_gives_what_slow_arithmetic_gives(fill: str) -> None:
         assert few.mse([other.program])[0] != pytest.approx(few.mse([state.program])[0], rel=0.02)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.1])
+@pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.slow), 0.1])
 def test_the_fewest_whole_heads_are_the_fewest(share: float) -> None:
     """Against every choice of heads kept, uniform and at themselves."""
     made = witness(1, 2)

@@ -58,6 +58,7 @@ def test_the_longest_run_comes_first_unless_the_order_is_kept(in_order, first, t
     assert (len(ended), ended[0].parent.name) == (2, first)
 
 
+@pytest.mark.slow
 def test_a_run_is_handed_on_by_the_process_that_trained_it_while_others_train(tmp_path):
     seen: list[dict[str, Progress]] = []
     then = {"ic-layers-1-seed-0": partial(note, word="hello")}
@@ -114,6 +115,7 @@ def test_a_failing_worker_is_heard(tmp_path):
     assert (tmp_path / "ic-layers-1-seed-0" / "other.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core")
 @pytest.mark.parametrize(("threads", "workers", "said"), [(2, 2, True), (1, 2, False), (2, 1, False)])
 def test_runs_begun_on_more_threads_than_a_worker_has_are_named(threads, workers, said, tmp_path, caplog):

@@ -95,7 +95,7 @@ print("begun", in_processes(os.path.basename, [("a/b",), ("c",)], 2), globals().
 """
 
 
-@pytest.mark.parametrize("given", [[], ["-"]])
+@pytest.mark.parametrize("given", [[], pytest.param(["-"], marks=pytest.mark.slow)])
 def test_a_script_that_asks_for_workers_needs_no_guard(given, tmp_path):
     """Workers do not run it once more; what it knows of itself is there again."""
     (script := tmp_path / "script.py").write_text(SCRIPT)
