@@ -127,7 +127,7 @@ def certify(study: CalibrationStudy, hops: int, seed: int, kind: str, number: in
     failed: tuple[str, ...] = ()
     if truth in ("true", "false"):
         model = planted.model or host.model
-        circuit = model.certify(planted.circuit, max_loss=study.max_loss, seed=drawn, proof=study.config)
+        circuit = model.check(planted.circuit, max_loss=study.max_loss, seed=drawn, proof=study.config)
         failed = circuit.certificate.failed
     records.write(kept, Certified(hops, seed, kind, number, planted.description, truth, failed))
 
