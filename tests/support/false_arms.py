@@ -22,6 +22,7 @@ from studies.places import PlacesResult
 from studies.rows import RowsResult
 from studies.tools.arms import ArmLearned, Arms
 
+FOUR = RetrievalProblem(hops=4)
 Rng = np.random.Generator
 Times = tuple[tuple[int | None, ...], ...]
 
@@ -123,7 +124,7 @@ def _curriculum(rng: Rng, share: float) -> str:
     """Ten seeds asked for two hops of three, and the control, asked for all."""
     control, some = RetrievalProblem(hops=3), RetrievalProblem(hops=3, asked=(1, 3))
     learned = tuple((100, 200 if one else None) for one in rng.random(10) < share)
-    arms = (arm("some", some, learned, PLAIN), arm("all", control, _times([3] * 10, 3), PLAIN))
+    arms = (arm("some", some, learned, recipe=PLAIN), arm("all", control, _times([3] * 10, 3), recipe=PLAIN))
     return curriculum.judge(Arms(arms))[0].verdict
 
 
@@ -132,7 +133,7 @@ def _unsaid(rng: Rng, share: float, readings: int = 1) -> str:
     reading is."""
     long, short = (3600, 3900, 4200, 5800), (500, 900, 1200, 1500)
     found = [
-        arm(f"r{number}", RetrievalProblem(hops=4), [long if one else short for one in rng.random(3) < share], D.recipe)
+        arm(f"r{number}", FOUR, [long if one else short for one in rng.random(3) < share], recipe=D.recipe)
         for number in range(readings)
     ]
     verdicts = {one.verdict for one in unsaid.judge(Arms(tuple(found)))[:-1]}
@@ -145,7 +146,7 @@ def _stand_in(rng: Rng, medians: Sequence[float], spread: float) -> str:
     for name, middle in zip(unsaid.ORDERED, medians, strict=True):
         steps = [int(step) for step in middle * np.exp(rng.normal(0, spread, 3))]
         times: Times = tuple((step if step <= D.recipe.steps else None,) * 4 for step in steps)
-        found.append(arm(name, RetrievalProblem(hops=4), times, D.recipe))
+        found.append(arm(name, FOUR, times, recipe=D.recipe))
     return unsaid.judge(Arms(tuple(found)))[-1].verdict
 
 

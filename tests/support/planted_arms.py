@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from hopscope import Setup
+from hopscope import Recipe, Setup
 from hopscope.paper.recipes import LAPTOP
 from hopscope.problem.retrieval import RetrievalProblem
 from studies.tools.arms import ArmLearned
@@ -22,16 +23,12 @@ def arm(
     problem: RetrievalProblem,
     learned: Times,
     missing: int = 0,
-    layers: int = LAPTOP.layers,
-    heads: int = LAPTOP.heads,
-    steps: int = LAPTOP.steps,
+    recipe: Recipe = LAPTOP,
+    **changes: Any,
 ) -> ArmLearned:
     """An arm whose seeds learned the hops asked for at these steps, `missing` of whose seeds are not finished."""
     seeds = tuple(range(len(learned) + missing))
-    recipe = replace(
-        LAPTOP, layers=layers, heads=heads, head_dim=None if LAPTOP.d_model % heads == 0 else 8, steps=steps
-    )
-    setup = Setup(name, problem, recipe, seeds or (0,))
+    setup = Setup(name, problem, replace(recipe, **changes), seeds or (0,))
     return ArmLearned.of(setup, seeds[: len(learned)], tuple(tuple(one) for one in learned))
 
 

@@ -17,7 +17,9 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import BYTES_A_POSITION, Evaluator
-from hopscope.circuits.search.config import FEW
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.search.config import FEW, SearchConfig
+from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.model.hooks import Hooks, Pattern
 from hopscope.problem.paths import HeadRow
 from hopscope.statistics import rank_correlation
@@ -135,3 +137,19 @@ class _TowardsUniform(Hooks):
         queries = pattern.shape[-2]
         share = self.shares[layer - self._first][..., -queries:, None]
         return pattern + share * (self._uniform[-queries:] - pattern)
+
+
+def attribution(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
+    """The fewest rows, taken by highest estimated effect (integrated gradients), that are within the limit.
+
+    `units.base` if not even all rows are. `generator` is not used: gradients give the order.
+    """
+    gauge = Gauge.scanning(evaluator, config)
+    scores = row_scores(gauge.evaluator)
+    rows = sorted(units.on(units.base), key=lambda row: -float(scores[row.layer, row.head, row.query]))
+    # The loss need not fall with every row that is added, so every number of rows is tried, the fewest first.
+    for count in range(len(rows) + 1):
+        program = units.only(units.base, rows[:count])
+        if gauge.passes(program):
+            return program
+    return units.base

@@ -1,0 +1,38 @@
+"""A baseline: ACDC's rule (Conmy et al. 2023), at the level of rows."""
+
+from __future__ import annotations
+
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.search.gauge import Gauge, Random
+
+_THRESHOLDS = (0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0)
+"""Thresholds as shares of `max_loss`, the largest first: ACDC leaves its own open, so it gets the best of a grid."""
+
+
+def acdc(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
+    """From the last layer to the first, a row is removed for good if the loss rises by less than a threshold.
+
+    The result of the largest threshold that is within the limit is returned; `units.base` if none is. The rule is
+    greedy and looks at each row once; `generator` is not used, since the order is the rule's own.
+    """
+    gauge = Gauge.scanning(evaluator, config)
+    for threshold in _THRESHOLDS:
+        program = _swept(gauge.evaluator, units, threshold * config.max_loss)
+        if gauge.passes(program):
+            return program
+    return units.base
+
+
+def _swept(evaluator: Evaluator, units: Units, threshold: float) -> Interventions:
+    program = units.base
+    (now,) = evaluator.mse([program])
+    for row in sorted(units.on(program), reverse=True):
+        evaluator.depart_from(program)
+        without = {**program, row: UNIFORM}
+        (loss,) = evaluator.mse([without])
+        if loss - now < threshold:
+            program, now = without, loss
+    return program
