@@ -51,7 +51,7 @@ def test_the_front_page_has_the_verdicts_of_the_readme(site):
 @pytest.mark.slow
 def test_every_public_name_is_described(site):
     api = (site / "api.html").read_text()
-    modules = {"plot", "paper", "theory", "benchmark", "recipes"}
+    modules = {"plot", "paper", "theory", "benchmark", "recipes", "statistics"}
     missing = {name for name in hs.__all__ if f".{name}</span>" not in api and f">{name}</span>" not in api}
     assert missing <= modules | {"Batch", "Examples"}
 
