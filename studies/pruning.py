@@ -153,8 +153,10 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
     for one in find_circuits(setups, folder / "runs", work, study.search):
         arms_seen[one.model.split("/")[0]].append(one)
     pruned, whole, laptop = map(tuple, arms_seen.values())
-    left = {name: int(run.metrics.heads[-1, 0]) for name, run in arms.finished(setups, folder / "runs").items()}
-    of_pruned, of_laptop = (tuple(left[one.model] for one in models) for models in (pruned, laptop))
+    runs = arms.finished(setups, folder / "runs")
+    of_pruned, of_laptop = (
+        tuple(int(runs[one.model].metrics.heads[-1, 0]) for one in models) for models in (pruned, laptop)
+    )
     return PruningResult(study.search.budget.max_loss, pruned, whole, of_pruned, laptop, of_laptop)
 
 
