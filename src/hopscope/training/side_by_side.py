@@ -415,7 +415,13 @@ def split(ensemble: RunFolder, setups: Sequence[Setup], folder: Path) -> None:
             if not target.exists():  # else another process has just given the same run its folder
                 raise
     if {setup.seeds[0] for setup in setups} == {*ensemble.seeds}:
-        shutil.rmtree(ensemble.path)
+        _remove_ensemble(ensemble.path)
+
+
+def _remove_ensemble(path: Path) -> None:
+    """Remove an ensemble's folder; `run.json` goes first, so that what a kill leaves of it is known for a remainder."""
+    (path / "run.json").unlink(missing_ok=True)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _remove_split(setups: Sequence[Setup], folder: Path) -> None:
@@ -428,7 +434,12 @@ def _remove_split(setups: Sequence[Setup], folder: Path) -> None:
         there = {setup.seeds[0] for setup in same if (folder / setup.name / "result.json").exists()}
         if run.finished and there >= {*run.seeds}:
             with suppress(InputError), _holding(run.path):
-                shutil.rmtree(run.path, ignore_errors=True)
+                _remove_ensemble(run.path)
+    for path in (folder / ENSEMBLES).glob("*"):
+        if not (path / "run.json").exists():
+            with suppress(InputError), _holding(path):
+                if not (path / "run.json").exists():
+                    _remove_ensemble(path)
     with suppress(OSError):  # it is missing or not empty
         (folder / ENSEMBLES).rmdir()
 
