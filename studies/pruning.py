@@ -7,7 +7,7 @@ has the whole certificate, on fresh sequences. Twenty seeds are pruned, and the 
 When those were done the laptop's recipe became another, with twice the heads, a tenth of them left out of every update
 from the first hop learned to the last. So twenty fresh seeds are trained by it, pruned likewise. What their circuits
 failed by gave the search a new form (`alike`: a row to which all chains are alike), and what those of twenty more
-failed by gave the certificate rules 12; so another twenty are trained, which nobody had looked at, and only these are
+failed by changed the certificate; so another twenty are trained, which nobody had looked at, and only these are
 asked about.
 
 Rules:

@@ -63,7 +63,7 @@ def test_every_role_has_as_much_in_the_own_chain_as_in_others_but_for_what_is_na
 
 @given(seed=st.integers(0, 99))
 def test_nothing_tells_what_a_row_would_see_in_its_own_chain(seed: int) -> None:
-    """Whatever scores keys of its own chain have, the pattern is the same; rules 10 let the weight on itself tell."""
+    """Whatever scores keys of its own chain have, the pattern is the same: not even its weight on itself tells."""
     where = coordinates(held_out(RetrievalProblem(hops=2), 4), causal=True)
     generator = torch.Generator().manual_seed(seed)
     scores, more = (torch.randn(1, 4, *where.allowed.shape, generator=generator) for _ in range(2))

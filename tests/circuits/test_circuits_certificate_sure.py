@@ -68,7 +68,7 @@ def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Ablati
 def test_a_row_that_rests_at_a_key_of_its_chain_is_not_needed_for_that_key(
     sense: Sense, brings: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planted: it reads nothing there, or the same in every chain. By rules 12, which did not ask that, it passed."""
+    """Planted: it reads nothing there, or the same in every chain. Without a rule that asks that, it passed."""
     evidence, path = sink(sense, brings=brings)
     assert evidence.paths.count(path) == 1
     assert float(evidence.lost[path.row].without.mean()) > 1.5 * evidence.bar  # the row is needed, to rest
