@@ -88,7 +88,7 @@ def main() -> None:
 
     circuit = hs.TextModel(asked.folder).find_circuit("equations", 1, effort="quick", progress=watch)
     spent = {name: round(value, 1) for name, value in clock.spent().items()}
-    found = sorted(one.path for one in circuit.paths)
+    found = sorted(path.path for path in circuit.paths)
     planted = sorted(AttentionPath.parse(path, text_role_names(1)) for path in stand.circuit)
     result = {
         "layers": layers, "heads": heads, "width": asked.width, "threads": asked.threads, "processor": processor(),

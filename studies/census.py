@@ -123,17 +123,17 @@ class CensusResult:
     @property
     def depths(self) -> list[int]:
         """Layers of the models, rising."""
-        return sorted({one.layers for one in self.models})
+        return sorted({model.layers for model in self.models})
 
     def solved(self, layers: int) -> list[Seen]:
         """The models of a depth that have a circuit."""
-        return [one for one in self.models if one.layers == layers and one.paths]
+        return [model for model in self.models if model.layers == layers and model.paths]
 
     @property
     def pairs(self) -> list[tuple[Seen, Seen]]:
         """Pairs of a model and the same model trained further, where both have a circuit."""
         later = {(one.seed, one.layers): one for one in self.further if one.paths}
-        both = [(one, later.get((one.seed, one.layers))) for one in self.models if one.paths]
+        both = [(model, later.get((model.seed, model.layers))) for model in self.models if model.paths]
         return [(one, other) for one, other in both if other]
 
 
@@ -150,7 +150,10 @@ def quick(recipe: hs.Recipe) -> CensusStudy:
 
 def run(study: CensusStudy, folder: Path, work: Work) -> CensusResult:
     """Train what is not trained yet, find the circuit of every model, and test by what it tells rows apart."""
-    found = {one.model: one for one in find_circuits(study.in_order, folder / "runs", work, study.search)}
+    found = {
+        find_circuit.model: find_circuit
+        for find_circuit in find_circuits(study.in_order, folder / "runs", work, study.search)
+    }
     models, further = (
         tuple(found[setup.name] for setup in setups if setup.name in found)
         for setups in (study.models, study.trained_on)
@@ -166,9 +169,9 @@ def judge(result: CensusResult) -> list[Judgement]:
     found = []
     for layers in result.depths:
         models = result.solved(layers)
-        small = [0 < len(one.strict) <= hs.theory.minimum_paths(one.hops) for one in models]
-        none = sum(not one.strict for one in models)
-        doubling = [one.strategy == "doubling" for one in models]
+        small = [0 < len(model.strict) <= hs.theory.minimum_paths(model.hops) for model in models]
+        none = sum(not model.strict for model in models)
+        doubling = [model.strategy == "doubling" for model in models]
         found += [
             most_of(
                 f"{layers} layers: most circuits are as small as theory allows",
@@ -194,8 +197,8 @@ def _themselves(asked: str, models: Sequence[Seen]) -> Judgement:
 def _certified_by_place(result: CensusResult) -> Judgement:
     """Rule 5."""
     asked = "no model with a certified circuit goes by place"
-    certified = {one.model for one in result.models if one.certified}
-    by_place = {one.model: any(map(one.goes_by_place, range(1, len(one.losses) + 1))) for one in result.places}
+    certified = {model.model for model in result.models if model.certified}
+    by_place = {place.model: any(map(place.goes_by_place, range(1, len(place.losses) + 1))) for place in result.places}
     theirs = [by_place[name] for name in certified if name in by_place]
     if not theirs:
         return Judgement(asked, "not run")
@@ -239,7 +242,7 @@ def table(result: CensusResult) -> str:
         "overlap with another model": lambda seen: spread_in_words(between(seen)),
         "overlap of two searches": lambda seen: spread_in_words([one.within for one in seen if one.within is not None]),
     }
-    models = ["models", *(sum(one.layers == n for one in result.models) for n in depths)]
+    models = ["models", *(sum(model.layers == n for model in result.models) for n in depths)]
     told = [[name, *(tell(result.solved(n)) for n in depths)] for name, tell in rows.items()]
     return markdown_table(["layers", *map(str, depths)], [models, *told])
 

@@ -142,7 +142,7 @@ class ConditionalResult:
 
     def solved(self, graph: str) -> list[Seen]:
         """The models of a graph that hold the bar."""
-        return [one for one in self.models if one.model.startswith(f"{graph}-") and one.holds(self.bar)]
+        return [model for model in self.models if model.model.startswith(f"{graph}-") and model.holds(self.bar)]
 
 
 def standard(recipe: hs.Recipe) -> ConditionalStudy:
@@ -210,7 +210,7 @@ def _by_what_they_hold(graph: str, found: Sequence[ArmLearned], places: Sequence
     """Rule 6."""
     look_up, asked = GRAPHS[graph].needs_what_meets, f"{graph}: rows are told by what they hold"
     too_few = tuple(f"{arm.name}/" for arm in found if arm.layers < arm.needs(look_up))
-    make_it = [one for one in places if one.model.startswith(f"{graph}-") and one.makes(look_up)]
+    make_it = [place for place in places if place.model.startswith(f"{graph}-") and place.makes(look_up)]
     shallow = [one for one in make_it if one.model.startswith(too_few)]
     return [
         most_of(where, [not one.goes_by_place(look_up) for one in those])
@@ -237,14 +237,14 @@ def places_table(places: Sequence[ByPlace]) -> str:
     """A Markdown table with a row for each model: the loss of the look-up of several keys, unchanged and with the rows
     that lead there moved."""
     rows = []
-    for one in places:
-        look_up = GRAPHS[one.model.partition("-")[0]].needs_what_meets
-        loss, worst = one.told(look_up)
+    for place in places:
+        look_up = GRAPHS[place.model.partition("-")[0]].needs_what_meets
+        loss, worst = place.told(look_up)
         cells = ["-"] * 4
         if worst:
             own, beside = f"{worst.loss(worst.fact):.2f}", f"{worst.beside:.2f}"
             cells = [f"{worst.loss(look_up):.2f}", str(worst.layer), own, beside]
-        rows.append((one.model, look_up, loss, *cells))
+        rows.append((place.model, look_up, loss, *cells))
     moved = "rows moved", "layer", "own value then", "that of the chain at its place"
     return markdown_table(("model", "look-up", "loss", *moved), rows)
 

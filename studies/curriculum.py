@@ -74,13 +74,13 @@ class CurriculumStudy:
         before = range(1, hops)
         return [
             hs.Setup(
-                f"{hops}-hops/{'-'.join(f'x{hop}' for hop in (*some, hops))}",
-                hs.RetrievalProblem(hops=hops, asked=(*some, hops)),
+                f"{hops}-hops/{'-'.join(f'x{hop}' for hop in (*combination, hops))}",
+                hs.RetrievalProblem(hops=hops, asked=(*combination, hops)),
                 recipe,
                 self.seeds,
             )
             for size in range(hops)
-            for some in combinations(before, size)
+            for combination in combinations(before, size)
         ]
 
 

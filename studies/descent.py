@@ -95,7 +95,7 @@ class DescentResult:
 
     def solved(self, rate: str) -> list[Followed]:
         """The models of a rate that have a circuit at two or more checkpoints."""
-        return [one for one in self.models if one.rate == rate and len(one.circuits) > 1]
+        return [model for model in self.models if model.rate == rate and len(model.circuits) > 1]
 
 
 def standard(recipe: hs.Recipe) -> DescentStudy:
@@ -131,9 +131,11 @@ def _descends(rate: str, models: Sequence[Followed]) -> Judgement:
         return Judgement(asked, "not run")
     if len(models) == 1:
         return Judgement(asked, "inconclusive", "", 1, "no other seed to compare it with")
-    kept = [one.kept(one.circuits) for one in models]
-    by_chance = [max(one.kept(other.circuits[-1:]) for other in models if other is not one) for one in models]
-    renamed = [max(one.kept_renamed(other.circuits[-1:]) for other in models if other is not one) for one in models]
+    kept = [model.kept(model.circuits) for model in models]
+    by_chance = [max(model.kept(other.circuits[-1:]) for other in models if other is not model) for model in models]
+    renamed = [
+        max(model.kept_renamed(other.circuits[-1:]) for other in models if other is not model) for model in models
+    ]
     descends = [share >= 0.5 and share > chance for share, chance in zip(kept, by_chance, strict=True)]
     told = (
         f"{mean(kept):.0%} of its paths are the first's, {mean(by_chance):.0%} those of the likest other seed "
@@ -165,7 +167,7 @@ def _rebuilt(result: DescentResult) -> Judgement:
     if not n:
         return Judgement(asked, "inconclusive", f"{len(models)} models", 0, "no model has checkpoints with and without")
     p, (low, high) = sign_test(differences), t_interval(differences)
-    more, less = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
+    more, less = sum(difference > 0 for difference in differences), sum(difference < 0 for difference in differences)
     ours = f"{mean(differences):+.2f} more in common without a spike ({low:+.2f} to {high:+.2f}), p = {p:.2g}"
     if p < 0.05 and more > less and low > REBUILT:
         return Judgement(asked, "as asked", ours, n)
@@ -194,12 +196,16 @@ def _stopped(result: DescentResult) -> Judgement:
 def table(result: DescentResult) -> str:
     """A Markdown table with a row for each model."""
     rows = []
-    for one in result.models:
-        cells = [f"{one.rate}, seed {one.seed}", str(len(one.circuits))]
-        if one.circuits:
-            first, last = one.circuits[0], one.circuits[-1]
-            cells += [f"step {first.step}", f"{len(first.paths)}, {len(last.paths)}", f"{one.kept(one.circuits):.0%}"]
-            cells += [f"{one.there_at_first:.0%}", str(len(one.spikes))]
+    for model in result.models:
+        cells = [f"{model.rate}, seed {model.seed}", str(len(model.circuits))]
+        if model.circuits:
+            first, last = model.circuits[0], model.circuits[-1]
+            cells += [
+                f"step {first.step}",
+                f"{len(first.paths)}, {len(last.paths)}",
+                f"{model.kept(model.circuits):.0%}",
+            ]
+            cells += [f"{model.there_at_first:.0%}", str(len(model.spikes))]
         rows.append(cells + ["-"] * (7 - len(cells)))
     kept = "paths, first and last", "of the last in the first", "attended then"
     return markdown_table(("model", "circuits", "first at", *kept, "spikes"), rows)

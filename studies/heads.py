@@ -132,11 +132,11 @@ class HeadsResult:
     @property
     def chains(self) -> list[int]:
         """The numbers of chains N, rising."""
-        return sorted({one.chains for one in self.models})
+        return sorted({model.chains for model in self.models})
 
     def every(self, chains: int, layers: int) -> list[OneModel]:
         """The models with so many chains and layers, by rising number of heads."""
-        found = [one for one in self.models if (one.chains, one.layers) == (chains, layers)]
+        found = [model for model in self.models if (model.chains, model.layers) == (chains, layers)]
         return sorted(found, key=lambda one: (one.heads, one.seed))
 
     def losses(self, chains: int, layers: int) -> dict[int, list[float]]:
@@ -171,8 +171,8 @@ def _model(run: hs.Run) -> OneModel:
 
 def judge(result: HeadsResult) -> list[Judgement]:
     """Judge by the rules above."""
-    most = max((one.heads for one in result.models), default=0)
-    found = [one for chains in result.chains for one in _of_chains(chains, result.every(chains, 1), most)]
+    most = max((model.heads for model in result.models), default=0)
+    found = [of_chain for chains in result.chains for of_chain in _of_chains(chains, result.every(chains, 1), most)]
     return [*found, _none_holds(result, most)]
 
 
@@ -182,14 +182,14 @@ def _of_chains(chains: int, models: Sequence[OneModel], most_heads: int) -> list
     more = f"{chains} chains: more heads do better"
     if not models:
         return [Judgement(better, "not run"), Judgement(more, "not run")]
-    first = _better(better, [one for one in models if one.heads == models[-1].heads], most_heads)
-    losses = [math.inf if one.loss is None else one.loss for one in models]
-    return [first, falls_with(more, [one.heads for one in models], losses)]
+    first = _better(better, [model for model in models if model.heads == models[-1].heads], most_heads)
+    losses = [math.inf if model.loss is None else model.loss for model in models]
+    return [first, falls_with(more, [model.heads for model in models], losses)]
 
 
 def _better(asked: str, models: Sequence[OneModel], most_heads: int) -> Judgement:
     """Rule 1, for models of one number of chains and of heads."""
-    losses = [one.loss for one in models if one.loss is not None]
+    losses = [model.loss for model in models if model.loss is not None]
     diverged = f"{len(models) - len(losses)} of {len(models)} diverged" if len(losses) < len(models) else ""
     if not losses:
         return Judgement(asked, "inconclusive", "", len(models), diverged)
@@ -205,17 +205,17 @@ def _better(asked: str, models: Sequence[OneModel], most_heads: int) -> Judgemen
 def _none_holds(result: HeadsResult, most: int) -> Judgement:
     """Rule 3."""
     asked = "no number of heads stands in for the layer"
-    shallow, deep = ([one for one in result.models if one.layers == layers] for layers in (1, 2))
+    shallow, deep = ([model for model in result.models if model.layers == layers] for layers in (1, 2))
     models = [one for one in shallow if one.loss is not None]
     if not shallow:
         return Judgement(asked, "not run")
-    n, yes, control = len(models), sum(one.holds for one in models), most_of("", [one.holds for one in deep])
+    n, yes, control = len(models), sum(model.holds for model in models), most_of("", [one.holds for one in deep])
     ours = f"{share_in_words(yes, n)} hold the bar; with two layers {control.ours or 'none is run'}"
     here = {chains: [one.holds for one in deep if one.chains == chains] for chains in result.chains}
     lacking = ""
     if control.verdict != "as asked" or any(2 * sum(some) <= len(some) for some in here.values()):
         lacking = "no positive control"
-    elif {*result.chains} != {one.chains for one in models if one.heads == most}:
+    elif {*result.chains} != {model.chains for model in models if model.heads == most}:
         lacking = f"not everywhere one with {most} heads"
     return never(asked, ours, n, happened=bool(yes), lacking=lacking)
 
@@ -226,8 +226,8 @@ def table(result: HeadsResult) -> str:
     for chains in result.chains:
         for layers in (1, 2):
             models = result.every(chains, layers)
-            for heads in sorted({one.heads for one in models}):
-                some = [one for one in models if one.heads == heads]
+            for heads in sorted({model.heads for model in models}):
+                some = [model for model in models if model.heads == heads]
                 losses = [one.loss for one in some if one.loss is not None]
                 told = chains, f"{some[0].averaging:.3g}", layers, heads, len(some)
                 lost = f", {len(some) - len(losses)} diverged" if len(losses) < len(some) else ""

@@ -115,7 +115,7 @@ class PlacesResult:
 
     def of(self, arm: ArmLearned) -> list[ByPlace]:
         """The models of an arm that make the second look-up."""
-        return [one for one in self.places if one.model.startswith(f"{arm.name}/") and one.makes(2)]
+        return [place for place in self.places if place.model.startswith(f"{arm.name}/") and place.makes(2)]
 
 
 def standard(recipe: hs.Recipe) -> PlacesStudy:
@@ -161,7 +161,7 @@ def judge(result: PlacesResult) -> list[Judgement]:
 def _more_heads(asked: str, found: Sequence[ArmLearned]) -> Judgement:
     """Rule 4."""
     models = [(arm.heads, arm.budget + 1 if step is None else step) for arm in found for step in arm.times(2)]
-    return falls_with(asked, [one[0] for one in models], [one[1] for one in models], "heads and step")
+    return falls_with(asked, [model[0] for model in models], [model[1] for model in models], "heads and step")
 
 
 def _fewer_heads(found: Sequence[ArmLearned]) -> Judgement:
@@ -182,12 +182,12 @@ def table(result: PlacesResult) -> str:
     """Markdown tables: who learned what, then the loss of each model's second look-up, unchanged and with rows
     moved."""
     rows = []
-    for one in result.places:
-        loss, worst = one.told(2)
+    for place in result.places:
+        loss, worst = place.told(2)
         cells = ["-"] * 4
         if worst:
             cells = [f"{worst.loss(2):.2f}", str(worst.fact), str(worst.layer), f"{worst.beside:.2f}"]
-        rows.append((one.model, loss, *cells))
+        rows.append((place.model, loss, *cells))
     headings = "model", "x2: loss", "rows moved", "pair", "layer", "that of the chain at its place"
     return f"{arms.table(arms.Arms(result.arms))}\n{markdown_table(headings, rows)}"
 

@@ -150,19 +150,21 @@ def run(study: PruningStudy, folder: Path, work: Work) -> PruningResult:
     """Train what is not trained yet, and find the circuit of every model; a seed's two models in turn."""
     setups = sorted([*study.pruned_models, *study.whole_models, *study.laptop_models], key=lambda setup: setup.seeds)
     arms_seen: dict[str, list[Seen]] = {"pruned": [], "all-heads": [], "laptop": []}
-    for one in find_circuits(setups, folder / "runs", work, study.search):
-        arms_seen[one.model.split("/")[0]].append(one)
+    for find_circuit in find_circuits(setups, folder / "runs", work, study.search):
+        arms_seen[find_circuit.model.split("/")[0]].append(find_circuit)
     pruned, whole, laptop = map(tuple, arms_seen.values())
     runs = arms.finished(setups, folder / "runs")
     of_pruned, of_laptop = (
-        tuple(int(runs[one.model].metrics.heads[-1, 0]) for one in models) for models in (pruned, laptop)
+        tuple(int(runs[model.model].metrics.heads[-1, 0]) for model in models) for models in (pruned, laptop)
     )
     return PruningResult(study.search.budget.max_loss, pruned, whole, of_pruned, laptop, of_laptop)
 
 
 def judge(result: PruningResult) -> list[Judgement]:
     """Judge by the rules above."""
-    pruned, laptop = ([one for one in models if one.holds(result.bar)] for models in (result.pruned, result.unseen))
+    pruned, laptop = (
+        [model for model in models if model.holds(result.bar)] for models in (result.pruned, result.unseen)
+    )
     return [
         most_of("most pruned models have a certified circuit", list(map(_natural, pruned))),
         _does_it(result.pairs),

@@ -148,7 +148,7 @@ class Answered:
     def of(cls, circuit: hs.Circuit, arm: str, seed: int) -> Answered:
         """What is kept of a circuit."""
         assert circuit.text is not None
-        paths = tuple(one.path.names(circuit.roles) for one in circuit.paths)
+        paths = tuple(path.path.names(circuit.roles) for path in circuit.paths)
         return cls(
             arm=arm,
             seed=seed,
@@ -247,11 +247,11 @@ def _does_not(one: Answered) -> bool:
 def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
     missing = _missing(asked[0].arm, asked)
     models = [one for one in asked if one.answers]
-    circuits = [one for one in models if one.paths]
-    certified = [one.certified for one in models]
+    circuits = [model for model in models if model.paths]
+    certified = [model.certified for model in models]
     none = "no model that answers has a circuit" if models else "no model answers"
-    flows = [one.delivers and one.layers_used >= one.layers_needed for one in circuits]
-    kinds = sorted({kind for one in circuits for kind, count in one.looked_up.items() if count})
+    flows = [circuit.delivers and circuit.layers_used >= circuit.layers_needed for circuit in circuits]
+    kinds = sorted({kind for circuit in circuits for kind, count in circuit.looked_up.items() if count})
     found = [
         all_of(where + "every model answers", [one.answers for one in asked], any(map(_does_not, asked)), missing),
         all_of(where + "every model has a certified circuit", certified, not all(certified), missing),
@@ -260,12 +260,12 @@ def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
         ),
     ]
     if asked[0].hops > 1:
-        resolved = [one.strategy != "serial" for one in circuits]
+        resolved = [circuit.strategy != "serial" for circuit in circuits]
         in_none = not any(resolved) and not missing  # which one more circuit can change
         found.append(all_of(where + "lines are resolved where they stand", resolved, in_none, missing, none))
     one_kind = Judgement(where + "look-ups land on one kind of token", "not run", reason=none)
     if circuits:
-        some = [len(kinds) == 1 and any(one.looked_up.values()) for one in circuits]
+        some = [len(kinds) == 1 and any(circuit.looked_up.values()) for circuit in circuits]
         verdict = all_of(one_kind.asked, some, len(kinds) > 1, missing)
         one_kind = replace(verdict, ours=" and ".join(f"{kind}s" for kind in kinds))
     return [*found, one_kind]

@@ -173,7 +173,7 @@ def _ordered(by_name: Mapping[str, ArmLearned]) -> Judgement:
     if not found:
         return Judgement(asked, "not run")
     times = [[math.inf if step is None else step for step in arm.times(1)] for arm in found]
-    middles = [median(one) for one in times]
+    middles = [median(time) for time in times]
     told = ("never" if math.isinf(at) else f"{at:g}" for at in middles)
     ours = ", ".join(f"{arm.name} {at}" for arm, at in zip(found, told, strict=True))
     n = sum(len(arm.seeds) for arm in found)

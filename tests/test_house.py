@@ -107,7 +107,7 @@ def test_no_two_types_share_a_name():
         for node in ast.parse(file.read_text()).body:
             named = [node.name] if isinstance(node, ast.ClassDef) else []
             if isinstance(node, ast.Assign):
-                named = [one.id for one in node.targets if isinstance(one, ast.Name)]
+                named = [target.id for target in node.targets if isinstance(target, ast.Name)]
             for name in named:
                 if name[0].isupper() and not name.isupper():
                     homes.setdefault(name, []).append(file.name)
@@ -124,9 +124,9 @@ def internals(source: str) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("hopscope", "importlib"):
-            found += [f"{node.module}.{one.name}" for one in node.names if not public(f"{node.module}.{one.name}")]
+            found += [f"{node.module}.{name.name}" for name in node.names if not public(f"{node.module}.{name.name}")]
         elif isinstance(node, ast.Import):
-            names = [one.name for one in node.names if one.name.split(".")[0] in ("hopscope", "importlib")]
+            names = [name.name for name in node.names if name.name.split(".")[0] in ("hopscope", "importlib")]
             found += [name for name in names if name != "hopscope"]
         elif isinstance(node, ast.Attribute):
             name = ast.unparse(node)

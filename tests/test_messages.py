@@ -59,9 +59,9 @@ def test_line_breaks_are_the_same_on_every_system():
     for path in source.rglob("*.py"):
         for call in (one for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(one, ast.Call)):
             name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-            words = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            words = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
             written = name == "open" and any(set(word) <= {*"wax+t"} and word for word in words)
             of_path = name == "write_text" and isinstance(call.func, ast.Attribute)
-            if (written or of_path) and "newline" not in [one.arg for one in call.keywords]:
+            if (written or of_path) and "newline" not in [keyword.arg for keyword in call.keywords]:
                 wrong.append(f"{path.name}:{call.lineno}")
     assert wrong == []

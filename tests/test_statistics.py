@@ -82,7 +82,9 @@ def test_ranks_of_few_by_every_order_there_is():
     for n in range(3, 8):
         values = list(range(n))
         both = sum(1 for order in permutations(values) if list(order) in (values, values[::-1]))
-        assert rank_correlation_test(values, [2**one for one in values]) == pytest.approx((1, both / math.factorial(n)))
+        assert rank_correlation_test(values, [2**value for value in values]) == pytest.approx(
+            (1, both / math.factorial(n))
+        )
     assert rank_correlation_test([1, 2, 3, 4], [1, 0, 3, 2])[0] == pytest.approx(0.6)
     many = list(range(25))
     assert rank_correlation_test(many, [-one for one in many]) == pytest.approx((-1, 2 / 10_001))

@@ -221,7 +221,7 @@ class Run(RunFolder, Sequence[Model]):
     def __getitem__(self, number: Any) -> Model | list[Model]:
         """Model `number` of the run; negative numbers and slices as in a list."""
         if isinstance(number, slice):
-            return [Model(self, one) for one in range(len(self))[number]]
+            return [Model(self, index) for index in range(len(self))[number]]
         try:
             return Model(self, range(len(self))[number])
         except IndexError:

@@ -41,7 +41,7 @@ def _sizes(axes: Axes, result: CensusResult) -> None:
 
     for place, layers in enumerate(result.depths):
         models = [one for one in result.solved(layers) if one.strict]
-        counts = Counter(len(one.strict) for one in models)
+        counts = Counter(len(model.strict) for model in models)
         sizes = range(min(counts, default=0), max(counts, default=-1) + 1)  # also those that no circuit has
         look = hop_look(place + 1)
         axes.plot(sizes, [counts[size] / len(models) for size in sizes], color=look.color, marker=look.marker,
@@ -58,7 +58,7 @@ def _sizes(axes: Axes, result: CensusResult) -> None:
 def _likeness(axes: Axes, result: CensusResult) -> None:
     solved = [result.solved(layers) for layers in result.depths]
     others = [share for models in solved for share in between(models)]
-    own = [one.within for models in solved for one in models if one.within is not None]
+    own = [model.within for models in solved for model in models if model.within is not None]
     lines = {
         f"two models (n = {len(others)})": (others, VERMILION),
         f"two searches of one (n = {len(own)})": (own, BLUE),

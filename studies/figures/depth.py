@@ -47,8 +47,8 @@ def depth(found: Arms) -> Figure:
 def _panel(axes: Axes, arms: Sequence[ArmLearned]) -> None:
     hops = sorted({arm.last for arm in arms})
     needs = {arm.last: arm.needs(arm.last) for arm in arms}
-    axes.step(hops, [needs[one] for one in hops], where="mid", color=INK, linewidth=1, label="exact minimum (theory)")
-    bounds = [hs.theory.depths(one).theorem_1 for one in hops]
+    axes.step(hops, [needs[hop] for hop in hops], where="mid", color=INK, linewidth=1, label="exact minimum (theory)")
+    bounds = [hs.theory.depths(hop).theorem_1 for hop in hops]
     axes.step(hops, bounds, where="mid", color=INK, linewidth=0.8, linestyle=":", label="Theorem 1")
     for arm in arms:
         learned, n = sum(step is not None for step in arm.everything()), len(arm.seeds)

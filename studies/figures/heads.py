@@ -45,10 +45,10 @@ def heads(result: HeadsResult) -> Figure:
         axes.axhline(BAR, color=INK, linewidth=0.7)
         told = f"the bar, {BAR:g}"
         axes.annotate(told, (0.5, BAR), xycoords=("axes fraction", "data"), ha="center", va="bottom", fontsize=6.5)
-        each = Counter((one.chains, one.layers, one.heads) for one in result.models)
+        each = Counter((model.chains, model.layers, model.heads) for model in result.models)
         axes.set_title(f"{n_label(each.values())} models each")
         axes.set_xscale("log", base=2)
-        counts = sorted({one.heads for one in result.models})
+        counts = sorted({model.heads for model in result.models})
         axes.set_xticks(counts, [str(count) for count in counts])
         axes.set_yscale("log")
         axes.set_xlabel("heads a layer")

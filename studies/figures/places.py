@@ -62,7 +62,7 @@ def places(found: PlacesResult) -> Figure:
 
 def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes, moved: Axes, shift: float) -> None:
     """Draw the arms with so many layers in both panels."""
-    arms = [one for one in found.by_layers if one.layers == layers and one.seeds]
+    arms = [by_layer for by_layer in found.by_layers if by_layer.layers == layers and by_layer.seeds]
     if not arms:
         return
     told = "as theory asks" if layers >= arms[0].needs(2) else "one fewer than theory asks for"
@@ -84,7 +84,7 @@ def _draw_heads(found: PlacesResult, axes: Axes) -> None:
         color = _CHAINS[number % len(_CHAINS)]
         axes.errorbar(at, *_shares(arms), fmt="o-", color=color, linewidth=1, markersize=3.5, label=f"N = {chains}")
     heads = sorted({arm.heads for arm in found.shallow})
-    axes.set_xticks(heads, [str(one) for one in heads])
+    axes.set_xticks(heads, [str(head) for head in heads])
     axes.set_xlabel("heads of a layer")
     axes.set_ylim(-0.03, 1.03)
     if shallow:

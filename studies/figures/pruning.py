@@ -54,10 +54,10 @@ def _pairs(axes: Axes, result: PruningResult, of: Callable[[Seen], float | None]
             axes.plot([0, 1], [before, after], color=INK, linewidth=0.5, alpha=0.4, zorder=1)
     arms = {"all heads": result.whole, "pruned": result.pruned, "laptop": result.looked_at, "new seeds": result.unseen}
     for place, models in enumerate(arms.values()):
-        for number, one in enumerate(models):
-            value = of(one)
+        for number, model in enumerate(models):
+            value = of(model)
             if value is not None:
-                color, filled = (BLUE, BLUE) if "natural" in one.certified else (VERMILION, "white")
+                color, filled = (BLUE, BLUE) if "natural" in model.certified else (VERMILION, "white")
                 x = place + 0.012 * (number - len(models) / 2)
                 axes.plot(x, value, "o", markersize=4, color=color, markerfacecolor=filled)
     axes.set_xticks(range(len(arms)), [f"{name}\n(n = {len(models)})" for name, models in arms.items()])

@@ -50,7 +50,7 @@ class ArmLearned:
     @classmethod
     def of(cls, arm: hs.Setup, seeds: tuple[int, ...], learned: tuple[tuple[int | None, ...], ...]) -> ArmLearned:
         """What these seeds of an arm have learned."""
-        values = {one.name: (getattr(arm.problem, one.name), one.default) for one in fields(arm.problem)}
+        values = {field.name: (getattr(arm.problem, field.name), field.default) for field in fields(arm.problem)}
         asked = {name: value for name, (value, default) in values.items() if name == "hops" or value != default}
         recipe = arm.recipe
         return cls(arm.name, recipe.layers, recipe.heads, recipe.steps, asked, arm.seeds, seeds, learned)
@@ -218,7 +218,7 @@ def table(found: Arms) -> str:
     """A Markdown table of who learned what and when; quantiles count seeds that never learn. Arms not begun are left
     out."""
     rows = []
-    for arm in (one for one in found.arms if one.seeds):
+    for arm in (arm for arm in found.arms if arm.seeds):
         for hop in arm.hops:
             steps, n = arm.steps(hop), len(arm.seeds)
             middle, late = (_quantile(steps, n, share) for share in (0.5, 0.9))

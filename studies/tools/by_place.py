@@ -176,7 +176,7 @@ def ask_by_place(
         beside = _of_the_one_before(batch, problem)
         for layer, streams in enumerate(_with_rows_moved(transformer, problem, batch, fact)):
             by_pattern, by_writing, by_choice = map(losses, streams)
-            at_its_place = min(losses(one, beside)[fact - 1] for one in streams)
+            at_its_place = min(losses(stream, beside)[fact - 1] for stream in streams)
             moved.append(RowsMoved(fact, layer + 1, by_pattern, by_writing, by_choice, at_its_place))
     return ByPlace(model, losses(transformer.run(transformer.embed(batch.inputs[None]))), tuple(moved))
 

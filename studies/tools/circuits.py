@@ -186,10 +186,10 @@ def overlap(one: set[Any], other: set[Any]) -> float:
 
 def between(models: Sequence[Seen]) -> list[float]:
     """For each model, the mean overlap of its steps beyond the first useful layer with those of every other."""
-    steps = [steps_beyond_first(one.paths) for one in models]
+    steps = [steps_beyond_first(model.paths) for model in models]
     return [
-        mean(overlap(one, other) for place, other in enumerate(steps) if place != number)
-        for number, one in enumerate(steps)
+        mean(overlap(step, other) for place, other in enumerate(steps) if place != number)
+        for number, step in enumerate(steps)
         if len(steps) > 1
     ]
 

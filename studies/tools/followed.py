@@ -104,7 +104,7 @@ def follow(path: Path, search: Search, kept: Path) -> None:
     crossed: tuple[float | None, ...] = ()
     if circuits:
         history = run[0].at(circuits[-1].step or 0).emergence()
-        crossed = tuple(one.crossing.step for one in history.paths)
+        crossed = tuple(path.crossing.step for path in history.paths)
     spikes = _spikes(run, circuits[0].step or 0) if circuits else ()
     known = path.parent.name, run.seeds[0], run.result.steps
     records.write(kept, Followed(*known, circuits, spikes, crossed, tuple(steps)))

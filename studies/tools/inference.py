@@ -114,7 +114,7 @@ def ratio_of_means(first: Times, second: Times, until: int) -> tuple[float, floa
     variance = sum(variances)
     if not variance:
         return ratio, ratio, ratio
-    freedom = variance**2 / sum(one**2 / (len(times) - 1) for one, times in zip(variances, both, strict=True))
+    freedom = variance**2 / sum(variance**2 / (len(times) - 1) for variance, times in zip(variances, both, strict=True))
     reach = float(t.ppf(0.975, freedom)) * math.sqrt(variance)
     return ratio, ratio * math.exp(-reach), ratio * math.exp(reach)
 

@@ -176,6 +176,9 @@ def _beside(share: str, told: str) -> str:
 
 def judgements_table(judgements: Sequence[Judgement]) -> str:
     """The judgements as a Markdown table."""
-    told = ("; ".join(part for part in (one.ours, one.reason) if part) for one in judgements)
-    rows = ((one.asked, one.verdict, found, one.n) for one, found in zip(judgements, told, strict=True))
+    told = ("; ".join(part for part in (judgement.ours, judgement.reason) if part) for judgement in judgements)
+    rows = (
+        (judgement.asked, judgement.verdict, found, judgement.n)
+        for judgement, found in zip(judgements, told, strict=True)
+    )
     return markdown_table(("asked", "verdict", "found", "n"), rows)

@@ -171,12 +171,12 @@ def test_records_that_are_lost_are_found(tmp_path: Path) -> None:
     kept = records.read_text()
     assert troubles() == []
     records.write_text("".join(kept.splitlines(keepends=True)[:2]))
-    assert [f"{records} has 2 of the 3 records of {CELL.formulation}" in one for one in troubles()] == [True]
+    assert [f"{records} has 2 of the 3 records of {CELL.formulation}" in trouble for trouble in troubles()] == [True]
     records.write_text(kept)
     shutil.rmtree(tmp_path / "records")
-    assert ["has 0 of the 3 records" in one for one in troubles()] == [True]
+    assert ["has 0 of the 3 records" in trouble for trouble in troubles()] == [True]
     (tmp_path / "records").write_text("mine")
-    assert ["has 0 of the 3 records" in one for one in troubles()] == [True]
+    assert ["has 0 of the 3 records" in trouble for trouble in troubles()] == [True]
 
 
 def test_a_benchmark_that_was_stopped_has_lost_nothing(tmp_path: Path) -> None:

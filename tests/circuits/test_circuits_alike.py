@@ -74,7 +74,7 @@ def test_nothing_tells_what_a_row_would_see_in_its_own_chain(seed: int) -> None:
     ]
     chains = ChainsSeen(where)
     shared = chains.shared(dict.fromkeys(range(where.roles), ()))
-    found, same = (chains.alike(one, shared) for one in patterns)
+    found, same = (chains.alike(pattern, shared) for pattern in patterns)
     torch.testing.assert_close(found, same)
     assert torch.allclose(found.sum(dim=-1), torch.ones(()), atol=1e-5)
     assert (patterns[0] - patterns[1]).abs().max() > 0.01

@@ -104,7 +104,7 @@ def test_a_second_key_that_does_nothing_fails_necessity_alone(false: int) -> Non
     assert found.failed == ("necessity",)
     spare = f"1 of 9 rows and keys can be done without on fresh sequences: layer 3 head 1: x0? -> {ROLES[false]}"
     assert found.parts["necessity"].says == spare
-    needed = {one["row"]: one["needed"] for one in found.parts["necessity"].numbers["keys"]}
+    needed = {number["row"]: number["needed"] for number in found.parts["necessity"].numbers["keys"]}
     assert len(needed) == 5
     assert [key for key, told in needed.items() if not told] == [f"layer 3 head 1: x0? -> {ROLES[false]}"]
 
@@ -219,7 +219,7 @@ def test_a_wrong_key_in_the_first_layer() -> None:
     failed = ("necessity", "random_keys", "outside", "completeness", "deliverability")
     assert found.failed == failed  # it looks at another key
     assert found.parts["sufficiency"].passed
-    (wrong,) = [one for one in found.parts["random_keys"].numbers["rows"] if one["better"]]
+    (wrong,) = [number for number in found.parts["random_keys"].numbers["rows"] if number["better"]]
     assert wrong["better"] == ["x1>"]
 
 

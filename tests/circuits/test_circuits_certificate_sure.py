@@ -48,7 +48,7 @@ def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:
     assert float(lost.without.mean()) > 4 * evidence.bar  # the row is needed, to rest
     part = PARTS["necessity"](evidence)
     assert not part.passed
-    spare = [one["row"] for one in (*part.numbers["rows"], *part.numbers["keys"]) if not one["needed"]]
+    spare = [number["row"] for number in (*part.numbers["rows"], *part.numbers["keys"]) if not number["needed"]]
     assert spare == [head.describe(evidence.evaluator.names)]
 
 
@@ -59,7 +59,7 @@ def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Ablati
     assert evidence.partial == [LAST_OF_TWO]
     part = PARTS["necessity"](evidence)
     assert part.passed
-    assert [one["needed"] for one in part.numbers["keys"]] == [True] * 4
+    assert [number["needed"] for number in part.numbers["keys"]] == [True] * 4
 
 
 @pytest.mark.slow

@@ -75,8 +75,8 @@ def test_what_rows_hold_is_found_wherever_they_stand(sense, hops) -> None:
     part = PARTS["places"](evidence_of(witness(hops), sense=sense))
     assert part.passed
     assert part.numbers["rise"] < 0.001
-    assert {one["pair"] for one in part.numbers["moved"]} == set(range(1, hops + 1))
-    assert {one["hop"] for one in part.numbers["moved"]} == set(range(1, hops + 1))
+    assert {number["pair"] for number in part.numbers["moved"]} == set(range(1, hops + 1))
+    assert {number["hop"] for number in part.numbers["moved"]} == set(range(1, hops + 1))
 
 
 def all_kept(model, problem, sense="natural") -> Evidence:

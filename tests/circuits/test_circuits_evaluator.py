@@ -56,7 +56,7 @@ def test_replaying_is_exact_and_a_random_pattern_is_not() -> None:
     rows = {HeadRow(layer, head, query): KEEP for layer in range(2) for head in range(3) for query in range(5)}
     assert torch.equal(model(inputs, evaluator.edit(rows)), clean)
     replayed = model.patterns(inputs, evaluator.edit(rows))
-    assert all(torch.equal(mine, theirs) for mine, theirs in zip(replayed, patterns, strict=True))
+    assert all(torch.equal(mine, pattern) for mine, pattern in zip(replayed, patterns, strict=True))
     resampled = model(inputs, evaluator.edit(dict.fromkeys(rows, RESAMPLE)))
     assert (resampled - clean).abs().max() > 0.01
 

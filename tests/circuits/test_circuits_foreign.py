@@ -46,7 +46,7 @@ def test_its_circuit_is_found_and_certified() -> None:
     witness = disguised_witness(2)
     model = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts, untrain)
     circuit = model.find_circuit(effort=FEW, proof=PROOF)
-    assert sorted(one.path for one in circuit.paths) == sorted(witness.circuit)
+    assert sorted(path.path for path in circuit.paths) == sorted(witness.circuit)
     assert circuit.certified == ("natural", "strict")
 
 

@@ -43,7 +43,7 @@ def failed(circuit: Circuit) -> set[str]:
 def test_the_built_in_circuit_is_certified_whoever_gives_it() -> None:
     circuit = certified(PATHS)
     assert circuit.certified == ("natural",)
-    assert [one.path for one in circuit.paths] == sorted(MADE.circuit)
+    assert [path.path for path in circuit.paths] == sorted(MADE.circuit)
     assert circuit.strict is None
     assert circuit.losses["natural"] < 0.05
     assert certified(list(MADE.circuit)) == circuit  # typed values, as well as text
@@ -84,10 +84,10 @@ def test_rows_and_heads_stand_for_all_that_they_look_at() -> None:
     circuit = certified([row, *others])
     program = circuit.program
     assert program[first.row] == KEEP
-    assert first in [one.path for one in circuit.paths]
+    assert first in [path.path for path in circuit.paths]
     whole = certified([f"L{layer + 1}.H1" for layer in range(EVALUATOR.shape.layers)])
     assert {row for row in whole.program if row.head == 0} <= {*EVALUATOR.live_rows}
-    assert {*MADE.circuit} <= {one.path for one in whole.paths}
+    assert {*MADE.circuit} <= {path.path for path in whole.paths}
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsy
     assert f"wrote {out}" in told
     record = Circuit.load(out)
     assert record.bar == 0.4
-    assert AttentionPath.parse("L1.H1 >x1 -> x0>", role_names(2)) in [one.path for one in record.paths]
+    assert AttentionPath.parse("L1.H1 >x1 -> x0>", role_names(2)) in [path.path for path in record.paths]
     assert sorted(path.name for path in run.path.rglob("*")) == before
     assert call("certify", str(run.path), "--of", str(out), "--json") == 0
     again = json.loads(capsys.readouterr().out)

@@ -56,7 +56,7 @@ def of_layer(edits: dict[tuple[int, int], Ablation]) -> LayerAblations:
 
 def changed_by(programs: list[LayerAblations], heads: int, pattern: torch.Tensor) -> torch.Tensor:
     """The patterns of one layer, of sequences under each program in turn: axes program, batch, head, query, key."""
-    edit = InterventionHooks([[one] for one in programs], heads, PatternCache(WHERE))
+    edit = InterventionHooks([[program] for program in programs], heads, PatternCache(WHERE))
     return edit.pattern(0, pattern.flatten(0, 1)[None]).view(pattern.shape)
 
 
@@ -178,7 +178,7 @@ def test_knocking_out_all_there_is_leaves_the_rest() -> None:
 def test_many_candidates_are_each_their_own() -> None:
     pattern = random_pattern().expand(3, -1, -1, -1, -1)
     edits = [{(0, 4): UNIFORM}, {}, {(0, 4): one_hot(1), (1, 3): IDENTITY}]
-    found = changed_by([of_layer(mine) for mine in edits], 2, pattern)
+    found = changed_by([of_layer(edit) for edit in edits], 2, pattern)
     for candidate, mine in zip(found, edits, strict=True):
         alone = changed_by([of_layer(mine)], 2, pattern[:1])
         assert torch.equal(candidate, alone[0])

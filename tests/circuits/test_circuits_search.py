@@ -52,7 +52,7 @@ def searched(witness: Witness, budget: SearchConfig = QUICK) -> tuple[Evaluator,
 
 
 def paths_of(circuit: Circuit) -> set[tuple[int, int, str, str]]:
-    return {one.path.names(circuit.roles) for one in circuit.paths}
+    return {path.path.names(circuit.roles) for path in circuit.paths}
 
 
 def built_in(witness: Witness) -> set[tuple[int, int, str, str]]:

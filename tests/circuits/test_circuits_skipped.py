@@ -58,7 +58,7 @@ def _programs(count: int, forms: list[Ablation] = FORMS) -> list[Interventions]:
     """Programs in which every row has a form, among others those of silent heads."""
     drawn, rows = torch.Generator().manual_seed(0), [*product(range(LAYERS), range(HEADS), range(5))]
     numbers = torch.randint(len(forms), (count, len(rows)), generator=drawn).tolist()
-    return [{HeadRow(*row): forms[one] for row, one in zip(rows, some, strict=True)} for some in numbers]
+    return [{HeadRow(*row): forms[one] for row, one in zip(rows, number, strict=True)} for number in numbers]
 
 
 @pytest.mark.parametrize("forms", [FORMS, [UNIFORM, ZERO, IDENTITY, one_hot(2)], [KEEP, POSITIONAL]])

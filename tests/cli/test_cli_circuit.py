@@ -91,7 +91,7 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
 def test_bad_input(
     run: RunFolder, tmp_path: Path, arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(*(one.format(run=run.path, folder=tmp_path) for one in arguments)) == 2
+    assert call(*(argument.format(run=run.path, folder=tmp_path) for argument in arguments)) == 2
     said = capsys.readouterr().err
     assert words in said
     assert "names" not in said

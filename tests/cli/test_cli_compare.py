@@ -50,7 +50,7 @@ def test_compare_and_census(circuits: Path, capsys: pytest.CaptureFixture[str]) 
     whole.save(third)
     assert call("compare", two, other, third, "--json") == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [(one["first"], one["second"]) for one in rows] == [(two, other), (two, third), (other, third)]
+    assert [(row["first"], row["second"]) for row in rows] == [(two, other), (two, third), (other, third)]
     assert rows[0] == row
     assert call("census", one, two, "--json") == 0
     assert json.loads(capsys.readouterr().out)["certified"] == {"natural": 2, "strict": 2}

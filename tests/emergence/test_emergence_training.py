@@ -34,8 +34,8 @@ def test_bf16_halves_all_checkpoints_but_the_last(tmp_path):
     one, other = run.transformer(20).embed.weight, exact.transformer(20).embed.weight
     assert one.dtype == torch.float32
     assert torch.equal(one, other.bfloat16().float())
-    for mine, theirs in zip(run.transformer().parameters(), exact.transformer().parameters(), strict=True):
-        assert torch.equal(mine, theirs)
+    for parameter, theirs in zip(run.transformer().parameters(), exact.transformer().parameters(), strict=True):
+        assert torch.equal(parameter, theirs)
 
 
 def transformer(held=(), seed=0):

@@ -104,12 +104,12 @@ def test_answers_and_losses_are_those_of_pytorch_under_every_intervention(name):
     }
     found = in_node(RUN, given)
     expected = evaluator.errors(programs)
-    errors = torch.tensor([[one["errors"] for one in programs] for programs in found]).transpose(0, 1)
+    errors = torch.tensor([[program["errors"] for program in programs] for programs in found]).transpose(0, 1)
     assert (errors - expected).abs().max() < 1e-3
     answers = torch.tensor([programs[0]["answers"] for programs in found]).view_as(model(batch.inputs[None])[0])
     assert (answers - model(batch.inputs[None])[0]).abs().max() < 1e-3
     assert all(
-        one["answers"] == one["again"] for programs in found for one in programs
+        program["answers"] == program["again"] for programs in found for program in programs
     )  # from the trunk or from nothing
     spread = (expected - expected[:1]).abs().amax(dim=(1, 2))
     assert (spread[1:] > 1e-3).all(), "an intervention that does nothing proves nothing"

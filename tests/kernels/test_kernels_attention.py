@@ -117,8 +117,8 @@ def test_a_model_is_the_plain_one():
     for transformer in (quick, slow):
         transformer(inputs).square().mean().backward()
     torch.testing.assert_close(quick(inputs), slow(inputs), rtol=1e-5, atol=1e-6)
-    for mine, theirs in zip(quick.parameters(), slow.parameters(), strict=True):
-        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-7)
+    for parameter, theirs in zip(quick.parameters(), slow.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad, theirs.grad, rtol=1e-4, atol=1e-7)
 
 
 @needs_compiler

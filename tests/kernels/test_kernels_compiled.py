@@ -25,8 +25,8 @@ needs_compiler = pytest.mark.skipif(not fused_attention.available(), reason="no 
 
 
 def forget() -> None:
-    for one in CACHES:
-        one.cache_clear()
+    for cach in CACHES:
+        cach.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -65,8 +65,8 @@ def test_without_a_compiler_everything_works(monkeypatch, cache, caplog):
     for model in (plain, quick):
         model(inputs).square().mean().backward()
     torch.testing.assert_close(quick(inputs), plain(inputs), rtol=1e-4, atol=1e-5)
-    for one, other in zip(plain.parameters(), quick.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-6)
+    for parameter, other in zip(plain.parameters(), quick.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-3, atol=1e-6)
     run = hs.train(hs.Recipe(2, 1, 8, 2, 2, validation_size=2), PROBLEM, cache / "run", seeds=[0])
     assert run[0].loss > 0
     assert not list(cache.rglob("*.so"))

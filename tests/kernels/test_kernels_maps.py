@@ -158,13 +158,15 @@ def test_a_language_models_maps(by_onednn, make):
     plain, model = make(), make()
     quicken(model)
     assert model.state_dict().keys() == plain.state_dict().keys()
-    changed = sum(type(one) is not type(other) for one, other in zip(model.modules(), plain.modules(), strict=True))
+    changed = sum(
+        type(module) is not type(other) for module, other in zip(model.modules(), plain.modules(), strict=True)
+    )
     assert changed > 8
     tokens = torch.randint(0, 50, (64, 30), generator=torch.Generator().manual_seed(1))
     for one in (plain, model):
         one(input_ids=tokens).logits.square().mean().backward()
-    for mine, theirs in zip(model.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-3, atol=1e-7)
+    for parameter, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad, theirs.grad, rtol=1e-3, atol=1e-7)
     copied = deepcopy(model)
     with torch.no_grad():
         for weight in model.parameters():

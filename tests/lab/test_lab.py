@@ -157,7 +157,7 @@ def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path):
         hs.train(TINY, PROBLEM, tmp_path / "run", seeds=[[1]])
     with unchecked(), pytest.raises(InputError, match="expects a Recipe or a Setup"):
         hs.train("a", PROBLEM, tmp_path / "run")
-    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
     assert file.read_text() == "mine"
 
 

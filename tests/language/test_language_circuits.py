@@ -46,7 +46,7 @@ def evaluator(questions: int = 64) -> TextEvaluator:
 @pytest.mark.slow
 def test_the_planted_circuit_and_nothing_else_is_found_and_certified(found: Circuit) -> None:
     circuit = found
-    assert sorted(one.path for one in circuit.paths) == sorted(PATHS)
+    assert sorted(path.path for path in circuit.paths) == sorted(PATHS)
     assert circuit.certified == ("natural",)
     assert circuit.certificate.number("deliverability", "layers_needed") == 2
     assert circuit.text is not None
@@ -64,9 +64,9 @@ def test_what_each_path_feeds_is_known_of_language_models_too(found: Circuit) ->
         "layer 1 head 1: answer -> x0?": ("Q of layer 2 (answer -> >x1)",),
         "layer 2 head 2: answer -> >x1": ("the answer",),
     }
-    (last,) = (one for one in found.paths if one.path.layer == 1)
+    (last,) = (path for path in found.paths if path.path.layer == 1)
     assert last.feeds[0].change == pytest.approx(last.natural_mse - found.losses["natural"], abs=0.05)
-    fallen = [one.feeds[0].attention for one in found.paths if one is not last]
+    fallen = [path.feeds[0].attention for path in found.paths if path is not last]
     assert all(0.2 < fall < 0.9 for fall in fallen), fallen  # what is left is the share of a guess
 
 

@@ -26,7 +26,7 @@ def test_a_circuit_that_is_given_is_certified_as_the_one_that_is_found(folder: P
     model = hs.TextModel(folder)
     circuit = model.check(CIRCUIT, "equations", 1, proof=few)
     assert circuit.certified == ("natural",)
-    assert sorted(one.path for one in circuit.paths) == sorted(PATHS)
+    assert sorted(path.path for path in circuit.paths) == sorted(PATHS)
     assert circuit.text is not None
     assert circuit.text.scores["natural"].accuracy == 1
     assert (circuit.bar, circuit.model, circuit.search.given) == (found.bar, found.model, True)
@@ -43,7 +43,7 @@ def test_the_verb_certifies_what_is_given_of_a_language_model(folder: Path, foun
     done = CliRunner().invoke(program, [*asked, *how, "--out", str(tmp_path / "again.json")], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("certified (natural) circuit")
-    assert [one.path for one in Circuit.load(tmp_path / "again.json").paths] == [one.path for one in found.paths]
+    assert [path.path for path in Circuit.load(tmp_path / "again.json").paths] == [path.path for path in found.paths]
     for options, says in (
         ([*how, "--max-loss", "0.1"], "a language model has --faithfulness"),
         (["--hops", "1"], "is a language model; pass --formulation"),

@@ -60,7 +60,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> hs.Run:
 
 
 def exported(*arguments: object) -> str:
-    done = CliRunner().invoke(command, [str(one) for one in arguments], catch_exceptions=False)
+    done = CliRunner().invoke(command, [str(argument) for argument in arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert not done.stderr  # no bars of other libraries
     return done.stdout.strip()

@@ -83,7 +83,7 @@ def test_claims_replace_claims_alone(there: str, tmp_path: Path) -> None:
     for write in (lambda: write_claims(path, complete([])), lambda: read(named("tiny"), tmp_path)):
         with pytest.raises(InputError, match=r"is not (a|readable as a) table of claims"):
             write()
-    assert [one.name for one in tmp_path.iterdir()] == ["claims.json"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["claims.json"]
     assert path.read_text() == there
 
 

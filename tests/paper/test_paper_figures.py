@@ -77,7 +77,7 @@ def test_lines_and_marks_go_through_evenly_spaced_rows() -> None:
     assert list(line(axes, label="_seed 7 hop 1").get_xdata()) == [20, 40]
     assert list(line(axes, label="_crossing hop 1").get_xdata()) == [40]
     alone = training(Panel("a", metrics(), model=1)).axes[0]
-    assert {str(one.get_label()) for one in alone.get_lines() if "seed" in str(one.get_label())} == {
+    assert {str(get_line.get_label()) for get_line in alone.get_lines() if "seed" in str(get_line.get_label())} == {
         "_seed 8 hop 1",
         "_seed 8 hop 2",
     }

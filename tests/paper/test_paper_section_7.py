@@ -127,8 +127,8 @@ class TestC4:
 
     def test_the_other_order_is_refuted(self):
         turned = [
-            replace(one, final_partial_losses=tuple(tuple(reversed(row)) for row in one.final_partial_losses))
-            for one in PAPERS[2:]
+            replace(paper, final_partial_losses=tuple(tuple(reversed(row)) for row in paper.final_partial_losses))
+            for paper in PAPERS[2:]
         ]
         assert judged(*turned)["C4"].verdict == "not reproduced"
 

@@ -48,7 +48,7 @@ def test_each_seed_is_a_run():
     constant = replace(study, recipe=replace(study.recipe, schedule="constant"))
     assert [(one.name, one.seeds) for one in constant.runs(True, 4)] == [(one.name, one.seeds) for one in runs]
     assert LAPTOP.circuits.setups == LAPTOP.emergence.setups == tuple(runs)
-    assert len({one.name for one in study.setups()}) == len(study.setups())
+    assert len({setup.name for setup in study.setups()}) == len(study.setups())
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_runs_of_a_depth_are_one_group_and_one_panel(tmp_path):
     (some,) = read(study, tmp_path).groups
     assert (some.seeds, some.run) == ((0,), "sweep/ic-layers-1-seed-0")
     found = run(study, tmp_path, Execution(workers=1, precision="fp32"))
-    assert [(one.layers, one.seeds, one.run) for one in found.groups] == [
+    assert [(group.layers, group.seeds, group.run) for group in found.groups] == [
         (1, study.seeds, "sweep"),
         (2, study.seeds_at(True, 2), "sweep"),
     ]
@@ -82,7 +82,7 @@ def test_runs_of_a_depth_are_one_group_and_one_panel(tmp_path):
             assert one.held_out_loss[place] == alone.result.models[0].held_out_loss
             assert one.crossings[place] == alone.metrics.first_below()[0]
     assert [(layers, metrics.seeds) for layers, metrics in found.curves] == [
-        (one.layers, one.seeds) for one in found.groups
+        (group.layers, group.seeds) for group in found.groups
     ]
 
 
@@ -112,7 +112,7 @@ def test_a_study_by_depth_goes_on_from_its_summary(tmp_path):
     more = replace(few, seeds=(0, 1, 2), layers=(1, 2))
     found = run(more, tmp_path, work)
     trained = {f"ic-layers-{name}" for name in ("1-seed-0", "2-seed-0", "2-seed-1", "2-seed-2")}
-    assert {one.name for one in (tmp_path / "sweep").iterdir()} == trained
+    assert {entry.name for entry in (tmp_path / "sweep").iterdir()} == trained
     one, two = found.groups
     assert (one.seeds, two.seeds) == ((0, 1, 2), (0, 1, 2))
     assert (one.held_out_loss[2], one.held_out_loss[1]) == first.held_out_loss
@@ -120,7 +120,7 @@ def test_a_study_by_depth_goes_on_from_its_summary(tmp_path):
     fresh = RunFolder(tmp_path / "sweep" / "ic-layers-1-seed-0")
     assert one.held_out_loss[0] == fresh.result.models[0].held_out_loss
     assert read(more, tmp_path).groups == found.groups == read_summary(tmp_path / "summary.json")
-    known = {one.made: one for one in found.groups}
+    known = {group.made: group for group in found.groups}
     assert more.left(known) == []
     other = replace(more, recipe=replace(recipe, learning_rate=0.1))
     assert other.left(known) == other.setups()

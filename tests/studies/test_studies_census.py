@@ -135,7 +135,7 @@ def test_a_certified_model_that_goes_by_place():
 
     def judged(certified: int, asked: int, by_place: int, others: bool = False) -> Judgement:
         models = [seen(DOUBLING, n, certified=("strict",) if n < certified else ()) for n in range(50)]
-        models = [replace(one, model=f"m{n}") for n, one in enumerate(models)]
+        models = [replace(model, model=f"m{n}") for n, model in enumerate(models)]
         asked_of = range(certified, 50) if others else range(asked)
         moved = [place if others or n < by_place else hold for n in asked_of]
         places = tuple(ByPlace(f"m{n}", (0.0,) * 3, told) for n, told in zip(asked_of, moved, strict=True))

@@ -124,5 +124,5 @@ def test_the_figure_reddens_what_theory_forbids():
 
 def red_discs(found: list[ArmLearned]) -> list[list[float]]:
     discs = figure(Arms(tuple(found))).axes[0].collections
-    red = [one for one in discs if same_color(one.get_facecolor()[0], VERMILION) and one.get_sizes()[0]]
+    red = [disc for disc in discs if same_color(disc.get_facecolor()[0], VERMILION) and disc.get_sizes()[0]]
     return [one.get_offsets()[0].tolist() for one in red]

@@ -100,9 +100,9 @@ def test_circuits_that_settle_while_spikes_become_rare_are_not_rebuilt_by_them()
         heads = [head + 100 * (place < many) for place, head in enumerate(heads)]
         every.append(heads)
     circuits = [tuple((1, head, ">x1", "x0>") for head in some) for some in every]
-    models = [followed(seed, [moved(one, seed) for one in circuits], spikes=(2500, 3500)) for seed in range(12)]
+    models = [followed(seed, [moved(circuit, seed) for circuit in circuits], spikes=(2500, 3500)) for seed in range(12)]
     assert verdicts(models)[2] == "not as asked"
-    early = [followed(seed, [moved(one, seed) for one in circuits], spikes=(1500, 2500)) for seed in range(12)]
+    early = [followed(seed, [moved(circuit, seed) for circuit in circuits], spikes=(1500, 2500)) for seed in range(12)]
     assert verdicts(early)[2] == "inconclusive"  # nothing without a spike before them
 
 

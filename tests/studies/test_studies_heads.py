@@ -109,7 +109,7 @@ def test_a_model_that_diverged_is_not_left_out():
 
 def test_that_none_stands_in_takes_models_with_the_most_heads():
     """Planted: those that could stand in have diverged at one number of chains, or are not there yet."""
-    few = [one for chains in (2, 4) for one in models(FALLING, chains=chains, seeds=16)]
+    few = [model for chains in (2, 4) for model in models(FALLING, chains=chains, seeds=16)]
     deep = [*DEEP, *models({1: 0.001, 16: 0.001}, layers=2, chains=2)]
     lost = [replace(one, loss=None) if (one.chains, one.heads) == (2, 16) else one for one in few]
     left = [one for one in lost if one.loss is not None]
@@ -127,8 +127,8 @@ def test_averaging_costs_what_it_costs_on_the_sequences_that_are_held_out():
 
 def test_the_positive_control_is_not_of_the_survivors_alone():
     """Planted: all of two layers that did not diverge hold the bar, six of thirty."""
-    shallow = [one for chains in (2, 4, 8) for one in models(FALLING, chains=chains, seeds=5)]
-    deep = [one for chains in (2, 4, 8) for one in models({1: 0.01, 16: 0.01}, layers=2, chains=chains, seeds=5)]
+    shallow = [model for chains in (2, 4, 8) for model in models(FALLING, chains=chains, seeds=5)]
+    deep = [model for chains in (2, 4, 8) for model in models({1: 0.01, 16: 0.01}, layers=2, chains=chains, seeds=5)]
     assert verdicts(*shallow, *deep)[-1] == "as asked"
     lost = lose(deep, *(number for number, one in enumerate(deep) if one.heads == 1 or one.seed > 1))
     last = heads.judge(HeadsResult((*shallow, *lost)))[-1]
@@ -150,7 +150,7 @@ def test_a_run_that_diverged_is_kept(tmp_path):
     recipe = Recipe(layers=1, heads=1, d_model=8, mlp=False, steps=4, batch_size=4, validation_size=4, clip=None)
     study = HeadsStudy(replace(recipe, learning_rate=1e30), (2,), (1, 2), (0,))
     found = heads.run(study, tmp_path, Work(workers=1))
-    assert [(one.layers, one.loss) for one in found.models] == [(1, None), (1, None), (2, None), (2, None)]
+    assert [(model.layers, model.loss) for model in found.models] == [(1, None), (1, None), (2, None), (2, None)]
 
 
 def test_every_number_of_chains_is_judged_and_drawn():
@@ -170,10 +170,10 @@ def test_every_number_of_chains_is_judged_and_drawn():
 
 def test_all_shapes_are_trained_a_seed_after_the_other():
     study = heads.standard(PLAIN)
-    shapes = [(one.problem.chains, one.recipe.layers, one.recipe.heads) for one in study.models[:21]]
+    shapes = [(model.problem.chains, model.recipe.layers, model.recipe.heads) for model in study.models[:21]]
     assert shapes[:7] == [(2, 1, count) for count in (1, 2, 4, 8, 16)] + [(2, 2, 1), (2, 2, 16)]
-    assert len({one.name for one in study.models}) == 3 * 7 * 5
-    assert {one.recipe.schedule for one in study.models} == {"warmup-stable-decay"}
+    assert len({model.name for model in study.models}) == 3 * 7 * 5
+    assert {model.recipe.schedule for model in study.models} == {"warmup-stable-decay"}
 
 
 def test_one_layer_that_looks_away_can_answer():

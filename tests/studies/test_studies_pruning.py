@@ -54,7 +54,7 @@ def test_the_laptops_models_are_judged_by_themselves():
 
 
 def test_models_that_did_not_learn_do_not_count_as_certified_or_not():
-    lost = [replace(one, loss=0.6, certified=(), paths=()) for one in models("pruned", 0, 20)]
+    lost = [replace(model, loss=0.6, certified=(), paths=()) for model in models("pruned", 0, 20)]
     assert verdicts(models("pruned", 16, 20) + lost, [])[0] == "as asked"
     assert verdicts(lost, [])[0] == "not run"
 
@@ -67,7 +67,7 @@ def test_pruning_does_not_get_what_whole_models_have_as_well():
 
 def test_seeds_are_paired():
     """Nine of ten in either arm by other seeds are no difference; a seed of one arm alone is no pair."""
-    whole = [replace(one, seed=100 + one.seed) for one in models("all-heads", 0, 10)]
+    whole = [replace(model, seed=100 + model.seed) for model in models("all-heads", 0, 10)]
     assert verdicts(models("pruned", 10, 10), whole)[1:3] == ["not run", "not run"]
 
 

@@ -78,7 +78,7 @@ def test_readings_whose_seeds_overlap_are_in_no_order(last: tuple[int | None, ..
     """Their medians would be in order in all, or all but the last."""
     times = ((300, 400, 450), (500, 600, 650), (700, 750, 850), last)
     arms = [
-        read_so(*([step] * 4 for step in some), name=name) for name, some in zip(unsaid.ORDERED, times, strict=True)
+        read_so(*([step] * 4 for step in time), name=name) for name, time in zip(unsaid.ORDERED, times, strict=True)
     ]
     assert unsaid.judge(Arms(tuple(arms)))[-1].verdict == verdict
 
@@ -94,6 +94,9 @@ def test_the_figure_has_a_mark_for_every_seed_where_it_learned() -> None:
     ]
     marks[0] = {mark for mark in marks[0] if len(mark) > 1}  # those of the legend are nowhere
     assert marks == [{("o", 700), ("o", 1000), ("o", 400), (">", D.recipe.steps)}, {("o", 3000), ("o", 3300)}]
-    assert [one.get_text() for one in figure.axes[0].get_yticklabels()] == ["default", "GPT-2 scales"]
+    assert [get_yticklabel.get_text() for get_yticklabel in figure.axes[0].get_yticklabels()] == [
+        "default",
+        "GPT-2 scales",
+    ]
     with pytest.raises(InputError, match="nothing to draw"):
         draw(Arms((read_so(missing=3),)))

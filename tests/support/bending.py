@@ -19,7 +19,7 @@ ODD = (
 def bent(arguments: list[str], rng: random.Random) -> list[str]:
     """Arguments with an option of the verb set to an odd value, or an argument replaced by one."""
     options = [parameter for parameter in _parameters(arguments) if isinstance(parameter, click.Option)]
-    places = [place for place, one in enumerate(arguments) if place and not one.startswith("-")]
+    places = [place for place, argument in enumerate(arguments) if place and not argument.startswith("-")]
     if places and (not options or rng.random() < 0.25):
         place = rng.choice(places)
         return [*arguments[:place], rng.choice(ODD), *arguments[place + 1 :]]
@@ -39,10 +39,10 @@ def _parameters(arguments: list[str]) -> list[click.Parameter]:
 
     found: click.Command = program
     context = click.Context(program)
-    for one in arguments:
+    for argument in arguments:
         if not isinstance(found, click.Group):
             break
-        inner = found.get_command(context, one)
+        inner = found.get_command(context, argument)
         if inner is None:
             inner = found.get_command(context, "find")
             found = inner if inner is not None else found

@@ -116,7 +116,7 @@ def _plateau(rng: Rng, ratio: float, spread: float = 0.4, changed: float = 0.4) 
         for middle, apart in ((400, spread), (400 * ratio, changed))
     ]
     arms = [ArmLearned.of(base, base.seeds, times[0]), ArmLearned.of(others[0], base.seeds, times[1])]
-    arms += [ArmLearned.of(one, (), ()) for one in others[1:]]
+    arms += [ArmLearned.of(other, (), ()) for other in others[1:]]
     return plateau.judge(Arms(tuple(arms)))[0].verdict
 
 

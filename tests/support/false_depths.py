@@ -65,7 +65,7 @@ def _ladder(rng: Rng, layers: int, needs: Sequence[int] = (2, 3, 3, 4, 4), luck:
 
 
 def _verdict(claim: str, groups: Sequence[Group]) -> Verdict:
-    return {one.id: one.verdict for one in judge_groups(groups, "paper")}[claim]
+    return {judge_group.id: judge_group.verdict for judge_group in judge_groups(groups, "paper")}[claim]
 
 
 def _plain(rng: Rng, succeeds: Sequence[float]) -> Verdict:

@@ -28,7 +28,7 @@ MECHANISMS = (SERIAL, DOUBLING, BACKWARD, OTHER)
 
 
 def _named(readings: Sequence[StrictReading]) -> list[Studied]:
-    return [studied(one, f"m{number}") for number, one in enumerate(readings)]
+    return [studied(reading, f"m{number}") for number, reading in enumerate(readings)]
 
 
 def _learn(rng: Rng, models: int, share: float, median: float = 0.006, spread: float = 0.2) -> Verdict:

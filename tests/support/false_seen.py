@@ -26,8 +26,8 @@ from studies.tools.followed import Followed
 Rng = np.random.Generator
 Paths = tuple[NamedPath, ...]
 BAR, HEADS = 0.05, (1, 2, 4, 8, 16)
-DEEP = next(one for one in places.standard(PLAIN).arms if one.name == "2-chains-3-layers")
-RELATIVES = next(one for one in conditional.standard(LAPTOP).arms if one.name == "relatives-4-layers")
+DEEP = next(arm for arm in places.standard(PLAIN).arms if arm.name == "2-chains-3-layers")
+RELATIVES = next(arm for arm in conditional.standard(LAPTOP).arms if arm.name == "relatives-4-layers")
 
 
 def _averaging(rng: Rng) -> str:
@@ -132,8 +132,8 @@ def _by_place(rng: Rng, certified: int, share: float) -> str:
     """Rule 5 of the census: of so many certified models a share loses a hop where rows are moved."""
     models = [seen(DOUBLING, n, certified=("natural",)) for n in range(certified)]
     moved = [(0.0, 0.0, 0.9 if one else 0.0) for one in rng.random(certified) < share]
-    asked = [ByPlace(one.model, (0.0,) * 3, (RowsMoved(3, 2, at, at, at, 1.0),))
-             for one, at in zip(models, moved, strict=True)]  # fmt: skip
+    asked = [ByPlace(model.model, (0.0,) * 3, (RowsMoved(3, 2, at, at, at, 1.0),))
+             for model, at in zip(models, moved, strict=True)]  # fmt: skip
     return census.judge(CensusResult(tuple(models), (), tuple(asked)))[-1].verdict
 
 

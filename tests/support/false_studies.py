@@ -30,7 +30,7 @@ class StudyCase(Case):
 
 def verdict_on(asked: str, judgements: Sequence[Judgement]) -> str:
     """The verdict of the first judgement in whose claim these words stand."""
-    return next(one.verdict for one in judgements if asked in one.asked)
+    return next(judgement.verdict for judgement in judgements if asked in judgement.asked)
 
 
 def cases() -> list[Case]:

@@ -57,7 +57,7 @@ def through_blocks(dtype: torch.dtype, d_head: int, positions: int, reads: int, 
     x = filled(1, 3, positions, 16, dtype=dtype).requires_grad_()
     out = fused_block.through(x, [block.parts()], reads)
     out.backward(filled(1, 3, reads, 16, dtype=dtype))
-    assert all(one.isfinite().all() for one in (out, x.grad, *(one.grad for one in block.parameters())))
+    assert all(one.isfinite().all() for one in (out, x.grad, *(parameter.grad for parameter in block.parameters())))
 
 
 def through_attention(dtype: torch.dtype, d_head: int, positions: int, reads: int, heads: int) -> None:

@@ -28,7 +28,11 @@ def loud_background(share: float, score: float) -> Witness:
         The model, and its circuit without the loud head.
     """
     look, loud, flat = (
-        Head((*(same_symbol(PROBLEM, "symbol", "symbol", one) for one in scores), no_query()), (("partner", into),), {})
+        Head(
+            (*(same_symbol(PROBLEM, "symbol", "symbol", score) for score in scores), no_query()),
+            (("partner", into),),
+            {},
+        )
         for scores, into in (((SCORE,), "clear"), ((score,), "loud"), ((), "flat"))
     )
     model = assemble(program((look, loud, flat), ("clear", "loud", "flat")))

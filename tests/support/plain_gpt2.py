@@ -69,16 +69,16 @@ class PlainGPT2(nn.Module):
         _copy(self.embed, ours.embed)
         _copy(self.norm, ours.norm)
         _copy(self.read, ours.read)
-        for mine, theirs in zip(self.blocks, ours.blocks, strict=True):
-            _copy(mine.first, theirs.attention_norm)
+        for block, theirs in zip(self.blocks, ours.blocks, strict=True):
+            _copy(block.first, theirs.attention_norm)
             qkv = [getattr(theirs.attention, name) for name in ("query", "key", "value")]
-            mine.attention.qkv.weight.copy_(torch.cat([one.weight[0].T for one in qkv]))
-            mine.attention.qkv.bias.copy_(torch.cat([one.bias[0, 0] for one in qkv]))
-            _copy(mine.attention.out, theirs.attention.out)
-            if mine.second is not None:
-                _copy(mine.second, theirs.mlp_norm)
-                _copy(mine.up, theirs.mlp.up)
-                _copy(mine.down, theirs.mlp.down)
+            block.attention.qkv.weight.copy_(torch.cat([one.weight[0].T for one in qkv]))
+            block.attention.qkv.bias.copy_(torch.cat([one.bias[0, 0] for one in qkv]))
+            _copy(block.attention.out, theirs.attention.out)
+            if block.second is not None:
+                _copy(block.second, theirs.mlp_norm)
+                _copy(block.up, theirs.mlp.up)
+                _copy(block.down, theirs.mlp.down)
 
     def forward(self, inputs: Tensor) -> Tensor:
         x = self.embed(inputs)

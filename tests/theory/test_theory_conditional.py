@@ -80,7 +80,9 @@ def test_a_distractor_goes_as_far_as_the_fact_does_in_whatever_order_the_text_is
     """What follows from its value is another symbol too; what does not is not."""
     steps = (Step(("b", "c"), "d"), Step(("a",), "b"), Step(("d", "e"), "f"), Step(("d",), "g"), Step(("f", "g"), "h"))
     for ordered in (steps, steps[::-1]):
-        (first, *_) = (one for one in Graph(("a", "c", "e"), ordered).distractors if one.others[0] == "c")
+        (first, *_) = (
+            distractor for distractor in Graph(("a", "c", "e"), ordered).distractors if distractor.others[0] == "c"
+        )
         assert set(first.others) == {"c", "d", "f", "g", "h"}
         assert {ordered[number - 1].value for number in first.steps} == {"d", "f", "g", "h"}
 

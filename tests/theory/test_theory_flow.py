@@ -32,10 +32,10 @@ problems = st.builds(
 @given(problems)
 def test_lemma_1_only_neighbours_share_before_any_layer(problem: RetrievalProblem) -> None:
     scene, roles = chain_scene(problem), 2 * problem.hops + 1
-    for a, mine in enumerate(scene.holdings):
+    for a, holding in enumerate(scene.holdings):
         for b, theirs in enumerate(scene.holdings):
             steps = abs(reachability(a % roles, problem.hops) - reachability(b % roles, problem.hops))
-            assert bool(mine & theirs) == (a // roles == b // roles and steps <= 1)
+            assert bool(holding & theirs) == (a // roles == b // roles and steps <= 1)
 
 
 @given(problems, st.integers(0, 6))

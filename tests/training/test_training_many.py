@@ -80,7 +80,11 @@ def test_one_process_hands_a_run_on_before_it_trains_the_next(tmp_path):
 
     setups = STUDY.setups()[:2]
     train_all(
-        setups, tmp_path, execution=replace(FP32, workers=1), in_order=True, then={one.name: count for one in setups}
+        setups,
+        tmp_path,
+        execution=replace(FP32, workers=1),
+        in_order=True,
+        then={setup.name: count for setup in setups},
     )
     assert handed == [("ic-layers-1-seed-0", 1), ("ic-layers-2-seed-0", 2)]
 

@@ -44,7 +44,7 @@ def test_to_the_bit_what_the_class_does(shown):
         one.param_groups[0]["lr"] = shown(rate)
         one.step()
         optimiser.adamw(ours[:2], state, shown(rate), RECIPE)
-        assert all(mine.equal(other) for mine, other in zip(ours, theirs, strict=True))
+        assert all(our.equal(other) for our, other in zip(ours, theirs, strict=True))
         for mine, other in zip(ours[:2], theirs[:2], strict=True):
             assert all(state[mine][name].equal(number) for name, number in one.state[other].items())
     assert int(state[ours[1]]["step"]) == 3
@@ -128,7 +128,7 @@ def test_a_recorded_update_is_the_same_to_the_bit(rates, monkeypatch):
     graph = states(rates, execution=replace(REFERENCE, kernels=True), scaled=(1,))
     assert torch.equal(plain[0], graph[0])
     assert all(torch.equal(plain[1][name], graph[1][name]) for name in plain[1])
-    assert Recorded.made == len({min(one) == max(one) for step, one in enumerate(rates) if any(one) and step != 1})
+    assert Recorded.made == len({min(rate) == max(rate) for step, rate in enumerate(rates) if any(rate) and step != 1})
 
 
 def test_making_a_graph_leaves_everything_as_it_was(monkeypatch):

@@ -117,4 +117,4 @@ def test_an_order_while_workers_are_made_stops_what_waits(number, monkeypatch):
     monkeypatch.setattr(ProcessPoolExecutor, "submit", submit)
     with pytest.raises(KeyboardInterrupt):
         in_processes(time.sleep, [(0.5,)] * 6, 2)
-    assert not [one for one in jobs if one.done() and not one.cancelled() and one.exception() is None]
+    assert not [job for job in jobs if job.done() and not job.cancelled() and job.exception() is None]

@@ -123,5 +123,5 @@ def test_every_held_out_sequence_is_evaluated_once_however_many_together(monkeyp
     with torch.no_grad():
         answers = run.transformer()(batch.inputs.expand(2, *batch.inputs.shape))
     alone = squared_errors(answers, batch.targets, PROBLEM.symbol_dim)
-    for one in errors.values():
-        torch.testing.assert_close(one, alone, rtol=1e-5, atol=1e-6)
+    for error in errors.values():
+        torch.testing.assert_close(error, alone, rtol=1e-5, atol=1e-6)

@@ -166,7 +166,7 @@ def test_the_rate_falls_when_no_model_can_do_without_a_head(tmp_path):
     schedule, metrics = run.schedule, run.metrics
     heads = dict(zip(metrics.steps.tolist(), metrics.heads.tolist(), strict=True))
     assert (heads[15], heads[20], heads[25]) == ([4, 4], [3, 3], [3, 3])
-    assert [one.learned_at for one in schedule.models] == [20, 20]
+    assert [model.learned_at for model in schedule.models] == [20, 20]
     for model, reached in enumerate(schedule.models):
         at = reached.pruning_finished_at
         assert at is not None

@@ -119,7 +119,7 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
     monkeypatch.setattr(Ensemble, "evaluate", as_if_learned)
     setup = Setup("run", PROBLEM, recipe, (1, 2))
     run = train(setup, tmp_path / "run", execution=ENGINE)
-    assert [one.learned_at for one in run.schedule.models] == [30, 45]
+    assert [model.learned_at for model in run.schedule.models] == [30, 45]
     assert run.result.steps == run.schedule.end == max(run.checkpoints) == 45 + 200 * fall
     rows = {*range(5, 110, 5), *range(84, 91), *range(99, 106)} if fall else {*range(5, 50, 5)}
     assert run.metrics.steps.tolist() == sorted(rows)

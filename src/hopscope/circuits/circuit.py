@@ -83,7 +83,11 @@ class Circuit:
         check_count("number", self.number, least=0)
         check_number("bar", self.bar, 0.0)
         strict = [AttentionPath.named(*one.where, self.roles) for one in (self.strict.paths if self.strict else ())]
-        for path in (*(one.path for one in self.paths), *strict, *(path for one in self.others for path in one.paths)):
+        for path in (
+            *(path.path for path in self.paths),
+            *strict,
+            *(path for other in self.others for path in other.paths),
+        ):
             self._check_in_model(path, path.describe(self.roles))
         for row in (*self.program, *self.rows):
             self._check_in_model(row, f"a row of the circuit, of {self.roles[row.query]},")
@@ -116,11 +120,11 @@ class Circuit:
         if self.found:
             rows = [
                 [
-                    *_where(one.path.names(self.roles)),
-                    *(f"{one.weight:.2f}", f"{one.ablation_mse:.3f}", f"{one.natural_mse:.3f}"),
-                    "; ".join(one.uses(self.roles)) or "-",
+                    *_where(path.path.names(self.roles)),
+                    *(f"{path.weight:.2f}", f"{path.ablation_mse:.3f}", f"{path.natural_mse:.3f}"),
+                    "; ".join(path.uses(self.roles)) or "-",
                 ]
-                for one in self.paths
+                for path in self.paths
             ]
             header = ["layer", "head", "path", "weight", "loss without", "own patterns", "feeds"]
             lines += [*_table(header, rows), ""]
@@ -179,7 +183,7 @@ class Circuit:
     @property
     def strategy(self) -> Strategy:
         """How an answer comes about by its paths: pair by pair, by doubling, or by the query alone."""
-        return strategy(self.problem, [one.path for one in self.paths])
+        return strategy(self.problem, [path.path for path in self.paths])
 
     @property
     def hops(self) -> int:
@@ -194,14 +198,16 @@ class Circuit:
     @property
     def rows(self) -> tuple[HeadRow, ...]:
         """Rows in use: those with a path, and helpers."""
-        helpers = (HeadRow(one.layer - 1, one.head - 1, role_number(one.query, self.roles)) for one in self.helpers)
-        return tuple(sorted({*(one.path.row for one in self.paths), *helpers}))
+        helpers = (
+            HeadRow(helper.layer - 1, helper.head - 1, role_number(helper.query, self.roles)) for helper in self.helpers
+        )
+        return tuple(sorted({*(path.path.row for path in self.paths), *helpers}))
 
     @property
     def ends(self) -> tuple[tuple[NamedPath, ...], ...]:
         """The paths that each order of the search ended in, by name as in records; this circuit's come first."""
         here = max(1, len(self.search.orders_ending_here))
-        found = [(tuple(one.path for one in self.paths), here)]
+        found = [(tuple(path.path for path in self.paths), here)]
         found += [(other.paths, len(other.orders)) for other in self.others]
         return tuple(tuple(path.names(self.roles) for path in paths) for paths, times in found for _ in range(times))
 
@@ -248,13 +254,13 @@ class Circuit:
         """The fields as on disk: paths by layer and head from 1, and by names of roles."""
         fields: dict[str, Any] = plain(replace(self, program={}, paths=(), others=()))
         fields["paths"] = [
-            _named(plain(one), "path", self.roles)
-            | {"feeds": [_named(plain(f), "reader", self.roles) for f in one.feeds]}
-            for one in self.paths
+            _named(plain(path), "path", self.roles)
+            | {"feeds": [_named(plain(f), "reader", self.roles) for f in path.feeds]}
+            for path in self.paths
         ]
         fields["others"] = [
-            plain(one) | {"paths": [_named({"path": path}, "path", self.roles) for path in one.paths]}
-            for one in self.others
+            plain(other) | {"paths": [_named({"path": path}, "path", self.roles) for path in other.paths]}
+            for other in self.others
         ]
         fields["program"] = to_json(self.program, self.problem)
         fields["certificate"] = self.certificate.to_json()

@@ -58,7 +58,7 @@ def steps_beyond_first(paths: Sequence[NamedPath]) -> set[tuple[str, str]]:
 def first_head_ties_pairs(circuit: Circuit) -> bool:
     """Whether the first layer in use ties second members of pairs to first members, that is values to keys (C8)."""
     fact_of = circuit.problem.fact_of
-    paths = [one.path for one in circuit.paths]
+    paths = [path.path for path in circuit.paths]
     first = min((path.layer for path in paths), default=0)
     return any(
         path.key < path.query and fact_of(path.query) == fact_of(path.key) > 0
@@ -69,7 +69,7 @@ def first_head_ties_pairs(circuit: Circuit) -> bool:
 
 def _names(circuit: Circuit) -> list[NamedPath]:
     """The paths by name: layer and head from 1, roles by name."""
-    return [one.path.names(circuit.roles) for one in circuit.paths]
+    return [path.path.names(circuit.roles) for path in circuit.paths]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Comparison:
 
 def compare(first: Circuit, second: Circuit) -> Comparison:
     """Compare two circuits."""
-    mine, theirs = ([one.path for one in circuit.paths] for circuit in (first, second))
+    mine, theirs = ([path.path for path in circuit.paths] for circuit in (first, second))
     steps = [{(query, key) for _, query, key in order(circuit)} for circuit in (first, second)]
     return Comparison(
         identical=set(mine) == set(theirs),
@@ -217,7 +217,7 @@ def census(circuits: Sequence[Circuit]) -> Census:
         with_circuit=len(found),
         certified={sense: sum(sense in circuit.certified for circuit in circuits) for sense in get_args(Sense)},
         heads=_counted(len(circuit.used_heads) for circuit in found),
-        layers=_counted(len({one.path.layer for one in circuit.paths}) for circuit in found),
+        layers=_counted(len({path.path.layer for path in circuit.paths}) for circuit in found),
         paths=_counted(len(circuit.paths) for circuit in found),
         strategies=_counted(circuit.strategy for circuit in found),
         first_head_ties_pairs=sum(first_head_ties_pairs(circuit) for circuit in found),

@@ -157,7 +157,7 @@ def _output(records: Iterable[dict[str, Any]], path: Path | None) -> None:
     with replacing(path) as temporary:
         if path.suffix == ".parquet":  # formulations differ in these two columns, and Parquet wants one type a column
             as_text = ("latent", "extensions")
-            rows = [{key: json.dumps(v) if key in as_text else v for key, v in one.items()} for one in records]
+            rows = [{key: json.dumps(v) if key in as_text else v for key, v in record.items()} for record in records]
             parquet.write_table(pyarrow.Table.from_pylist(rows), temporary)
         else:
             with temporary.open("w", encoding="utf-8", newline="\n") as file:

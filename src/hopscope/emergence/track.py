@@ -56,7 +56,7 @@ def track(
             f"the circuit is of model {circuit.model}, which {run.path} did not train; find this run's own with "
             f"`hopscope circuit {run.path}`"
         )
-    paths = [one.path for one in circuit.paths]
+    paths = [path.path for path in circuit.paths]
     return follow(run, paths, circuit.number, settings or EmergenceConfig(), circuit.losses, watch)
 
 

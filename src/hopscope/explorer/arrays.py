@@ -116,7 +116,7 @@ def alone(circuit: Circuit) -> dict[HeadRow, Any]:
     """The natural circuit: rows in use keep the model's own patterns, everything else is off as the search left it."""
     program = circuit.program
     helpers = {HeadRow(row.layer - 1, row.head - 1, circuit.problem.roles.index(row.query)) for row in circuit.helpers}
-    used = {one.path.row for one in circuit.paths} | helpers
+    used = {path.path.row for path in circuit.paths} | helpers
     rows = (
         HeadRow(layer, head, query)
         for layer in range(circuit.layers)

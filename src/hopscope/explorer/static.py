@@ -107,7 +107,7 @@ def _losses(one: Exhibit) -> Listing:
 def circuit_svg(circuit: Circuit, emergence: Emergence | None) -> Markup:
     """The circuit: layers up, roles across in the order of the sequence, arrows numbered by birth."""
     at = _columns(circuit)
-    layers = sorted({one.path.layer for one in circuit.paths})
+    layers = sorted({path.path.layer for path in circuit.paths})
     row, top = 84, 30
     floor = top + row * len(layers)
     parts = [f'<line x1="{x:.0f}" x2="{x:.0f}" y1="{top}" y2="{floor}" stroke="var(--line)"/>' for x in at.values()]

@@ -185,7 +185,10 @@ class LanguageModel:
         """
         touched = sorted({layer for layer, _ in heads})
         changed = {id(weight) for number in touched for weight in self._layers[number].parameters()}
-        mixed = deepcopy(self._model, {id(one): one for one in self._model.parameters() if id(one) not in changed})
+        mixed = deepcopy(
+            self._model,
+            {id(parameter): parameter for parameter in self._model.parameters() if id(parameter) not in changed},
+        )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             fresh = type(self._model)(self._model.config).requires_grad_(False)

@@ -69,13 +69,13 @@ def places(model: Any) -> int | None:
     if not isinstance(most, int):
         return None
     words = model.get_input_embeddings()
-    tables = [one for one in model.modules() if isinstance(one, nn.Embedding) and one is not words]
+    tables = [module for module in model.modules() if isinstance(module, nn.Embedding) and module is not words]
     found = [
-        min(most, one.num_embeddings - (0 if one.padding_idx is None else one.padding_idx + 1))
-        for one in tables
-        if most <= one.num_embeddings <= most + _SHIFT
+        min(most, table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1))
+        for table in tables
+        if most <= table.num_embeddings <= most + _SHIFT
     ]
-    found += [most for one in model.buffers() if one.dim() > 1 and one.shape[-2] == most]
+    found += [most for buffer in model.buffers() if buffer.dim() > 1 and buffer.shape[-2] == most]
     return min(found, default=None)
 
 

@@ -142,7 +142,7 @@ def lines_elsewhere(batch: TextBatch, pair: int) -> Elsewhere[TextBatch]:
     for number, (line, place) in enumerate(zip(batch.line, batch.place[..., second_member(pair)], strict=True)):
         here = line[place]
         comes = dict(zip(here.tolist(), here.roll(1).tolist(), strict=True))  # whose line, where each line stands
-        moved = [(line == comes[one]).nonzero()[:, 0] for one in sorted(comes)]
+        moved = [(line == comes[come]).nonzero()[:, 0] for come in sorted(comes)]
         block[number], counts = torch.isin(line, here), torch.tensor([len(one) for one in moved])
         stood[number, block[number]] = torch.cat(moved)
         lines[number, block[number]] = torch.tensor(sorted(comes)).repeat_interleave(counts)
@@ -197,7 +197,7 @@ def _with_others(line: list[int], values: Sequence[range], by: int) -> tuple[lis
         is now (the last tokens of two values are the same part, and so on from there), then the line of every position.
     """
     turn = by % max(1, len(values))
-    others = {mine.start: (mine, new) for mine, new in zip(values, [*values[turn:], *values[:turn]], strict=True)}
+    others = {value.start: (value, new) for value, new in zip(values, [*values[turn:], *values[:turn]], strict=True)}
     stood, lines, at, here = list[int](), list[int](), [0] * len(line), 0
     while here < len(line):
         mine, new = others.get(here, (range(here, here + 1), range(here, here + 1)))

@@ -54,18 +54,18 @@ class Group:
     def of(cls, runs: Sequence[RunFolder], name: str, made: str = "") -> Group:
         """The group of finished runs of one recipe that differ only in their seeds."""
         run = runs[0]
-        models = [model for one in runs for model in one.result.models]
+        models = [model for run in runs for model in run.result.models]
         return cls(
             hops=run.problem.hops,
             chains=run.problem.chains,
             curriculum=run.problem.curriculum,
             layers=run.recipe.layers,
-            seeds=tuple(seed for one in runs for seed in one.seeds),
+            seeds=tuple(seed for run in runs for seed in run.seeds),
             final_validation_loss=tuple(model.final_validation_loss for model in models),
             final_partial_losses=tuple(model.final_partial_losses for model in models),
             held_out_loss=tuple(model.held_out_loss for model in models),
             held_out_standard_error=tuple(model.held_out_standard_error for model in models),
-            crossings=tuple(model for one in runs for model in one.regular_metrics.first_below()),
+            crossings=tuple(model for run in runs for model in run.regular_metrics.first_below()),
             run=name,
             made=made,
         )

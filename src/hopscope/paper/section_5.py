@@ -70,8 +70,8 @@ class Simulated:
             depth=next(t for t, held in enumerate(history) if held[scene.asker] >> scene.target & 1),
             streams=sum(map(len, history)),
             broken=sum(not _is_run(holding) for holdings in history for holding in holdings),
-            too_long=sum(one.bit_count() > 3**t + 1 for t, holdings in enumerate(history) for one in holdings),
-            longest=tuple(max(one.bit_count() for one in holdings) for holdings in history),
+            too_long=sum(holding.bit_count() > 3**t + 1 for t, holdings in enumerate(history) for holding in holdings),
+            longest=tuple(max(holding.bit_count() for holding in holdings) for holdings in history),
             unlawful=_unlawful_meetings(scene),
         )
 

@@ -159,7 +159,7 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     for curriculum, layers in product((True, False), study.layers):
         setups = study.runs(curriculum, layers)
         alike = made(setups[0]) if setups else ""
-        some = [runs[one.name] for one in setups if one.name in runs]
+        some = [runs[setup.name] for setup in setups if setup.name in runs]
         found = [known[alike]] if alike in known else []
         if some:
             where = os.path.relpath(some[0].path, folder) if len(some) == 1 else at
@@ -181,7 +181,7 @@ def _known(study: DepthStudy, folder: Path) -> dict[str, Group]:
     """
     summary = folder / "summary.json"
     groups = read_summary(summary) if summary.exists() else ()
-    asked = {made(one) for one in study.setups()}
+    asked = {made(setup) for setup in study.setups()}
     for group in groups:
         if group.made not in asked:
             raise InputError(

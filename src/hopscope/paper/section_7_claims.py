@@ -172,7 +172,7 @@ def _steps(runs: Sequence[tuple[Group, int]], hops: Sequence[int]) -> str:
 def _hops_come_in_order(groups: Sequence[Group], scale: str) -> Finding:
     """Judge C5."""
     runs = [crossings for group in groups for crossings in group.crossings]
-    telling = [one for one in runs if sum(step is not None for step in one) > 1 or _skips(one)]
+    telling = [run for run in runs if sum(step is not None for step in run) > 1 or _skips(run)]
     if not runs:
         return Finding("C5", "not run")
     broken = sum(_skips(one) or _turned(one) for one in telling)

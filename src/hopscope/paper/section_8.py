@@ -76,7 +76,7 @@ def section(result: CircuitResult, figures: Path) -> Section | None:
         stem = figures / f"circuit-{circuit.number if alone else name}"
         save(figure_5(circuit), stem)
         drawn.append(PageFigure(stem, f"Circuit of seed {circuit.seed} (as Figure 5): {_state(circuit)}. {_NUMBERS}"))
-        rows += [_row(circuit, one) for one in circuit.paths]
+        rows += [_row(circuit, path) for path in circuit.paths]
     certified = sum(bool(circuit.certified) for _, circuit in found)
     heads = ", ".join(str(len(circuit.used_heads)) for _, circuit in found)
     layers, of = found[0][1].layers, found[0][1].layers * found[0][1].heads

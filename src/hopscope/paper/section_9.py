@@ -80,7 +80,7 @@ def run(
 
 def after_training(study: ModelStudy) -> dict[str, Then]:
     """What to do with each run once it is trained, by its name."""
-    return {one.name: partial(_follow_all, models=len(one.seeds), effort=study.effort) for one in study.setups}
+    return {setup.name: partial(_follow_all, models=len(setup.seeds), effort=study.effort) for setup in study.setups}
 
 
 def _follow_all(path: Path, *, models: int, effort: Effort) -> None:
@@ -164,7 +164,7 @@ def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
         return Finding("C13", "not run", reason="no circuit was followed")
     parts = [_parts(one) for one in followed]
     outcomes: list[ModelVerdict] = [
-        "fails" if "fails" in mine else "open" if "open" in mine else "meets" for mine in parts
+        "fails" if "fails" in part else "open" if "open" in part else "meets" for part in parts
     ]
     verdict, reason = every_model(outcomes)
     if verdict == "inconclusive" and "open" in outcomes:

@@ -58,7 +58,9 @@ def between_marks(text: str, what: str, made: str) -> str:
 def main(arguments: Sequence[str]) -> None:
     """Write both into their pages: the README, the page of rules, then `name=claims.json` for every column."""
     readme, page = map(Path, arguments[:2])
-    tables = {name: read_claims(Path(file)) for name, _, file in (one.partition("=") for one in arguments[2:])}
+    tables = {
+        name: read_claims(Path(file)) for name, _, file in (argument.partition("=") for argument in arguments[2:])
+    }
     for path, what, made in ((readme, "claims", verdicts(tables)), (page, "rules", rules())):
         write_text(path, between_marks(path.read_text(encoding="utf-8"), what, made))
 

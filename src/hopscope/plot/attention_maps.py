@@ -47,7 +47,7 @@ def appendix_c(
     """
     roles = _order(problem)
     names = [problem.roles[role] for role in roles]
-    framed = {one.path.names(circuit.roles) for one in circuit.paths} if circuit is not None else set()
+    framed = {path.path.names(circuit.roles) for path in circuit.paths} if circuit is not None else set()
     layers, heads = maps.shape[:2]
     with house():
         figure, grid = _grid(layers, heads, "Mean attention by role", silent)

@@ -63,7 +63,7 @@ def arrows(circuit: Circuit) -> list[Arrow]:
                 row=layers.index(layer) + 1,
                 query=query,
                 key=key,
-                heads=tuple(one.path.head + 1 for one in paths),
+                heads=tuple(path.path.head + 1 for path in paths),
                 weight=max(path.weight for path in paths),
                 worst=max(path.natural_mse for path in paths),
                 into=feeds[0].into if feeds else "",
@@ -74,7 +74,7 @@ def arrows(circuit: Circuit) -> list[Arrow]:
 
 def _layers(circuit: Circuit) -> list[int]:
     """The layers with a path, from 1."""
-    return sorted({one.path.layer + 1 for one in circuit.paths})
+    return sorted({path.path.layer + 1 for path in circuit.paths})
 
 
 def figure_5(circuit: Circuit) -> Figure:
@@ -114,7 +114,7 @@ def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow], room: flo
     for arrow in sorted(drawn, key=lambda arrow: abs(at[arrow.query] - at[arrow.key])):  # the longer can make room
         taken.append(_write_number(axes, at, arrow, taken, room))
     for row, layer in enumerate(layers, start=1):
-        heads = sorted({one.path.head + 1 for one in circuit.paths if one.path.layer + 1 == layer})
+        heads = sorted({path.path.head + 1 for path in circuit.paths if path.path.layer + 1 == layer})
         name = f"layer {layer}" + (f"\nhead{'s' if len(heads) > 1 else ''} " if circuit.heads > 1 else "")
         name += ", ".join(map(str, heads)) if circuit.heads > 1 else ""
         axes.text(min(at.values()) - 0.6, row - 0.5, name, ha="right", va="center", fontsize=7)
@@ -185,7 +185,7 @@ def _columns(circuit: Circuit) -> dict[str, float]:
     Of a text's further roles only those that a path has are shown, and the answer.
     """
     names, last = circuit.roles, len(circuit.problem.roles) - 1
-    further = {role for one in circuit.paths for role in one.path[2:] if role > last}
+    further = {role for path in circuit.paths for role in path.path[2:] if role > last}
     further |= {answer_role(circuit.hops)} if circuit.text else set()
     roles = sorted({*range(last + 1), *further}, key=lambda role: _standing(circuit.problem, role))
     blocks = [_standing(circuit.problem, role)[0] for role in roles]

@@ -189,8 +189,8 @@ class EnsemblePart:
         # A weight without gradients belongs to heads that are gone for good, so one number of updates serves all.
         self._updates = torch.zeros((), dtype=torch.float32, device=device)
         self._state: dict[Tensor, dict[str, Tensor]] = {
-            one: {"step": self._updates, **{moment: torch.zeros_like(one) for moment in MOMENTS}}
-            for one in self._parameters
+            parameter: {"step": self._updates, **{moment: torch.zeros_like(parameter) for moment in MOMENTS}}
+            for parameter in self._parameters
         }
         # A graph reads the rate, each model's share of it and the batch from fixed tensors. An optimiser of one's own
         # takes its rate as a number, so it is not recorded.

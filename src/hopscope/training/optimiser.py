@@ -83,7 +83,7 @@ def adamw(weights: Sequence[Tensor], state: State, rate: float | Tensor, recipe:
         return
     kept = [state[weight] for weight in moved]
     updates = [one["step"] for one in kept]
-    for one in {id(one): one for one in updates}.values():
+    for one in {id(update): update for update in updates}.values():
         one.add_(1)
     first, second = ([one[moment] for one in kept] for moment in MOMENTS)
     torch._fused_adamw_(

@@ -314,7 +314,7 @@ class RunFolder:
     def lost_checkpoints(self, step: int) -> list[Path]:
         """The checkpoint files up to `step` that a run which has come there must have written and that are missing."""
         schedule = self.schedule
-        kept = [self.checkpoint_path(one) for one in range(step + 1) if schedule.checkpoints(one)]
+        kept = [self.checkpoint_path(index) for index in range(step + 1) if schedule.checkpoints(index)]
         return [path for path in kept if not path.exists()]
 
     def save_checkpoint(self, step: int, weights: dict[str, Tensor], *, last: bool = False) -> None:

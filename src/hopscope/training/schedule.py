@@ -126,24 +126,24 @@ class Schedule:
 
     def learning_rates(self, step: int) -> tuple[float, ...]:
         """The learning rate of every model in the update that takes `step` to `step + 1`; 0 from its end on."""
-        return tuple(self._learning_rate(one, step) for one in self.models)
+        return tuple(self._learning_rate(model, step) for model in self.models)
 
     def logs(self, step: int) -> bool:
         """Whether metrics get a row of every model after `step` updates: they do if any model asks for it."""
-        return any(self._logs(one, step) for one in self.models)
+        return any(self._logs(model, step) for model in self.models)
 
     def rows(self, step: int) -> list[int]:
         """The steps up to `step` that have a row of metrics."""
         found: set[int] = set()
-        for one in self.models:
-            ready = self._ready_at(one) if self.recipe.schedule == "decay-when-learned" else None
-            known = [Milestones() if at <= (ready or 0) else one for at in range(1, step + 1)]
+        for model in self.models:
+            ready = self._ready_at(model) if self.recipe.schedule == "decay-when-learned" else None
+            known = [Milestones() if at <= (ready or 0) else model for at in range(1, step + 1)]
             found |= {at for at, then in enumerate(known, start=1) if self._logs(then, at)}
         return sorted(found)
 
     def prunes(self, step: int, losses: Float[Array, "model hop"]) -> list[bool]:
         """Whether heads of each model are to be pruned after `step` updates, with these validation losses."""
-        return [self._prunes(one, step, seen) for one, seen in zip(self.models, losses, strict=True)]
+        return [self._prunes(model, step, seen) for model, seen in zip(self.models, losses, strict=True)]
 
     @property
     def drops_heads(self) -> list[bool]:
@@ -151,9 +151,9 @@ class Schedule:
         recipe = self.recipe
         return [
             recipe.head_dropout > 0
-            and (recipe.head_dropout_after == 0 or one.dropout_from is not None)
-            and one.dropout_until is None
-            for one in self.models
+            and (recipe.head_dropout_after == 0 or model.dropout_from is not None)
+            and model.dropout_until is None
+            for model in self.models
         ]
 
     def checkpoints(self, step: int) -> bool:

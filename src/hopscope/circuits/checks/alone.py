@@ -169,7 +169,7 @@ def minimality(evidence: Evidence) -> Part:
     rows = [row for row in evidence.rows if row not in evidence.exempt]
     gone: list[tuple[HeadRow, ...]]
     if len(rows) <= _EVERY_SUBSET:
-        gone = [some for size in range(2, len(rows) + 1) for some in combinations(rows, size)]
+        gone = [combination for size in range(2, len(rows) + 1) for combination in combinations(rows, size)]
         tried = f"every part two or more rows smaller, {len(gone)} in all"
     else:
         gone = [*combinations(rows, 2), *_random_parts(evidence, rows)]

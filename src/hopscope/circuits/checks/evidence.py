@@ -80,7 +80,9 @@ class Evidence(Claimed):
     @cached_property
     def levels(self) -> Levels:
         """The losses on `few` sequences of the model, of nothing, and of the circuit as it is judged."""
-        full, nothing, own = (float(one.mean()) for one in self._errors(self.few, "full", "nothing", self._judged_as()))
+        full, nothing, own = (
+            float(error.mean()) for error in self._errors(self.few, "full", "nothing", self._judged_as())
+        )
         return Levels(full, nothing, own)
 
     @cached_property
@@ -133,7 +135,7 @@ class Evidence(Claimed):
         """How far a loss goes from that of nothing to the model's or, for `exempt` rows, the natural circuit's."""
         if row not in self.exempt:
             return self.levels.faithfulness(loss)
-        natural, nothing = (float(one.mean()) for one in self._errors(self.few, "natural", "nothing"))
+        natural, nothing = (float(error.mean()) for error in self._errors(self.few, "natural", "nothing"))
         return (nothing - loss) / (nothing - natural) if natural < nothing else 0.0
 
     def due(self, row: HeadRow) -> float:
@@ -160,7 +162,7 @@ class Evidence(Claimed):
         new = [name for name in wanted if (evaluator, name) not in self._known]
         if new:
             errors = evaluator.errors([whole[name] for name in new]).double()
-            self._known |= {(evaluator, name): one for name, one in zip(new, errors, strict=True)}
+            self._known |= {(evaluator, name): error for name, error in zip(new, errors, strict=True)}
         return [self._known[evaluator, name] for name in wanted]
 
     def open(self, lost: Lost) -> bool:

@@ -35,7 +35,8 @@ def harness(evidence: Evidence) -> Part:
     resampled: Interventions = dict.fromkeys(evaluator.live_rows, RESAMPLE)
     own, *rest, moved = evaluator.errors([*programs, resampled])
     differences = [
-        _difference(errors, _by_hand(evaluator, one)) for errors, one in zip((own, *rest), programs, strict=True)
+        _difference(errors, _by_hand(evaluator, program))
+        for errors, program in zip((own, *rest), programs, strict=True)
     ]
     differences[0] = max(differences[0], _difference(own, evaluator.plain_errors()))
     change = float((moved - own).abs().max())

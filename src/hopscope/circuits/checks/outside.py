@@ -180,7 +180,7 @@ def outside(evidence: Evidence) -> Part:
         f"the model without random halves of the other {len(idle)} rows has a loss of at most {loss.mean:.3f}; the bar "
         f"is {evidence.bar:g}"
     )
-    numbers = {"worst_mse": loss.mean, "interval": loss.interval, "mse": [tidy(one) for one in losses]}
+    numbers = {"worst_mse": loss.mean, "interval": loss.interval, "mse": [tidy(loss) for loss in losses]}
     if not evidence.unnamed:
         return Part(loss.interval[1] < evidence.bar, says, numbers)
     others: dict[HeadRow, list[int]] = defaultdict(list)

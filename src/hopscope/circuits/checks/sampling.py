@@ -161,7 +161,7 @@ class Sampling:
     def measured(self, values: Sequence[Float[Tensor, " _"]]) -> list[Measured]:
         """The means of values by sequence, with their intervals."""
         seed = derive_seed(self.seed, "circuit certificate", "bootstrap")
-        return [Measured.of(one, seed) for one in values]
+        return [Measured.of(value, seed) for value in values]
 
     def random(self, purpose: str) -> torch.Generator:
         """A random generator for one purpose."""

@@ -31,6 +31,6 @@ def intervals(values: Float[Tensor, "measurement sequence"], seed: int, level: f
 def _drawn(sequences: int, seed: int) -> npt.NDArray[np.float64]:
     """How often each resample draws each sequence: (sequence, resample)."""
     random, often = np.random.default_rng(seed), np.empty((sequences, _RESAMPLES))
-    for one in range(_RESAMPLES):
-        often[:, one] = np.bincount(random.integers(0, sequences, sequences), minlength=sequences)
+    for index in range(_RESAMPLES):
+        often[:, index] = np.bincount(random.integers(0, sequences, sequences), minlength=sequences)
     return often

@@ -91,7 +91,7 @@ def values_rewired(problem: RetrievalProblem, batch: Batch, pair: int, by: int =
     That one stands `by` chains further on. Pairs (or facts) count from 1 in the order of look-up.
     """
     last = len(problem.facts.steps[pair - 1].keys)
-    (value,) = (role for role, one in enumerate(problem.facts.places) if (one.step, one.member) == (pair, last))
+    (value,) = (role for role, place in enumerate(problem.facts.places) if (place.step, place.member) == (pair, last))
     where = batch.place[:, : problem.chains, value, None].expand(-1, -1, problem.symbol_dim)
     symbols, codes = batch.inputs[..., : problem.symbol_dim], batch.inputs[..., problem.symbol_dim :]
     symbols = symbols.scatter(1, where, symbols.gather(1, where).roll(-by, dims=1))

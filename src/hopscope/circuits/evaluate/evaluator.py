@@ -169,7 +169,7 @@ class Evaluator(ABC):
             self._check(program)
         skipped = self.skipped
         forms = [by_layer(program, self.shape.layers, skipped) for program in programs]
-        starts = [min(self._shared(one), self.shape.layers - 1) for one in forms]
+        starts = [min(self._shared(form), self.shape.layers - 1) for form in forms]
         order = sorted(range(len(programs)), key=lambda number: starts[number])
         at_once = max(1, self._positions_at_once // self.where.role.numel())
         results: list[Tensor | None] = [None] * len(programs)
@@ -197,7 +197,7 @@ class Evaluator(ABC):
 
         Each goes through the model at once; only itself, however large, where a program mixes sequences.
         """
-        if not self._shares or any(form.kind in MIXING for one in programs for form in one.values()):
+        if not self._shares or any(form.kind in MIXING for program in programs for form in program.values()):
             return (self,)
         return self._shares
 
