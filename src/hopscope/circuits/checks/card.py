@@ -1,0 +1,184 @@
+"""What is reported of a circuit: the six checks, and the card with its numbers (`Circuit.checks`, `Circuit.card`).
+
+Terms are those of the literature: faithfulness and completeness (Wang et al. 2022), resample ablation (causal scrubbing,
+Chan et al. 2022), ACDC (Conmy et al. 2023), integrated gradients (Hanna et al. 2024), CPR and CMD (MIB, Mueller et al.
+2025).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal, get_args
+
+from hopscope.circuits.evaluate.bootstrap import Interval
+from hopscope.circuits.strategy import Strategy
+from hopscope.errors import InputError
+from hopscope.problem.paths import AttentionPath
+
+CheckName = Literal["sufficiency", "necessity", "completeness", "outside", "right_keys", "delivery"]
+CHECKS: tuple[CheckName, ...] = get_args(CheckName)
+"""The names of the checks, in the order in which they are shown."""
+
+Outcome = Literal["passed", "failed", "not asked", "not testable"]
+
+Patterns = Literal["own", "imposed"]
+"""Whether the active rows of a circuit make the model's own patterns, or have theirs imposed (Appendix E)."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What one check found.
+
+    Attributes:
+        name: the check.
+        outcome: whether it passed; `not asked` where the question makes no sense for the task.
+        says: what was found, in one sentence.
+        numbers: what was measured, by name.
+        interval: the 95% interval of the number that decided, where there is one.
+    """
+
+    name: CheckName
+    outcome: Outcome
+    says: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    interval: Interval | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it passed."""
+        return self.outcome == "passed"
+
+
+def all_passed(checks: Mapping[CheckName, Check]) -> bool:
+    """Whether all six checks are there and none failed; one that makes no sense for the task does not count against."""
+    return set(CHECKS) <= set(checks) and all(check.outcome in ("passed", "not asked") for check in checks.values())
+
+
+@dataclass(frozen=True)
+class Group:
+    """Redundant paths of a circuit, `needs` of which suffice.
+
+    Raises:
+        InputError: fewer than two paths, a path twice, or no number of them from 1 to one fewer than all.
+    """
+
+    paths: tuple[AttentionPath, ...]
+    needs: int = 1
+
+    def __post_init__(self) -> None:
+        if len(set(self.paths)) < max(len(self.paths), 2):
+            raise InputError(f"a group is of at least two different paths, got {len(self.paths)}")
+        if not 1 <= self.needs < len(self.paths):
+            raise InputError(f"a group needs from 1 to {len(self.paths) - 1} of its paths, got {self.needs}")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a circuit is.
+
+    Attributes:
+        paths: attention paths.
+        active: active rows: those with a path, and helper rows.
+        at_mean: rows that are at a mean or a positional mean instead of off.
+        rows: rows of the model that can reach an answer.
+    """
+
+    paths: int
+    active: int
+    at_mean: int
+    rows: int
+
+    @property
+    def not_off(self) -> int:
+        """Rows that are not off: active ones, and those at a mean."""
+        return self.active + self.at_mean
+
+
+@dataclass(frozen=True)
+class Faithfulness:
+    """The share of the way from nothing to the model, everything else ablated in one of three ways."""
+
+    uniform: float
+    mean: float
+    resample: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Faithfulness over circuit size: points of (rows with their own patterns, faithfulness), from no row to all."""
+
+    points: tuple[tuple[int, float], ...]
+
+    @property
+    def cpr(self) -> float:
+        """Area under the curve over the share of rows (MIB's integrated circuit performance ratio)."""
+        return _area(self.points)
+
+    @property
+    def cmd(self) -> float:
+        """Area between the curve and 1 (MIB's integrated circuit-model distance)."""
+        return _area([(rows, abs(1 - share)) for rows, share in self.points])
+
+
+def _area(points: Sequence[tuple[int, float]]) -> float:
+    """The area under a polygon, its width scaled to 1."""
+    total = sum((right[0] - left[0]) * (left[1] + right[1]) / 2 for left, right in pairwise(points))
+    return total / max(points[-1][0], 1) if points else 0.0
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What the model loses with the circuit knocked out, as a share of what the circuit loses: in all, at the worst."""
+
+    whole: float
+    worst_row: float
+    worst_key: float
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Faithfulness of other circuits with as many active rows; None where it was not measured.
+
+    Attributes:
+        random: the best of the random circuits.
+        drawn: how many distinct random circuits there were; under 20 the comparison is not testable.
+        acdc: ACDC's rule.
+        attribution: rows taken by integrated gradients.
+        untrained: the circuit itself, its heads with initial weights.
+    """
+
+    random: float | None
+    drawn: int
+    acdc: float | None
+    attribution: float | None
+    untrained: float | None
+
+
+FoundBy = Literal["content", "position", "not asked"]
+
+
+@dataclass(frozen=True)
+class Card:
+    """The numbers of a circuit, on sequences that no search saw.
+
+    Attributes:
+        size: its size.
+        own: its faithfulness with the model's own patterns.
+        imposed: its faithfulness with its patterns imposed.
+        curve: faithfulness over circuit size.
+        completeness: damage in the model compared with damage in the circuit.
+        baselines: other circuits of its size.
+        strategy: how the answer comes about.
+        found_by: whether rows are found by their content or by their position.
+    """
+
+    size: Size
+    own: Faithfulness
+    imposed: Faithfulness
+    curve: Curve
+    completeness: Damage
+    baselines: Baselines
+    strategy: Strategy
+    found_by: FoundBy
