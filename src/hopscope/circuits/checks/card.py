@@ -1,8 +1,8 @@
 """What is reported of a circuit: the six checks, and the card with its numbers (`Circuit.checks`, `Circuit.card`).
 
-Terms are those of the literature: faithfulness and completeness (Wang et al. 2022), resample ablation (causal scrubbing,
-Chan et al. 2022), ACDC (Conmy et al. 2023), integrated gradients (Hanna et al. 2024), CPR and CMD (MIB, Mueller et al.
-2025).
+Terms are those of the literature: faithfulness and completeness (Wang et al. 2022), resample ablation (causal
+scrubbing, Chan et al. 2022), ACDC (Conmy et al. 2023), integrated gradients (Hanna et al. 2024), CPR and CMD (MIB,
+Mueller et al. 2025).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def all_passed(checks: Mapping[CheckName, Check]) -> bool:
 
 
 @dataclass(frozen=True)
-class Group:
+class PathGroup:
     """Redundant paths of a circuit, `needs` of which suffice.
 
     Raises:
