@@ -86,7 +86,7 @@ def main() -> None:
         spent = clock.spent()
         print(f"{spent['minutes']:7.1f} min {spent['gb']:5.1f} GB  {stage}", flush=True)
 
-    circuit = hs.TextModel(asked.folder).find_circuit("equations", 1, effort="quick", progress=watch)
+    circuit = hs.LanguageModel(asked.folder).find_circuit(hs.text("equations", 1), effort="quick", progress=watch)
     spent = {name: round(value, 1) for name, value in clock.spent().items()}
     found = sorted(path.path for path in circuit.paths)
     planted = sorted(AttentionPath.parse(path, text_role_names(1)) for path in stand.circuit)

@@ -217,8 +217,8 @@ def ask(arm: TextArm, seed: int, folder: Path) -> None:
     if missing and not (model / "config.json").exists():
         train_text_model(arm.recipe.varied({"seed": seed}), model)
     for hops in missing:
-        asked = hs.TextModel(model)
-        found = asked.find_circuit("equations", hops, effort=arm.effort, faithfulness=arm.faithfulness)
+        asked = hs.LanguageModel(model)
+        found = asked.find_circuit(hs.text("equations", hops), effort=arm.effort, faithfulness=arm.faithfulness)
         found.save(_record(folder, arm, seed, hops))
 
 

@@ -36,7 +36,8 @@ _HOMES = {
     "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
     "train_all": "hopscope.training.side_by_side",
-    "TextModel": "hopscope.language.text_model",
+    "LanguageModel": "hopscope.language.language_model",
+    "text": "hopscope.language.text_batch",
     "BenchmarkSettings": "hopscope.benchmark.settings",
     "SearchConfig": "hopscope.circuits.search.config",
     "Extensions": "hopscope.problem.text.extensions",
@@ -68,7 +69,8 @@ if TYPE_CHECKING:
     from hopscope.lab import Model as Model
     from hopscope.lab import Run as Run
     from hopscope.lab import train as train
-    from hopscope.language.text_model import TextModel as TextModel
+    from hopscope.language.language_model import LanguageModel as LanguageModel
+    from hopscope.language.text_batch import text as text
     from hopscope.model.architecture import Architecture as Architecture
     from hopscope.model.architecture import InitialWeights as InitialWeights
     from hopscope.model.fixed_attention import HeldHead as HeldHead

@@ -13,7 +13,7 @@ from hopscope.circuits.evaluate.ablations import KEEP
 from hopscope.circuits.evaluate.counterfactual import pair_elsewhere
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.language.text_batch import TextTask, lines_elsewhere, text_batch
+from hopscope.language.text_batch import lines_elsewhere, text, text_batch
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
 from hopscope.training.data import held_out
@@ -45,7 +45,7 @@ def test_rows_of_one_fact_change_places_and_nothing_else(graph, hops, fact, posi
 @pytest.mark.parametrize("pair", [1, 2])
 def test_lines_of_one_pair_change_places_and_nothing_else(kind, pair) -> None:
     """Lines may be of different lengths, and have tokens without a role."""
-    here = text_batch(TextTask.of("equations", 2), tokenizer(kind), 12, 3)
+    here = text_batch(text("equations", 2), tokenizer(kind), 12, 3)
     elsewhere = lines_elsewhere(here, pair)
     there, stays = elsewhere.sequences, ~elsewhere.block
     assert 0 < int(elsewhere.block.sum()) < elsewhere.block.numel() / 2

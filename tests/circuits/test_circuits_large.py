@@ -25,7 +25,7 @@ from hopscope.circuits.search.gauge import Gauge
 from hopscope.circuits.search.orders import Orders
 from hopscope.errors import InputError
 from hopscope.language import limits
-from hopscope.language.hooked import LanguageModel
+from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_memory, memory_needed
 from hopscope.language.text_batch import TextTask, text_batch
 from hopscope.language.text_evaluator import TextEvaluator
@@ -40,9 +40,9 @@ BUDGET = SearchConfig(orders=2, growing=1, sequences=16, confirming=32, deciding
 
 
 @cache
-def planted() -> LanguageModel:
+def planted() -> HookedDecoder:
     """128 heads, of which two are needed."""
-    return LanguageModel(planted_big(STAND))
+    return HookedDecoder(planted_big(STAND))
 
 
 def on_text(questions: int = 32) -> TextEvaluator:

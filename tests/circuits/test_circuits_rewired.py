@@ -11,7 +11,7 @@ from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.counterfactual import values_rewired
 from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.language.text_batch import TextTask, text_batch, words_rewired
+from hopscope.language.text_batch import text, text_batch, words_rewired
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, second_member
@@ -54,19 +54,19 @@ def test_values_of_one_fact_are_other_chains_and_nothing_else_changes(graph, hop
 @pytest.mark.parametrize(("pair", "by"), [(1, 1), (2, 1), (2, 3)])
 def test_text_says_another_chains_value_and_nothing_else(kind, pair, by) -> None:
     """Put together it is the text with the words exchanged, of however many tokens they are."""
-    made, task, value = tokenizer(kind), TextTask.of("equations", 2), second_member(pair)
+    made, task, value = tokenizer(kind), text("equations", 2), second_member(pair)
     here = text_batch(task, made, 12, 3)
     rewired = words_rewired(here, pair, by)
     there = rewired.sequences
     for number, question in enumerate(task.questions(12, 3)):
-        text, first = written(question.prompt, made)
+        prompt, first = written(question.prompt, made)
         stands = {span.chain: span for span in spans(question) if span.role == value}
         wanted, end = "", 0
         for chain, span in sorted(stands.items(), key=lambda one: one[1].start):
             other = stands[(chain + by) % 4]
-            wanted += text[end : first + span.start] + text[first + other.start : first + other.end]
+            wanted += prompt[end : first + span.start] + prompt[first + other.start : first + other.end]
             end = first + span.end
-        wanted += text[end:]
+        wanted += prompt[end:]
         length = int(here.answer[number]) + 1
         found = there.inputs[number, :length].tolist()
         said = "".join(made.convert_ids_to_tokens(found)) if kind == "characters" else made.decode(found)

@@ -206,7 +206,7 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: hs.Run(b"x"), "got b'x'"),
         (lambda run: hs.Run("a\0b"), "no null character"),
         (lambda run: hs.Circuit.load(3), "the record of a circuit is given by its path"),
-        (lambda run: hs.TextModel(3), "a language model is given by its path"),
+        (lambda run: hs.LanguageModel(3), "a language model is given by its path"),
         (lambda run: run[0].at("a").loss, "the step of a checkpoint must be a whole number of at least 0, got 'a'"),
         (lambda run: run.explore(model="a"), "model must be a whole number of at least 0, got 'a'"),
         (lambda run: run.explore(3), "a page is given by its path"),

@@ -24,8 +24,8 @@ from hopscope.circuits.resume import Journal
 from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.language.find_text import Named, find_text_circuit
-from hopscope.language.hooked import LanguageModel
-from hopscope.language.text_batch import TextTask, text_batch
+from hopscope.language.hooked import HookedDecoder
+from hopscope.language.text_batch import TextTask, text, text_batch
 from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import text_role_names
@@ -40,7 +40,7 @@ PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in CIRCUIT]
 def evaluator(questions: int = 64) -> TextEvaluator:
     """The planted model on some questions."""
     made = make_tokenizer()
-    return TextEvaluator(LanguageModel(planted()), made, TASK, text_batch(TASK, made, questions, seed=5))
+    return TextEvaluator(HookedDecoder(planted()), made, TASK, text_batch(TASK, made, questions, seed=5))
 
 
 @pytest.mark.slow
@@ -75,7 +75,7 @@ def test_an_interrupted_search_goes_on_where_it_was(
     folder: Path, found: Circuit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was finished is not done again, unless something else is asked for; the record ends it."""
-    model, done = hs.TextModel(shutil.copytree(folder, tmp_path / "model")), []
+    model, done = hs.LanguageModel(shutil.copytree(folder, tmp_path / "model")), []
     stop = True
 
     def search(*_: object, journal: Journal, **asked: object) -> Circuit:
@@ -86,16 +86,16 @@ def test_an_interrupted_search_goes_on_where_it_was(
                 raise KeyboardInterrupt
         return found
 
-    monkeypatch.setattr("hopscope.language.text_model.find_text_circuit", search)
+    monkeypatch.setattr("hopscope.language.language_model.find_text_circuit", search)
     left = model.path / "circuits" / ".equations-1-hops-search.json"
     left.with_name("equations-1-hops.json").unlink()  # which is certified, and would not be replaced
     for seed, wanted in ((5, ["first"]), (5, ["first", "second"]), (6, ["first", "second", "first"])):
         with pytest.raises(KeyboardInterrupt):
-            model.find_circuit("equations", 1, seed=seed)
+            model.find_circuit(hs.text("equations", 1), seed=seed)
         assert done == wanted
         assert left.exists()
     stop = False
-    model.find_circuit("equations", 1, seed=6)
+    model.find_circuit(hs.text("equations", 1), seed=6)
     assert done == ["first", "second", "first", "second"]
     assert not left.exists()
 
@@ -147,10 +147,10 @@ def test_a_circuit_that_is_planted_falsely_is_not_certified(kind: str, failed: s
 
 def test_questions_of_different_lengths_are_filled_up_where_nobody_looks() -> None:
     """Letters of several characters make prompts of several lengths; filling up changes no answer."""
-    made, task = tokenizer("short"), TextTask.of("equations", 5)
+    made, task = tokenizer("short"), text("equations", 5)
     one = text_batch(task, made, 12, 3)
     lengths = {int(end) + 1 for end in one.answer}
-    model = LanguageModel(_random(len(made)))
+    model = HookedDecoder(_random(len(made)))
     ours = TextEvaluator(model, made, task, one)
     alone = [TextEvaluator(model, made, task, text_batch(task, made, 12, 3)[n : n + 1]) for n in range(12)]
     assert ours.own.tolist() == pytest.approx([float(single.own) for single in alone], abs=1e-5)
@@ -166,9 +166,9 @@ def _random(words: int) -> object:
 
 
 def test_questions_longer_than_a_model_has_places_for_are_refused() -> None:
-    made, task = make_tokenizer(), TextTask.of("equations", 2)
+    made, task = make_tokenizer(), text("equations", 2)
     with pytest.raises(InputError, match=r"a question has \d+ tokens here and GPT2LMHeadModel places for 16"):
-        TextEvaluator(LanguageModel(planted()), made, task, text_batch(task, made, 2, 0))
+        TextEvaluator(HookedDecoder(planted()), made, task, text_batch(task, made, 2, 0))
 
 
 def test_tokens_that_a_model_does_not_know_are_refused(tmp_path: Path) -> None:
@@ -177,17 +177,17 @@ def test_tokens_that_a_model_does_not_know_are_refused(tmp_path: Path) -> None:
     made.add_tokens(["[model]"], special_tokens=True)
     made.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}[model]"
     with pytest.raises(InputError, match=told):
-        TextEvaluator(LanguageModel(planted()), made, TASK, text_batch(TASK, made, 2, 0))
+        TextEvaluator(HookedDecoder(planted()), made, TASK, text_batch(TASK, made, 2, 0))
     publish(planted(), tmp_path)
     make_tokenizer("word").save_pretrained(tmp_path)
     with pytest.raises(InputError, match=told):
-        hs.TextModel(tmp_path)
+        hs.LanguageModel(tmp_path)
     with pytest.raises(InputError, match=r"no token for some characters .* in a question of lives-with"):
-        text_batch(TextTask.of("lives-with", 1), make_tokenizer(), 2, 0)
+        text_batch(text("lives-with", 1), make_tokenizer(), 2, 0)
 
 
 def test_a_model_that_guesses_has_no_circuit_and_says_so() -> None:
-    untrained = LanguageModel(make_model(TextModelRecipe(layers=2, d_model=32, heads=2)))
+    untrained = HookedDecoder(make_model(TextModelRecipe(layers=2, d_model=32, heads=2)))
     circuit = find_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), effort="quick")
     assert not circuit.found
     assert circuit.certified == ()

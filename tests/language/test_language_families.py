@@ -14,7 +14,7 @@ import transformers
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as NAMES
 
 from hopscope.errors import InputError
-from hopscope.language.hooked import LanguageModel
+from hopscope.language.hooked import HookedDecoder
 
 _SMALL: dict[str, Any] = {
     "vocab_size": 40, "hidden_size": 32, "n_embd": 32, "d_model": 32, "intermediate_size": 48, "ffn_dim": 48,
@@ -58,4 +58,4 @@ def test_a_family_opens_or_is_refused_in_a_sentence(name: str) -> None:
     if model is None:
         pytest.skip("no small model of this family is made by these names")
     with suppress(InputError):
-        LanguageModel(model)
+        HookedDecoder(model)

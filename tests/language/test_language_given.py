@@ -23,18 +23,18 @@ PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in CIRCUIT]
 
 def test_a_circuit_that_is_given_is_certified_as_the_one_that_is_found(folder: Path, found: Circuit) -> None:
     few = CertificateConfig(sequences=64, deciding=128, few=32, rough=8, draws=40, halves=8)
-    model = hs.TextModel(folder)
-    circuit = model.check(CIRCUIT, "equations", 1, proof=few)
+    model = hs.LanguageModel(folder)
+    circuit = model.check(CIRCUIT, hs.text("equations", 1), proof=few)
     assert circuit.certified == ("natural",)
     assert sorted(path.path for path in circuit.paths) == sorted(PATHS)
     assert circuit.text is not None
     assert circuit.text.scores["natural"].accuracy == 1
     assert (circuit.bar, circuit.model, circuit.search.given) == (found.bar, found.model, True)
-    less = model.check([CIRCUIT[0], CIRCUIT[2]], "equations", 1, proof=few)
+    less = model.check([CIRCUIT[0], CIRCUIT[2]], hs.text("equations", 1), proof=few)
     assert less.certified == ()
     assert not less.certificate.parts["sufficiency"].passed
     with pytest.raises(InputError, match="layer must be from 1 to 2, got 7"):
-        model.check(["L7.H1 answer -> >x1"], "equations", 1, proof=few)
+        model.check(["L7.H1 answer -> >x1"], hs.text("equations", 1), proof=few)
 
 
 def test_the_verb_certifies_what_is_given_of_a_language_model(folder: Path, found: Circuit, tmp_path: Path) -> None:

@@ -10,21 +10,21 @@ from families import FAMILIES, decoder
 from torch import Tensor, nn
 
 from hopscope.errors import InputError
-from hopscope.language.hooked import LanguageModel
+from hopscope.language.hooked import HookedDecoder
 from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried
 
 TOKENS = torch.randint(3, 40, (2, 11), generator=torch.Generator().manual_seed(0))
 
 
 @pytest.fixture(params=FAMILIES, scope="module")
-def family(request: pytest.FixtureRequest) -> tuple[Any, LanguageModel, Tensor]:
+def family(request: pytest.FixtureRequest) -> tuple[Any, HookedDecoder, Tensor]:
     """A model twice, once without the seam, and the logits of the former."""
     plain = decoder(request.param)
     with torch.no_grad():
-        return plain, LanguageModel(decoder(request.param)), plain(input_ids=TOKENS, use_cache=False).logits
+        return plain, HookedDecoder(decoder(request.param)), plain(input_ids=TOKENS, use_cache=False).logits
 
 
-def logits(model: LanguageModel, edit: Hooks | None = None, tokens: Tensor = TOKENS) -> Tensor:
+def logits(model: HookedDecoder, edit: Hooks | None = None, tokens: Tensor = TOKENS) -> Tensor:
     """By way of the seam."""
     with torch.no_grad():
         return model.answers(model.run(model.embed(tokens[None]), hooks=edit))[0]
@@ -70,12 +70,12 @@ class _Seen(PatternRecorder):
         return written
 
 
-def test_unedited_the_seam_gives_the_models_own_logits(family: tuple[Any, LanguageModel, Tensor]) -> None:
+def test_unedited_the_seam_gives_the_models_own_logits(family: tuple[Any, HookedDecoder, Tensor]) -> None:
     _, model, own = family
     torch.testing.assert_close(logits(model), own, rtol=1e-4, atol=1e-4)
 
 
-def test_patterns_are_those_that_the_library_gives_out(family: tuple[Any, LanguageModel, Tensor]) -> None:
+def test_patterns_are_those_that_the_library_gives_out(family: tuple[Any, HookedDecoder, Tensor]) -> None:
     plain, model, _ = family
     plain.set_attn_implementation("eager")
     with torch.no_grad():
@@ -85,7 +85,7 @@ def test_patterns_are_those_that_the_library_gives_out(family: tuple[Any, Langua
 
 
 def test_replayed_patterns_change_nothing_and_those_of_other_tokens_do(
-    family: tuple[Any, LanguageModel, Tensor],
+    family: tuple[Any, HookedDecoder, Tensor],
 ) -> None:
     _, model, own = family
     recorded = PatternRecorder()
@@ -97,7 +97,7 @@ def test_replayed_patterns_change_nothing_and_those_of_other_tokens_do(
 
 @pytest.mark.parametrize("edit", [Swapped, Silent])
 def test_an_edit_acts_in_its_layer_and_the_way_may_be_entered_there(
-    family: tuple[Any, LanguageModel, Tensor], edit: type[Swapped | Silent]
+    family: tuple[Any, HookedDecoder, Tensor], edit: type[Swapped | Silent]
 ) -> None:
     _, model, own = family
     changed = [logits(model, edit(layer)) for layer in range(3)]
@@ -111,7 +111,7 @@ def test_an_edit_acts_in_its_layer_and_the_way_may_be_entered_there(
 
 
 @pytest.mark.parametrize("layer", [0, 2])
-def test_a_layer_is_read_in_parts(family: tuple[Any, LanguageModel, Tensor], layer: int) -> None:
+def test_a_layer_is_read_in_parts(family: tuple[Any, HookedDecoder, Tensor], layer: int) -> None:
     _, model, _ = family
     at = 6
     with torch.no_grad():
@@ -137,7 +137,7 @@ def test_a_layer_is_read_in_parts(family: tuple[Any, LanguageModel, Tensor], lay
     assert float((value[:, :, at:] - wrote[:, :, at:]).abs().max()) > 1e-4
 
 
-def test_an_untrained_head_alone_is_changed(family: tuple[Any, LanguageModel, Tensor]) -> None:
+def test_an_untrained_head_alone_is_changed(family: tuple[Any, HookedDecoder, Tensor]) -> None:
     _, model, own = family
     other = model.with_untrained([(1, 2)], seed=0)
     torch.testing.assert_close(logits(model), own, rtol=1e-4, atol=1e-4)
@@ -158,7 +158,7 @@ def test_an_encoder_is_refused() -> None:
     )
     model = transformers.BertForMaskedLM(config)
     with pytest.raises(InputError, match=r"circuits need a decoder|is no decoder|cannot be shown"):
-        LanguageModel(model)
+        HookedDecoder(model)
 
 
 def test_attention_of_its_own_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_attention_of_its_own_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -
     for layer in model.model.layers:
         monkeypatch.setattr(layer.self_attn, "forward", other.__get__(layer.self_attn))
     with pytest.raises(InputError, match="is no decoder"):
-        LanguageModel(model)
+        HookedDecoder(model)
 
 
 _SMALL: dict[str, Any] = {"vocab_size": 40, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4}
@@ -182,7 +182,7 @@ def test_a_family_that_does_not_take_an_attention_from_outside_is_refused(name: 
 
     config = getattr(transformers, f"{name}Config")(**_SMALL, rotary_dim=4, bos_token_id=1, eos_token_id=2)
     with pytest.raises(InputError, match=f"{name}ForCausalLM has an attention of its own kind"):
-        LanguageModel(getattr(transformers, f"{name}ForCausalLM")(config))
+        HookedDecoder(getattr(transformers, f"{name}ForCausalLM")(config))
 
 
 @pytest.mark.parametrize("shared", [1, 2])
@@ -195,7 +195,7 @@ def test_keys_and_values_are_untrained_where_no_other_head_has_them(shared: int)
         num_key_value_heads=4 // shared, pad_token_id=0, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
     model = transformers.Phi3ForCausalLM(config)
-    mixed = LanguageModel(model).with_untrained([(1, 2)], seed=0)._model
+    mixed = HookedDecoder(model).with_untrained([(1, 2)], seed=0)._model
     mine, theirs = (one.model.layers[1].self_attn.qkv_proj.weight for one in (model, mixed))
     changed = (mine != theirs).any(dim=1).view(-1, 8).any(dim=1).nonzero().flatten().tolist()
     assert changed == ([2, 6, 10] if shared == 1 else [2])
@@ -210,4 +210,4 @@ def test_attention_that_is_no_sum_over_its_rows_is_refused() -> None:
         num_key_value_heads=4, pad_token_id=0, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
     with pytest.raises(InputError, match="what attention of BitNetForCausalLM writes is not the sum of what its rows"):
-        LanguageModel(transformers.BitNetForCausalLM(config))
+        HookedDecoder(transformers.BitNetForCausalLM(config))

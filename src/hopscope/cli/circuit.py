@@ -116,11 +116,11 @@ def find(path: Path, show: bool, figures: bool | None, as_json: bool, **options:
         return
     search: Callable[..., Circuit]
     if task is not None:
-        from hopscope.language.text_model import TextModel, text_circuit_path
+        from hopscope.language.language_model import LanguageModel, text_circuit_path
 
         record = text_circuit_path(path, task)
-        text_model = TextModel(path, trust_remote_code=options["trust_remote_code"])
-        search = partial(text_model.find_circuit, task.formulation, task.hops)
+        text_model = LanguageModel(path, trust_remote_code=options["trust_remote_code"])
+        search = partial(text_model.find_circuit, task)
     elif path.is_file():
         raise InputError(f"{path} is a file, and a circuit is found in the folder of a run; --show prints a record")
     else:
@@ -177,10 +177,10 @@ def certify(
     number, step = options["number"], options["step"]
     check: Callable[..., Circuit]
     if task is not None:
-        from hopscope.language.text_model import TextModel
+        from hopscope.language.language_model import LanguageModel
 
-        check = TextModel(path, trust_remote_code=options["trust_remote_code"]).check
-        how: dict[str, Any] = {"formulation": task.formulation, "hops": task.hops}
+        check = LanguageModel(path, trust_remote_code=options["trust_remote_code"]).check
+        how: dict[str, Any] = {"task": task}
         how |= {name: options[name] for name in ("faithfulness",) if any_given(name)}
     else:
         from hopscope.circuits.store import CircuitStore
@@ -202,10 +202,10 @@ def _text_task(path: Path, formulation: str | None, hops: int | None, **_: Any) 
     """The task that a language model is asked; None where the path is not that of a language model."""
     if formulation is not None:
         refuse_given("a language model has --faithfulness", *_OF_RUNS)
-        from hopscope.language.text_batch import TextTask
+        from hopscope.language.text_batch import text
 
         try:
-            return TextTask.of(formulation, hops)
+            return text(formulation, hops)
         except InputError as error:
             raise InputError(str(error).partition("; pass names=")[0]) from None
     from hopscope.language.model_folder import is_model_folder
@@ -250,7 +250,7 @@ def _kept(path: Path, task: TextTask | None, number: int, step: int | None) -> C
     from hopscope.training.run import RunFolder
 
     if task is not None:
-        from hopscope.language.text_model import text_circuit_path
+        from hopscope.language.language_model import text_circuit_path
 
         return Circuit.load(text_circuit_path(path, task))
     if path.is_file():

@@ -15,7 +15,7 @@ from hopscope.circuits.find import Origin, search_circuit, without_circuit
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import Effort, SearchConfig
 from hopscope.errors import InputError
-from hopscope.language.hooked import LanguageModel
+from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_memory
 from hopscope.language.text_batch import TextTask, text_batch
 from hopscope.language.text_evaluator import TextEvaluator
@@ -47,7 +47,7 @@ class Named:
 
 
 def find_text_circuit(
-    model: LanguageModel,
+    model: HookedDecoder,
     tokenizer: Any,
     task: TextTask,
     named: Named,
@@ -98,7 +98,7 @@ def find_text_circuit(
 
 
 def certify_text_circuit(
-    model: LanguageModel,
+    model: HookedDecoder,
     tokenizer: Any,
     task: TextTask,
     named: Named,
@@ -144,7 +144,7 @@ class _Subject:
     @classmethod
     def of(
         cls,
-        model: LanguageModel,
+        model: HookedDecoder,
         tokenizer: Any,
         task: TextTask,
         named: Named,

@@ -38,7 +38,7 @@ _SAME = 1e-3
 """Largest difference of a logit, as a share of the largest logit, or of 1, that another order of summation may make."""
 
 
-class LanguageModel:
+class HookedDecoder:
     """One decoder-only language model.
 
     Args:
@@ -175,7 +175,7 @@ class LanguageModel:
         return logits
 
     @torch.no_grad()
-    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> LanguageModel:
+    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> HookedDecoder:
         """A copy in which some heads, (layer, head) from 0, have initial weights: queries and output, and keys and
         values where these are not shared with other heads. All other layers share their weights with this model.
 
@@ -195,12 +195,12 @@ class LanguageModel:
         for layer, head in heads:
             mine, theirs = (attention_of(decoder_layers(model)[layer]) for model in (mixed, fresh))
             copy_head(mine, theirs, head, self.shape)
-        other = LanguageModel(mixed)
+        other = HookedDecoder(mixed)
         for layer in touched:
             self._see_alone(other, layer, [head for at, head in heads if at == layer])
         return other
 
-    def _see_alone(self, other: LanguageModel, layer: int, heads: Sequence[int]) -> None:
+    def _see_alone(self, other: HookedDecoder, layer: int, heads: Sequence[int]) -> None:
         """Check that in a layer nothing but some heads is another: with these silent, both models do the same there.
 
         Raises:

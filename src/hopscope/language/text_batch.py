@@ -45,18 +45,6 @@ class TextTask:
         if self.extensions.lines not in _ORDERS:
             raise InputError("lines must be blocks or reversed for circuits: roles need an order, shuffled has none")
 
-    @classmethod
-    def of(cls, name: str, hops: int | None = None, extensions: Extensions | None = None) -> TextTask:
-        """The task for a formulation, with the paper's number of hops and format unless others are given.
-
-        Raises:
-            InputError: there is no such formulation, or it cannot be written like that.
-        """
-        form, extensions = formulation(name), Extensions() if extensions is None else extensions
-        hops = form.paper_hops if hops is None else hops
-        form.check(hops, PAPER_CHAINS, extensions)
-        return cls(form.name, hops, extensions=extensions)
-
     @property
     def problem(self) -> RetrievalProblem:
         """What the text asks, as a retrieval problem in which x{D} alone is asked for."""
@@ -66,6 +54,26 @@ class TextTask:
     def questions(self, count: int, seed: int) -> list[Question]:
         """The first questions of a seed."""
         return questions(self.formulation, self.hops, count, seed, self.chains, self.extensions)
+
+
+def text(name: str, hops: int | None = None, extensions: Extensions | None = None) -> TextTask:
+    """The task of answering questions in one formulation, in the paper's format unless another is given.
+
+        >>> len(hs.text("equations", hops=2).questions(count=5, seed=0))
+        5
+
+    Args:
+        name: equations, lives-with or kingdoms.
+        hops: D; the paper's by default.
+        extensions: departures from the paper's format.
+
+    Raises:
+        InputError: there is no such formulation, or it cannot be written like that.
+    """
+    form, extensions = formulation(name), Extensions() if extensions is None else extensions
+    hops = form.paper_hops if hops is None else hops
+    form.check(hops, PAPER_CHAINS, extensions)
+    return TextTask(form.name, hops, extensions=extensions)
 
 
 @dataclass(frozen=True)

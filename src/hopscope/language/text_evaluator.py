@@ -17,7 +17,7 @@ from hopscope.circuits.circuit_parts import Scores
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.language.hooked import LanguageModel
+from hopscope.language.hooked import HookedDecoder
 from hopscope.language.text_batch import TextBatch, TextTask, lines_elsewhere, text_batch, words_rewired
 from hopscope.model.hooks import Hooks, Stream
 from hopscope.problem.counter import derive_seed
@@ -40,10 +40,10 @@ class TextEvaluator(Evaluator):
             does not know.
     """
 
-    transformer: LanguageModel
+    transformer: HookedDecoder
     batch: TextBatch
 
-    def __init__(self, model: LanguageModel, tokenizer: Any, task: TextTask, batch: TextBatch) -> None:
+    def __init__(self, model: HookedDecoder, tokenizer: Any, task: TextTask, batch: TextBatch) -> None:
         model.check_length(batch.inputs.shape[1])
         for ids in (batch.inputs, batch.candidates):
             model.check_tokens(tokenizer, ids)

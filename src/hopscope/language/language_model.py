@@ -1,4 +1,4 @@
-"""A language model from a folder: `hs.TextModel(folder).find_circuit("equations", hops=2)`."""
+"""A language model from a folder: `hs.LanguageModel(folder).find_circuit(hs.text("equations", hops=2))`."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from hopscope.circuits.resume import SILENT, Journal, SearchProgress
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import stored_circuit
 from hopscope.language.find_text import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
-from hopscope.language.hooked import LanguageModel
+from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_words
 from hopscope.language.model_folder import open_model_folder
 from hopscope.language.text_batch import TextTask, text_batch
 from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.roles import text_role_names
-from hopscope.problem.text.extensions import Extensions
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import tokens
 
 
-class TextModel:
+class LanguageModel:
     """A Hugging Face decoder on disk, in which circuits can be found.
 
         >>> from examples.text_model.training import TextModelRecipe, make_model, publish
         >>> publish(make_model(TextModelRecipe()), folder / "own")  # untrained
-        >>> model = hs.TextModel(folder / "own")
+        >>> model = hs.LanguageModel(folder / "own")
         >>> (question,) = hs.questions("equations", hops=1, count=1)
         >>> [role for _, role, _ in model.roles(question)][-5:]
         ['x0>', '>x1', 'text', 'x0?', 'answer']
-        >>> model.find_circuit("equations", hops=1, effort="quick").found
+        >>> model.find_circuit(hs.text("equations", hops=1), effort="quick").found
         False
 
     Args:
@@ -55,9 +54,9 @@ class TextModel:
         self._model = opened.model
 
     @cached_property
-    def model(self) -> LanguageModel:
+    def model(self) -> HookedDecoder:
         """The model behind the seam, in single precision."""
-        return LanguageModel(self._model.float())
+        return HookedDecoder(self._model.float())
 
     def roles(self, question: Question) -> list[tuple[str, str, int]]:
         """A question as the model reads it: every token, its role, and its chain (-1 for none).
@@ -77,10 +76,8 @@ class TextModel:
 
     def find_circuit(
         self,
-        formulation: str,
-        hops: int | None = None,
+        task: TextTask,
         *,
-        extensions: Extensions | None = None,
         effort: Effort | None = None,
         faithfulness: float | None = None,
         seed: int | None = None,
@@ -94,9 +91,7 @@ class TextModel:
         search is described, and replaced by `overwrite` alone; another record is replaced.
 
         Args:
-            formulation: equations, lives-with or kingdoms.
-            hops: D; the paper's by default.
-            extensions: departures from the paper's format.
+            task: the questions, as `hs.text` makes them.
             effort: `quick` or `thorough`, if nothing is said.
             faithfulness: see `find_text_circuit`; 0.95 if nothing is said.
             seed: seed of the search; 0 if nothing is said.
@@ -105,10 +100,9 @@ class TextModel:
             progress: called with what is being done, how many stages are finished, and how many there are.
 
         Raises:
-            InputError: the formulation, tokenizer or a value cannot be used, the record is damaged, or it is of a
+            InputError: the task, tokenizer or a value cannot be used, the record is damaged, or it is of a
                 certified circuit of another model, or that another search than the one described found.
         """
-        task = TextTask.of(formulation, hops, extensions)
         search: dict[str, Any] = {
             "effort": "thorough" if effort is None else effort,
             "faithfulness": 0.95 if faithfulness is None else faithfulness,
@@ -127,10 +121,8 @@ class TextModel:
     def check(
         self,
         circuit: CustomCircuit,
-        formulation: str,
-        hops: int | None = None,
+        task: TextTask,
         *,
-        extensions: Extensions | None = None,
         faithfulness: float = 0.95,
         seed: int = 0,
         proof: CertificateConfig | None = None,
@@ -142,18 +134,17 @@ class TextModel:
 
             >>> from examples.text_model.training import TextModelRecipe, make_model, publish
             >>> publish(make_model(TextModelRecipe()), folder / "mine")  # untrained
-            >>> hs.TextModel(folder / "mine").check(["L1.H1 answer -> >x1"], "equations", hops=1).certified
+            >>> hs.LanguageModel(folder / "mine").check(["L1.H1 answer -> >x1"], hs.text("equations", hops=1)).certified
             ()
 
         Args:
             circuit: a circuit, or its paths as in `hs.Model.ablate`; a head or a row instead of a path is in use with
                 all that it looks at. Every other row of the model is off.
-            formulation: this and what follows as in `find_circuit`.
+            task: this and what follows as in `find_circuit`.
 
         Raises:
-            InputError: there is no such path in the model, or the formulation, tokenizer or a value cannot be used.
+            InputError: there is no such path in the model, or the task, tokenizer or a value cannot be used.
         """
-        task = TextTask.of(formulation, hops, extensions)
         how: dict[str, Any] = {"faithfulness": faithfulness, "seed": seed, "proof": proof, "journal": Journal(progress)}
         return certify_text_circuit(self.model, self.tokenizer, task, self.named, circuit, **how)
 
