@@ -12,8 +12,7 @@ import pytest
 SCRIPT = """
 import shutil, sys
 from pathlib import Path
-from everything_loaded import load
-from killing import contents, killed_everywhere
+from killing import contents, import_all, killed_everywhere
 from small_models import disguised_witness
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.store import CircuitStore
@@ -23,7 +22,7 @@ from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 from hopscope.training.recipe import Setup
 
-load()
+import_all()
 witness, root = disguised_witness(1), Path(sys.argv[1])
 shape = witness.transformer.shape
 Recipe.architecture = lambda self, problem: shape

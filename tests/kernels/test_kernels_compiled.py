@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from small_recipe import PROBLEM, TINY
+from small_runs import PROBLEM, TINY
 
 import hopscope as hs
 from hopscope.kernels import compiled, fused_attention, fused_block

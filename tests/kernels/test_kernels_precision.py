@@ -7,8 +7,8 @@ import os
 
 import pytest
 import torch
-from asked_of_workers import flushes
 from click.testing import CliRunner
+from small_runs import flushes
 
 from hopscope.cli.train import command
 from hopscope.kernels import precision

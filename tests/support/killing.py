@@ -1,19 +1,24 @@
-"""A process that is killed at its k-th write, for every k: what is on disk at any moment must be enough to go on from.
+"""A process that is killed at its k-th write, for every k: what is on disk at any moment must be enough to resume.
 
-Writes are what a program does to the disk: a file's bytes are on it, a file gets its name, a line is appended. The
-process dies right before one, in the middle of an appended line, or right after.
+A write is a file's bytes reaching the disk, a file getting its name, or a line appended. The process dies right before
+one, in the middle of an appended line, or right after.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import hopscope
 
 
 class Writes:
@@ -70,20 +75,20 @@ class _Halving:
 def killed_at(kill_at: int | None, program: Callable[[], None]) -> int:
     """Run `program` in a fork of this process and kill it there at that moment.
 
-    The parent must not have computed with threads before. Gives the number of moments that a program had which came to
-    its end, 0 for one that was killed.
+    Returns the number of moments of a program that came to its end, 0 for one that was killed. The parent must not have
+    computed with threads before.
     """
-    told, tells = os.pipe()
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         with pytest.MonkeyPatch.context() as patch:
             writes = Writes(patch, kill_at)
             program()
-        os.write(tells, str(writes.seen).encode())
+        os.write(writer, str(writes.seen).encode())
         os._exit(0)
-    os.close(tells)
+    os.close(writer)
     _, status = os.waitpid(child, 0)
-    with os.fdopen(told) as pipe:
+    with os.fdopen(reader) as pipe:
         seen = pipe.read()
     if os.WIFSIGNALED(status):
         assert os.WTERMSIG(status) == signal.SIGKILL
@@ -102,17 +107,31 @@ def killed_everywhere(
 ) -> tuple[int, dict[str, bytes]]:
     """Kill `program` at every moment, each time in a fresh folder, and call it again: the bytes must be the same.
 
-    With `every`, only at each so many-th; the second kills meet many of the others. Gives the number of moments, and
-    what an undisturbed program leaves.
+    With `every`, only at each so many-th; the second kills meet many of the others. Returns the number of moments and
+    the files of an undisturbed program.
     """
     alone = fresh("alone")
     moments = killed_at(None, lambda: program(alone))
     expected = contents(alone)
     for first in range(1, moments + 1, every):
         folder = fresh(str(first))
-        here = partial(program, folder)
-        assert killed_at(first, here) == 0
-        killed_at(1 + (7 * first + 1) % moments, here)  # and once more, somewhere else
-        killed_at(None, here)
+        in_folder = partial(program, folder)
+        assert killed_at(first, in_folder) == 0
+        killed_at(1 + (7 * first + 1) % moments, in_folder)  # and once more, somewhere else
+        killed_at(None, in_folder)
         assert contents(folder) == expected, f"killed at moment {first} of {moments}"
     return moments, expected
+
+
+def import_all() -> None:
+    """Import what commands import when they need it, since each fork would do so again; and compute with one thread."""
+    import torch
+
+    late = "filelock jinja2 matplotlib.backends.backend_agg matplotlib.backends.backend_svg matplotlib.pyplot"
+    late += " rich.progress safetensors.torch scipy.stats"
+    ours = [module.name for module in pkgutil.walk_packages(hopscope.__path__, "hopscope.")]
+    for name in (*late.split(), *ours):
+        if not name.endswith("__main__") and not name.startswith(("hopscope.benchmark.", "hopscope.language.")):
+            with suppress(ImportError):  # of an extra that is not installed
+                importlib.import_module(name)
+    torch.set_num_threads(1)

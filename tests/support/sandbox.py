@@ -1,4 +1,4 @@
-"""The command line in a fork of this process: exit status, what it said, and whether it came to an end in time."""
+"""The command line in a fork of this process, everything small: exit status, output, and whether it ended in time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from killing import Writes
 
@@ -40,24 +41,16 @@ class Ended:
         return ""
 
 
-def command(
-    arguments: Sequence[str],
-    inside: Path,
-    *,
-    kill_at: int | None = None,
-    before: Callable[[], None] = lambda: None,
-    seconds: float = SECONDS,
-) -> Ended:
+def command(arguments: Sequence[str], inside: Path, *, kill_at: int | None = None, seconds: float = SECONDS) -> Ended:
     """Run `hopscope ARGUMENTS` in a fork, in the folder `inside`; standard output goes nowhere.
 
     Args:
         arguments: of the command line.
         inside: the working folder.
         kill_at: the moment around a write at which the process is killed (`killing.Writes`); None for never.
-        before: called in the fork first: limits, patches.
         seconds: after which it is killed.
     """
-    counted, counts = os.pipe()
+    reader, writer = os.pipe()
     errors = inside / f".errors-{os.getpid()}"
     began = time.monotonic()
     child = os.fork()
@@ -76,22 +69,22 @@ def command(
             from hopscope.signals import raise_on_stop_signals
 
             raise_on_stop_signals()
-            before()
+            quick()
             with pytest.MonkeyPatch.context() as patch:
                 writes = Writes(patch, kill_at)
                 try:
                     main(list(arguments))
                 except SystemExit as ended:
                     status = ended.code if isinstance(ended.code, int) else 0
-                os.write(counts, str(writes.seen).encode())
+                os.write(writer, str(writes.seen).encode())
         except BaseException:
             traceback.print_exc()
         finally:
             sys.stderr.flush()
             os._exit(status)
-    os.close(counts)
+    os.close(writer)
     status = _wait(child, began + seconds)
-    with os.fdopen(counted) as pipe:
+    with os.fdopen(reader) as pipe:
         moments = pipe.read()
     said = errors.read_text(errors="replace") if errors.exists() else ""
     errors.unlink(missing_ok=True)
@@ -99,32 +92,57 @@ def command(
 
 
 def _wait(child: int, until: float) -> int | None:
+    """The exit status: 137 after SIGKILL, None where SIGTERM did not end it."""
     while time.monotonic() < until:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return 137 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL else _code(status)
+            killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+            return 137 if killed else os.waitstatus_to_exitcode(status)
         time.sleep(0.005)
-    for look in range(2 * SECONDS):
-        if look in (0, SECONDS):  # the second order is promised to end what waits for the end of a step
+    for attempt in range(2 * SECONDS):
+        if attempt in (0, SECONDS):  # the second order is promised to end what waits for the end of a step
             os.kill(child, signal.SIGTERM)
         time.sleep(0.5)
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return _code(status)
+            return os.waitstatus_to_exitcode(status)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return None
 
 
-def _code(status: int) -> int:
-    return os.waitstatus_to_exitcode(status)
-
-
 def contents(folder: Path) -> dict[str, bytes]:
-    """What a folder holds but for pictures, locks and logs of others."""
+    """Every file of a folder but pictures, locks and logs, by its path there."""
     skipped = {".png", ".svg", ".pdf", ".lock", ".eval", ".html"}
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.suffix not in skipped and not path.name.startswith(".errors")
     }
+
+
+def quick() -> None:
+    """In a fork: everything small, states after every row, and no pictures but drawings that a page embeds; what is
+    written stays the same in kind and order."""
+    from matplotlib.figure import Figure
+
+    import hopscope.training.trainer as trainer
+    from hopscope.circuits.checks import CertificateConfig
+    from hopscope.circuits.search import config
+
+    savefig_of = Figure.savefig
+
+    def savefig(self: Figure, path: Any, *given: Any, **options: Any) -> None:
+        if options.get("format") == "svg":
+            savefig_of(self, path, *given, **options)
+        else:
+            Path(path).write_bytes(b"picture")
+
+    Figure.savefig = savefig  # type: ignore[method-assign]
+    trainer.HELD_OUT = 64
+    trainer._SECONDS_BETWEEN_STATES = 0.0
+    few = {"orders": 2, "growing": 1, "sequences": 16, "confirming": 32, "deciding": 32, "every_subset": 2, "pairs": 2}
+    few["most_rows"] = 64
+    config.EFFORTS.update(quick=few, thorough=few)
+    short = CertificateConfig(sequences=32, deciding=32, few=16, draws=6)
+    CertificateConfig.of = classmethod(lambda cls, proof: proof or short)  # type: ignore[method-assign,assignment]

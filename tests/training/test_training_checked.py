@@ -6,17 +6,18 @@ import json
 import shutil
 
 import pytest
-from half_trained import ENGINE, PROBLEM, TINY, half
+from small_runs import ONE_HOP, TINIEST, half_trained
 
 from hopscope.cli import main
 from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.records import plain
+from hopscope.training.execution import REFERENCE
 from hopscope.training.run import RunFolder
 
 
 def test_what_is_checked_is_said(tmp_path, capsys):
-    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
+    run = train(TINIEST, ONE_HOP, tmp_path / "run", execution=REFERENCE)
     for changed, status, words in ((False, 0, "none damaged"), (True, 1, "result.json is damaged")):
         if changed:
             there = json.loads((run.path / "result.json").read_text())
@@ -30,7 +31,7 @@ def test_what_is_checked_is_said(tmp_path, capsys):
 
 
 def test_checkpoints_that_are_lost_or_under_another_name_are_found(tmp_path):
-    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
+    run = train(TINIEST, ONE_HOP, tmp_path / "run", execution=REFERENCE)
     first, second = run.checkpoint_path(4), run.checkpoint_path(8)
 
     def found(harm):
@@ -62,13 +63,13 @@ def test_checkpoints_that_are_lost_or_under_another_name_are_found(tmp_path):
 
 
 def test_a_checkpoint_lost_by_a_run_that_was_stopped_is_found(tmp_path, monkeypatch):
-    folder = half(tmp_path / "run", monkeypatch)
+    folder = half_trained(tmp_path / "run", monkeypatch)
     assert not [one for one in check(folder) if one.trouble]
     RunFolder(folder).checkpoint_path(4).unlink()
     assert ["step-000004" in one.trouble for one in check(folder) if one.trouble] == [True]
 
 
 def test_a_lost_state_is_found(tmp_path, monkeypatch):
-    folder = half(tmp_path / "run", monkeypatch)
+    folder = half_trained(tmp_path / "run", monkeypatch)
     (folder / "state.safetensors").unlink()
     assert ["no state.safetensors to go on from" in one.trouble for one in check(folder)].count(True) == 1

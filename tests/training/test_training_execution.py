@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from half_trained import ENGINE, PROBLEM, SHAPE, TINY, half
+from small_runs import ONE_HOP, OPTIONS, TINIEST, half_trained
 
 from hopscope.cli import main
 from hopscope.errors import InputError
@@ -37,7 +37,7 @@ from hopscope.training.run import _RUN, RunFolder
 )
 def test_what_this_machine_cannot_do_is_refused_before_anything_is_written(tmp_path, capsys, options, words):
     with pytest.raises(SystemExit) as stop:
-        main(["train", str(tmp_path / "run"), *SHAPE, *options])
+        main(["train", str(tmp_path / "run"), *OPTIONS, *options])
     assert stop.value.code == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
@@ -62,11 +62,11 @@ def test_an_execution_with_invalid_values_is_refused(values, words):
 def test_seeds_beyond_63_bits_are_refused():
     for seed in (-1, 2**63, 10**400, 0.5, True):
         with pytest.raises(InputError, match="seed must be"):
-            Setup("run", PROBLEM, TINY, (seed,))
+            Setup("run", ONE_HOP, TINIEST, (seed,))
 
 
 def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypatch, caplog):
-    folder = half(tmp_path / "run", monkeypatch)
+    folder = half_trained(tmp_path / "run", monkeypatch)
     run = RunFolder(folder)
     elsewhere = replace(run.record, execution=replace(REFERENCE, device="cuda:7", threads=512, precision="bf16"))
     _RUN.write(folder / "run.json", elsewhere, run.record.content_hash)
@@ -75,19 +75,19 @@ def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypat
     monkeypatch.setattr(
         Ensemble, "__init__", lambda self, *given: (seen.append(given[-1]), plain_init(self, *given))[1]
     )
-    assert train(TINY, PROBLEM, folder).finished
+    assert train(TINIEST, ONE_HOP, folder).finished
     assert (seen[0].device, seen[0].precision) == ("cpu", "bf16") or torch.cuda.device_count()
     assert "the run goes on with" in caplog.text
 
 
 def test_what_is_not_kept_is_not_counted(monkeypatch):
     """Fused attention makes patterns anew on the way back: with them a run that fits would be refused."""
-    setup = Setup("run", PROBLEM, TINY, (0, 1))
-    plain_way = least_memory(setup, ENGINE)
+    setup = Setup("run", ONE_HOP, TINIEST, (0, 1))
+    plain_way = least_memory(setup, REFERENCE)
     monkeypatch.setattr("hopscope.training.execution.kernels_used", lambda *given: (True, False))
-    fused = least_memory(setup, replace(ENGINE, kernels=True))
-    rows, patterns = TINY.batch_size * PROBLEM.sequence_length, TINY.heads * PROBLEM.sequence_length
-    assert plain_way - fused == 2 * TINY.layers * rows * patterns * 4
+    fused = least_memory(setup, replace(REFERENCE, kernels=True))
+    rows, patterns = TINIEST.batch_size * ONE_HOP.sequence_length, TINIEST.heads * ONE_HOP.sequence_length
+    assert plain_way - fused == 2 * TINIEST.layers * rows * patterns * 4
 
 
 def test_the_papers_largest_ensemble_goes_through_a_cpu_in_parts():
@@ -108,6 +108,6 @@ def test_the_environment_may_ask_for_fewer_threads(said, threads, monkeypatch, t
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if said is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", said)
-    setup = Setup("run", PROBLEM, TINY)
+    setup = Setup("run", ONE_HOP, TINIEST)
     assert Execution(device="cpu").resolve(setup).threads == threads
     assert Execution(device="cpu", threads=3).resolve(setup).threads == 3, "who asks gets what is asked for"

@@ -9,44 +9,45 @@ import subprocess
 import sys
 
 import pytest
-from cut_short import contents
-from half_trained import ENGINE, PROBLEM, SHAPE, TINY, half
+from killing import contents
+from small_runs import ONE_HOP, OPTIONS, TINIEST, half_trained
 
 from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.lab import train
 from hopscope.records import seal
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE
 from hopscope.training.run import RunFolder
 
 
 def test_checkpoints_from_after_the_state_are_not_taken_for_the_end(tmp_path, monkeypatch):
     """Of a life that ended, or learned, later than the one that goes on: on another machine it rounds otherwise."""
-    alone = train(TINY, PROBLEM, tmp_path / "alone", execution=ENGINE)
-    folder = half(tmp_path / "run", monkeypatch)
+    alone = train(TINIEST, ONE_HOP, tmp_path / "alone", execution=REFERENCE)
+    folder = half_trained(tmp_path / "run", monkeypatch)
     left, run = contents(folder), RunFolder(folder)
     for step in (10, 12, 40):
         run.save_checkpoint(step, {name: tensor + 1 for name, tensor in run.transformer(4).state_dict().items()})
-    assert contents(train(TINY, PROBLEM, folder).path) == contents(alone.path)
+    assert contents(train(TINIEST, ONE_HOP, folder).path) == contents(alone.path)
     assert set(left) < set(contents(folder))
 
 
 def test_a_run_whose_state_was_lost_is_not_begun_again_over_what_it_had_come_to(tmp_path, monkeypatch):
-    folder = half(tmp_path / "run", monkeypatch)
+    folder = half_trained(tmp_path / "run", monkeypatch)
     (folder / "state.safetensors").unlink()
     left = contents(folder)
     with pytest.raises(InputError, match=r"has checkpoints up to step 8, but no state.safetensors to go on from"):
-        train(TINY, PROBLEM, folder)
+        train(TINIEST, ONE_HOP, folder)
     assert contents(folder) == left
 
 
 def test_a_run_that_was_killed_before_its_first_state_begins_again(tmp_path, monkeypatch):
-    alone = train(TINY, PROBLEM, tmp_path / "alone", execution=ENGINE)
-    folder = half(tmp_path / "run", monkeypatch)
+    alone = train(TINIEST, ONE_HOP, tmp_path / "alone", execution=REFERENCE)
+    folder = half_trained(tmp_path / "run", monkeypatch)
     (folder / "state.safetensors").unlink()
     for step in sorted(RunFolder(folder).checkpoints)[2:]:  # the beginning and one more, of which a state is to follow
         RunFolder(folder).checkpoints[step].unlink()
-    assert contents(train(TINY, PROBLEM, folder).path) == contents(alone.path)
+    assert contents(train(TINIEST, ONE_HOP, folder).path) == contents(alone.path)
 
 
 def test_a_state_goes_with_every_checkpoint(tmp_path, monkeypatch):
@@ -56,33 +57,33 @@ def test_a_state_goes_with_every_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(RunFolder, "save_checkpoint", lambda self, step, *a, **b: written.append(("checkpoint", step)))
     monkeypatch.setattr(RunFolder, "save_state", lambda self, step, *a: written.append(("state", step)))
     monkeypatch.setattr("hopscope.training.trainer._finish", lambda run, device: None)
-    train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
+    train(TINIEST, ONE_HOP, tmp_path / "run", execution=REFERENCE)
     checkpoints = [step for kind, step in written if kind == "checkpoint" and step]
     assert len(checkpoints) > 1
     assert [step for kind, step in written if kind == "state"] == checkpoints
 
 
 def test_what_stands_among_the_checkpoints_and_is_none_is_named_and_left(tmp_path, monkeypatch):
-    folder = half(tmp_path / "run", monkeypatch)
+    folder = half_trained(tmp_path / "run", monkeypatch)
     notes = folder / "checkpoints" / "step-000777.safetensors"
     notes.write_text("my notes")
     left = contents(folder)
     with pytest.raises(InputError, match=r"step-000777.safetensors is damaged or not a file of tensors"):
-        train(TINY, PROBLEM, folder)
+        train(TINIEST, ONE_HOP, folder)
     assert contents(folder) == left
 
 
 def refused(folder, name):
     before = (folder / name).read_bytes()
     with pytest.raises(InputError, match=name):
-        train(TINY, PROBLEM, folder, execution=ENGINE)
+        train(TINIEST, ONE_HOP, folder, execution=REFERENCE)
     assert (folder / name).read_bytes() == before
     assert not (folder / "result.json").exists()
     assert any(name in one.trouble for one in check(folder))
 
 
 def test_a_flipped_bit_of_the_state_is_refused(tmp_path, monkeypatch):
-    folder = half(tmp_path / "run", monkeypatch)
+    folder = half_trained(tmp_path / "run", monkeypatch)
     data = bytearray((folder / "state.safetensors").read_bytes())
     data[-5] ^= 1
     (folder / "state.safetensors").write_bytes(data)
@@ -91,7 +92,7 @@ def test_a_flipped_bit_of_the_state_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("wrong", ["missing", "of another shape", "one too many"])
 def test_a_state_with_other_tensors_is_refused_by_its_path_and_left(tmp_path, monkeypatch, wrong):
-    folder = half(tmp_path / "run", monkeypatch)
+    folder = half_trained(tmp_path / "run", monkeypatch)
     step, state = RunFolder(folder).load_state()
     name = "blocks.0.attention.out.weight"
     if wrong == "missing":
@@ -101,20 +102,20 @@ def test_a_state_with_other_tensors_is_refused_by_its_path_and_left(tmp_path, mo
     RunFolder(folder).save_state(step, state)
     before = contents(folder)
     with pytest.raises(InputError, match=rf"state\.safetensors is damaged: {name}.* is missing, .*; it was left"):
-        train(TINY, PROBLEM, folder)
+        train(TINIEST, ONE_HOP, folder)
     assert contents(folder) == before
 
 
 @pytest.mark.parametrize("kept", [0, 1])
 def test_lost_rows_are_noticed_where_a_run_goes_on(tmp_path, monkeypatch, kept):
-    folder = half(tmp_path / "run", monkeypatch)
+    folder = half_trained(tmp_path / "run", monkeypatch)
     lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
     (folder / "metrics.jsonl").write_text("".join(lines[:kept]))
     refused(folder, "metrics.jsonl")
 
 
 def test_lost_and_changed_rows_of_a_finished_run_are_noticed(tmp_path):
-    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
+    run = train(TINIEST, ONE_HOP, tmp_path / "run", execution=REFERENCE)
     path = run.path / "metrics.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     for changed in ([], lines[:-1], lines[1:], [lines[0].replace('"step": 4', '"step": 5'), *lines[1:]]):
@@ -124,7 +125,7 @@ def test_lost_and_changed_rows_of_a_finished_run_are_noticed(tmp_path):
 
 
 def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
-    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
+    run = train(TINIEST, ONE_HOP, tmp_path / "run", execution=REFERENCE)
     fields = json.loads((run.path / "run.json").read_text())
     del fields["seal"]
     fields["recipe"]["learning_rate"] = 2e-3
@@ -136,7 +137,7 @@ def test_a_content_hash_that_is_not_the_runs_is_refused(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_order_to_stop_writes_the_state_between_two_rows(tmp_path, monkeypatch, number):
-    alone = train(TINY, PROBLEM, tmp_path / "alone", execution=ENGINE)
+    alone = train(TINIEST, ONE_HOP, tmp_path / "alone", execution=REFERENCE)
     plain_update, calls = Ensemble.update, iter(range(6))
 
     def update(self, batch, rate, scales):
@@ -149,12 +150,12 @@ def test_an_order_to_stop_writes_the_state_between_two_rows(tmp_path, monkeypatc
         with monkeypatch.context() as patch:
             patch.setattr(Ensemble, "update", update)
             with pytest.raises(KeyboardInterrupt):
-                train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
+                train(TINIEST, ONE_HOP, tmp_path / "run", execution=REFERENCE)
         assert signal.getsignal(number) is signal.default_int_handler
     finally:
         signal.signal(number, before)
     assert 6 <= RunFolder(tmp_path / "run").load_state()[0] < 12
-    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
+    run = train(TINIEST, ONE_HOP, tmp_path / "run", execution=REFERENCE)
     for name in ("metrics.jsonl", "result.json", "state.safetensors"):
         assert (run.path / name).read_bytes() == (alone.path / name).read_bytes()
 
@@ -165,7 +166,7 @@ def test_a_full_disk_loses_nothing_and_takes_one_sentence(tmp_path):
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)); import hopscope.cli as c; c.main()"
     )
-    command = ["train", str(tmp_path / "run"), *SHAPE, "--no-compile"]
+    command = ["train", str(tmp_path / "run"), *OPTIONS, "--no-compile"]
     python = [sys.executable, "-B"]  # else a module that it is first to compile would be cut off, for everybody
     shown = subprocess.run([*python, "-c", program, *command], capture_output=True, text=True)
     assert (shown.returncode, shown.stderr.count("\n")) == (1, 2), shown.stderr

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from cut_short import contents, train_in_two
+from killing import contents
+from small_runs import train_in_two, updates
 from torch import Tensor
 from torch.func import functional_call
-from updates import updates
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import Data, partial_losses

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from cut_short import contents
-from seeds_apart import PROBLEM, RECIPE
+from killing import contents
+from small_runs import ONE_HOP, TINIEST
 
 from hopscope.training import trainer
 from hopscope.training.execution import REFERENCE
@@ -64,7 +64,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
     """Killed by SIGKILL between a row of metrics and the state that counts on it."""
     monkeypatch.setattr(trainer, "_SECONDS_BETWEEN_STATES", 0.0)
     monkeypatch.setattr(trainer, "HELD_OUT", 8)
-    setup = Setup("tiny", PROBLEM, RECIPE, (1, 2))
+    setup = Setup("tiny", ONE_HOP, TINIEST, (1, 2))
     alone = trainer.train(setup, tmp_path / "alone", execution=REFERENCE)
     if (child := os.fork()) == 0:
         append, rows = RunFolder.append_metrics, []

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from noting import note
+from small_runs import note
 
 from hopscope.errors import InputError
 from hopscope.paper.section_7 import DepthStudy

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_recipe import ENGINE, PROBLEM, TINY
+from small_runs import PROBLEM, TINY
 
 from hopscope.lab import train
 from hopscope.problem.counter import derive_seed
@@ -63,7 +63,7 @@ def test_clipping_bites_in_that_test():
 
 
 def test_rows_of_training_average_every_step_since_the_last(tmp_path):
-    run = train(replace(TINY, final_steps=1), PROBLEM, tmp_path / "run", seeds=[4], execution=ENGINE)
+    run = train(replace(TINY, final_steps=1), PROBLEM, tmp_path / "run", seeds=[4], execution=REFERENCE)
     plain = torch.tensor(plain_training(TINY, 4, 40))
     for step, losses in zip(run.metrics.steps, run.metrics.train_partial_losses[:, 0], strict=True):
         assert losses == pytest.approx(plain[step - 5 : step].mean(0).numpy(), rel=1e-3)
@@ -88,7 +88,7 @@ def test_compiled_and_plain_steps_agree():
     """In a process of its own: the shape checks of the tests and torch.compile do not mix."""
     program = (
         "import sys, torch; sys.path.insert(0, sys.argv[1])\n"
-        "from small_recipe import PROBLEM, TINY\n"
+        "from small_runs import PROBLEM, TINY\n"
         "from hopscope.training.data import Data\n"
         "from hopscope.training.execution import REFERENCE\n"
         "from hopscope.training.ensemble import Ensemble\n"
@@ -114,7 +114,7 @@ def test_compiled_and_plain_steps_agree():
 
 def test_every_held_out_sequence_is_evaluated_once_however_many_together(monkeypatch, tmp_path):
     setup = Setup("run", PROBLEM, replace(TINY, steps=1), (0, 1))
-    run = trainer.train(setup, tmp_path / "run", execution=ENGINE)
+    run = trainer.train(setup, tmp_path / "run", execution=REFERENCE)
     errors = {}
     for at_once in (1, 64, 100, 256):
         monkeypatch.setattr(trainer, "_HELD_OUT_AT_ONCE", at_once)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from cut_short import contents, train_in_two
+from killing import contents
+from small_runs import train_in_two, updates
 from torch import Tensor
-from updates import updates
 
 from hopscope.model.fast import FastTransformer
 from hopscope.problem.retrieval import RetrievalProblem

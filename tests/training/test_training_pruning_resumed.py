@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from cut_short import contents, train_in_two
+from killing import contents
+from small_runs import train_in_two, updates
 from torch import Tensor
-from updates import updates
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import trainer

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from seeds_apart import PROBLEM, RECIPE
+from small_runs import ONE_HOP, TINIEST
 
 import hopscope as hs
 from hopscope.checks import check_count, check_seed
@@ -31,12 +31,12 @@ WHOLE = {
 
 
 def setup(recipe: Recipe) -> Setup:
-    return Setup("run", PROBLEM, recipe, (0,))
+    return Setup("run", ONE_HOP, recipe, (0,))
 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_whole_number_is_a_float_where_there_are_floats(name):
-    whole, exact = (replace(RECIPE, **{name: of(WHOLE[name])}) for of in (int, float))
+    whole, exact = (replace(TINIEST, **{name: of(WHOLE[name])}) for of in (int, float))
     assert json.dumps(asdict(whole)) == json.dumps(asdict(exact))
     assert hash_of(setup(whole)) == hash_of(setup(exact))
     assert isinstance(getattr(whole, name), float)
@@ -50,17 +50,17 @@ def test_so_are_its_whole_numbers_and_truths(tmp_path):
         of = {bool: np.bool_, int: np.int64}
         return replace(given, **{name: of[type(value)](value) for name, value in values.items()})
 
-    recipe = replace(made(RECIPE), learning_rate=np.float32(0.5), hop_weights=[np.int64(1)])
-    setup = Setup("run", made(PROBLEM), recipe, np.arange(2).tolist())
+    recipe = replace(made(TINIEST), learning_rate=np.float32(0.5), hop_weights=[np.int64(1)])
+    setup = Setup("run", made(ONE_HOP), recipe, np.arange(2).tolist())
     given = replace(setup, seeds=tuple(np.arange(2)))
     run = RunFolder.create(tmp_path / "run", given, replace(REFERENCE, threads=np.int32(1)))
-    plain = Setup("run", PROBLEM, replace(RECIPE, learning_rate=0.5, hop_weights=[1.0]), (0, 1))
+    plain = Setup("run", ONE_HOP, replace(TINIEST, learning_rate=0.5, hop_weights=[1.0]), (0, 1))
     assert hash_of(given) == hash_of(setup) == hash_of(plain) == run.record.content_hash
     assert run.record == RunFolder.create(tmp_path / "plain", plain, REFERENCE).record
 
 
 def test_a_step_that_metrics_give_is_a_step(tmp_path):
-    run = train(setup(replace(RECIPE, steps=1)), tmp_path / "run", execution=REFERENCE)
+    run = train(setup(replace(TINIEST, steps=1)), tmp_path / "run", execution=REFERENCE)
     (step,) = run.metrics.steps
     assert isinstance(step, np.int64)
     assert run.find_checkpoint(step) == run.find_checkpoint(1)
@@ -84,9 +84,9 @@ def test_there_is_one_cpu():
 
 def test_no_run_begins_inside_another(tmp_path):
     """From Python neither: whoever looks through the one would find files of the other."""
-    run = train(setup(replace(RECIPE, steps=1)), tmp_path / "run", execution=REFERENCE)
+    run = train(setup(replace(TINIEST, steps=1)), tmp_path / "run", execution=REFERENCE)
     with pytest.raises(InputError, match=r"run is a run folder, which holds only files of its run"):
-        hs.train(setup(RECIPE), run.path / "inner")
+        hs.train(setup(TINIEST), run.path / "inner")
     assert not (run.path / "inner").exists()
 
 

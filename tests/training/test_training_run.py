@@ -10,19 +10,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from cut_short import contents
-from small_recipe import ENGINE, PROBLEM, TINY
+from killing import contents
+from small_runs import PROBLEM, TINY
 
 from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.model.fixed_attention import HeldHead
 from hopscope.training.ensemble import Ensemble
+from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 
 
 def test_the_folder_tells_the_story(tmp_path):
-    run = train(TINY, PROBLEM, tmp_path / "run", seeds=[1, 2, 3], execution=ENGINE)
+    run = train(TINY, PROBLEM, tmp_path / "run", seeds=[1, 2, 3], execution=REFERENCE)
     metrics = run.metrics
     assert metrics.steps.tolist() == [5, 10, 15, 20, 25, 30, 34, 35, 36, 37, 38, 39, 40]
     assert metrics.partial_losses.shape == (13, 3, 2)
@@ -42,7 +43,7 @@ def test_the_folder_tells_the_story(tmp_path):
 def test_stopped_and_continued_gives_the_same_bits(tmp_path, monkeypatch):
     """An exception at every kind of moment; then the bytes of the folder are those of a run left alone."""
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
-    train(TINY, PROBLEM, tmp_path / "alone", seeds=[1, 2, 3], execution=ENGINE)
+    train(TINY, PROBLEM, tmp_path / "alone", seeds=[1, 2, 3], execution=REFERENCE)
     original = Ensemble.update
 
     class Stopped(Exception):
@@ -58,11 +59,11 @@ def test_stopped_and_continued_gives_the_same_bits(tmp_path, monkeypatch):
 
         monkeypatch.setattr(Ensemble, "update", update)
         with pytest.raises(Stopped):
-            train(TINY, PROBLEM, tmp_path / "stopped", seeds=[1, 2, 3], execution=ENGINE)
+            train(TINY, PROBLEM, tmp_path / "stopped", seeds=[1, 2, 3], execution=REFERENCE)
     with (tmp_path / "stopped" / "metrics.jsonl").open("a") as file:
         file.write('{"step": 25, "model"')  # a writer killed in the middle of a line
     monkeypatch.setattr(Ensemble, "update", original)
-    train(TINY, PROBLEM, tmp_path / "stopped", seeds=[1, 2, 3], execution=ENGINE)
+    train(TINY, PROBLEM, tmp_path / "stopped", seeds=[1, 2, 3], execution=REFERENCE)
     assert contents(tmp_path / "stopped") == contents(tmp_path / "alone")
 
 
@@ -72,13 +73,13 @@ def test_a_recipe_of_lists_is_that_of_tuples(tmp_path):
     recipe = replace(TINY, steps=2, final_steps=1, hop_weights=[1.0, 2.0], held=held)
     assert recipe == replace(recipe, hop_weights=(1.0, 2.0), held=tuple(held))
     assert hash(recipe) is not None
-    run = train(recipe, PROBLEM, tmp_path / "run", execution=ENGINE)
+    run = train(recipe, PROBLEM, tmp_path / "run", execution=REFERENCE)
     assert run.finished
     assert run.recipe == recipe
 
 
 def test_a_finished_run_is_reused(tmp_path):
-    train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
+    train(TINY, PROBLEM, tmp_path / "run", execution=REFERENCE)
     before = contents(tmp_path / "run")
     (tmp_path / "run" / "state.safetensors").unlink()  # nothing of it is needed any more
     train(TINY, PROBLEM, tmp_path / "run")
@@ -87,7 +88,7 @@ def test_a_finished_run_is_reused(tmp_path):
 
 
 def test_a_folder_of_another_run_is_refused(tmp_path):
-    train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
+    train(TINY, PROBLEM, tmp_path / "run", execution=REFERENCE)
     before = contents(tmp_path / "run")
     for recipe, problem, seeds, words in (
         (replace(TINY, steps=41), PROBLEM, [0], "steps = 40, not 41"),
@@ -103,8 +104,8 @@ def test_foreign_and_damaged_folders_are_named_and_left_alone(tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("Dear")
     with pytest.raises(InputError, match="letters"):
-        train(TINY, PROBLEM, tmp_path / "letters", execution=ENGINE)
-    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
+        train(TINY, PROBLEM, tmp_path / "letters", execution=REFERENCE)
+    run = train(TINY, PROBLEM, tmp_path / "run", execution=REFERENCE)
     newest = run.checkpoints[40]
     newest.write_bytes(newest.read_bytes()[:-100])
     with pytest.raises(InputError, match="step-000040"):
@@ -125,7 +126,7 @@ def test_foreign_and_damaged_folders_are_named_and_left_alone(tmp_path):
 
 
 def test_a_run_has_one_writer_and_the_hold_ends_with_its_process(tmp_path):
-    run = train(TINY, PROBLEM, tmp_path / "run", execution=ENGINE)
+    run = train(TINY, PROBLEM, tmp_path / "run", execution=REFERENCE)
     hold = (
         "import sys; from hopscope.training.run import RunFolder\n"
         "with RunFolder(sys.argv[1]).writing(): print('held', flush=True); input()"
@@ -149,7 +150,7 @@ def test_a_weight_for_each_hop_asked_for():
 
 
 def test_a_diverged_model_is_written_as_null(tmp_path):
-    run = train(replace(TINY, learning_rate=1e30, clip=None, warmup=0), PROBLEM, tmp_path / "run", execution=ENGINE)
+    run = train(replace(TINY, learning_rate=1e30, clip=None, warmup=0), PROBLEM, tmp_path / "run", execution=REFERENCE)
     assert '"validation_loss": null' in (run.path / "metrics.jsonl").read_text()
     assert np.isnan(run.metrics.validation_loss[-1, 0])
     assert run.result.models[0].final_validation_loss is None

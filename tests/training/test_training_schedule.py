@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 from click.testing import CliRunner
-from cut_short import contents, train_in_two
+from killing import contents
+from small_runs import train_in_two, updates
 from torch import Tensor
-from updates import updates
 
 import hopscope as hs
 from hopscope.cli.sweep import command as sweep
