@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chromium import Tab, browser
-from explored import explored, witness_recipes
+from explorer_pages import Tab, browser, explored, witness_recipes
 
 from hopscope.explorer.page import explore
 from hopscope.training.run import RunFolder

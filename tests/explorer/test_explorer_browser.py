@@ -8,8 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from chromium import Tab
-from explored import witness_recipes
+from explorer_pages import Tab, witness_recipes
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import UNIFORM

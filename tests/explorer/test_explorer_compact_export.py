@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
-from explored import explored, witness_recipes
+from explorer_pages import explored, witness_recipes
 from known_run import STEPS
 
 from hopscope.cli.explore import command

@@ -7,9 +7,8 @@ import shutil
 
 import pytest
 from click.testing import CliRunner
-from explored import witness_recipes
+from explorer_pages import Reader, witness_recipes
 from known_run import circuit_json
-from page_reader import Reader
 
 from hopscope.cli.explore import command
 from hopscope.explorer.exhibit import exhibit

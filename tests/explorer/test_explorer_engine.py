@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from explorer_node import chunk_json, in_node
+from explorer_pages import chunk_json, in_node, unpack
 from small_models import random_model
-from unpacked import unpack
 
 from hopscope.circuits.evaluate.ablations import ALIKE, IDENTITY, UNIFORM, ZERO, Ablation, AblationKind, one_hot
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator

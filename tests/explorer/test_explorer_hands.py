@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import Tab
+from explorer_pages import Tab
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 

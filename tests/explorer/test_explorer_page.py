@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from explored import explored, witness_recipes
+from explorer_pages import Reader, explored, witness_recipes
 from known_run import WITNESS, circuit_json, known_run
-from page_reader import Reader, told
 
 from hopscope.cli.explore import command
 from hopscope.emergence.history import Emergence, MapsOverTime
@@ -74,7 +73,7 @@ def test_the_same_inputs_give_the_same_bytes(run):
 
 
 def test_text_of_a_run_cannot_become_markup(reader):
-    assert told(reader)["models"][0]["name"] == "<b>run & co, seed 0"
+    assert reader.manifest["models"][0]["name"] == "<b>run & co, seed 0"
     assert "<b>run & co, seed 0" in reader.text
     assert "0.01 <b>& less</b>" in reader.text
     assert all(tag != "b" for tag, _ in reader.elements)
@@ -87,7 +86,7 @@ def test_arrays_in_the_page_are_those_of_the_records(run, reader):
     for number in range(len(record.steps)):
         assert (maps[number] == np.rint(record.frame(number).numpy() * 255)).all()
     state = run.transformer().state_dict()
-    live = told(reader)["models"][0]["live"]
+    live = reader.manifest["models"][0]["live"]
     assert live["names"] == [[name, weight.numel()] for name, weight in state.items()]
     flat = np.concatenate([weight.numpy().reshape(-1) for weight in state.values()])
     stored = reader.array("m0-weights").astype(np.float32)
@@ -98,7 +97,7 @@ def test_arrays_in_the_page_are_those_of_the_records(run, reader):
 
 
 def test_numbers_are_the_records(run, reader):
-    model, history = told(reader)["models"][0], Emergence.load(run.path / "emergence.json")
+    model, history = reader.manifest["models"][0], Emergence.load(run.path / "emergence.json")
     assert [path["crossing"]["step"] for path in model["emergence"]["paths"]] == [
         path.crossing.step for path in history.paths
     ]
@@ -157,8 +156,8 @@ def test_a_page_takes_the_place_of_nothing_else(run, tmp_path):
     for path in (record, notes):
         with pytest.raises(InputError, match=rf"a page's name must end in \.html, got '{path.name}'"):
             explore([run], path)
-        told = CliRunner().invoke(command, [str(run.path), "--out", str(path), "--compact", str(tmp_path / "small")])
-        assert isinstance(told.exception, InputError)
+        result = CliRunner().invoke(command, [str(run.path), "--out", str(path), "--compact", str(tmp_path / "small")])
+        assert isinstance(result.exception, InputError)
     (tmp_path / "a.html").mkdir()
     with pytest.raises(InputError, match="is a folder"):
         explore([run], tmp_path / "a.html")
@@ -182,7 +181,7 @@ def test_a_run_without_circuit_opens_with_its_heads(tmp_path):
     one = exhibit(bare, 0)
     assert one.circuit is None
     assert [sentence for sentence in one.missing if "hopscope circuit" in sentence]
-    model = told(Reader(build([one]).html))["models"][0]
+    model = Reader(build([one]).html).manifest["models"][0]
     assert model["circuit"] is None
     assert model["live"] is not None
 
@@ -194,7 +193,7 @@ def test_a_run_without_checkpoints_opens_with_its_records(run, tmp_path):
     one = exhibit(RunFolder(kept), 0)
     assert one.transformer is None
     assert [sentence for sentence in one.missing if "no checkpoint yet" in sentence]
-    model = told(Reader(build([one]).html))["models"][0]
+    model = Reader(build([one]).html).manifest["models"][0]
     assert model["live"] is None
     assert model["emergence"]["steps"] == list(one.emergence.steps)
     for name in ("metrics.jsonl", "circuit.json"):
@@ -210,7 +209,7 @@ def test_several_models_and_runs(run, tmp_path):
     assert [one.seed for one in exhibits([two])] == [1]
     shown = exhibits([run, two])
     assert [one.name for one in shown] == ["<b>run & co, seed 0", "two, seed 1"]
-    models = told(Reader(build(shown).html))["models"]
+    models = Reader(build(shown).html).manifest["models"]
     assert [model["live"]["weights"] for model in models] == ["m0-weights", "m1-weights"]
     with pytest.raises(InputError, match="model must be from 0 to 1"):
         exhibits([two], 2)

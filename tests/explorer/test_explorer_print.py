@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 
 import pytest
-from chromium import Tab
+from explorer_pages import Tab
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 
