@@ -92,6 +92,10 @@ class Reader(HTMLParser):
         return json.loads(self.blocks["manifest"])
 
 
+PURE = SCRIPTS[: SCRIPTS.index("dom")]
+"""Sources that touch no document."""
+
+
 def in_node(code: str, given: Any) -> Any:
     """What the body `code` of an async function of `given` returns in node; it sees every name of the pure sources."""
     node = shutil.which("node")
