@@ -23,7 +23,6 @@ from known_run import circuit_json, known_run, witness_shape
 from hopscope.emergence.track import emergence_of_run
 from hopscope.explorer.arrays import _TYPES, Chunk
 from hopscope.explorer.page import SCRIPTS, source
-from hopscope.explorer.page import source
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 
