@@ -18,7 +18,7 @@ import hopscope as hs
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli import VERBS, main, program
 from hopscope.model.fixed_attention import HeldHead
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 from hopscope.training.on_ray import RayCluster
 
 SOURCE = Path(hs.__file__).parent

@@ -40,7 +40,7 @@ _HOMES = {
     "text": "hopscope.language.text_batch",
     "BenchmarkSettings": "hopscope.benchmark.settings",
     "SearchConfig": "hopscope.circuits.search.config",
-    "Extensions": "hopscope.problem.text.extensions",
+    "Extensions": "hopscope.problem.text.formulation",
     "EmergenceConfig": "hopscope.emergence.config",
     "CertificateConfig": "hopscope.circuits.checks.certificate",
 }
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from hopscope.paper.reproduce import reproduce as reproduce
     from hopscope.problem.paths import AttentionPath as AttentionPath
     from hopscope.problem.retrieval import RetrievalProblem as RetrievalProblem
-    from hopscope.problem.text.extensions import Extensions as Extensions
+    from hopscope.problem.text.formulation import Extensions as Extensions
     from hopscope.problem.text.questions import questions as questions
     from hopscope.problem.vectors import Batch as Batch
     from hopscope.problem.vectors import Examples as Examples

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from hopscope.errors import InputError
 
@@ -20,6 +22,19 @@ MOST = 2**53
 
 MOST_SEED = 2**63 - 1
 """The largest seed that a generator takes."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The range of a number, as an annotation of a dataclass's field for `check_fields`."""
+
+    least: float
+    below: float = math.inf
+
+
+Count = Annotated[int, Range(1)]
+Whole = Annotated[int, Range(0)]
+NonNegative = Annotated[float, Range(0)]
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None:
@@ -76,6 +91,34 @@ def make_plain(values: DataclassInstance) -> None:
         value = getattr(values, field.name)
         if (made := plain_value(value)) is not value:
             object.__setattr__(values, field.name, made)
+
+
+def check_fields(values: DataclassInstance) -> None:
+    """Make the fields of a frozen dataclass plain; check flags, literals and annotated numbers against their types."""
+    make_plain(values)
+    for name, kinds in _kinds(type(values)).items():
+        value = getattr(values, name)
+        if value is None and NoneType in kinds:
+            continue
+        for kind in kinds:
+            plain, *limits = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+            if plain is bool:
+                check_flag(name, value)
+            elif get_origin(plain) is Literal:
+                check_choice(name, value, get_args(plain))
+            elif limits and plain is int:
+                most = MOST if math.isinf(limits[0].below) else int(limits[0].below) - 1
+                check_count(name, value, int(limits[0].least), most)
+            elif limits:
+                check_number(name, value, limits[0].least, limits[0].below)
+                object.__setattr__(values, name, float(value))  # 1 and 1.0 are hashed differently
+
+
+@cache
+def _kinds(record: type) -> dict[str, tuple[Any, ...]]:
+    """The types that each field of a dataclass may have."""
+    hints = get_type_hints(record, include_extras=True).items()
+    return {name: get_args(hint) if NoneType in get_args(hint) else (hint,) for name, hint in hints}
 
 
 def plain_value(value: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from hopscope.benchmark.answers import RULES, Reply, Trial, exact, hopeful, last_line, lenient
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import question
 
 CITIES = ("Amsterdam", "Berlin", "Cairo", "Delhi")

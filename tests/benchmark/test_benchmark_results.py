@@ -20,7 +20,7 @@ from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
 from hopscope.integrity import check
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import Question
 
 

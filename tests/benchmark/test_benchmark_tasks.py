@@ -17,7 +17,7 @@ from hopscope.benchmark.points import Point
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.errors import InputError
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import Question, question
 
 # Warnings are of Inspect and what it imports.

@@ -17,7 +17,7 @@ from hopscope.benchmark.local import LocalModel
 from hopscope.benchmark.points import summarise
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.benchmark.weighing import ROOM
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
 

@@ -68,7 +68,7 @@ def test_hops_are_written_in_several_ways(capsys: pytest.CaptureFixture[str], te
         ("--hops 3 --no-mask", "both masks; leave --no-mask out"),
         ("--hops 3 --witness --show", "shows no flow; leave --show out"),
         ("--hops 4 --order 1,2,4,3 --best-order", "leave out either"),
-        ("--hops 3-4 --order 1,2,4,3", "each of the pairs 1 to 3 once, first to last, as in 1,2,3"),
+        ("--hops 3-4 --order 1,2,4,3", "each of the pairs 1 to 3 once, first to last, separated by commas"),
         ("--hops 300 --best-order", "orders are written out up to 256 hops, got 300"),
         ("--hops 5 --order 5,1,2,4,3 --witness", "a witness is known for deepest-first"),
     ],

@@ -14,7 +14,7 @@ from tokenizers_made import ending, tokenizer
 from examples.text_model.text import make_tokenizer
 from hopscope.errors import InputError
 from hopscope.problem.roles import text_role_names
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import Question, question
 from hopscope.problem.text.tokens import tokens, written
 

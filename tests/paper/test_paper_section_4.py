@@ -13,7 +13,7 @@ from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.paper.claims import Finding, complete
 from hopscope.paper.section_4 import GUESS, BenchmarkResult, BenchmarkStudy, judge, run
 from hopscope.paper.table import verdicts
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 from hopscope.statistics import wilson
 
 

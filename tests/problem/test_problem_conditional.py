@@ -163,7 +163,7 @@ def test_a_known_leak_one_key_and_a_twin_of_the_other_tell_a_fact(problem: Retri
 
 
 def test_a_graph_has_its_own_number_of_look_ups() -> None:
-    with pytest.raises(InputError, match="relatives makes 4 look-ups, got hops=3; pass hops=4"):
+    with pytest.raises(InputError, match="relatives takes 4 retrieval steps, got hops=3; pass hops=4"):
         RetrievalProblem(graph="relatives")
     with pytest.raises(InputError, match="graph must be one of chain, functions, relatives, got 'tree'"):
         RetrievalProblem(graph="tree")  # type: ignore[arg-type]

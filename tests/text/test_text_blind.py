@@ -9,8 +9,8 @@ import pytest
 from hopscope.benchmark.guessing import FRESH, answer_spread, blind_scores
 from hopscope.errors import InputError
 from hopscope.problem.text.blind import BLIND, look
-from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.kingdoms import WORDS
+from hopscope.problem.text.chains import KINGDOMS
+from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, question, questions
 
 FIXED = Extensions(links="fixed")
@@ -74,7 +74,7 @@ def test_fixed_links_shuffle_lines_alone() -> None:
     facts = next(iter(pairs))
     assert {"Alice lives in Novaria.", "Lamb contains Zephyrium.", "Zephyrium causes Chronogy."} <= facts
     assert all(
-        dict(zip(WORDS[5], WORDS[0], strict=True))[q.prompt.split(" ")[-8].rstrip("?")] == q.answer for q in fixed
+        dict(zip(KINGDOMS[5], KINGDOMS[0], strict=True))[q.prompt.split(" ")[-8].rstrip("?")] == q.answer for q in fixed
     )
     assert [q.latent.order for q in drawn] == [q.latent.order for q in fixed]
     assert len({frozenset(q.prompt.split("\n")[:-1]) for q in drawn}) == 300

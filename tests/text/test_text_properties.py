@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from text_reader import solve
 
 from hopscope.errors import InputError
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, question, questions
 
 many = settings(deadline=None, max_examples=60)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from text_reader import solve
 
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, question
 
 PUBLISHED = json.loads((Path(__file__).parent / "golden" / "published.json").read_text())

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from hopscope.benchmark.points import at_least
 from hopscope.problem.text.blind import BLIND, look
-from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.formulation import Draw
+from hopscope.problem.text.formulation import Draw, Extensions
 from hopscope.problem.text.questions import Question, questions
 from hopscope.statistics import wilson
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, get_args
 
 from hopscope.checks import check_choice, check_count, check_items, check_seed, make_plain
 from hopscope.errors import InputError
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, formulation, questions
 
 Mode = Literal["sample", "exact"]

@@ -34,7 +34,7 @@ from hopscope.benchmark.points import group, summarise
 from hopscope.benchmark.redaction import redacted
 from hopscope.benchmark.settings import EQUATION_HOPS, BenchmarkSettings, Cell
 from hopscope.errors import InputError
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question
 from hopscope.records import convert, plain
 

@@ -18,7 +18,7 @@ from hopscope.checks import check_outside_runs
 from hopscope.cli.display import Display, for_people
 from hopscope.cli.options import COUNT, PATH, field_options, given, json_option, numbers, refuse_given
 from hopscope.errors import InputError
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.formulation import Extensions
 
 if TYPE_CHECKING:
     from hopscope.benchmark.answers import Record

@@ -17,8 +17,7 @@ from hopscope.files import check_file, replacing
 from hopscope.machine import check_fits
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.formulation import Formulation
+from hopscope.problem.text.formulation import Extensions, Formulation
 from hopscope.problem.text.questions import FORMULATIONS, question
 
 _COUNT = click.option("--count", type=COUNT, default=1, show_default=True, help="Number of examples.")

@@ -14,8 +14,7 @@ from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, link_role, second_member, text_role, text_role_names
-from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.formulation import PAPER_CHAINS
+from hopscope.problem.text.formulation import PAPER_CHAINS, Extensions
 from hopscope.problem.text.questions import Question, formulation, questions
 from hopscope.problem.text.tokens import tokens
 

@@ -1,14 +1,14 @@
-"""A question as a graph of facts: what is looked up, and by which keys (Section 4).
+"""A question as a graph of facts: what is retrieved, and by which keys (Section 4).
 
 A fact is found by knowing all its keys, and then gives its value. In a chain each value is the only key of the next
-fact. In the conditional formulations two look-ups meet in one fact. `functions` (Appendix A.4) asks for f(i) where
-f = a, i = 0 and a(0) = 3. `relatives` (Appendix A.5) asks where Eve lives: Eve is a lawyer, lawyers live with their
-mothers, Eve's mother is Lily, and Lily lives in Brazil.
+fact. In the conditional formulations two retrieval steps meet in one fact. `functions` (Appendix A.4) asks for f(i)
+where f = a, i = 0 and a(0) = 3. `relatives` (Appendix A.5) asks where Eve lives: Eve is a lawyer, lawyers live with
+their mothers, Eve's mother is Lily, and Lily lives in Brazil.
 
 A role says which symbol a position of a fact or of the question holds, and as what: `a>` as a key, `>3` as a value,
 `f?` as a symbol of the question. For a symbol that is a key of several facts, the value follows: `Eve>lawyer`,
-`Eve>Lily`. Roles are numbered fact by fact in the order of look-up, keys before the value, then those of the question,
-which is answered at its last position.
+`Eve>Lily`. Roles are numbered fact by fact in the order of retrieval, keys before the value, then those of the
+question, which is answered at its last position.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,37 @@ class Step:
 
     keys: tuple[str, ...]
     value: str
+
+
+class Role(NamedTuple):
+    """What a position of a fact or of the question holds.
+
+    Attributes:
+        name: its name.
+        step: the fact that it is part of, from 1; 0 for the question.
+        member: its position in that fact's row, or among the question's symbols, from 0.
+        symbol: the symbol that it holds.
+    """
+
+    name: str
+    step: int
+    member: int
+    symbol: str
+
+
+class Distractor(NamedTuple):
+    """Rows that resemble a chain's: in one fact a key and the value are other symbols, as is all that follows from it.
+
+    Where a fact's value leads on, its distractor's value must too: otherwise the fact could be identified by what it
+    leads to, without its keys.
+
+    Attributes:
+        others: the symbols that are replaced: the key, the value, and what is retrieved by the value.
+        steps: the facts, from 1, of which the distractor has its own row.
+    """
+
+    others: tuple[str, ...]
+    steps: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -38,7 +70,7 @@ class Graph:
 
     Args:
         known: the symbols of the question, which is answered at the last of them.
-        steps: the facts, in the order of look-up. The value of the last is the answer.
+        steps: the facts, in the order of retrieval. The value of the last is the answer.
     """
 
     known: tuple[str, ...]
@@ -46,12 +78,12 @@ class Graph:
 
     @cached_property
     def values(self) -> tuple[str, ...]:
-        """The symbols that are looked up, in order."""
+        """The symbols that are retrieved, in order."""
         return tuple(step.value for step in self.steps)
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """All symbols: those of the question, then those looked up."""
+        """All symbols: those of the question, then those retrieved."""
         return self.known + self.values
 
     @property
@@ -62,19 +94,19 @@ class Graph:
     @cached_property
     def places(self) -> tuple[Role, ...]:
         """All roles, by number."""
-        found, facts = [], Counter(key for step in self.steps for key in set(step.keys))
+        roles, facts = [], Counter(key for step in self.steps for key in set(step.keys))
         for number, step in enumerate(self.steps, start=1):
             for member, key in enumerate(step.keys):
-                found.append(Role(f"{key}>{step.value if facts[key] > 1 else ''}", number, member, key))
-            found.append(Role(f">{step.value}", number, len(step.keys), step.value))
-        return (*found, *(Role(f"{symbol}?", 0, member, symbol) for member, symbol in enumerate(self.known)))
+                roles.append(Role(f"{key}>{step.value if facts[key] > 1 else ''}", number, member, key))
+            roles.append(Role(f">{step.value}", number, len(step.keys), step.value))
+        return (*roles, *(Role(f"{symbol}?", 0, member, symbol) for member, symbol in enumerate(self.known)))
 
     @cached_property
     def distractors(self) -> tuple[Distractor, ...]:
-        """One for every key of a fact that has several keys, so that a look-up by fewer keys finds it as well.
+        """One for every key of a fact that has several keys, so that retrieval by fewer keys finds it as well.
 
-        The key in place of one stands nowhere else in the sequence, and those of the fact do: who sees that needs one
-        key alone (docs/theory.md, "Conditional retrieval"). Recorded runs are of these distractors.
+        The key in place of one occurs nowhere else in the sequence, and those of the fact do: a head that sees that
+        needs one key alone (docs/theory.md, "Conditional retrieval"). Recorded runs are of these distractors.
         """
         return tuple(
             self._distractor(number, key)
@@ -93,34 +125,6 @@ class Graph:
         return Distractor((key, *values), tuple(rows))
 
 
-@dataclass(frozen=True)
-class Distractor:
-    """Rows that resemble a chain's: in one fact a key and the value are other symbols, as is all that follows from it.
-
-    Where a fact's value leads on, its distractor's value must too: otherwise the fact could be identified by what it
-    leads to, without its keys.
-
-    Attributes:
-        others: the symbols that are replaced: the key, the value, and what is looked up from the value.
-        steps: the facts, from 1, of which the distractor has its own row.
-    """
-
-    others: tuple[str, ...]
-    steps: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Role:
-    """What a position of a fact or of the question holds."""
-
-    name: str
-    step: int
-    """The fact that it is part of, from 1; 0 for the question."""
-    member: int
-    """Its position in that fact's row, or among the question's symbols, from 0."""
-    symbol: str
-
-
 @cache
 def chain(hops: int) -> Graph:
     """A chain: x0 is known, and fact k leads from x{k-1} to x{k}."""
@@ -132,22 +136,16 @@ FUNCTIONS = Graph(("f", "i"), (Step(("i",), "0"), Step(("f",), "a"), Step(("a", 
 
 RELATIVES = Graph(
     ("Eve",),
-    (
-        Step(("Eve",), "lawyer"),
-        Step(("lawyer",), "mother"),
-        Step(("Eve", "mother"), "Lily"),
-        Step(("Lily",), "Brazil"),
-    ),
+    (Step(("Eve",), "lawyer"), Step(("lawyer",), "mother"), Step(("Eve", "mother"), "Lily"), Step(("Lily",), "Brazil")),
 )
-"""F5: Lily lives in Brazil, Eve's mother is Lily, lawyers live with their mothers, Eve is a lawyer (Appendix A.5).
+"""F5: Lily lives in Brazil, Eve's mother is Lily, lawyers live with their mothers, Eve is a lawyer.
 
-Where does Eve live?
-"""
+Where does Eve live? (Appendix A.5)"""
 
 CONDITIONAL = {"functions": FUNCTIONS, "relatives": RELATIVES}
-"""The graphs in which look-ups meet, by name."""
+"""The graphs in which retrieval steps meet, by name."""
 
 
 def look_ups(graph: str, otherwise: int = 3) -> int:
-    """Number of look-ups in the graph of that name; `otherwise` for a chain."""
+    """Number of retrieval steps in the graph of that name; `otherwise` for a chain."""
     return len(CONDITIONAL[graph].steps) if graph in CONDITIONAL else otherwise

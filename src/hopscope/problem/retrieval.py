@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from hopscope.checks import check_choice, check_count, check_flag, check_items, check_number, make_plain
+from hopscope.checks import Count, Range, check_fields, check_items
 from hopscope.errors import InputError
 from hopscope.problem.graph import CONDITIONAL, Graph, chain
 from hopscope.problem.roles import pair_of, symbol_of, text_role_names
@@ -15,14 +14,6 @@ from hopscope.problem.roles import pair_of, symbol_of, text_role_names
 PositionCode = Literal["token", "pair", "none"]
 SymbolLaw = Literal["gaussian", "unit"]
 GraphName = Literal["chain", "functions", "relatives"]
-
-_CHOICES: dict[str, tuple[Any, ...]] = {
-    "position": get_args(PositionCode),
-    "symbols": get_args(SymbolLaw),
-    "graph": get_args(GraphName),
-}
-_SPELLED = 64
-"""Up to how many pairs an order is spelled out in an error."""
 
 NAMED_ORDERS: dict[str, Callable[[int], tuple[int, ...]]] = {
     "deepest-first": lambda hops: tuple(range(hops, 0, -1)),
@@ -69,59 +60,41 @@ class RetrievalProblem:
         InputError: a value is out of range.
     """
 
-    hops: int = 3
-    chains: int = 4
-    symbol_dim: int = 4
+    hops: Count = 3
+    chains: Count = 4
+    symbol_dim: Count = 4
     order: str = "deepest-first"
     position: PositionCode = "token"
-    base: float = 10_000.0
+    base: Annotated[float, Range(1)] = 10_000.0
     causal: bool = True
     curriculum: bool = True
-    position_dim: int | None = None
+    position_dim: Count | None = None
     symbols: SymbolLaw = "gaussian"
     asked: tuple[int, ...] | None = None
     graph: GraphName = "chain"
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        for name in ("hops", "chains", "symbol_dim"):
-            check_count(name, getattr(self, name))
-        if self.position_dim is not None:
-            check_count("position_dim", self.position_dim)
-        for name, allowed in _CHOICES.items():
-            check_choice(name, getattr(self, name), allowed)
-        if self.graph != "chain" and self.hops != len(CONDITIONAL[self.graph].steps):
-            raise InputError(
-                f"{self.graph} makes {len(CONDITIONAL[self.graph].steps)} look-ups, got hops={self.hops}; "
-                f"pass hops={len(CONDITIONAL[self.graph].steps)}"
-            )
-        object.__setattr__(self, "order", _one_spelling(self.order, self.hops))
-        for name in ("causal", "curriculum"):
-            check_flag(name, getattr(self, name))
-        self._spell_asked()
-        check_number("base", self.base, 1.0)
+        check_fields(self)
         if self.base == 1:
             raise InputError(f"base must be a number above 1, got {self.base!r}; the paper's is 10000")
+        if self.graph != "chain" and self.hops != (needed := len(CONDITIONAL[self.graph].steps)):
+            raise InputError(f"{self.graph} takes {needed} retrieval steps, got hops={self.hops}; pass hops={needed}")
+        object.__setattr__(self, "order", _order(self.order, self.hops))
+        if self.asked is not None:
+            self._simplify_asked(check_items("asked", self.asked, f"hops from 1 to {self.hops}, as in ({self.hops},)"))
 
-    def _spell_asked(self) -> None:
-        """Check the hops asked for, and spell all hops, or the last alone, as `curriculum` does."""
-        if self.asked is None:
-            return
-        asked = check_items("asked", self.asked, f"hops from 1 to {self.hops}, as in ({self.hops},)")
-        if any(isinstance(hop, bool) or not isinstance(hop, int) for hop in asked) or (
-            not asked or sorted(set(asked)) != list(asked) or asked[0] < 1 or asked[-1] != self.hops
-        ):
-            such = f"1,{self.hops}" if self.hops > 1 else "1"
+    def _simplify_asked(self, asked: tuple[Any, ...]) -> None:
+        """Check the hops asked for; all hops, or the last alone, become `None` with the `curriculum` that says so."""
+        whole = all(isinstance(hop, int) and not isinstance(hop, bool) for hop in asked)
+        if not (whole and asked and [*asked] == sorted({*asked}) and asked[0] >= 1 and asked[-1] == self.hops):
             raise InputError(
-                f"asked must be hops from 1 to {self.hops}, rising, {self.hops} the last of them, as in {such}; got "
-                f"{self.asked!r}"
+                f"asked must be hops from 1 to {self.hops}, rising, {self.hops} the last of them, got {self.asked!r}"
             )
-        every, alone = tuple(range(1, self.hops + 1)), (self.hops,)
-        if not self.curriculum and asked != alone:
+        every, alone = len(asked) == self.hops, len(asked) == 1
+        if not (self.curriculum or alone):
             raise InputError(f"curriculum=False asks for x{self.hops} alone, asked={asked!r} for more; leave one out")
-        known = asked in (every, alone)
-        object.__setattr__(self, "asked", None if known else asked)
-        object.__setattr__(self, "curriculum", self.curriculum and (asked == every or not known))
+        object.__setattr__(self, "asked", None if every or alone else asked)
+        object.__setattr__(self, "curriculum", self.curriculum and (every or not alone))
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -164,7 +137,7 @@ class RetrievalProblem:
     @property
     def target_hops(self) -> tuple[int, ...]:
         """The hops that are asked for: 1 ... D with the implicit curriculum, D alone without, or those of `asked`."""
-        return tuple(self._asked)
+        return self.asked or tuple(range(1 if self.curriculum else self.hops, self.hops + 1))
 
     @property
     def target_symbols(self) -> tuple[str, ...]:
@@ -177,16 +150,10 @@ class RetrievalProblem:
         return f"D = {self.hops}" if self.graph == "chain" else self.graph
 
     @property
-    def _asked(self) -> Sequence[int]:
-        """The hops asked for, as a range where possible: a list would fill the memory before a large D is refused."""
-        if self.asked is not None:
-            return self.asked
-        return range(1 if self.curriculum else self.hops, self.hops + 1)
-
-    @property
     def target_dim(self) -> int:
         """Dimension of a query's target, K per hop asked for: D·K with the implicit curriculum, K without."""
-        return len(self._asked) * self.symbol_dim
+        asked = len(self.asked) if self.asked else self.hops if self.curriculum else 1
+        return asked * self.symbol_dim
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -209,32 +176,22 @@ class RetrievalProblem:
         return self.facts.symbols.index(self.facts.places[role].symbol)
 
 
-def _one_spelling(order: Any, hops: int) -> str:
-    """The order, text or a list of numbers, as records spell it: by its name if it has one, else as numbers and commas.
-
-    Raises:
-        InputError: the order is neither a name nor a permutation of 1 ... hops.
-    """
+def _order(order: Any, hops: int) -> str:
+    """The order, text or a list of numbers, by its name if it has one, else as numbers and commas."""
     if isinstance(order, str) and order in NAMED_ORDERS:
         return order
-    listed = map(str, order) if isinstance(order, list | tuple) else []
-    parts = order.split(",") if isinstance(order, str) else [*listed]
-    numbers = [int(part) for part in parts if re.fullmatch(r"\s*[0-9]{1,9}\s*", part)]
-    if len(numbers) != len(parts) or len(parts) != hops or sorted(numbers) != list(range(1, hops + 1)):
-        such = ",".join(map(str, range(1, hops + 1))) if hops <= _SPELLED else f"1,2,...,{hops}"
+    text = ",".join(map(str, order)) if isinstance(order, list | tuple) else order
+    pairs = text.replace(" ", "").split(",") if isinstance(text, str) else []
+    if len(pairs) != hops or {*pairs} != {str(pair) for pair in range(1, hops + 1)}:
         raise InputError(
-            f"order must be deepest-first, shallowest-first, or each of the pairs 1 to {hops} once, first to last, as "
-            f"in {such}; got {order!r}"
+            f"order must be deepest-first, shallowest-first, or each of the pairs 1 to {hops} once, first to last, "
+            f"separated by commas; got {order!r}"
         )
-    named = (name for name, blocks in NAMED_ORDERS.items() if blocks(hops) == tuple(numbers))
-    return next(named, ",".join(map(str, numbers)))
+    named = (name for name, blocks in NAMED_ORDERS.items() if blocks(hops) == tuple(map(int, pairs)))
+    return next(named, ",".join(pairs))
 
 
 def check_problem(problem: Any) -> None:
-    """Check that a value is a `RetrievalProblem`.
-
-    Raises:
-        InputError: it is something else.
-    """
+    """Check that a value is a `RetrievalProblem`; an `InputError` where it is not."""
     if not isinstance(problem, RetrievalProblem):
         raise InputError(f"problem must be an hs.RetrievalProblem, as hs.RetrievalProblem(hops=3), got {problem!r}")

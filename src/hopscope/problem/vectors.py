@@ -1,24 +1,32 @@
 """Batches of the vector formulation (Section 6), made by tensor operations on any device.
 
-A sequence is fixed by two draws: the vectors of its N(D + 1) symbols, and for each of its D + 1 blocks (D blocks of
-pairs, one of queries) the order of the N chains. `compose` turns these draws into inputs and targets; the draws come
-from an explicit generator (`sample`) or from an address (`Examples`). The layout (`problem.layout`) decides where
-everything is, and how many symbols a chain of another graph has.
+A sequence has a block of rows for each fact, then the questions. A row is the keys of a fact and its value, side by
+side; a block holds the row of one fact for each of the N chains, shuffled. Where a fact has several keys, each chain
+has distractors there and in the facts that follow from its value: rows in which one key and the value are other
+symbols. They are shuffled among the other rows, and counted as chains of their own that have only these rows. The
+questions come last and in columns, first symbols before second ones, so that the N positions that are answered are the
+last N.
+
+    functions, N = 2:  a0 3  a'0 3'  a0'3"  ... | f a  f a | i 0  i 0 | f f i i
+
+A sequence is fixed by two draws: the vectors of its symbols, and the order of the chains in each block. `compose` turns
+these draws into inputs and targets; they come from an explicit generator (`sample`) or from an address (`Examples`).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
+from functools import cache, cached_property
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.machine import check_fits
 from hopscope.problem.counter import random_bits, to_normal
-from hopscope.problem.layout import layout
 from hopscope.problem.retrieval import RetrievalProblem, check_problem
 
 _FACT = 1000
@@ -38,8 +46,8 @@ class Batch:
     Attributes:
         inputs: symbol and position code of every position.
         targets: for each query, in the order of the queries, the vectors of the hops asked for, concatenated.
-        place: the position of every role of every chain. Gathering attention maps with it undoes the shuffle. Rows of
-            distractors are chains after the N whole ones; roles that they lack are at -1.
+        place: the position of every role of every chain; attention maps indexed by it are in the order of roles. Rows
+            of distractors are chains after the N whole ones; roles that they lack are at -1.
     """
 
     inputs: Float[Tensor, "*batch pos d_input"]
@@ -74,6 +82,97 @@ class Batch:
         return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
+@dataclass(frozen=True)
+class Layout:
+    """The positions of a problem's symbols.
+
+    Chains are numbered kind by kind: the N whole ones, then, for each distractor of the graph, the N chains of that
+    kind.
+    """
+
+    problem: RetrievalProblem
+
+    @property
+    def rows(self) -> int:
+        """Number of chains including distractors: N for each kind."""
+        return (1 + len(self.problem.facts.distractors)) * self.problem.chains
+
+    @property
+    def symbols(self) -> int:
+        """Number of symbols drawn for a whole chain: its own, then those that replace them in each distractor."""
+        facts = self.problem.facts
+        return len(facts.symbols) + sum(len(distractor.others) for distractor in facts.distractors)
+
+    @cached_property
+    def symbol(self) -> Int[Tensor, "kind role"]:
+        """Index of the symbol, among those drawn for a chain, at each kind and role; -1 where there is no position."""
+        facts = self.problem.facts
+        whole = [facts.symbols.index(role.symbol) for role in facts.places]
+        table, drawn = [whole], len(facts.symbols)
+        for distractor in facts.distractors:
+            changed = {symbol: number for number, symbol in enumerate(distractor.others, start=drawn)}
+            roles = zip(facts.places, whole, strict=True)
+            table.append(
+                [changed.get(role.symbol, own) if role.step in distractor.steps else -1 for role, own in roles]
+            )
+            drawn += len(changed)
+        return torch.tensor(table)
+
+    @cached_property
+    def present(self) -> Bool[Tensor, "block chain"]:
+        """Whether a chain has a row in each block: those of fact 1, ..., fact D, then that of the questions."""
+        steps = torch.tensor([role.step for role in self.problem.facts.places])
+        blocks = [*range(1, self.problem.hops + 1), 0]
+        by_kind = torch.stack([(self.symbol[:, steps == step] >= 0).any(dim=1) for step in blocks])
+        return by_kind.repeat_interleave(self.problem.chains, dim=1)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The first position of the blocks of fact 1, ..., fact D, and of the block of the questions."""
+        starts, start = [0] * (self.problem.hops + 1), 0
+        for step in self.problem.blocks:
+            starts[step - 1] = start
+            start += int(self.present[step - 1].sum()) * self._width(step)
+        starts[-1] = start
+        return tuple(starts)
+
+    @cached_property
+    def row_numbers(self) -> Int[Tensor, " pos"]:
+        """The row of every position, counted from 0 through the sequence: what the position code `pair` numbers."""
+        facts = [step for step in self.problem.blocks for _ in range(int(self.present[step - 1].sum()))]
+        rows = [row for row, step in enumerate(facts) for _ in range(self._width(step))]
+        questions = range(len(facts), len(facts) + self.problem.chains)
+        return torch.tensor(rows + [*questions] * len(self.problem.facts.known))
+
+    def place(self, order: Int[Tensor, "*batch block chain"]) -> Int[Tensor, "*batch chain role"]:
+        """The position of every role of every chain; -1 where there is none.
+
+        Args:
+            order: for the blocks of fact 1, ..., fact D, then that of the questions, the rank of each chain, as a
+                permutation. Chains without a row in a block are skipped.
+        """
+        ranks = order.masked_fill(~self.present.to(order.device), self.rows).argsort(dim=-1).argsort(dim=-1)
+        places = []
+        for role in self.problem.facts.places:
+            rank, start = ranks[..., role.step - 1, :], self.starts[role.step - 1]
+            if role.step:
+                places.append(start + rank * self._width(role.step) + role.member)
+            else:
+                places.append(start + rank + role.member * self.problem.chains)
+        absent = (self.symbol < 0).repeat_interleave(self.problem.chains, dim=0)
+        return torch.stack(places, dim=-1).masked_fill(absent.to(order.device), -1)
+
+    def _width(self, step: int) -> int:
+        """Number of positions in a fact's row."""
+        return len(self.problem.facts.steps[step - 1].keys) + 1
+
+
+@cache
+def layout(problem: RetrievalProblem) -> Layout:
+    """The layout of a problem; the same object each time, so that its properties are computed once."""
+    return Layout(problem)
+
+
 def position_codes(problem: RetrievalProblem, device: torch.device | str = "cpu") -> Float[Tensor, "pos d_code"]:
     """The code of every position: cosines and sines at the rotary frequencies base^(-2i/K) (Su et al. 2023).
 
@@ -94,7 +193,7 @@ def compose(
     symbols: Float[Tensor, "*batch chain symbol d_symbol"],
     order: Int[Tensor, "*batch block every_chain"],
 ) -> Batch:
-    """Lay chains out as a sequence.
+    """The sequences of drawn chains.
 
     Args:
         problem: the problem.
@@ -104,11 +203,8 @@ def compose(
     """
     if problem.symbols == "unit":
         symbols = symbols * (problem.symbol_dim**0.5 / symbols.norm(dim=-1, keepdim=True))
-    laid = layout(problem)
-    place = laid.place(order)
-
-    held = laid.held.to(order.device)
-    tokens = symbols[..., held, :].movedim(-3, -4).flatten(-4, -2)  # kind after kind, chain after chain
+    place, symbol = layout(problem).place(order), layout(problem).symbol.to(order.device)
+    tokens = symbols[..., symbol, :].movedim(-3, -4).flatten(-4, -2)  # kind after kind, chain after chain
     holder = place.flatten(-2).argsort(dim=-1)[..., -problem.sequence_length :]
     tokens = tokens.gather(-2, holder[..., None].expand(*holder.shape, problem.symbol_dim))
     codes = position_codes(problem, order.device).expand(*tokens.shape[:-1], problem.code_dim)
@@ -120,11 +216,7 @@ def compose(
     return Batch(torch.cat((tokens, codes), dim=-1), targets, place)
 
 
-def sample(
-    problem: RetrievalProblem,
-    batch: int,
-    generator: torch.Generator,
-) -> Batch:
+def sample(problem: RetrievalProblem, batch: int, generator: torch.Generator) -> Batch:
     """`batch` random sequences, on the generator's device.
 
         >>> hs.sample(hs.RetrievalProblem(hops=2), 5, torch.Generator().manual_seed(0)).inputs.shape
@@ -140,10 +232,11 @@ def sample(
         raise InputError(f"generator must be a torch.Generator, as torch.Generator().manual_seed(0), got {generator!r}")
     numbers = problem.sequence_length * problem.input_dim + problem.chains * problem.target_dim
     check_fits((4 * batch * numbers if generator.device.type == "cpu" else 0) + _FACT * problem.hops)
-    device, laid = generator.device, layout(problem)
-    shape = (batch, problem.chains, laid.symbols, problem.symbol_dim)
+    device, positions = generator.device, layout(problem)
+    shape = (batch, problem.chains, positions.symbols, problem.symbol_dim)
     symbols = torch.randn(shape, generator=generator, device=device)
-    keys = torch.rand((batch, problem.hops + 1, laid.rows), generator=generator, device=device, dtype=torch.float64)
+    shape = (batch, problem.hops + 1, positions.rows)
+    keys = torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
     return compose(problem, symbols, keys.argsort(dim=-1))
 
 
@@ -177,15 +270,14 @@ class Examples:
         Raises:
             InputError: either is not a tensor of whole numbers.
         """
-        for name, numbers in (("seeds", seeds), ("indices", indices)):
-            if not isinstance(numbers, Tensor) or numbers.dtype != torch.int64:
-                raise InputError(f"{name} must be a tensor of whole numbers, as torch.arange(3), got {numbers!r}")
-        problem, laid = self.problem, layout(self.problem)
-        shape = (problem.chains, laid.symbols, problem.symbol_dim)
-        count = problem.chains * laid.symbols * problem.symbol_dim
-        even = count + count % 2
-        bits = random_bits(seeds, indices, even + (problem.hops + 1) * laid.rows)
-        leading = bits.shape[:-1]
-        symbols = to_normal(bits[..., :even])[..., :count].reshape(*leading, *shape)
-        keys = bits[..., even:].reshape(*leading, problem.hops + 1, laid.rows)
+        for name, values in (("seeds", seeds), ("indices", indices)):
+            if not isinstance(values, Tensor) or values.dtype != torch.int64:
+                raise InputError(f"{name} must be a tensor of whole numbers, as torch.arange(3), got {values!r}")
+        problem, positions = self.problem, layout(self.problem)
+        shape = (problem.chains, positions.symbols, problem.symbol_dim)
+        numbers = math.prod(shape)
+        even = numbers + numbers % 2
+        bits = random_bits(seeds, indices, even + (problem.hops + 1) * positions.rows)
+        symbols = to_normal(bits[..., :even])[..., :numbers].unflatten(-1, shape)
+        keys = bits[..., even:].unflatten(-1, (problem.hops + 1, positions.rows))
         return compose(problem, symbols, keys.argsort(dim=-1))

@@ -1,4 +1,4 @@
-"""The structure of the three chain formulations: levels of symbols, each a bijection onto the level before; names."""
+"""The three formulations of chains: levels of symbols, each a bijection onto the level before."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count, islice, product
+from string import ascii_lowercase
+from typing import ClassVar
 
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_names
-from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.formulation import PAPER_CHAINS, Draw, Formulation, Latent, Line, draw_order
+from hopscope.problem.text.formulation import PAPER_CHAINS, Draw, Extensions, Formulation, Latent, Line, Wording
 
 Words = Sequence[Sequence[str]]
-Pieces = tuple[tuple[str, ...], tuple[str | None, ...]]
-"""The pieces of a line and their roles, as in `Line`."""
 
 
 @dataclass(frozen=True)
@@ -41,79 +40,71 @@ class Chains(Latent):
 
 
 class ChainFormulation(Formulation[Chains]):
-    """A formulation in which every fact links a symbol to one of the level before."""
+    """A formulation in which every fact links a symbol to one of the level before.
 
-    def check_published(self, hops: int, chains: int, extensions: Extensions, most: int, because: str) -> None:
-        """Refuse a size for which the published names do not suffice, unless there are others.
+    Attributes:
+        published: the paper's names of levels 1 ... D, in blocks of four; empty where all words are fixed.
+        called: what these names are.
+        asks: the words of the question before and after the symbol that it asks for.
+    """
 
-        Args:
-            hops, chains: the size asked for.
-            extensions: whether other names may be used.
-            most: the largest number of hops.
-            because: the published names, in words.
-        """
-        if extensions.names != "paper":
-            return
-        if chains != PAPER_CHAINS:
-            raise InputError(f'chains must be 4 in the paper\'s format, got {chains}; pass names="extended"')
-        if hops > most:
-            raise InputError(
-                f"hops must be 1..{most} for {self.name} in the paper's format ({because}), got {hops}; "
-                'pass names="extended"'
-            )
+    published: ClassVar[Sequence[str]] = ()
+    called: ClassVar[str] = "names"
+    asks: ClassVar[tuple[str, str]]
+
+    def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
+        """Refuse a size for which the published names do not suffice, unless others may be used."""
+        if not self.published:
+            super().check_size(hops, chains, extensions)
+        elif extensions.names == "paper":
+            most = len(self.published) // PAPER_CHAINS
+            if chains != PAPER_CHAINS:
+                raise InputError(f'chains must be 4 in the paper\'s format, got {chains}; pass names="extended"')
+            if hops > most:
+                raise InputError(
+                    f"hops must be 1..{most} for {self.name} in the paper's format ({len(self.published)} "
+                    f'{self.called}), got {hops}; pass names="extended"'
+                )
 
     @abstractmethod
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
         """The symbols of levels 0 ... D."""
 
     @abstractmethod
-    def fact(self, level: int, first: str, second: str, roles: tuple[str, str]) -> Pieces:
-        """A line as pieces and their roles: `first` of this level leads to `second` of the level before."""
-
-    @abstractmethod
-    def ask(self, symbol: str, role: str) -> Pieces:
-        """The question as pieces and their roles."""
+    def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
+        """The pieces of a line: `first` of this level leads to `second` of the level before."""
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Chains:
-        """Draw independent uniform bijections, orders of lines and query."""
+        """Independent uniform bijections, orders of lines and query."""
         links = tuple(draw.permutation(chains) for _ in range(hops))
         if extensions.links == "fixed":
             links = (tuple(range(chains)),) * hops
         asked = draw.below(chains)
-        order = draw_order(draw, [chains] * hops, [True] * hops, extensions.lines)
+        order = draw.order([chains] * hops, [True] * hops, extensions.lines)
         words = tuple(tuple(level) for level in self.words(hops, chains, extensions, draw))
         return Chains(order, words, links, asked)
 
-    def facts(self, latent: Chains) -> list[Line]:
-        """The lines of levels 1 ... D; a line of level r is pair D - r + 1."""
+    def write(self, latent: Chains) -> Wording:
+        """The lines of levels 1 ... D, of which level r is pair D - r + 1, and the question where x0 leads."""
         hops, chains = len(latent.links), len(latent.links[0])
-        names = role_names(hops)
-        owner = _owners(latent)
-        lines = []
-        for level in range(1, hops + 1):
+        names, owner = role_names(hops), _owners(latent)
+        facts = []
+        for level, link in enumerate(latent.links, start=1):
             pair = hops - level + 1
-            roles = (names[2 * pair - 2], names[2 * pair - 1])
-            here, before, link = latent.words[level], latent.words[level - 1], latent.links[level - 1]
-            for i in range(chains):
-                lines.append(Line(*self.fact(level, here[i], before[link[i]], roles), pair, owner[level][i]))
-        return lines
+            roles = (names[2 * pair - 2], None, names[2 * pair - 1])
+            for i, symbol in enumerate(latent.words[level]):
+                pieces = self.fact(level, symbol, latent.words[level - 1][link[i]])
+                facts.append(Line(pieces, self._roles(roles), pair, owner[level][i]))
+        before, after = self.asks
+        question = Line((before, latent.words[-1][latent.asked], after), (None, "x0?", None), 0, latent.asked)
+        path = latent.path(latent.asked)
+        acceptable = sorted(latent.words[0], key=lambda word: (len(word), word) if word.isdigit() else (0, word))
+        asked = tuple((hops - 1 - step) * chains + i for step, i in enumerate(path[:-1]))
+        return Wording(facts, question, latent.words[0][path[-1]], tuple(acceptable), asked)
 
-    def question(self, latent: Chains) -> Line:
-        """The question where the asked symbol of level D leads."""
-        return Line(*self.ask(latent.words[-1][latent.asked], "x0?"), 0, latent.asked)
-
-    def answer(self, latent: Chains) -> str:
-        """The symbol of level 0 at the end of the chain."""
-        return latent.words[0][latent.path(latent.asked)[-1]]
-
-    def acceptable(self, latent: Chains) -> tuple[str, ...]:
-        """All symbols of level 0."""
-        return tuple(sorted(latent.words[0], key=lambda word: (len(word), word) if word.isdigit() else (0, word)))
-
-    def asked(self, latent: Chains) -> tuple[int, ...]:
-        """The lines of the asked chain, that of level D first."""
-        hops, chains = len(latent.links), len(latent.links[0])
-        return tuple((hops - 1 - step) * chains + i for step, i in enumerate(latent.path(latent.asked)[:-1]))
+    def _roles(self, roles: tuple[str | None, ...]) -> tuple[str | None, ...]:
+        """The roles of a line's pieces, from those of first symbol, link and second symbol."""
+        return roles
 
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
         """Leaving any level unread loses the chain altogether, since the bijections are independent and uniform."""
@@ -131,28 +122,124 @@ def _owners(latent: Chains) -> list[list[int]]:
     return owners
 
 
-ALPHABET = "abcdefghijklmnopqrstuvwxyz"
-
-
-@cache
-def letters(wanted: int) -> tuple[str, ...]:
-    """The first names of a ... z, aa, ab, ..., as spreadsheets name their columns."""
-    words = ("".join(word) for length in count(1) for word in product(ALPHABET, repeat=length))
-    return tuple(islice(words, wanted))
-
-
-@cache
-def syllables(taken: tuple[str, ...], wanted: int) -> tuple[str, ...]:
-    """`taken`, then made-up names of two or more syllables, none of them in `taken`: Baba, Babe, ..."""
-    syllable = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
-    made = ("".join(word).capitalize() for length in count(2) for word in product(syllable, repeat=length))
-    known = set(taken)
-    more = islice((word for word in made if word not in known), max(0, wanted - len(taken)))
-    return (*taken, *more)[:wanted]
-
-
-def levels(pool: Sequence[str], hops: int, chains: int, extensions: Extensions, draw: Draw) -> list[Sequence[str]]:
+def _levels(pool: Sequence[str], hops: int, chains: int, extensions: Extensions, draw: Draw) -> list[Sequence[str]]:
     """The names of levels 1 ... D: blocks of the pool, taken in order, or at random for random names."""
     wanted = hops * chains
     names = draw.some(pool, wanted) if extensions.names == "random" else pool
     return [names[start : start + chains] for start in range(0, wanted, chains)]
+
+
+class Equations(ChainFormulation):
+    """D blocks of equations (Appendix A.1). D counts the block of numbers too."""
+
+    name = "equations"
+    paper_hops = 5
+    instruction = "Say directly only the numeric value, without any other words."
+    allowed = frozenset({"names", "lines", "repeat", "filler", "shots", "think"})
+    published, called = ascii_lowercase, "letters"
+    asks = ("What is the value of ", "?")
+
+    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
+        """Numbers at level 0, then blocks of letters."""
+        pool = _letters(max(hops * chains, len(self.published)))
+        return [[str(i) for i in range(chains)], *_levels(pool, hops, chains, extensions, draw)]
+
+    def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
+        """A line such as `b = 2`."""
+        return first, " = ", second
+
+
+@cache
+def _letters(wanted: int) -> tuple[str, ...]:
+    """The first names of a ... z, aa, ab, ..., as spreadsheets name their columns."""
+    words = ("".join(word) for length in count(1) for word in product(ascii_lowercase, repeat=length))
+    return tuple(islice(words, wanted))
+
+
+_NAMES = (
+    "Alice Bob Charlie David Eve Frank Grace Henry Isabelle Jack Kate Larry Mary Nick Olivia Peter Queen Rose Sam Tom",
+    "Amsterdam Berlin Cairo Delhi Edinburgh Florence Geneva Helsinki Istanbul Jakarta Kyoto Lima Madrid Nairobi Oslo "
+    "Paris Quito Rome Seoul Tokyo Utrecht Vienna Warsaw Xiamen York Zagreb",
+)
+_PEOPLE, _CITIES = (tuple(words.split()) for words in _NAMES)
+"""The paper's people, and cities, of which the paper uses the first four."""
+
+
+class LivesWith(ChainFormulation):
+    """D blocks of people (Appendix A.2); the first block's people name their cities."""
+
+    name = "lives-with"
+    paper_hops = 5
+    instruction = "Say directly only the name of the city, without any other words."
+    allowed = frozenset({"names", "lines", "repeat", "filler", "shots", "think"})
+    published = _PEOPLE
+    asks = ("Where does ", " live?")
+
+    def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
+        """Refuse a size beyond the paper's format, and more chains than cities."""
+        super().check_size(hops, chains, extensions)
+        if chains > len(_CITIES):
+            raise InputError(f"chains must be 1..{len(_CITIES)} for lives-with, one a city, got {chains}")
+
+    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
+        """Cities at level 0, then blocks of people."""
+        pool = _people(max(hops * chains, len(self.published)))
+        return [_CITIES[:chains], *_levels(pool, hops, chains, extensions, draw)]
+
+    def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
+        """A line such as `Charlie lives in Cairo` or `Henry lives with David`, without a full stop."""
+        return first, " lives in " if level == 1 else " lives with ", second
+
+
+@cache
+def _people(wanted: int) -> tuple[str, ...]:
+    """The paper's names, then made-up ones of two or more syllables: Baba, Babe, ..."""
+    syllable = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
+    made = ("".join(word).capitalize() for length in count(2) for word in product(syllable, repeat=length))
+    return (*_PEOPLE, *islice((word for word in made if word not in _PEOPLE), max(0, wanted - len(_PEOPLE))))[:wanted]
+
+
+KINGDOMS = (
+    ("Alice", "Bob", "Charlie", "David"),
+    ("Novaria", "Silvania", "Aurora", "Florinia"),
+    ("harmonianism", "celestianism", "elysianism", "luminism"),
+    ("lamb", "chicken", "pork", "beef"),
+    ("Zephyrium", "Nephryon", "Virellium", "Astralyte"),
+    ("Chronogy", "Synthemia", "Somnosis", "Aetherflux"),
+)
+_VERBS = (" lives in ", " believe in ", " eat ", " contains ", " causes ")
+
+
+class Kingdoms(ChainFormulation):
+    """Five blocks of facts (Appendix A.3). The text reads from person to condition, the question backwards.
+
+    Words at the same position of each row of `KINGDOMS` belong together in the paper's examples (Alice, Novaria,
+    harmonianism, ...), in Section 4 and Appendix A.3 alike, so the author may have shuffled only lines: `links="fixed"`
+    does this.
+    """
+
+    name = "kingdoms"
+    paper_hops = 5
+    instruction = "Say directly the name without other words."
+    allowed = frozenset({"lines", "links", "repeat", "filler", "shots", "think"})
+    asks = ("Who has ", "?")
+
+    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
+        """The paper's words."""
+        return KINGDOMS
+
+    def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
+        """A line such as `Bob lives in Silvania.`, in which the symbol that is looked up comes last."""
+        return _subject(level - 1, second), _VERBS[level - 1], first, "."
+
+    def _roles(self, roles: tuple[str | None, ...]) -> tuple[str | None, ...]:
+        return *roles[::-1], None
+
+
+def _subject(level: int, word: str) -> str:
+    """How a symbol of a level is written at the start of a sentence: Novarians, Luminists, Beef."""
+    if level == 1:
+        return word + "ns"
+    if level == 2:
+        return word.capitalize().removesuffix("m") + "ts"
+    return word.capitalize()

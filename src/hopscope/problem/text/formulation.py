@@ -1,4 +1,4 @@
-"""What the five formulations have in common: random draws, a random structure, its lines, a question, and guessers."""
+"""What the five formulations share: extensions, random draws, a random structure, and its wording."""
 
 from __future__ import annotations
 
@@ -6,19 +6,65 @@ import hashlib
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
-from hopscope.checks import check_count
+from hopscope.checks import Range, check_count, check_fields
 from hopscope.errors import InputError
-from hopscope.problem.text.extensions import Extensions, LineOrder
 
 PAPER_CHAINS = 4
 MOST_LINES = 250_000
 """The most lines of a prompt: more than any model reads, yet drawn in seconds."""
 THINK = "Think step by step, then write only the answer on the last line."
 
+LineOrder = Literal["blocks", "reversed", "shuffled"]
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Extensions:
+    """Departures from the formats of Appendix A; the defaults depart from nothing.
+
+        >>> (shuffled,) = hs.questions("equations", hops=2, count=1, extensions=hs.Extensions(lines="shuffled"))
+
+    Args:
+        names: which names are used: `paper`, the published names; `extended`, as many names as needed, in blocks like
+            the paper's (more hops, any number of chains); `random`, names in random order, so that they do not reveal
+            their level.
+        lines: order of the lines: `blocks`, the published order; `reversed`, the blocks in reverse order, that of the
+            question's symbol first; `shuffled`, all lines in one random order.
+        links: which symbol leads to which in kingdoms: `drawn` for every question, or `fixed` as in both examples
+            of the paper, which agree in all five links; then only the lines' order and the condition asked for vary.
+        latin: make the functions' values at each argument all differ (a Latin square), so that no floor is above 1/4.
+        repeat: number of times that the facts are printed, 1 in the paper.
+        filler: number of dots printed on a line after the question, as room to compute without words.
+        shots: number of solved questions printed before the one asked.
+        think: ask for the reasoning first and the answer alone on the last line.
+
+    Raises:
+        InputError: a value is out of range, or two extensions exclude each other.
+    """
+
+    names: Literal["paper", "extended", "random"] = "paper"
+    lines: LineOrder = "blocks"
+    links: Literal["drawn", "fixed"] = "drawn"
+    latin: bool = False
+    repeat: Annotated[int, Range(1, 10_001)] = 1
+    filler: Annotated[int, Range(0, 10_001)] = 0
+    shots: Annotated[int, Range(0, 10_001)] = 0
+    think: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.think and self.shots:
+            raise InputError("solved questions show no reasoning, so shots and think exclude each other; drop one")
+        if self.links == "fixed" and self.shots:
+            raise InputError("solved questions would give fixed links away, so the two exclude each other; drop one")
+
+    def changed(self) -> dict[str, Any]:
+        """The extensions that are on, by name; empty for the paper's format."""
+        values = ((field, getattr(self, field.name)) for field in fields(self))
+        return {field.name: value for field, value in values if value != field.default}
 
 
 def digest(*address: str | int) -> str:
@@ -34,27 +80,42 @@ class Draw:
     """
 
     def __init__(self, *address: str | int) -> None:
-        self._next = random.Random(int(digest(*address)[:32], 16)).random
-
-    def uniform(self) -> float:
-        """A uniform number in [0, 1)."""
-        return self._next()
+        self.uniform = random.Random(int(digest(*address)[:32], 16)).random
+        """Gives a uniform number in [0, 1)."""
 
     def below(self, count: int) -> int:
         """A uniform whole number in [0, count)."""
-        return int(self._next() * count)
+        return int(self.uniform() * count)
 
     def permutation(self, count: int) -> tuple[int, ...]:
         """A uniform permutation of 0 ... count - 1 (Fisher and Yates)."""
         values = list(range(count))
         for last in range(count - 1, 0, -1):
-            other = int(self._next() * (last + 1))
+            other = self.below(last + 1)
             values[last], values[other] = values[other], values[last]
         return tuple(values)
 
     def some(self, values: Sequence[T], count: int) -> list[T]:
         """`count` of the `values` in random order, none twice."""
         return [values[i] for i in self.permutation(len(values))[:count]]
+
+    def order(self, blocks: Sequence[int], shuffled: Sequence[bool], lines: LineOrder) -> tuple[int, ...]:
+        """The order of numbered lines in the text.
+
+        Args:
+            blocks: number of lines in each block.
+            shuffled: for each block, whether the paper shuffles it.
+            lines: the order of the lines, see `Extensions`.
+        """
+        ordered: list[list[int]] = []
+        first = 0
+        for size, mixed in zip(blocks, shuffled, strict=True):
+            ordered.append([first + i for i in (self.permutation(size) if mixed else range(size))])
+            first += size
+        if lines == "reversed":
+            ordered.reverse()
+        flat = [line for block in ordered for line in block]
+        return tuple(self.some(flat, len(flat))) if lines == "shuffled" else tuple(flat)
 
 
 class Line(NamedTuple):
@@ -64,8 +125,8 @@ class Line(NamedTuple):
         pieces: the text, cut so that every symbol is a piece of its own.
         roles: for every piece its role, or None for the words around the symbols. In a chain, `x{k-1}>` and `>x{k}`
             are the members of pair k and `x0?` is the query (`hopscope.problem.roles`); conditional formulations
-            name the symbol itself: `person>` is what is looked up, `>job` what is found, `person?` the query.
-        lookup: the look-up that reads this line, counted from 1 at the question; 0 for the question.
+            name the symbol itself: `person>` is a key, `>job` a value, `person?` the query.
+        lookup: the retrieval step that reads this line, counted from 1 at the question; 0 for the question.
         chain: the chain that the line belongs to, by the number of the symbol that asks for it; None where it is not
             part of a single chain.
     """
@@ -107,17 +168,35 @@ class Latent:
     """The structure behind a question: what the text says, without its words.
 
     Attributes:
-        order: the lines in the order of the text, each by its number in `Formulation.facts`.
+        order: the lines in the order of the text, each by its number in `Wording.facts`.
     """
 
     order: tuple[int, ...]
 
     def record(self) -> dict[str, Any]:
         """The structure as plain values."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return asdict(self)
 
 
 L = TypeVar("L", bound=Latent)
+
+
+class Wording(NamedTuple):
+    """A structure in words.
+
+    Attributes:
+        facts: the lines, block by block, each block in the order of its symbols.
+        question: the question, without the instruction.
+        answer: the one right answer.
+        acceptable: all answers that count as an answer, right or wrong, in ascending order.
+        asked: the lines that lead from the question to the answer, as numbered in `facts`, in that order.
+    """
+
+    facts: Sequence[Line]
+    question: Line
+    answer: str
+    acceptable: tuple[str, ...]
+    asked: tuple[int, ...]
 
 
 class Formulation(ABC, Generic[L]):
@@ -148,14 +227,11 @@ class Formulation(ABC, Generic[L]):
         """
         if not isinstance(extensions, Extensions):
             raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {extensions!r}")
-        for extension in extensions.changed():
-            if extension not in self.allowed:
-                fits = ", ".join(sorted(self.allowed))
-                raise InputError(
-                    f"{extension} does not apply to {self.name}, whose extensions are {fits}; leave it out"
-                )
-        for name, value in (("hops", hops), ("chains", chains)):
-            check_count(name, value)
+        if unknown := [extension for extension in extensions.changed() if extension not in self.allowed]:
+            fits = ", ".join(sorted(self.allowed))
+            raise InputError(f"{unknown[0]} does not apply to {self.name}, whose extensions are {fits}; leave it out")
+        check_count("hops", hops)
+        check_count("chains", chains)
         self.check_size(hops, chains, extensions)
         lines = hops * chains * extensions.repeat * (1 + extensions.shots)
         if lines > MOST_LINES:
@@ -178,45 +254,9 @@ class Formulation(ABC, Generic[L]):
         """A random structure, uniform over those the formulation admits."""
 
     @abstractmethod
-    def facts(self, latent: L) -> list[Line]:
-        """The lines, block by block, each block in the order of its symbols."""
-
-    @abstractmethod
-    def question(self, latent: L) -> Line:
-        """The question, without the instruction."""
-
-    @abstractmethod
-    def answer(self, latent: L) -> str:
-        """The one right answer."""
-
-    @abstractmethod
-    def acceptable(self, latent: L) -> tuple[str, ...]:
-        """All answers that count as an answer, right or wrong, in ascending order."""
-
-    @abstractmethod
-    def asked(self, latent: L) -> tuple[int, ...]:
-        """The lines that lead from the question to the answer, as numbered in `facts`, in that order."""
+    def write(self, latent: L) -> Wording:
+        """The structure in words."""
 
     @abstractmethod
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
         """Accuracy of the best guesser that leaves some lines unread, by what is left unread."""
-
-
-def draw_order(draw: Draw, blocks: Sequence[int], shuffled: Sequence[bool], lines: LineOrder) -> tuple[int, ...]:
-    """The order of numbered lines in the text.
-
-    Args:
-        draw: the question's random stream.
-        blocks: number of lines in each block.
-        shuffled: for each block, whether the paper shuffles it.
-        lines: the order asked for.
-    """
-    standing: list[list[int]] = []
-    first = 0
-    for size, mixed in zip(blocks, shuffled, strict=True):
-        standing.append([first + i for i in (draw.permutation(size) if mixed else range(size))])
-        first += size
-    if lines == "reversed":
-        standing.reverse()
-    flat = [line for block in standing for line in block]
-    return tuple(draw.some(flat, len(flat))) if lines == "shuffled" else tuple(flat)

@@ -9,22 +9,21 @@ from typing import Any
 
 from hopscope.checks import check_count, check_seed
 from hopscope.errors import InputError
-from hopscope.problem.text.equations import Equations
-from hopscope.problem.text.extensions import Extensions
+from hopscope.problem.text.chains import Equations, Kingdoms, LivesWith
 from hopscope.problem.text.formulation import (
     PAPER_CHAINS,
     THINK,
     Draw,
+    Extensions,
     Formulation,
     Latent,
     Line,
     Mention,
+    Wording,
     digest,
     mentions,
 )
 from hopscope.problem.text.functions import Functions
-from hopscope.problem.text.kingdoms import Kingdoms
-from hopscope.problem.text.lives_with import LivesWith
 from hopscope.problem.text.relatives import Relatives
 
 FORMULATIONS: dict[str, Formulation[Any]] = {
@@ -33,8 +32,7 @@ FORMULATIONS: dict[str, Formulation[Any]] = {
 """The formulations by name, in the paper's order F1 ... F5."""
 
 FORMAT = "hopscope-text-1"
-"""Part of every address: any change of what is drawn or written must change it, so that equal ids mean equal prompts.
-"""
+"""Part of every address; it must change with what is drawn or written, so that equal ids mean equal prompts."""
 
 
 @dataclass(frozen=True)
@@ -64,25 +62,28 @@ class Question:
     def _form(self) -> Formulation[Any]:
         return FORMULATIONS[self.formulation]
 
+    @cached_property
+    def _wording(self) -> Wording:
+        return self._form.write(self.latent)
+
     @property
     def id(self) -> str:
         """The formulation, D, and a hash of everything that decides the prompt: equal ids mean equal prompts."""
         changed = repr(sorted(self.extensions.changed().items()))
-        at = address(self.formulation, self.hops, self.chains, self.seed, self.index)
-        return f"{self.formulation}-{self.hops}-{digest(*at, changed)[:16]}"
+        address = _address(self.formulation, self.hops, self.chains, self.seed, self.index)
+        return f"{self.formulation}-{self.hops}-{digest(*address, changed)[:16]}"
 
     @cached_property
     def facts(self) -> tuple[Line, ...]:
         """The lines before the question, in text order."""
-        facts = self._form.facts(self.latent)
-        return tuple(facts[i] for i in self.latent.order)
+        return tuple(self._wording.facts[number] for number in self.latent.order)
 
     @cached_property
     def question(self) -> Line:
         """The last line (before any filler), with its instruction."""
-        asked = self._form.question(self.latent)
+        line = self._wording.question
         instruction = THINK if self.extensions.think else self._form.instruction
-        return asked._replace(pieces=(*asked.pieces, f" {instruction}"), roles=(*asked.roles, None))
+        return line._replace(pieces=(*line.pieces, f" {instruction}"), roles=(*line.roles, None))
 
     @property
     def _before(self) -> str:
@@ -100,7 +101,7 @@ class Question:
     @cached_property
     def prompt(self) -> str:
         """The text that a model is given, exactly."""
-        text = self._before + "\n".join([line.text for line in self._lines])
+        text = self._before + "\n".join(line.text for line in self._lines)
         filler = self.extensions.filler
         return f"{text}\n{' '.join('.' * filler)}" if filler else text
 
@@ -112,12 +113,12 @@ class Question:
     @property
     def answer(self) -> str:
         """The one right answer."""
-        return self._form.answer(self.latent)
+        return self._wording.answer
 
     @property
     def acceptable(self) -> tuple[str, ...]:
         """All answers that count as an answer, right or wrong, in ascending order."""
-        return self._form.acceptable(self.latent)
+        return self._wording.acceptable
 
     @property
     def guess(self) -> float:
@@ -136,29 +137,26 @@ class Question:
 
     @property
     def lines(self) -> tuple[int, ...]:
-        """The lines of the facts that lead to the answer, first look-up first; counted from 1, in the first copy."""
-        place = {line: number for number, line in enumerate(self.latent.order, start=1)}
-        return tuple(place[line] for line in self._form.asked(self.latent))
+        """The lines of the facts that lead to the answer, in the order of retrieval; from 1, in the first copy."""
+        return tuple(self.latent.order.index(line) + 1 for line in self._wording.asked)
 
     def mentions(self) -> list[Mention]:
-        """Every symbol of the facts and the question, with its place and role."""
+        """Every symbol of the facts and the question, with its position and role."""
         return list(mentions(self._lines, len(self._before)))
 
     def record(self, roles: bool = False) -> dict[str, Any]:
         """The question as plain JSON values; with `roles`, its mentions too."""
-        names = ("id", "formulation", "hops", "chains", "seed", "index")
-        record = {name: getattr(self, name) for name in names}
-        record["extensions"] = self.extensions.changed()
-        for name in ("prompt", "prompt_hash", "answer", "acceptable", "guess", "shortcut", "lines"):
-            value = getattr(self, name)
-            record[name] = list(value) if isinstance(value, tuple) else value
+        first, last = ("id", "formulation", "hops", "chains", "seed", "index"), ("prompt", "prompt_hash", "answer")
+        record = {name: getattr(self, name) for name in first} | {"extensions": self.extensions.changed()}
+        record |= {name: getattr(self, name) for name in last} | {"acceptable": list(self.acceptable)}
+        record |= {"guess": self.guess, "shortcut": self.shortcut, "lines": list(self.lines)}
         record["latent"] = self.latent.record()
         if roles:
             record["mentions"] = [mention._asdict() for mention in self.mentions()]
         return record
 
 
-def address(formulation: str, hops: int, chains: int, seed: int, index: int) -> tuple[str | int, ...]:
+def _address(formulation: str, hops: int, chains: int, seed: int, index: int) -> tuple[str | int, ...]:
     """The address of a question's random numbers. Extensions are not part of it: they re-dress the same structure."""
     return FORMAT, formulation, hops, chains, seed, index
 
@@ -204,7 +202,7 @@ def _draw(
     form: Formulation[Any], hops: int, chains: int, seed: int, index: int, extensions: Extensions, shot: int
 ) -> Question:
     """A question (`shot` 0), or one of its solved examples (`shot` from 1)."""
-    draw = Draw(*address(form.name, hops, chains, seed, index), shot)
+    draw = Draw(*_address(form.name, hops, chains, seed, index), shot)
     latent = form.draw(draw, hops, chains, extensions)
     return Question(form.name, hops, chains, seed, index, latent, extensions)
 

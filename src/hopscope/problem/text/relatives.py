@@ -1,24 +1,23 @@
-"""Relatives (Appendix A.5, conditional): who lives where, four families, whom people of each job live with, who has
-which job."""
+"""Relatives (Appendix A.5): homes, families, whom people of each job live with, and who has which job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hopscope.problem.text.extensions import Extensions
-from hopscope.problem.text.formulation import Draw, Formulation, Latent, Line, draw_order
+from hopscope.problem.text.formulation import Draw, Extensions, Formulation, Latent, Line, Wording
 
-PERSONS = ("John", "Chris", "Diana", "Eve")
-RELATIONS = ("mother", "sister", "father", "brother")
-JOBS = ("doctor", "lawyer", "teacher", "engineer")
-WOMEN = ("Cathy", "Dana", "Isabelle", "Jane", "Lily", "Nancy", "Olivia", "Penny")
-MEN = ("Adam", "Bob", "Ed", "Fred", "George", "Hank", "Kevin", "Mike")
-RELATIVES = tuple(sorted(WOMEN + MEN))
-_COUNTRIES = (
+_PERSONS = ("John", "Chris", "Diana", "Eve")
+_RELATIONS = ("mother", "sister", "father", "brother")
+_JOBS = {"doctor": "a", "lawyer": "a", "teacher": "a", "engineer": "an"}
+"""The jobs, and the article of each."""
+_WOMEN = ("Cathy", "Dana", "Isabelle", "Jane", "Lily", "Nancy", "Olivia", "Penny")
+_MEN = ("Adam", "Bob", "Ed", "Fred", "George", "Hank", "Kevin", "Mike")
+_RELATIVES = tuple(sorted(_WOMEN + _MEN))
+_NAMES = (
     "Argentina Brazil Canada Denmark England France Germany Hungary Italy Japan Kenya Laos Mexico Norway Peru Qatar"
 )
-COUNTRIES = tuple(_COUNTRIES.split())
+_COUNTRIES = tuple(_NAMES.split())
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Families(Latent):
 
 
 class Relatives(Formulation[Families]):
-    """Four lookups: the person's job, the job's relation, that relative of the person, the relative's country."""
+    """Four retrieval steps: the person's job, the job's relation, the relative, the relative's country."""
 
     name = "relatives"
     paper_hops = 4
@@ -49,75 +48,56 @@ class Relatives(Formulation[Families]):
     allowed = frozenset({"lines", "repeat", "filler", "shots", "think"})
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Families:
-        """Draw uniform bijections; women are mothers and sisters, men fathers and brothers."""
-        homes = draw.permutation(len(RELATIVES))
-        women, men = draw.some(WOMEN, len(WOMEN)), draw.some(MEN, len(MEN))
-        families = ((women[i], women[i + 1], men[i], men[i + 1]) for i in range(0, len(WOMEN), 2))
-        kin = tuple(tuple(RELATIVES.index(name) for name in family) for family in families)
-        rules, jobs = draw.permutation(len(JOBS)), draw.permutation(len(PERSONS))
-        asked = draw.below(len(PERSONS))
-        order = draw_order(draw, [16, 16, 4, 4], [True, False, False, False], extensions.lines)
+        """Uniform bijections; women are mothers and sisters, men fathers and brothers."""
+        homes = draw.permutation(len(_RELATIVES))
+        women, men = draw.some(_WOMEN, len(_WOMEN)), draw.some(_MEN, len(_MEN))
+        families = ((women[i], women[i + 1], men[i], men[i + 1]) for i in range(0, len(_WOMEN), 2))
+        kin = tuple(tuple(_RELATIVES.index(name) for name in family) for family in families)
+        rules, jobs = draw.permutation(len(_JOBS)), draw.permutation(len(_PERSONS))
+        asked = draw.below(len(_PERSONS))
+        order = draw.order([16, 16, 4, 4], [True, False, False, False], extensions.lines)
         return Families(order, homes, kin, rules, jobs, asked)
 
-    def facts(self, latent: Families) -> list[Line]:
-        """The lines of homes, kin, rules and jobs, in this order."""
+    def write(self, latent: Families) -> Wording:
+        """The lines of homes, kin, rules and jobs, and the question where a person lives."""
+        job_names = list(_JOBS)
         owner = {latent.kin[p][latent.rules[job]]: p for p, job in enumerate(latent.jobs)}
         homes = [
-            Line((name, " lives in ", COUNTRIES[home], "."), ("relative>", None, ">place", None), 4, owner.get(i))
-            for i, (name, home) in enumerate(zip(RELATIVES, latent.homes, strict=True))
+            Line((name, " lives in ", _COUNTRIES[home], "."), ("relative>", None, ">place", None), 4, owner.get(i))
+            for i, (name, home) in enumerate(zip(_RELATIVES, latent.homes, strict=True))
         ]
         kin = [
             Line(
-                (person, "s ", relation, " is ", RELATIVES[relative], "."),
+                (person, "s ", relation, " is ", _RELATIVES[relative], "."),
                 ("person>", None, "relation>", None, ">relative", None),
                 3,
                 owner.get(relative),
             )
-            for person, family in zip(PERSONS, latent.kin, strict=True)
-            for relation, relative in zip(RELATIONS, family, strict=True)
+            for person, family in zip(_PERSONS, latent.kin, strict=True)
+            for relation, relative in zip(_RELATIONS, family, strict=True)
         ]
         rules = [
             Line(
-                (f"{job.capitalize()}s", " live with their ", f"{RELATIONS[relation]}s", "."),
+                (f"{job.capitalize()}s", " live with their ", f"{_RELATIONS[relation]}s", "."),
                 ("job>", None, ">relation", None),
                 2,
                 latent.jobs.index(j),
             )
-            for j, (job, relation) in enumerate(zip(JOBS, latent.rules, strict=True))
+            for j, (job, relation) in enumerate(zip(job_names, latent.rules, strict=True))
         ]
         jobs = [
-            Line((person, f" works as {_article(JOBS[job])} ", JOBS[job], "."), ("person>", None, ">job", None), 1, p)
-            for p, (person, job) in enumerate(zip(PERSONS, latent.jobs, strict=True))
+            Line((person, f" works as {_JOBS[job]} ", job, "."), ("person>", None, ">job", None), 1, p)
+            for p, (person, job) in enumerate(zip(_PERSONS, map(job_names.__getitem__, latent.jobs), strict=True))
         ]
-        return [*homes, *kin, *rules, *jobs]
-
-    def question(self, latent: Families) -> Line:
-        """A question such as `Where does Eve live?`."""
-        return Line(("Where does ", PERSONS[latent.asked], " live?"), (None, "person?", None), 0, latent.asked)
-
-    def _steps(self, latent: Families) -> tuple[int, int, int]:
-        """The asked person's job, the job's relation, and the person's relative of that relation."""
-        job = latent.jobs[latent.asked]
+        asked = latent.asked
+        question = Line(("Where does ", _PERSONS[asked], " live?"), (None, "person?", None), 0, asked)
+        job = latent.jobs[asked]
         relation = latent.rules[job]
-        return job, relation, latent.kin[latent.asked][relation]
-
-    def answer(self, latent: Families) -> str:
-        """The relative's country."""
-        return COUNTRIES[latent.homes[self._steps(latent)[2]]]
-
-    def acceptable(self, latent: Families) -> tuple[str, ...]:
-        """The sixteen countries."""
-        return COUNTRIES
-
-    def asked(self, latent: Families) -> tuple[int, ...]:
-        """The lines of the job, the rule, the relative and the home, in this order."""
-        job, relation, relative = self._steps(latent)
-        return 36 + latent.asked, 32 + job, 16 + 4 * latent.asked + relation, relative
+        relative = latent.kin[asked][relation]
+        lines = 36 + asked, 32 + job, 16 + 4 * asked + relation, relative
+        answer = _COUNTRIES[latent.homes[relative]]
+        return Wording([*homes, *kin, *rules, *jobs], question, answer, _COUNTRIES, lines)
 
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
         """A person has four relatives; with families unread, a relation still tells women from men."""
         return {"jobs unread": 1 / 4, "rules unread": 1 / 4, "families unread": 1 / 8, "homes unread": 1 / 16}
-
-
-def _article(noun: str) -> str:
-    return "an" if noun[0] in "aeiou" else "a"
