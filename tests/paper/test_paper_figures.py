@@ -9,9 +9,9 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
+from made_results import group, metrics
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from report_data import group, metrics
 
 from hopscope.errors import InputError
 from hopscope.paper.section_7_figures import final_losses, partial_losses
@@ -119,7 +119,7 @@ def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:
 def test_drawing_does_not_load_pyplot() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from report_data import group\nfrom hopscope.paper.section_7_figures import final_losses\n"
+        "from made_results import group\nfrom hopscope.paper.section_7_figures import final_losses\n"
         "final_losses([group(1)])\nassert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(Path(__file__).parents[1] / "support")], check=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_results import group, metrics
 from markupsafe import Markup
-from report_data import group, metrics
 
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding, complete

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_answers import NINE, c14, nine, point
+from made_results import NINE, judge_answers, nine, point
 
 from hopscope.benchmark.guessing import AnswerSpread, BlindScore
 from hopscope.benchmark.settings import BenchmarkSettings
@@ -18,7 +18,7 @@ from hopscope.statistics import wilson
 
 
 def test_a_model_that_solves_everything_is_enough() -> None:
-    found = c14(nine())
+    found = judge_answers(nine())
     assert (found.verdict, found.n) == ("reproduced", 1)
     assert found.interval == pytest.approx(wilson(490, 500))
     assert found.run == "benchmark"
@@ -26,7 +26,7 @@ def test_a_model_that_solves_everything_is_enough() -> None:
 
 @pytest.mark.parametrize(("accepted", "expected"), [(475, "reproduced"), (474, "inconclusive")])
 def test_acceptable_answers_to_95_of_100(accepted: int, expected: str) -> None:
-    assert c14(nine(correct=accepted, accepted=accepted)).verdict == expected
+    assert judge_answers(nine(correct=accepted, accepted=accepted)).verdict == expected
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_acceptable_answers_to_95_of_100(accepted: int, expected: str) -> None:
     ],
 )
 def test_what_is_not_the_papers_way_to_ask_says_nothing(changed: dict[str, Any]) -> None:
-    assert c14(nine(), BenchmarkSettings(**changed)).verdict == "inconclusive"
-    assert c14(nine(), BenchmarkSettings(reasoning_effort="none")).verdict == "reproduced"
+    assert judge_answers(nine(), BenchmarkSettings(**changed)).verdict == "inconclusive"
+    assert judge_answers(nine(), BenchmarkSettings(reasoning_effort="none")).verdict == "reproduced"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_lower_bound_decides(correct: int, expected: str) -> None:
     for place in (4, 7):
         points = nine()
         points[place] = point(*NINE[place], correct=correct)
-        found = c14(points)
+        found = judge_answers(points)
         assert found.verdict == expected
         assert f"lowest accuracy {correct / 500:.1%} ({NINE[place][0]}, D = {NINE[place][1]})" in found.ours
 
@@ -67,20 +67,20 @@ def test_the_lower_bound_decides(correct: int, expected: str) -> None:
 def test_the_best_of_many_is_corrected_for_and_said() -> None:
     """464 of 500 are enough for one model alone, and not for the best of twenty."""
     others = [one for number in range(19) for one in nine(f"x{number}", correct=100)]
-    found = c14([*nine("good", correct=464), *others])
+    found = judge_answers([*nine("good", correct=464), *others])
     assert found.verdict == "inconclusive"
     assert "Holm's correction over 20 models" in found.reason
     assert "0 of 20 models asked everything meet it, the best of many shown" in found.ours
     assert found.ours.startswith("good: ")
-    assert c14([*nine("good", correct=480), *others]).verdict == "reproduced"
+    assert judge_answers([*nine("good", correct=480), *others]).verdict == "reproduced"
 
 
 @pytest.mark.parametrize("faults", [{"accepted": 470, "correct": 460}, {"accepted": 5, "correct": 1}, {"reasoned": 1}])
 def test_a_model_that_cannot_be_judged_does_not_fail(faults: dict[str, int]) -> None:
     """One fails, and of the other nobody knows."""
     failing = nine("bad", correct=400)
-    assert c14(failing).verdict == "not reproduced"
-    found = c14([*failing, *nine("other", **faults)])
+    assert judge_answers(failing).verdict == "not reproduced"
+    found = judge_answers([*failing, *nine("other", **faults)])
     assert found.verdict == "inconclusive"
     assert found.reason.endswith(" (other)")
     assert "bad" not in found.reason
@@ -90,9 +90,9 @@ def test_a_model_asked_in_part_is_not_judged() -> None:
     for place in range(9):
         points = nine()
         del points[place]
-        found = c14(points)
+        found = judge_answers(points)
         assert (found.verdict, found.reason) == ("not run", "no model was asked everything (1 in part)")
-    assert c14([]).verdict == "not run"
+    assert judge_answers([]).verdict == "not run"
 
 
 def score(formulation: str, solver: str, p: float = 0.5, asked: int = 2000, **changes: Any) -> BlindScore:
@@ -134,7 +134,7 @@ def test_our_own_questions(tmp_path: Any) -> None:
 def test_a_models_name_reaches_nobodys_terminal_or_table_as_it_is() -> None:
     """It comes from outside: no escape of a terminal, and no cell of a table that begins with it."""
     name = "x/<b>\x1b[31m\u202ered|y:8b"
-    found = c14([replace(one, model=name) for one in nine(correct=5, accepted=5)])
+    found = judge_answers([replace(one, model=name) for one in nine(correct=5, accepted=5)])
     assert not any(letter in found.ours + found.reason for letter in "\x1b\u202e")
     (row,) = [row for row in complete([found]) if row.id == "C14"]
     (line,) = [line for line in verdicts({"mine": complete([found])}).splitlines() if line.startswith("| C14")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from report_data import group
+from made_results import group
 
 from hopscope.paper import section_5
 from hopscope.paper.claims import Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from report_data import group
+from made_results import group
 
 from hopscope.paper.claims import Finding
 from hopscope.paper.groups import Group

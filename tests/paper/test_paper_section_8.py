@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from judged_circuits import ALL, abc, judged
-from report_data import BACKWARD, DOUBLING, SERIAL, TIES, NamedPath, loss, strict, studied
+from made_results import ALL, BACKWARD, DOUBLING, SERIAL, TIES, NamedPath, abc, judge_circuits, loss, strict, studied
 
 from hopscope.circuits.circuit_parts import StrictReading
 from hopscope.paper.claims import Finding
@@ -15,11 +14,11 @@ from hopscope.paper.models import Learned, Studied
 
 
 def verdict(claim: str, *models: Studied) -> str:
-    return judged(*models)[claim].verdict
+    return judge_circuits(*models)[claim].verdict
 
 
 def test_the_papers_own_description_would_be_reproduced() -> None:
-    found = judged(*abc())
+    found = judge_circuits(*abc())
     assert {claim: found[claim].verdict for claim in ("C6", *ALL[:4])} == dict.fromkeys(("C6", *ALL[:4]), "reproduced")
     assert found["C11"].verdict == "inconclusive"
     assert found["C11"].reason == "too few models: 3, and the rule asks for 10"
@@ -28,12 +27,14 @@ def test_the_papers_own_description_would_be_reproduced() -> None:
 
 
 def test_nothing_is_not_run() -> None:
-    assert {finding.verdict for finding in judged().values()} == {"not run"}
+    assert {finding.verdict for finding in judge_circuits().values()} == {"not run"}
 
 
 class TestC6:
     def with_losses(self, *learned: Learned) -> Finding:
-        return judged(*(studied(strict(), name, learned=one) for name, one in zip("abc", learned, strict=False)))["C6"]
+        return judge_circuits(
+            *(studied(strict(), name, learned=one) for name, one in zip("abc", learned, strict=False))
+        )["C6"]
 
     def test_a_alone_is_not_enough(self) -> None:
         assert self.with_losses(Learned(0.008, 0.007, (0.006, 0.009))).verdict == "inconclusive"
@@ -57,11 +58,11 @@ class TestC6:
         good = Learned(0.008, 0.007, (0.006, 0.009))
         known = [studied(strict(), name, learned=good) for name in "abc"]
         gone = replace(studied(strict(), "d"), learned=None)
-        assert judged(*known)["C6"].verdict == "reproduced"
-        found = judged(*known, gone)["C6"]
+        assert judge_circuits(*known)["C6"].verdict == "reproduced"
+        found = judge_circuits(*known, gone)["C6"]
         assert (found.verdict, found.n, found.reason) == ("inconclusive", 4, "1 model whose run is not there")
         failed = replace(known[0], learned=replace(good, median=0.012))
-        assert judged(failed, *known[1:], gone)["C6"].verdict == "not reproduced"
+        assert judge_circuits(failed, *known[1:], gone)["C6"].verdict == "not reproduced"
 
 
 class TestC7:
@@ -77,7 +78,7 @@ class TestC7:
         """Three hops take three layers, and a third of eight heads is two; of nine it is three."""
         setup = abc()[0].setup
         setup = replace(setup, recipe=replace(setup.recipe, layers=layers, heads=heads))
-        found = judged(*(replace(model, setup=setup) for model in abc(fewest_heads=self.heads(3))))["C7"]
+        found = judge_circuits(*(replace(model, setup=setup) for model in abc(fewest_heads=self.heads(3))))["C7"]
         assert (found.verdict, found.n) == (expected, 3)
         assert found.ours.startswith(f"{', '.join([f'3 of {layers * heads}'] * 3)} heads; 3 layers of one")
 
@@ -88,7 +89,7 @@ class TestC8:
 
     def test_a_first_layer_that_does_something_else_too_does_not_pass(self) -> None:
         more: NamedPath = (1, 1, "x0?", "x0>")
-        found = judged(*abc()[:2], studied(strict((*SERIAL, more)), "c"))["C8"]
+        found = judge_circuits(*abc()[:2], studied(strict((*SERIAL, more)), "c"))["C8"]
         assert found.verdict == "not reproduced"
         assert "every pair tied in 3 of 3 certified strict circuits; something else done there in 1" in found.ours
 
@@ -96,7 +97,7 @@ class TestC8:
         """For neither verdict: not one that does something else, and not one that ties every pair."""
         for paths in (SERIAL, (*SERIAL, (1, 1, "x0?", "x0>"))):
             doubtful = studied(strict(paths), "d", certified=("natural",))
-            found = judged(*abc(), doubtful)["C8"]
+            found = judge_circuits(*abc(), doubtful)["C8"]
             assert (found.verdict, found.reason) == ("inconclusive", "1 model without a certified strict circuit")
             assert found.ours.endswith("; 1 strict circuit not certified")
 
@@ -109,7 +110,7 @@ class TestC9:
             studied(strict(sets[place], others=(sets[(place + 1) % 3], sets[(place + 2) % 3])), name)
             for place, name in enumerate("abc")
         ]
-        found = judged(*models)["C9"]
+        found = judge_circuits(*models)["C9"]
         assert found.verdict == "not reproduced"
 
     def test_the_same_steps_in_other_layers_and_heads_are_the_same(self) -> None:
@@ -120,13 +121,13 @@ class TestC9:
     def test_circuits_that_are_not_certified_are_not_compared(self) -> None:
         """Three that differ and three that are the same, of which nobody knows whether they are the models'."""
         same = [studied(strict(SERIAL), name, certified=("natural",)) for name in "def"]
-        found = judged(*abc(), *same)["C9"]
+        found = judge_circuits(*abc(), *same)["C9"]
         assert (found.verdict, found.n) == ("reproduced", 3)
-        found = judged(*same)["C9"]
+        found = judge_circuits(*same)["C9"]
         assert found.reason.startswith("too few models with a certified circuit: 0")
 
     def test_the_first_layer_does_not_count(self) -> None:
-        found = judged(*abc())["C9"]
+        found = judge_circuits(*abc())["C9"]
         assert found.verdict == "reproduced"
         assert found.n == 3
         assert found.interval == (0.0, pytest.approx(0.2))
@@ -149,7 +150,7 @@ class TestC10:
             for good in ("zero", "uniform", "identity")
         ]
         assert verdict("C10", *by_turns) == "not reproduced"
-        found = judged(*abc(zero=loss(0.2), identity=loss(0.2)))["C10"]
+        found = judge_circuits(*abc(zero=loss(0.2), identity=loss(0.2)))["C10"]
         assert found.verdict == "reproduced"
         assert str(found.interval).startswith("uniform: ")
         assert "zero 0.2000, 0.2000, 0.2000; uniform 0.0200" in found.ours
@@ -169,7 +170,7 @@ class TestC11:
          (42, 50, "reproduced"), (35, 50, "not reproduced")],
     )  # fmt: skip
     def test_it_is_a_distribution(self, meet: int, of: int, expected: str) -> None:
-        found = judged(*self.many(meet, of))["C11"]
+        found = judge_circuits(*self.many(meet, of))["C11"]
         assert found.verdict == expected
         assert f"{meet} of {of} models meet it" in found.ours
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from judged_circuits import ALL, abc, judged
-from report_data import loss, searched, strict, studied
+from made_results import ALL, abc, judge_circuits, loss, searched, strict, studied
 
 GIVEN_UP = {"given_up": True}
 
@@ -15,29 +14,29 @@ def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> N
     """They meet C7, C10 and C11 by construction, and fail C9; beside models that kept theirs they do not count."""
     setup = abc()[0].setup
     lean = replace(setup, recipe=replace(setup.recipe, schedule="decay-when-learned", prune_every=8))
-    found = judged(*[replace(model, setup=lean) for model in abc()])
+    found = judge_circuits(*[replace(model, setup=lean) for model in abc()])
     assert {claim: found[claim].verdict for claim in ALL} == {
         "C7": "not run", "C8": "reproduced", "C9": "not run", "C10": "not run", "C11": "not run"
     }  # fmt: skip
     assert found["C10"].reason == "heads were pruned while the models trained"
     one, *others = abc()
-    found = judged(replace(one, setup=lean), *others)
+    found = judge_circuits(replace(one, setup=lean), *others)
     assert {found[claim].n for claim in ("C7", "C10", "C11")} == {2}
     assert "too few models with a certified circuit: 2" in found["C9"].reason
     assert found["C8"].n == 3
 
 
 def test_models_that_did_not_learn_are_left_out_and_told() -> None:
-    found = judged(*abc(), studied(None, "d", full=0.6))
+    found = judge_circuits(*abc(), studied(None, "d", full=0.6))
     assert found["C10"].verdict == "reproduced"
     assert "1 of 4 models had not learned the task" in found["C10"].ours
-    nobody = judged(studied(None, "a", full=0.6))
+    nobody = judge_circuits(studied(None, "a", full=0.6))
     assert {nobody[claim].verdict for claim in ALL} == {"not run"}
     assert nobody["C7"].reason == "no model had learned the task"
 
 
 def test_a_model_that_solves_and_has_no_circuit_speaks_against_c10() -> None:
-    found = judged(*abc(), studied(None, "d"))
+    found = judge_circuits(*abc(), studied(None, "d"))
     assert found["C10"].verdict == "not reproduced"
     assert "no circuit in 1 model" in found["C10"].ours
     assert found["C7"].verdict == found["C8"].verdict == "inconclusive"
@@ -58,13 +57,13 @@ class TestModelsOfWhichNobodyKnows:
     @pytest.mark.parametrize("how", NOBODY_KNOWS)
     def test_they_leave_a_claim_open(self, how: str) -> None:
         unknown, reason = NOBODY_KNOWS[how]
-        found = judged(*abc(), unknown)
+        found = judge_circuits(*abc(), unknown)
         for claim in ("C7", "C8", "C10"):
             assert (found[claim].verdict, found[claim].n, found[claim].reason) == ("inconclusive", 4, reason)
             assert reason in found[claim].ours
         assert found["C9"].verdict == "reproduced", "which counts certified circuits"
         bad = loss(0.2)
-        failing = judged(*abc(zero=bad, uniform=bad, identity=bad), unknown)["C10"]
+        failing = judge_circuits(*abc(zero=bad, uniform=bad, identity=bad), unknown)["C10"]
         assert failing.verdict == "not reproduced", "others fail"
 
     def test_they_count_for_neither_bound_of_c11(self) -> None:
@@ -80,7 +79,7 @@ class TestModelsOfWhichNobodyKnows:
             ((*bad, *unknown), "not reproduced"),
             ((*bad[:3], *good[:7], *unknown), "inconclusive"),
         ):
-            found = judged(*models)["C11"]
+            found = judge_circuits(*models)["C11"]
             assert (found.verdict, found.n) == (expected, len(models))
-        found = judged(*good[:9], *unknown)["C11"]
+        found = judge_circuits(*good[:9], *unknown)["C11"]
         assert (found.verdict, found.reason) == ("inconclusive", "too few models: 9, and the rule asks for 10")

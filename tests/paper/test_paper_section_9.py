@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_histories import AS_TOLD, emergence, follow, judged, model
-from report_data import D_LIKE, SERIAL, loss, strict, studied
+from made_results import AS_IN_PAPER, D_LIKE, SERIAL, emergence, follow, judge_histories, loss, model_d, strict, studied
 
 from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.paper.claims import Finding
@@ -25,11 +24,11 @@ def trained(*learned: int | None, left: int | None = 560) -> FollowedModel:
         losses = [0.1 if when is not None and step >= when else 0.75 for when in learned]
         losses[0] = min(losses[0], 0.6) if left is not None and step >= left else losses[0]
         rows.append(MetricsRow(step, 0, sum(losses) / 4, sum(losses) / 4, tuple(losses), tuple(losses)))
-    return FollowedModel(model("x"), None, None, Metrics.of_rows(rows, (0,), range(1, 5)))
+    return FollowedModel(model_d("x"), None, None, Metrics.of_rows(rows, (0,), range(1, 5)))
 
 
 def test_the_papers_own_history_would_be_reproduced() -> None:
-    found = judged(*follow())
+    found = judge_histories(*follow())
     assert {finding.verdict for finding in found.values()} == {"reproduced"}
     assert "plateau long enough in 3 of 3, losses in order in 3, paths in 3" in found["C13"].ours
     assert "plateau 70, losses 72, 78, 82, 108" in found["C13"].ours  # steps of 8
@@ -41,7 +40,7 @@ class TestC13:
         """Reached at step 100 and left at 279 of 1000: from the start that is a hair too short, and 280 is not."""
         for left, expected in ((279, "not reproduced"), (280, "reproduced"), (None, "not reproduced")):
             plateau = Plateau(0.75, 100, left, (580, 620, 660, 860))
-            assert judged(*follow(plateau=plateau))["C13"].verdict == expected
+            assert judge_histories(*follow(plateau=plateau))["C13"].verdict == expected
 
     @pytest.mark.parametrize(
         ("learned", "expected"),
@@ -49,7 +48,7 @@ class TestC13:
          ((580, 620, 620, 860), "inconclusive")],
     )  # fmt: skip
     def test_losses_in_order(self, learned: Any, expected: str) -> None:
-        assert judged(*follow(plateau=Plateau(0.75, 10, 560, learned)))["C13"].verdict == expected
+        assert judge_histories(*follow(plateau=Plateau(0.75, 10, 560, learned)))["C13"].verdict == expected
 
     @pytest.mark.parametrize(
         ("order", "expected"),
@@ -66,13 +65,13 @@ class TestC13:
         ],
     )
     def test_paths_one_by_one_with_certainty_and_the_last_much_later(self, order: Order, expected: str) -> None:
-        assert judged(*follow(order=order))["C13"].verdict == expected
+        assert judge_histories(*follow(order=order))["C13"].verdict == expected
 
     def test_the_circuit_that_learned_the_task_is_followed_too(self) -> None:
         """A spike rebuilt the circuit: the one at the end comes in order, the one that learned the task did not."""
         together = emergence(order=Order((580.0, 580.0, 580.0, 580.0), (0.0, 0.0, 0.0)))
-        assert judged(*follow(first=together))["C13"].verdict == "not reproduced"
-        found = judged(*follow(first=None))["C13"]
+        assert judge_histories(*follow(first=together))["C13"].verdict == "not reproduced"
+        found = judge_histories(*follow(first=None))["C13"]
         assert found.verdict == "inconclusive"
         assert found.reason == "no circuit was followed from where all hops are learned"
 
@@ -80,17 +79,17 @@ class TestC13:
     def test_what_rests_on_a_circuit_that_is_not_certified_decides_nothing(self, which: str) -> None:
         """Paths that are not the model's came together, and would have refuted it; or in order, and have shown it."""
         together = emergence(order=Order((580.0, 580.0, 580.0, 580.0), (0.0, 0.0, 0.0)))
-        for history in (AS_TOLD, together):
+        for history in (AS_IN_PAPER, together):
             one = replace(follow(1)[0], **{which: history})
             if which == "final":
                 doubtful = replace(one, model=studied(strict(SERIAL), "d", D_LIKE, certified=("strict",)))
             else:
                 doubtful = replace(one, first_certified=False)
-            found = judged(*follow(3), doubtful)["C13"]
+            found = judge_histories(*follow(3), doubtful)["C13"]
             assert found.verdict == "inconclusive"
             assert found.reason == "1 model with a circuit that is not certified"
         late = replace(doubtful, final=emergence(plateau=Plateau(0.75, 10, 200, (580, 620, 660, 860))))
-        assert judged(*follow(3), late)["C13"].verdict == "not reproduced", "a plateau rests on no circuit"
+        assert judge_histories(*follow(3), late)["C13"].verdict == "not reproduced", "a plateau rests on no circuit"
 
     @pytest.mark.parametrize(
         ("unfollowed", "expected"),
@@ -100,13 +99,13 @@ class TestC13:
             (trained(580, 660, 620, 860), "not reproduced"),
             (trained(240, 620, 660, 860, left=200), "not reproduced"),
             (trained(None, None, None, None, left=None), "not reproduced"),
-            (FollowedModel(model("x"), None, None, None), "inconclusive"),
+            (FollowedModel(model_d("x"), None, None, None), "inconclusive"),
         ],
     )
     def test_models_without_a_circuit_are_no_less_models(self, unfollowed: FollowedModel, expected: str) -> None:
         """Three of 23 have one, and are as the paper tells; length and losses of the others need none."""
         others = [replace(unfollowed, model=replace(unfollowed.model, seed=seed)) for seed in range(20)]
-        found = judged(*follow(3), *others)["C13"]
+        found = judge_histories(*follow(3), *others)["C13"]
         assert (found.verdict, found.n) == (expected, 23)
         if expected == "inconclusive":
             assert found.reason == "no circuit was followed in 20 models"
@@ -115,16 +114,16 @@ class TestC13:
 
 class TestC12:
     def one(self, studied_model: Studied) -> Finding:
-        return judged(FollowedModel(studied_model, emergence(), None, None))["C12"]
+        return judge_histories(FollowedModel(studied_model, emergence(), None, None))["C12"]
 
     def test_a_circuit_of_the_heads_that_training_left_shows_nothing(self) -> None:
         """It works alone because the others were taken away."""
         lean = replace(D_LIKE, recipe=replace(D_LIKE.recipe, schedule="decay-when-learned", prune_every=8))
-        found = self.one(replace(model(), setup=lean))
+        found = self.one(replace(model_d(), setup=lean))
         assert (found.verdict, found.reason) == ("not run", "heads were pruned while the models trained")
 
     def test_one_model_is_what_the_paper_has(self) -> None:
-        found = self.one(model())
+        found = self.one(model_d())
         assert (found.verdict, found.n) == ("reproduced", 1)
         assert "0.0310" in found.ours
 
@@ -133,14 +132,14 @@ class TestC12:
         [((0.06, 0.07), "not reproduced"), ((0.045, 0.055), "inconclusive"), (None, "not reproduced")],
     )
     def test_the_models_own_loss(self, held_out: Any, expected: str) -> None:
-        assert self.one(model(learned=Learned(0.05, 0.05, held_out))).verdict == expected
+        assert self.one(model_d(learned=Learned(0.05, 0.05, held_out))).verdict == expected
 
     def test_a_lenient_reading_does_not_pass(self) -> None:
         bad = loss(0.154)
-        assert self.one(model(zero=bad, uniform=bad, identity=bad)).verdict == "not reproduced"
+        assert self.one(model_d(zero=bad, uniform=bad, identity=bad)).verdict == "not reproduced"
         assert self.one(studied(None, "d", D_LIKE)).verdict == "not reproduced", "no circuit at all"
 
 
 def test_nothing_is_not_run() -> None:
-    assert {finding.verdict for finding in judged().values()} == {"not run"}
-    assert judged(FollowedModel(model(), None, None, None))["C13"].verdict == "not run"
+    assert {finding.verdict for finding in judge_histories().values()} == {"not run"}
+    assert judge_histories(FollowedModel(model_d(), None, None, None))["C13"].verdict == "not run"

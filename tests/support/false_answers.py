@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 from false_claims import Case
-from made_answers import NINE, c14, point
+from made_results import NINE, judge_answers, point
 from scipy.stats import binom, chisquare
 
 from hopscope.benchmark.guessing import AnswerSpread, BlindScore
@@ -27,7 +27,7 @@ def _solves(rng: Rng, weak: float, models: int = 1, others: float = 0.99, silent
             right = int(rng.binomial(500, weak if at == place else others))
             accepted = 500 - min(int(silent * 500), 500 - right) if at == place else 500
             points.append(point(*where, f"m{number}", correct=right, accepted=accepted))
-    return c14(points).verdict
+    return judge_answers(points).verdict
 
 
 def _guess(rng: Rng, excess: float, asked: int = 2000) -> Verdict:

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 from false_claims import Case
-from report_data import group
+from made_results import group
 
 from hopscope.paper.claims import Verdict
 from hopscope.paper.groups import Group

@@ -8,10 +8,21 @@ from functools import partial
 
 import numpy as np
 from false_claims import Case
-from judged_circuits import judged
-from made_histories import emergence, follow
-from made_histories import judged as histories_judged
-from report_data import BACKWARD, D_LIKE, DOUBLING, SERIAL, TIES, NamedPath, loss, strict, studied
+from made_results import (
+    BACKWARD,
+    D_LIKE,
+    DOUBLING,
+    SERIAL,
+    TIES,
+    NamedPath,
+    emergence,
+    follow,
+    judge_circuits,
+    loss,
+    strict,
+    studied,
+)
+from made_results import judge_histories as judge_histories
 
 from hopscope.circuits.circuit_parts import Loss, StrictReading
 from hopscope.emergence.timing import Order, Plateau
@@ -37,7 +48,7 @@ def _learn(rng: Rng, models: int, share: float, median: float = 0.006, spread: f
     for number in range(models):
         mse = 0.02 if rng.random() < share else median * float(np.exp(rng.normal(0, spread)))
         made.append(studied(strict(), f"m{number}", learned=Learned(mse, mse, (0.9 * mse, 1.1 * mse))))
-    return judged(*made)["C6"].verdict
+    return judge_circuits(*made)["C6"].verdict
 
 
 def _circuits(rng: Rng, claim: str, models: int, share: float) -> Verdict:
@@ -47,7 +58,7 @@ def _circuits(rng: Rng, claim: str, models: int, share: float) -> Verdict:
         "C8": strict((*SERIAL, (1, 1, "x0?", "x0>"))),
         "C10": strict(zero=loss(0.2), uniform=loss(0.2), identity=loss(0.2)),
     }[claim]
-    return judged(*_named([bad if rng.random() < share else strict() for _ in range(models)]))[claim].verdict
+    return judge_circuits(*_named([bad if rng.random() < share else strict() for _ in range(models)]))[claim].verdict
 
 
 def _filled(rng: Rng, models: int, median: float, alike: float = 0.5, spread: float = 0.6) -> Verdict:
@@ -59,7 +70,7 @@ def _filled(rng: Rng, models: int, median: float, alike: float = 0.5, spread: fl
         losses = [median * float(np.exp(one)) for one in noise]
         zero, uniform, identity = (loss(mse, 0.04 * mse) for mse in losses)
         readings.append(strict(zero=zero, uniform=uniform, identity=identity))
-    return judged(*_named(readings))["C10"].verdict
+    return judge_circuits(*_named(readings))["C10"].verdict
 
 
 def _differ(rng: Rng, models: int, mechanisms: int) -> Verdict:
@@ -69,7 +80,7 @@ def _differ(rng: Rng, models: int, mechanisms: int) -> Verdict:
     for _ in range(models):
         paths = MECHANISMS[rng.integers(mechanisms)]
         readings.append(strict(paths, others=(paths, paths[:-1] if rng.random() < 1 / 3 else paths)))
-    return judged(*_named(readings))["C9"].verdict
+    return judge_circuits(*_named(readings))["C9"].verdict
 
 
 def _needed(rng: Rng, models: int, idle: float, little: bool = False) -> Verdict:
@@ -85,7 +96,7 @@ def _needed(rng: Rng, models: int, idle: float, little: bool = False) -> Verdict
         reading = strict(zero=loss(own), first_layer_uniform=loss(rng.uniform(own, 0.05 if little else 0.1)))
         paths = [replace(path, without=one) for path, one in zip(reading.paths, losses, strict=True)]
         readings.append(replace(reading, paths=tuple(paths)))
-    return judged(*_named(readings))["C11"].verdict
+    return judge_circuits(*_named(readings))["C11"].verdict
 
 
 def _works(rng: Rng, share: float) -> Verdict:
@@ -93,7 +104,7 @@ def _works(rng: Rng, share: float) -> Verdict:
     mse = loss(0.2 if rng.random() < share else 0.045)
     one = follow(1)[0]
     circuit = studied(strict(zero=mse, uniform=mse, identity=mse), "d", D_LIKE, Learned(0.03, 0.03, (0.029, 0.033)))
-    return histories_judged(replace(one, model=circuit))["C12"].verdict
+    return judge_histories(replace(one, model=circuit))["C12"].verdict
 
 
 def _emerge(rng: Rng, models: int, gaps: Gaps, hops: int = 4) -> Verdict:
@@ -106,7 +117,7 @@ def _emerge(rng: Rng, models: int, gaps: Gaps, hops: int = 4) -> Verdict:
         history = emergence(hops=hops, order=order, plateau=Plateau(0.75, 10, 560, tuple(map(int, steps))))
         model = replace(one.model, setup=setup)
         followed.append(replace(one, model=model, final=history, first=history))
-    return histories_judged(*followed)["C13"].verdict
+    return judge_histories(*followed)["C13"].verdict
 
 
 def _any_longest(rng: Rng, gaps: int) -> list[float]:

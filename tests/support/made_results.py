@@ -1,4 +1,4 @@
-"""Small made-up results in the form that studies give to judges, figures and pages."""
+"""Small made-up results of the reproduction, as its judges, figures and pages read them, and verdicts on them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from hopscope.benchmark.points import Point, Summary
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.circuits.circuit_parts import Loss, StrictPath, StrictReading
+from hopscope.emergence.history import Emergence, PathHistory
+from hopscope.emergence.timing import Crossing, Order, Plateau
+from hopscope.paper import section_4, section_8, section_9
+from hopscope.paper.claims import Finding
 from hopscope.paper.groups import Group
-from hopscope.paper.models import Learned, ModelStudy, Studied
-from hopscope.paper.section_8 import CircuitResult
+from hopscope.paper.models import FollowedModel, Learned, ModelStudy, Studied
 from hopscope.problem.paths import NamedPath
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.text.questions import FORMULATIONS
+from hopscope.statistics import wilson
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe, Setup
 
@@ -125,6 +132,80 @@ def searched(model: Studied, **how: Any) -> Studied:
     return replace(model, circuit=replace(circuit, **how))
 
 
-def circuits(*models: Studied, scale: str = "paper") -> CircuitResult:
-    """What a study of these models found."""
-    return CircuitResult(ModelStudy(scale, (A_LIKE,), "transformers", "quick"), models)
+ALL = ("C7", "C8", "C9", "C10", "C11")
+"""The claims on circuits, but for C6 on losses."""
+
+
+def judge_circuits(*models: Studied, scale: str = "paper") -> dict[str, Finding]:
+    """The findings on C6 to C11, by claim, of a study that found these models."""
+    study = ModelStudy(scale, (A_LIKE,), "transformers", "quick")
+    return {finding.id: finding for finding in section_8.judge(section_8.CircuitResult(study, models))}
+
+
+def abc(**changes: Any) -> list[Studied]:
+    """Three models as the paper describes them, all with the same changes."""
+    return [
+        studied(strict(paths, **changes), name) for name, paths in zip("abc", (SERIAL, DOUBLING, BACKWARD), strict=True)
+    ]
+
+
+def emergence(**changes: Any) -> Emergence:
+    """As the paper reports it: 56% of the run on the plateau, then x1, x2, x3, and x4 much later."""
+    path = PathHistory(
+        1, 1, ">x1", "x0>", 1, (0.1, 0.9), (0.0, 1.0), (0.0, 0.6), ((0.0, 0.0), (0.5, 0.7)),
+        Crossing(500.0, 490.0, 510.0, (0, 1000)),
+    )  # fmt: skip
+    base = Emergence(
+        run="r", model="m", number=0, seed=0, hops=4, chains=4, layers=24, heads=1, total_steps=1000, steps_per_epoch=8,
+        asked=(1, 2, 3, 4),
+        sequences=32, data_seed=0, ablation="uniform", steps=(0, 1000), losses=(0.75, 0.03),
+        partial_losses=((0.75,) * 4, (0.02,) * 4), paths=(path, path), learned=(path.crossing,) * 4,
+        order=Order((580.0, 620.0, 660.0, 860.0), (1.0, 0.99, 1.0)),
+        plateau=Plateau(0.75, 10, 560, (580, 620, 660, 860)), measures=(), circuit={"imposed": 0.045}, troubles=(),
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def model_d(name: str = "d", learned: Learned | None = None, **changes: Any) -> Studied:
+    return studied(strict(SERIAL, **changes), name, D_LIKE, learned or Learned(0.031, 0.03, (0.029, 0.033)))
+
+
+def judge_histories(*followed: FollowedModel, scale: str = "paper") -> dict[str, Finding]:
+    """The findings on C12 and C13, by claim."""
+    study = ModelStudy(scale, (D_LIKE,), "transformers", "quick")
+    return {finding.id: finding for finding in section_9.judge(section_9.EmergenceResult(study, followed))}
+
+
+AS_IN_PAPER = emergence()
+
+
+def follow(count: int = 3, first: Emergence | None = AS_IN_PAPER, **changes: Any) -> list[FollowedModel]:
+    return [FollowedModel(model_d(f"d{number}"), emergence(**changes), first, None, True) for number in range(count)]
+
+
+NINE = [("equations", hops) for hops in range(1, 6)]
+NINE += [(name, form.paper_hops) for name, form in FORMULATIONS.items() if name != "equations"]
+
+
+def point(
+    formulation: str, hops: int, model: str = "m", correct: int = 490, accepted: int = 500, **changes: Any
+) -> Point:
+    low, high = wilson(correct, accepted)
+    made = Point(
+        model=model, formulation=formulation, hops=hops, mode="sample", asked=500, unanswered=0, accepted=accepted,
+        never_accepted=500 - accepted, correct=correct, accuracy=correct / accepted, low=low, high=high,
+        lowest=correct / 500, highest=(correct + 500 - accepted) / 500, limit=None, first_accuracy=1.0,
+        first_acceptance=1.0, mean_attempts=1.0, guess=section_4.GUESS[formulation], shortcut=0.25,
+        p_guess=0.0, p_shortcut=0.0, one_spelling=0, reasoned=0, failures=0, input_tokens=0, output_tokens=0, reasoning_tokens=0, cost=None,
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def nine(model: str = "m", **changes: Any) -> list[Point]:
+    return [point(formulation, hops, model, **changes) for formulation, hops in NINE]
+
+
+def judge_answers(points: list[Point], settings: BenchmarkSettings | None = None) -> Finding:
+    """The finding on C14."""
+    summary = Summary(settings or BenchmarkSettings(), tuple(points), ()) if points else None
+    return section_4.judge(section_4.BenchmarkResult(summary, (), ()))[0]
