@@ -3,7 +3,7 @@
     python race/big_model.py FOLDER [--layers 32] [--heads 32] [--width 1024] [--threads 2] [--json FILE]
 
 Makes a GPT-2 of that size in FOLDER, of which two heads answer equations of one hop and all others are random (from
-`tests/support/planted_big.py`), and finds its circuit as `hopscope circuit FOLDER` would. Ends with status 1 unless
+`tests/support/planted_text.py`), and finds its circuit as `hopscope circuit FOLDER` would. Ends with status 1 unless
 that is the planted one and nothing else. Interrupted, it goes on where it was when called again; time is counted over
 all calls.
 """
@@ -27,7 +27,7 @@ from hopscope.problem.roles import text_role_names
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from planted_big import Stand, planted_big
+from planted_text import Planted, planted_among_random
 
 from examples.text_model.training import publish
 
@@ -77,9 +77,9 @@ def main() -> None:
     processes.tune_process()
     torch.set_num_threads(asked.threads)
     layers, heads = asked.layers, asked.heads
-    stand = Stand(layers, heads, asked.width, (layers // 5, heads // 3), (2 * layers // 3, heads // 2))
+    stand = Planted(layers, heads, asked.width, (layers // 5, heads // 3), (2 * layers // 3, heads // 2))
     if not (asked.folder / "config.json").exists():
-        publish(planted_big(stand), asked.folder)
+        publish(planted_among_random(stand), asked.folder)
     clock = Clock(asked.folder / "spent.time")
 
     def watch(stage: str, done: int, stages: int) -> None:

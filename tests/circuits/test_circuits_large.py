@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from planted_big import Stand, planted_big
+from planted_text import Planted, planted_among_random
 from small_models import disguised_witness
 
 from examples.text_model.text import make_tokenizer
@@ -34,7 +34,7 @@ from hopscope.problem.roles import text_role_names
 from hopscope.statistics import rank_correlation
 from hopscope.training.data import held_out
 
-STAND = Stand(layers=8, heads=16, width=272, before=(1, 5), value=(5, 8))
+STAND = Planted(layers=8, heads=16, width=272, before=(1, 5), value=(5, 8))
 PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in STAND.circuit]
 BUDGET = SearchConfig(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
 
@@ -42,7 +42,7 @@ BUDGET = SearchConfig(orders=2, growing=1, sequences=16, confirming=32, deciding
 @cache
 def planted() -> HookedDecoder:
     """128 heads, of which two are needed."""
-    return HookedDecoder(planted_big(STAND))
+    return HookedDecoder(planted_among_random(STAND))
 
 
 def on_text(questions: int = 32) -> TextEvaluator:

@@ -1,90 +1,163 @@
-"""A GPT-2 with weights set by hand that answers equations of one hop by a known circuit, with decoys beside it.
+"""GPT-2s with weights set by hand that answer equations of one hop by a known circuit of two heads.
 
-Layer 1, head 1 looks at the token before and takes its name; layer 2, head 2 looks from the answer's place to the value
-whose line begins with the name asked for, and copies it. All other heads look somewhere and write where nobody reads.
+One head attends to the token before and takes its name; another, in a later layer, attends from the answer's place to
+the value whose line begins with the name asked for, and copies it. All other heads are decoys, or random: these attend
+to something and write a little of it into the stream, as the MLPs do, each changes the loss a little, none is needed.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from examples.text_model.text import EQUALS, NAMES, SYMBOLS, WORDS
 
-POSITIONS, COUNT, WIDTH, HEADS, HEAD = 16, len(SYMBOLS), 224, 4, 56
-PLACE = slice(0, POSITIONS)
-NAME = slice(16, 16 + COUNT)
-VALUE = slice(NAME.stop, NAME.stop + COUNT)
-BEFORE = slice(VALUE.stop, VALUE.stop + COUNT)
-OUT = slice(BEFORE.stop, BEFORE.stop + COUNT)
-REST = slice(OUT.stop, WIDTH)
+POSITIONS = 16
+"""Of a question of one hop there are eleven positions."""
 SHARP, BLUNT = 30.0, 12.0
-"""Of the first head and of the second: blunt enough that an average of all names, in which the one asked for stands
+"""Of the first head and of the second: blunt enough that an average of all names, in which the one asked for occurs
 twice, does not do."""
 
-CIRCUIT = ["L1.H1 >x1 -> x0>", "L1.H1 answer -> x0?", "L2.H2 answer -> >x1"]
+
+@dataclass(frozen=True)
+class Planted:
+    """Where the circuit is, and how large the model.
+
+    Attributes:
+        layers: of the model.
+        heads: of a layer.
+        width: of the stream; with `symbols` at least one a head more, and the positions and four times the symbols.
+        before: layer and head, from 0, of the head that attends to the token before.
+        value: of the one that attends to the value asked for.
+        symbols: how many names and values are known; a question of one hop uses the first fourteen.
+        noise: what all random heads, and all MLPs, add to a component of the stream together (one deviation).
+        seed: of the random heads.
+    """
+
+    layers: int
+    heads: int
+    width: int
+    before: tuple[int, int]
+    value: tuple[int, int]
+    symbols: int = 16
+    noise: float = 0.02
+    seed: int = 0
+
+    @property
+    def circuit(self) -> list[str]:
+        """Its paths."""
+        before, value = (f"L{layer + 1}.H{head + 1}" for layer, head in (self.before, self.value))
+        return [f"{before} >x1 -> x0>", f"{before} answer -> x0?", f"{value} answer -> >x1"]
+
+    def part(self, number: int) -> slice:
+        """A part of the stream after the positions: the names, values, names before and answers."""
+        start = POSITIONS + number * self.symbols
+        return slice(start, start + self.symbols)
+
+
+SMALL = Planted(layers=2, heads=4, width=224, before=(0, 0), value=(1, 1), symbols=len(SYMBOLS))
+CIRCUIT = SMALL.circuit
+PLACE = slice(0, POSITIONS)
+
+
+class _Weights:
+    """The weights of a model to be set by hand; a norm sees two ones and zeros, and what it does to them is known."""
+
+    def __init__(self, plan: Planted) -> None:
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        config = GPT2Config(
+            vocab_size=len(WORDS), n_positions=POSITIONS, n_embd=plan.width, n_layer=plan.layers, n_head=plan.heads,
+            eos_token_id=0, bos_token_id=None, tie_word_embeddings=False, layer_norm_epsilon=1e-9,
+        )  # fmt: skip
+        with torch.random.fork_rng(devices=[]):
+            self.model: Any = GPT2LMHeadModel(config)
+        self.layers = self.model.transformer.h
+        self.width, self.head_width = plan.width, plan.width // plan.heads
+        self.mean = 2 / plan.width
+        self.spread = (2 / plan.width - self.mean**2) ** 0.5
+
+    def own(self, place: tuple[int, int], kind: int) -> slice:
+        """The columns of a head's queries (0), keys (1) or values (2)."""
+        start = kind * self.width + place[1] * self.head_width
+        return slice(start, start + self.head_width)
+
+    def reads(self, place: tuple[int, int], kind: int, source: slice, gain: float = 1.0, shift: int = 0) -> None:
+        """Let them be a slice of the stream."""
+        attention, start = self.layers[place[0]].attn.c_attn, self.own(place, kind).start
+        for number in range(source.stop - source.start):
+            if number + shift < self.head_width:
+                attention.weight[source.start + number, start + number + shift] = gain * self.spread
+                attention.bias[start + number + shift] = gain * self.mean
+
+    def writes(self, place: tuple[int, int], target: slice) -> None:
+        output = self.layers[place[0]].attn.c_proj.weight
+        for number in range(target.stop - target.start):
+            output[place[1] * self.head_width + number, target.start + number] = 1.0
+
+    def plant(self, plan: Planted) -> Any:
+        """Embeddings, the circuit's two heads and the last product; the model."""
+        name, value, before, out = map(plan.part, range(4))
+        self.model.transformer.wpe.weight[:, PLACE] = torch.eye(POSITIONS)
+        for token in range(len(WORDS)):
+            at = out.stop + token % (plan.width - out.stop)
+            if token in range(NAMES.start, NAMES.start + plan.symbols):
+                at = name.start + token - NAMES.start
+            elif token in range(EQUALS.start, EQUALS.start + plan.symbols):
+                at = value.start + token - EQUALS.start
+            self.model.transformer.wte.weight[token, at] = 1.0
+        for place in (plan.before, plan.value):
+            for kind in range(3):
+                self.layers[place[0]].attn.c_attn.weight[:, self.own(place, kind)] = 0.0
+            self.layers[place[0]].attn.c_proj.weight[self.own(place, 0)] = 0.0
+        self.reads(plan.before, 0, PLACE, SHARP * self.head_width**0.5)
+        self.reads(plan.before, 1, PLACE, shift=1)
+        self.reads(plan.before, 2, name)
+        self.writes(plan.before, before)
+        self.reads(plan.value, 0, before, BLUNT * self.head_width**0.5)
+        self.reads(plan.value, 1, before)
+        attention = self.layers[plan.value[0]].attn.c_attn  # a value may be attended to, and nothing else with the name
+        attention.bias[self.own(plan.value, 0).stop - 1] = BLUNT * self.head_width**0.5
+        attention.weight[value, self.own(plan.value, 1).stop - 1] = self.spread
+        self.reads(plan.value, 2, value)
+        self.writes(plan.value, out)
+        answers = self.model.lm_head.weight[NAMES.start : NAMES.start + plan.symbols]
+        answers[:, out] = 6 * self.spread * torch.eye(plan.symbols)  # sure, but not of what it half sees
+        return self.model.eval()
+
+
+def _fill(model: Any, deviations: dict[str, float], draw: torch.Generator) -> None:
+    """Norms do nothing; weights of a kind are normal with its deviation, and all others zero."""
+    for name, weight in model.named_parameters():
+        deviation = next((deviation for kind, deviation in deviations.items() if name.endswith(kind)), None)
+        if deviation is None:
+            weight.fill_(1.0 if "ln_" in name and name.endswith("weight") else 0.0)
+        else:
+            weight.normal_(0.0, deviation, generator=draw)
 
 
 @torch.no_grad()
 def planted() -> Any:
-    """The model; its tokenizer is that of our own models of text."""
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    config = GPT2Config(
-        vocab_size=len(WORDS), n_positions=POSITIONS, n_embd=WIDTH, n_layer=2, n_head=HEADS, eos_token_id=0,
-        bos_token_id=None, tie_word_embeddings=False, layer_norm_epsilon=1e-9,
-    )  # fmt: skip
-    model: Any = GPT2LMHeadModel(config)
-    for name, weight in model.named_parameters():
-        weight.fill_(1.0 if "ln_" in name and name.endswith("weight") else 0.0)
-    body = model.transformer
-    body.wpe.weight[:, PLACE] = torch.eye(POSITIONS)
-    for token in range(len(WORDS)):
-        at = REST.start
-        if NAMES.start <= token < NAMES.stop:
-            at = NAME.start + token - NAMES.start
-        elif EQUALS.start <= token < EQUALS.stop:
-            at = VALUE.start + token - EQUALS.start
-        body.wte.weight[token, at] = 1.0
-    # A norm sees two ones and zeros: what it takes away and divides by is known.
-    mean = 2 / WIDTH
-    spread = (2 / WIDTH - mean**2) ** 0.5
-
-    def reads(layer: int, kind: int, head: int, source: slice, gain: float = 1.0, shift: int = 0) -> None:
-        """Let a head's query (0), key (1) or value (2) be a slice of the stream."""
-        start = kind * WIDTH + head * HEAD
-        attention = body.h[layer].attn.c_attn
-        for number in range(source.stop - source.start):
-            if 0 <= number + shift < HEAD:
-                attention.weight[source.start + number, start + number + shift] = gain * spread
-                attention.bias[start + number + shift] = gain * mean
-
-    def writes(layer: int, head: int, target: slice) -> None:
-        for number in range(target.stop - target.start):
-            body.h[layer].attn.c_proj.weight[head * HEAD + number, target.start + number] = 1.0
-
-    scale = SHARP * HEAD**0.5
-    reads(0, 0, 0, PLACE, scale)
-    reads(0, 1, 0, PLACE, shift=1)
-    reads(0, 2, 0, NAME)
-    writes(0, 0, BEFORE)
-    scale = BLUNT * HEAD**0.5
-    reads(1, 0, 1, BEFORE, scale)
-    reads(1, 1, 1, BEFORE)
-    lines = body.h[1].attn.c_attn  # a value may be looked at, whatever else holds the name may not
-    lines.bias[1 * HEAD + HEAD - 1] = scale
-    lines.weight[VALUE, WIDTH + 1 * HEAD + HEAD - 1] = spread
-    reads(1, 2, 1, VALUE)
-    writes(1, 1, OUT)
-    draw = torch.Generator().manual_seed(0)
-    for layer, used in ((0, 0), (1, 1)):
-        for head in {*range(HEADS)} - {used}:
+    """`SMALL`, whose other heads are decoys that attend to something and write where nobody reads."""
+    weights, draw = _Weights(SMALL), torch.Generator().manual_seed(0)
+    _fill(weights.model, {}, draw)
+    for layer, used in (SMALL.before, SMALL.value):
+        for head in {*range(SMALL.heads)} - {used}:
             for kind in (0, 1):
-                start = kind * WIDTH + head * HEAD
-                body.h[layer].attn.c_attn.weight[:, start : start + HEAD].normal_(0, 0.4, generator=draw)
-            reads(layer, 2, head, NAME, 0.1)
-            for number in range(HEAD):
-                body.h[layer].attn.c_proj.weight[head * HEAD + number, REST.start + number] = 1.0
-    model.lm_head.weight[NAMES, OUT] = 6 * spread * torch.eye(COUNT)  # sure, but not of what it half sees
-    return model.eval()
+                columns = weights.own((layer, head), kind)
+                weights.layers[layer].attn.c_attn.weight[:, columns].normal_(0, 0.4, generator=draw)
+            weights.reads((layer, head), 2, SMALL.part(0), 0.1)
+            weights.writes((layer, head), slice(SMALL.part(3).stop, SMALL.part(3).stop + weights.head_width))
+    return weights.plant(SMALL)
+
+
+@torch.no_grad()
+def planted_among_random(plan: Planted) -> Any:
+    """A model of any size, whose other heads and whose MLPs are random."""
+    weights, small = _Weights(plan), plan.noise / plan.layers**0.5 * plan.width**-0.5
+    deviations = {"attn.c_attn.weight": plan.width**-0.5, "attn.c_proj.weight": small}
+    deviations |= {"mlp.c_fc.weight": plan.width**-0.5, "mlp.c_proj.weight": small}
+    _fill(weights.model, deviations, torch.Generator().manual_seed(plan.seed))
+    return weights.plant(plan)
