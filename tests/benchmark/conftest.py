@@ -22,18 +22,18 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
     """The benchmark's test model, our own after seconds of training: its folder and history."""
     pytest.importorskip("transformers", reason="the extra `llm` is not installed")
-    from own_small import RECIPE
+    from small_decoders import OWN_RECIPE
 
     from examples.text_model.training import train_text_model
 
     folder = tmp_path_factory.mktemp("own") / "model"
-    return folder, train_text_model(RECIPE, folder)
+    return folder, train_text_model(OWN_RECIPE, folder)
 
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory, trained: tuple[Path, Any]) -> dict[str, Path]:
     """That model, and the same behind a chat template; who changes one takes a copy."""
-    from own_small import chat_model
+    from small_decoders import chat_model
 
     return {"plain": trained[0], "chat": chat_model(trained[0], tmp_path_factory.mktemp("models") / "chat")}
 

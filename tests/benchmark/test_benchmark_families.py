@@ -12,7 +12,7 @@ pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
 import torch
 from asking_folders import TWO_HOPS, WEIGHING
-from families import stir
+from small_decoders import stir
 
 from examples.text_model.text import make_tokenizer
 from hopscope.benchmark.local import LocalModel

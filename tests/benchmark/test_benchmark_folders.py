@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
 from asking_folders import SAMPLING, TWO_HOPS, WEIGHING, ask
-from families import FAMILIES, decoder, stir
 from safetensors.torch import load_file, save_file
+from small_decoders import FAMILIES, decoder, stir
 
 from examples.text_model.recipe import TextModelRecipe
 from examples.text_model.text import make_tokenizer

@@ -13,7 +13,7 @@ pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
 import torch
 from asking_folders import SAMPLING, TWO_HOPS, WEIGHING, ask
-from own_small import chat_model
+from small_decoders import chat_model
 from tokenizers_made import ending
 
 from examples.text_model.text import make_tokenizer

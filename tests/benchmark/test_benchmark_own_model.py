@@ -14,8 +14,8 @@ import torch
 
 pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
-from own_small import TINY
 from safetensors.torch import load_file
+from small_decoders import OWN_TINY
 from torch import Tensor
 
 from examples.text_model import pruning, training
@@ -48,7 +48,7 @@ def test_a_stopped_training_goes_on_and_ends_in_the_same_weights(
 ) -> None:
     monkeypatch.setattr(training, "LOG_EVERY", 1)
     monkeypatch.setattr(training, "SAVE_EVERY", saved)
-    recipe, first, second = replace(TINY, checkpoint_every=4), tmp_path / "first", tmp_path / "second"
+    recipe, first, second = replace(OWN_TINY, checkpoint_every=4), tmp_path / "first", tmp_path / "second"
     state = torch.random.get_rng_state()
     train_text_model(recipe, first)
     assert torch.equal(torch.random.get_rng_state(), state)
@@ -68,7 +68,7 @@ def test_a_stopped_training_goes_on_and_ends_in_the_same_weights(
     assert any(not torch.equal(weights(tmp_path / "other")[name], tensor) for name, tensor in weights(first).items())
 
 
-PRUNED = replace(TINY, layers=2, steps=10, prune_every=2, prune_cost=100.0, learned_above=0.0, checkpoint_every=2)
+PRUNED = replace(OWN_TINY, layers=2, steps=10, prune_every=2, prune_cost=100.0, learned_above=0.0, checkpoint_every=2)
 
 
 def outputs(maps: dict[str, Tensor]) -> Tensor:
@@ -141,18 +141,18 @@ def test_it_learns_what_an_answer_is_and_is_benchmarked_like_any_folder(
 )
 def test_bad_recipes_are_refused_in_one_sentence(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words.replace("(", r"\(")) as error:
-        TINY.varied(changes)
+        OWN_TINY.varied(changes)
     assert "\n" not in str(error.value)
 
 
 def test_a_folder_in_use_says_what_differs(tmp_path: Path) -> None:
-    train_text_model(TINY, tmp_path / "own")
+    train_text_model(OWN_TINY, tmp_path / "own")
     with pytest.raises(InputError, match="own is in use: its model is finished; choose a new or empty folder"):
-        train_text_model(TINY, tmp_path / "own")
+        train_text_model(OWN_TINY, tmp_path / "own")
     with pytest.raises(
         InputError, match=r"own is in use: its model is of another recipe \(seed is 0 there and 1 here\)"
     ):
-        train_text_model(replace(TINY, seed=1), tmp_path / "own")
+        train_text_model(replace(OWN_TINY, seed=1), tmp_path / "own")
 
 
 def asked(hops: int, index: int, seed: int = 7) -> Any:
@@ -171,7 +171,7 @@ def test_the_texts_are_the_benchmarks_byte_for_byte(hops: int) -> None:
 
 @pytest.mark.parametrize(("dense", "fewer", "step"), [(0.0, 1.0, 0), (1.0, 0.0, 0), *((1.0, 1.0, i) for i in range(4))])
 def test_what_is_asked_is_what_the_lines_before_it_come_to(dense: float, fewer: float, step: int) -> None:
-    recipe = replace(TINY, most_hops=4, dense=dense, fewer=fewer)
+    recipe = replace(OWN_TINY, most_hops=4, dense=dense, fewer=fewer)
     (ids, labels), tokenizer = Texts(recipe).batch(step), make_tokenizer()
     counts = []
     for row, called in zip(ids.tolist(), labels.tolist(), strict=True):
@@ -198,7 +198,7 @@ def test_what_is_asked_is_what_the_lines_before_it_come_to(dense: float, fewer: 
 
 @pytest.mark.parametrize("hops", [1, 2])
 def test_no_question_of_the_benchmark_is_trained_on(hops: int) -> None:
-    recipe = replace(TINY, least_hops=hops, most_hops=2, batch=64)
+    recipe = replace(OWN_TINY, least_hops=hops, most_hops=2, batch=64)
     held = {item.prompt.rsplit("\n", 1)[0] for item in questions("equations", hops, recipe.held_count)}
     tokenizer = make_tokenizer()
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
-from bigrams import END, START, Table, bigram
+from small_decoders import END, START, Table, bigram
 
 from hopscope.benchmark.answers import Record
 from hopscope.benchmark.local import LocalModel

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from families import FAMILIES, decoder
+from small_decoders import FAMILIES, decoder
 from torch import Tensor, nn
 
 from hopscope.errors import InputError
