@@ -49,14 +49,21 @@ _AROUND = {"exact": r"\s", "lenient": rf"[\s{re.escape(''.join(left + right for 
 """By rule, what it may strip around an answer; `\\s` is what `str.strip` takes, white space beyond ASCII too."""
 
 
+def without_frame(name: str, text: str) -> str:
+    """The text without what a rule may strip around an answer, and in the case in which the rule compares."""
+    begun = re.sub(rf"\A{_AROUND[name]}+", "", text)
+    return _folded(name, re.sub(rf"{_AROUND[name]}+\Z", "", begun))
+
+
+def _folded(name: str, text: str) -> str:
+    return text.casefold() if name == "lenient" else text
+
+
 def hopeful(name: str, text: str, acceptable: Sequence[str]) -> bool:
     """Whether a rule may still accept `text` with more written after it; never False where it may."""
-    around = _AROUND[name]
-    begun = re.sub(rf"\A{around}+", "", text)
-    whole = re.sub(rf"{around}+\Z", "", begun)
-    if name == "lenient":
-        begun, whole, acceptable = begun.casefold(), whole.casefold(), [answer.casefold() for answer in acceptable]
-    return any(answer.startswith(begun) or answer == whole for answer in acceptable)
+    begun = _folded(name, re.sub(rf"\A{_AROUND[name]}+", "", text))
+    whole, answers = without_frame(name, text), [_folded(name, answer) for answer in acceptable]
+    return any(answer.startswith(begun) or answer == whole for answer in answers)
 
 
 def last_line(text: str) -> str:

@@ -1,16 +1,18 @@
-"""A Hugging Face model folder on disk, asked in this process and in batches; nothing is fetched from anywhere.
+"""A pretrained model in this process, from a folder, a GGUF file or a hub: asked in batches.
 
-A model with a chat template is asked through it. A plain language model is given the prompt and a line break; its
-answer ends with the line or with the text, and where it is to think first with the text alone. Every reply has random
-numbers of its own, addressed by question and attempt, so that neither the batch nor a restart changes it (to rounding).
+A question is put as `hopscope.problem.text.tokens.written` says: through the chat template, or as plain text whose
+answer ends with the line. What the model keeps of a prompt (keys and values) serves all replies to it. Every sampled
+reply has random numbers of its own, addressed by question and attempt, so that neither the batch nor a restart changes
+it (to rounding).
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -18,45 +20,70 @@ from torch import Tensor
 
 from hopscope.benchmark.answers import Keep, Reply, Trial, weighed
 from hopscope.benchmark.settings import BenchmarkSettings
-from hopscope.benchmark.weighing import Speller, TokenIds, weigh
+from hopscope.benchmark.weighing import SPELLINGS, WHOLE_TREE, Speller, TokenIds, weigh
+from hopscope.checks import check_choice
 from hopscope.errors import InputError, in_a_line
 from hopscope.language.limits import check_tokens, check_words, places
 from hopscope.language.model_folder import open_model_folder
 from hopscope.problem.text.formulation import Draw
 from hopscope.problem.text.questions import Question
-from hopscope.problem.text.tokens import check_read, encode, written
+from hopscope.problem.text.tokens import check_read, encode, in_a_chat, written
+
+Precision = Literal["auto", "fp32", "bf16"]
+
+PREFIX = 8
+"""The fewest tokens with which all prompts of a batch must begin for those to be read once."""
+
+
+class ReadPrompts(NamedTuple):
+    """Prompts of one length that a model has read, what it says behind each, and what it keeps of them, if anything."""
+
+    ids: Int[Tensor, "prompt pos"]
+    logits: Float[Tensor, "prompt token"]
+    past: Any
 
 
 class LocalModel:
-    """A causal language model and its tokenizer, from a folder, as `save_pretrained` writes it, in safetensors only.
+    """A causal language model and its tokenizer, asked in this process.
 
     Args:
+        source: a folder as `save_pretrained` writes it, a GGUF file or a folder of one, or a hub's name `org/model`.
         device: the device it runs on; the first GPU, if there is one, by default.
         batch: how many sequences run at a time.
         trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
+        precision: of the weights: `fp32`, `bf16`, or as they are stored (`auto`), but not in bf16 on a processor
+            that does not multiply it. Logits are always in single precision.
 
     Raises:
-        InputError: the folder holds no such model, one that does not know its tokenizer's words, that cannot be run or
+        InputError: there is no such model, or one that does not know its tokenizer's words, that cannot be run or
             that looks ahead, or one that needs code of its own and is not trusted with it.
     """
 
     def __init__(
-        self, folder: Path, device: str | None = None, batch: int = 64, trust_remote_code: bool = False
+        self,
+        source: Path | str,
+        device: str | None = None,
+        batch: int = 64,
+        trust_remote_code: bool = False,
+        precision: Precision = "auto",
     ) -> None:
-        opened = open_model_folder(folder, trust_remote_code=trust_remote_code)
+        check_choice("precision", precision, ("auto", "fp32", "bf16"))
+        opened = open_model_folder(source, trust_remote_code=trust_remote_code)
         check_words(opened.model, opened.tokenizer)
-        self.name = f"local/{opened.name}"
-        self.identity = {"weights": opened.content}
-        self.batch = batch
+        self.name, self.batch = f"local/{opened.name}", batch
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._tokenizer = opened.tokenizer
+        stored = opened.model.dtype
+        chosen = {"fp32": torch.float32, "bf16": torch.bfloat16}.get(precision, stored)
+        if precision == "auto" and (stored == torch.float16 or not _multiplies_bf16(self.device)):
+            chosen = torch.float32
+        self.identity = {"weights": opened.content, "precision": str(chosen).removeprefix("torch.")}
         try:
-            self._model = opened.model.to(self.device).eval()
+            self._model = _with_sharp_logits(opened.model.to(self.device, chosen).eval())
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise InputError(f"device {self.device!r} cannot be used here ({in_a_line(error)}); pass cpu") from None
         stops = self._model.generation_config.eos_token_id
         self._stops = {*(stops if isinstance(stops, list) else [stops]), self._tokenizer.eos_token_id} - {None}
-        self._chat = self._tokenizer.chat_template is not None
         self._places = places(self._model)
         self._last_only = "logits_to_keep" in inspect.signature(self._model.forward).parameters
         self._texts = set(self._tokenizer.get_vocab().values())
@@ -70,55 +97,100 @@ class LocalModel:
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Ask each question until it is settled; `keep` gets each record as it comes."""
-        prompts = self._prompts(questions, settings)
-        trials = [Trial(question, settings.rule, settings.attempts) for question in reversed(questions)]
-        waiting = sorted(trials, key=lambda trial: -len(prompts[trial.question.id]))  # those of one length together
-        running: list[Trial] = []
-        while waiting or running:
-            while waiting and len(running) < self.batch:
-                running.append(waiting.pop())
-            rows = [prompts[trial.question.id] for trial in running]
-            draws = [Draw(trial.question.id, "reply", len(trial.replies)) for trial in running]
-            for group in _by_length(rows):
-                replies = self._write([rows[n] for n in group], [draws[n] for n in group], settings)
-                for n, reply in zip(group, replies, strict=True):
-                    running[n].replies.append(reply)
-            for trial in running:
-                if trial.settled:
-                    keep(trial.record(self.name))
-            running = [trial for trial in running if not trial.settled]
+        for group, prompts in self._read_all(questions, settings):
+            trials = [Trial(question, settings.rule, settings.attempts) for question in group]
+            while open_trials := [n for n, trial in enumerate(trials) if not trial.settled]:
+                tries = max(1, self.batch // len(open_trials))  # several at once; what follows the first good one goes
+                attempts = [
+                    (n, attempt)
+                    for n in open_trials
+                    for attempt in range(len(trials[n].replies), settings.attempts)[:tries]
+                ]
+                draws = [Draw(group[n].id, "reply", attempt) for n, attempt in attempts]
+                replies = self._write(prompts, [n for n, _ in attempts], draws, settings, self._by_line(group[0]))
+                for (n, _), reply in zip(attempts, replies, strict=True):
+                    if not trials[n].settled:
+                        trials[n].replies.append(reply)
+                for n in open_trials:
+                    if trials[n].settled:
+                        keep(trials[n].record(self.name))
 
     def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it."""
-        prompts = self._prompts(questions, settings)
         anchor = tuple(self._tokenizer("0", add_special_tokens=False)["input_ids"])
-        speller = Speller(self._decode, self._size, self._stops, not self._chat, settings.rule, anchor)
-        for start in range(0, len(questions), self.batch):
-            part = questions[start : start + self.batch]
+        until, speller = WHOLE_TREE if settings.exact_tree else SPELLINGS, None
+        for group, prompts in self._read_all(questions, settings):
+            speller = speller or Speller(
+                self._decode, self._size, self._stops, self._by_line(group[0]), settings.rule, anchor, settings.longest
+            )
 
-            def following(branches: Sequence[tuple[int, TokenIds]], part: Sequence[Question] = part) -> Tensor:
-                rows = [[*prompts[part[number].id], *tokens] for number, tokens in branches]
-                return self._next(rows, settings.temperature)
+            def following(
+                numbers: Sequence[int], tokens: Sequence[TokenIds], prompts: ReadPrompts = prompts
+            ) -> Float[Tensor, "branch token"]:
+                return self._chances(self._behind(prompts, numbers, torch.tensor(tokens)), settings)
 
-            found = weigh([q.acceptable for q in part], following, speller, settings.longest, self.batch)
-            for question, (weights, left) in zip(part, found, strict=True):
+            first = self._chances(prompts.logits, settings)
+            found = weigh([q.acceptable for q in group], first, following, speller, until, self.batch)
+            for question, (weights, left) in zip(group, found, strict=True):
                 keep(weighed(question, self.name, settings.rule, weights, left))
 
-    def _prompts(self, questions: Sequence[Question], settings: BenchmarkSettings) -> dict[str, list[int]]:
-        """The tokens that the model is given for each question, by its id; there is room for the longest reply."""
-        found = {}
+    def _chances(self, logits: Float[Tensor, "row token"], settings: BenchmarkSettings) -> Float[Tensor, "row token"]:
+        return (logits / settings.temperature).softmax(-1)
+
+    def _by_line(self, question: Question) -> bool:
+        """Whether a line break ends a reply: where it goes on from plain text, unless lines of thought come first."""
+        return not in_a_chat(question, self._tokenizer) and not question.extensions.think
+
+    def _read_all(
+        self, questions: Sequence[Question], settings: BenchmarkSettings
+    ) -> Iterator[tuple[list[Question], ReadPrompts]]:
+        """The questions whose prompts have one length, batch by batch, read by the model.
+
+        Nothing is padded, which not every family bears. All are checked before the first is read.
+        """
+        groups: dict[int, list[tuple[Question, list[int]]]] = {}
         for question in questions:
             check_read(question, self._tokenizer)
-            text, _ = written(question.prompt, self._tokenizer)
-            found[question.id] = ids = encode(text, self._tokenizer)[0]
+            text, _ = written(question, self._tokenizer)
+            ids = encode(text, self._tokenizer, in_a_chat(question, self._tokenizer))[0]
             check_tokens(self._model, self._tokenizer, ids)
-        longest = max(map(len, found.values()), default=0)
+            groups.setdefault(len(ids), []).append((question, ids))
+        longest = max(groups, default=0)
         if self._places is not None and longest + settings.longest > self._places:
             raise InputError(
                 f"a question has {longest} tokens here, its reply up to {settings.longest}, and {self.name} places "
                 f"for {self._places}; pass a lower max_tokens, or ask for fewer hops"
             )
-        return found
+        for _, group in sorted(groups.items()):
+            for start in range(0, len(group), self.batch):
+                part = group[start : start + self.batch]
+                yield [question for question, _ in part], self._read(torch.tensor([ids for _, ids in part]))
+
+    def _read(self, ids: Int[Tensor, "prompt pos"]) -> ReadPrompts:
+        """Read prompts; what all begin with is read once."""
+        alike = int((ids[:, :-1] == ids[:1, :-1]).all(0).cumprod(0).sum())
+        past = None
+        if self._caches and len(ids) > 1 and alike >= PREFIX:
+            past = _selected(self._forward(ids[:1, :alike], None)[1], [0] * len(ids))
+        logits, past = self._forward(ids if past is None else ids[:, alike:], past)
+        return ReadPrompts(ids, logits, past)
+
+    def _behind(
+        self, prompts: ReadPrompts, numbers: Sequence[int], tokens: Int[Tensor, "row pos"]
+    ) -> Float[Tensor, "row token"]:
+        """The logits behind some of the prompts, by number, and tokens written after each."""
+        if prompts.past is None:
+            return self._forward(torch.cat([prompts.ids[list(numbers)], tokens], dim=1), None)[0]
+        return self._forward(tokens, _selected(prompts.past, numbers))[0]
+
+    @torch.no_grad()
+    def _forward(self, ids: Int[Tensor, "row pos"], past: Any) -> tuple[Float[Tensor, "row token"], Any]:
+        """The logits behind rows of one length, and what the model keeps of them; `past` is what it kept before."""
+        extra = {} if past is None else {"past_key_values": past}
+        if self._last_only:
+            extra["logits_to_keep"] = 1
+        out = self._model(input_ids=ids.to(self.device), use_cache=self._caches, **extra)
+        return out.logits[:, -1].double().cpu(), getattr(out, "past_key_values", None) if self._caches else None
 
     def _decode(self, tokens: Sequence[int]) -> str:
         """The text of some tokens; special tokens stay visible, so that "3<pad>" is not the answer "3", and so do the
@@ -129,57 +201,43 @@ class LocalModel:
             self._decode([token]) if token in self._texts else "\N{REPLACEMENT CHARACTER}" for token in tokens
         )
 
-    @torch.no_grad()
-    def _forward(self, ids: Int[Tensor, "row pos"], past: Any = None) -> tuple[Float[Tensor, "row token"], Any]:
-        """The logits behind rows of one length, and what the model keeps of them; `past` is what it kept before."""
-        extra = {} if past is None else {"past_key_values": past}
-        if self._last_only:
-            extra["logits_to_keep"] = 1
-        out = self._model(input_ids=ids.to(self.device), use_cache=self._caches, **extra)
-        return out.logits[:, -1].double().cpu(), getattr(out, "past_key_values", None) if self._caches else None
-
-    def _next(self, rows: Sequence[Sequence[int]], temperature: float) -> Float[Tensor, "row token"]:
-        """The distribution over the token that follows each row."""
-        groups = _by_length(rows)
-        logits = torch.cat([self._forward(torch.tensor([rows[n] for n in group]))[0] for group in groups])
-        order = torch.tensor([n for group in groups for n in group]).argsort()
-        chances: Float[Tensor, "row token"] = (logits[order] / temperature).softmax(-1)
-        return chances
-
     def _write(
-        self, prompts: Sequence[Sequence[int]], draws: Sequence[Draw], settings: BenchmarkSettings
+        self,
+        prompts: ReadPrompts,
+        numbers: Sequence[int],
+        draws: Sequence[Draw],
+        settings: BenchmarkSettings,
+        by_line: bool,
     ) -> list[Reply]:
-        """One reply to each of the prompts, which are of one length."""
-        lines = not self._chat and not settings.extensions.think
-        rows: list[list[int]] = [[] for _ in prompts]
-        whole, past, ended = torch.tensor(prompts), None, set[int]()
-        ids = whole
-        for _ in range(settings.longest):
-            logits, past = self._forward(ids, past)
+        """One reply to each of the prompts with these numbers."""
+        rows: list[list[int]] = [[] for _ in numbers]
+        whole, ended = prompts.ids[list(numbers)], set[int]()
+        logits = prompts.logits[list(numbers)]
+        past = None if prompts.past is None else _selected(prompts.past, numbers)
+        while True:
             if settings.temperature:
-                chosen = _chosen((logits / settings.temperature).softmax(-1), draws)
+                chosen = _chosen(self._chances(logits, settings), draws)
             else:
                 chosen = logits.argmax(-1, keepdim=True)
             for n, token in enumerate(chosen[:, 0].tolist()):
                 rows[n].append(token)
-                if token in self._stops or (lines and n not in ended and "\n" in self._decode(rows[n])):
+                if token in self._stops or (by_line and n not in ended and "\n" in self._decode(rows[n])):
                     ended.add(n)
-            if len(ended) == len(rows):
+            if len(ended) == len(rows) or len(rows[0]) == settings.longest:
                 break
             whole = torch.cat([whole, chosen], dim=1)
-            ids = whole if past is None else chosen
-        return [self._read(row, len(prompt), lines) for row, prompt in zip(rows, prompts, strict=True)]
+            logits, past = self._forward(whole if past is None else chosen, past)
+        return [self._reply(row, prompts.ids.shape[1], by_line) for row in rows]
 
-    def _read(self, tokens: list[int], prompt_tokens: int, lines: bool) -> Reply:
-        """The reply in these tokens: the text before the end, and whether it ended; with `lines` a line ends it."""
+    def _reply(self, tokens: list[int], prompt_tokens: int, by_line: bool) -> Reply:
+        """The reply in these tokens: the text before its end, and whether it ended."""
         end = next((i for i, token in enumerate(tokens) if token in self._stops), None)
-        written = tokens if end is None else tokens[:end]
-        text = self._decode(written)
-        finished = end is not None
-        used = len(written) + finished
-        if lines and "\n" in text:
+        ours = tokens if end is None else tokens[:end]
+        text, finished = self._decode(ours), end is not None
+        used = len(ours) + finished
+        if by_line and "\n" in text:
             text, finished = text[: text.index("\n")], True
-            used = next(n for n in range(1, used + 1) if "\n" in self._decode(written[:n]))
+            used = next(n for n in range(1, used + 1) if "\n" in self._decode(ours[:n]))
         return Reply(text, finished, prompt_tokens, used)
 
     def _try(self) -> None:
@@ -201,22 +259,44 @@ class LocalModel:
 
         if not same(plain[2, :5], plain[0, :5]):
             raise InputError(f"{self.name} looks ahead in a text, so it does not go on from one; give a causal model")
-        seen, past, ids = [], None, rows[:2, :5]
+        read = self._read(rows[:2, :5])
+        self._caches = read.past is not None and hasattr(read.past, "batch_select_indices")
+        if not self._caches:
+            return
+        turned = [1, 0, 1]
+        past, seen = _selected(read.past, turned), [read.logits[turned].softmax(-1)]
         for place in range(5, 10):
-            logits, past = self._forward(ids, past)
+            logits, past = self._forward(rows[turned, place : place + 1], past)
             seen.append(logits.softmax(-1))
-            if past is None:
-                break
-            ids = rows[:2, place : place + 1]
-        self._caches = past is not None and same(torch.stack(seen, dim=1), plain[:2, 4:9])
+        at_once = self._behind(read, turned, rows[turned, 5:8]).softmax(-1)
+        self._caches = same(torch.stack(seen, dim=1), plain[turned, 4:]) and same(at_once, plain[turned, 7])
 
 
-def _by_length(rows: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The numbers of rows, those of one length together: nothing is padded, which not every family bears."""
-    groups: dict[int, list[int]] = {}
-    for number, row in enumerate(rows):
-        groups.setdefault(len(row), []).append(number)
-    return list(groups.values())
+def _multiplies_bf16(device: str) -> bool:
+    """Whether a device multiplies numbers of 16 bits (bfloat16) as they are."""
+    if device.startswith("cuda"):
+        return torch.cuda.is_bf16_supported()
+    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    return not device.startswith("cpu") or bool(supported())
+
+
+def _with_sharp_logits(model: Any) -> Any:
+    """The model, its last product in single precision: in bf16 neighbouring logits are an eighth apart."""
+    head = model.get_output_embeddings()
+    if model.dtype != torch.float32 and isinstance(head, torch.nn.Linear):
+        head.weight = torch.nn.Parameter(head.weight.detach().float(), requires_grad=False)
+        if head.bias is not None:
+            head.bias = torch.nn.Parameter(head.bias.detach().float(), requires_grad=False)
+        head.register_forward_pre_hook(lambda _, inputs: (inputs[0].float(),))
+    return model
+
+
+def _selected(past: Any, numbers: Sequence[int]) -> Any:
+    """What a model keeps of some rows, by number, in new tensors; `past` stays as it is."""
+    found = copy.copy(past)
+    found.layers = [copy.copy(layer) for layer in past.layers]
+    found.batch_select_indices(torch.tensor(numbers))
+    return found
 
 
 def _chosen(chances: Float[Tensor, "row token"], draws: Sequence[Draw]) -> Int[Tensor, "row 1"]:

@@ -63,13 +63,14 @@ def open_model(
     device: str | None = None,
     batch: int = 64,
     trust_remote_code: bool = False,
+    precision: str = "auto",
     **hosting: Any,
 ) -> Respondent:
     """A model by name: a folder on disk, a `LocalModel`; or anything that Inspect AI knows, a `HostedModel`."""
-    if Path(name).is_dir():
+    if Path(name).exists():
         from hopscope.benchmark.local import LocalModel
 
-        return LocalModel(Path(name), device, batch, trust_remote_code)
+        return LocalModel(name, device, batch, trust_remote_code, precision)  # type: ignore[arg-type]  # checked there
     if "/" not in name or name.startswith((".", "/", "~")):
         raise InputError(
             f"{name} is neither a folder nor a provider's model; give a model folder, or a name such as openai/gpt-4o"

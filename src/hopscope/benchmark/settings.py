@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
-from hopscope.checks import check_choice, check_count, check_items, check_seed, make_plain
+from hopscope.checks import check_choice, check_count, check_flag, check_items, check_seed, make_plain
 from hopscope.errors import InputError
 from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, formulation, questions
@@ -36,6 +36,8 @@ class BenchmarkSettings:
         rule: the answer rule, `exact` or `lenient`.
         mode: `sample`, asking until an answer is acceptable (the paper); `exact`, the limit of that, from
             log-probabilities.
+        exact_tree: exact mode: follow replies until what is left is a ten-thousandth of what was found, where
+            usually it is a hundredth or 32 branches a question.
         temperature: the temperature of sampling; 1 gives the model's own distribution.
         attempts: replies after which a question counts as never accepted.
         max_tokens: the longest reply, in tokens; None stands for 32, with `think` 1,024, and that number takes its
@@ -47,6 +49,7 @@ class BenchmarkSettings:
     seed: int = 0
     rule: Literal["exact", "lenient"] = "exact"
     mode: Mode = "sample"
+    exact_tree: bool = False
     temperature: float = 1.0
     attempts: int = 20
     max_tokens: int | None = None
@@ -62,6 +65,7 @@ class BenchmarkSettings:
         if self.max_tokens is None:
             object.__setattr__(self, "max_tokens", 1024 if self.extensions.think else 32)
         check_choice("mode", self.mode, get_args(Mode))
+        check_flag("exact_tree", self.exact_tree)
         for name in ("attempts", "max_tokens"):
             check_count(name, getattr(self, name))
         heat = self.temperature

@@ -1,8 +1,9 @@
-"""A language model from a folder, as `save_pretrained` writes it; nothing is downloaded."""
+"""A pretrained language model: a folder as `save_pretrained` writes it, a GGUF file, or a name that a hub knows."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,10 +19,10 @@ from hopscope.problem.text.tokens import unread
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The contents of a model folder.
+    """A pretrained language model.
 
     Attributes:
-        name: name of the folder.
+        name: name of the folder or of the GGUF file.
         content: hash of the files that define the model.
         tokenizer: the tokenizer.
         model: the model, as its files have it.
@@ -36,43 +37,49 @@ class ModelFolder:
 _OLD_MASK = re.compile(r"(attn|attention)\.(masked_)?bias$")
 """Causal masks, which older versions of the library wrote among the weights (GPT-2, GPT-Neo, GPT-J)."""
 
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB_FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py")
+
+_POINTER = b"version https://git-lfs"
+"""How a file begins that stands in Git for a large one."""
+
 
 def is_model_folder(folder: Path) -> bool:
     """Whether a folder holds a model's configuration."""
     return (folder / "config.json").is_file()
 
 
-def open_model_folder(folder: Path, *, trust_remote_code: bool = False) -> ModelFolder:
-    """A causal language model and its tokenizer; weights in safetensors only.
+def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) -> ModelFolder:
+    """A causal language model and its tokenizer; weights in safetensors or GGUF only.
 
     Args:
-        folder: a folder as `save_pretrained` writes it.
+        source: a folder as `save_pretrained` writes it, a GGUF file or a folder of one, or a hub's name `org/model`,
+            which is fetched unless it is in the hub's cache (HF_HUB_OFFLINE=1: taken from there alone).
         trust_remote_code: whether code in the folder may run, with all rights of the user.
 
     Raises:
-        InputError: the folder holds no such model, its weights are larger than memory or not those that its
-            configuration describes, or it needs code of its own that is not trusted.
+        InputError: there is no such model, its weights are larger than memory or not those that its configuration
+            describes, or it needs code of its own that is not trusted.
     """
     try:
         import transformers as library
     except ImportError:
-        raise needs_extra("a model folder", "transformers", "llm") from None
-    if not is_model_folder(folder):
-        raise InputError(f"{folder} is no model folder: it has no config.json; give what save_pretrained wrote")
-    needed, there = sum(path.stat().st_size for path in folder.glob("*.safetensors")), memory()
-    if needed > there:
-        raise InputError(f"{folder} holds {in_words(needed)} of weights and there are {in_words(there)} of memory")
+        raise needs_extra("a pretrained model", "transformers", "llm") from None
     transformers: Any = library
+    folder, gguf = _located(source)
+    name = gguf.removesuffix(".gguf") if gguf else _name_of(source, folder)
+    _check_files(folder, gguf)
+    given: dict[str, Any] = {"gguf_file": gguf} if gguf else {"use_safetensors": True}
     try:
         with _no_bars(transformers):
-            tokenizer = _tokenizer(transformers, folder, trust_remote_code)
+            tokenizer = _tokenizer(transformers, folder, gguf, trust_remote_code)
             model, told = transformers.AutoModelForCausalLM.from_pretrained(
                 folder,
                 local_files_only=True,
                 trust_remote_code=trust_remote_code,
-                use_safetensors=True,
                 ignore_mismatched_sizes=True,  # so that they are reported, and refused below like the others
                 output_loading_info=True,
+                **given,
             )
     except InputError:
         raise
@@ -82,9 +89,70 @@ def open_model_folder(folder: Path, *, trust_remote_code: bool = False) -> Model
                 f"{folder} brings code of its own, which is not run; read it, and if you trust it pass "
                 "--trust-remote-code (in Python trust_remote_code=True)"
             ) from None
-        raise InputError(f"{folder} cannot be opened as a causal language model: {in_a_line(error)}") from None
+        raise InputError(f"{source} cannot be opened as a causal language model: {in_a_line(error)}") from None
+    if gguf:
+        del model.config.quantization_config  # its weights are plain numbers now
     _check_weights(folder, model, told)
-    return ModelFolder(folder.resolve().name, _content_hash(folder, trust_remote_code), tokenizer, model)
+    return ModelFolder(name, _content_hash(folder, gguf, trust_remote_code), tokenizer, model)
+
+
+def _located(source: Path | str) -> tuple[Path, str | None]:
+    """The folder of a model and, where it is one, the name of its GGUF file."""
+    path = Path(source)
+    if path.is_file() and path.suffix == ".gguf":
+        return path.parent, path.name
+    if is_model_folder(path):
+        return path, None
+    if path.is_dir():
+        found = sorted(one.name for one in path.glob("*.gguf"))
+        if len(found) == 1:
+            return path, found[0]
+        if (path / "adapter_config.json").is_file():
+            raise InputError(f"{path} holds an adapter alone; merge it into its model (merge_and_unload) and save that")
+        many = f"has {len(found)} GGUF files; give one of them" if found else "has no config.json and no GGUF file"
+        raise InputError(f"{path} is no model folder: it {many}")
+    if not _HUB_NAME.fullmatch(str(source)):
+        raise InputError(f"there is no model at {source}; give a folder that save_pretrained wrote, or a GGUF file")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(str(source), allow_patterns=list(_HUB_FILES))), None
+    except Exception as error:  # of the network, the hub, or its cache
+        raise InputError(
+            f"there is no folder {source}, and no such model in the hub or its cache: {in_a_line(error)}"
+        ) from None
+
+
+def _name_of(source: Path | str, folder: Path) -> str:
+    return folder.resolve().name if Path(source).exists() else str(source).replace("/", "--")
+
+
+def _check_files(folder: Path, gguf: str | None) -> None:
+    """Check that weights are there, are weights, fit into memory, and are not packed in a way that is not read here."""
+    weights = [folder / gguf] if gguf else sorted(folder.glob("*.safetensors"))
+    index = folder / "model.safetensors.index.json"
+    config: dict[str, Any] = {}
+    try:
+        if not gguf:
+            config = json.loads((folder / "config.json").read_text())
+        if index.is_file():
+            weights = sorted({folder / name for name in json.loads(index.read_text())["weight_map"].values()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{folder} cannot be opened: its config.json or index is damaged ({in_a_line(error)})"
+        ) from None
+    for path in weights:
+        if not path.is_file():
+            raise InputError(f"{path} is missing, and {index.name} names it; fetch the model again")
+        with path.open("rb") as file:
+            if file.read(len(_POINTER)) == _POINTER:
+                raise InputError(f"{path} is a pointer of Git LFS, not the weights; fetch them with `git lfs pull`")
+    if packed := config.get("quantization_config"):
+        method = packed.get("quant_method", "an unknown method") if isinstance(packed, dict) else packed
+        raise InputError(f"{folder} is quantised by {method}, which is not read here; give the plain model or its GGUF")
+    needed, there = sum(path.stat().st_size for path in weights), memory()
+    if needed > there:
+        raise InputError(f"{folder} holds {in_words(needed)} of weights and there are {in_words(there)} of memory")
 
 
 @contextmanager
@@ -107,7 +175,7 @@ _TOKENIZERS = ("*token*", "vocab*", "*.model", "spm*")
 """What the files of a tokenizer are called."""
 
 
-def _tokenizer(transformers: Any, folder: Path, trust_remote_code: bool) -> Any:
+def _tokenizer(transformers: Any, folder: Path, gguf: str | None, trust_remote_code: bool) -> Any:
     """The tokenizer of a folder.
 
     For some families (Qwen2) the library puts its own way of cutting a text in the place of the one in the folder's
@@ -116,6 +184,8 @@ def _tokenizer(transformers: Any, folder: Path, trust_remote_code: bool) -> Any:
     Raises:
         InputError: the folder holds none, in whose place the library may put one without words.
     """
+    if gguf:
+        return transformers.AutoTokenizer.from_pretrained(folder, gguf_file=gguf)
     try:
         usual = transformers.AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=trust_remote_code
@@ -160,8 +230,11 @@ def _check_weights(folder: Path, model: Any, told: Mapping[str, Iterable[Any]]) 
         )
 
 
-def _content_hash(folder: Path, with_code: bool) -> str:
-    """A hash of the files that define the model, including its code where that may run."""
+def _content_hash(folder: Path, gguf: str | None, with_code: bool) -> str:
+    """A hash of the files that define the model, including its code where that may run; of a GGUF file its SHA-256."""
+    if gguf:
+        with (folder / gguf).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     kinds = {".json", ".safetensors", ".txt", ".model", ".jinja", *((".py",) if with_code else ())}
     total = hashlib.sha256()
     for path in sorted(folder.iterdir()):

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_names
-from hopscope.problem.text.formulation import PAPER_CHAINS, Draw, Extensions, Formulation, Latent, Line, Wording
+from hopscope.problem.text.formulation import PAPER_CHAINS, Draw, Extensions, Form, Formulation, Latent, Line, Wording
 
 Words = Sequence[Sequence[str]]
 
@@ -46,11 +46,13 @@ class ChainFormulation(Formulation[Chains]):
         published: the paper's names of levels 1 ... D, in blocks of four; empty where all words are fixed.
         called: what these names are.
         asks: the words of the question before and after the symbol that it asks for.
+        begins: those of the line that the answer ends, in the form `completion`.
     """
 
     published: ClassVar[Sequence[str]] = ()
     called: ClassVar[str] = "names"
     asks: ClassVar[tuple[str, str]]
+    begins: ClassVar[tuple[str, str]]
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
         """Refuse a size for which the published names do not suffice, unless others may be used."""
@@ -84,7 +86,7 @@ class ChainFormulation(Formulation[Chains]):
         words = tuple(tuple(level) for level in self.words(hops, chains, extensions, draw))
         return Chains(order, words, links, asked)
 
-    def write(self, latent: Chains) -> Wording:
+    def write(self, latent: Chains, form: Form = "instruction") -> Wording:
         """The lines of levels 1 ... D, of which level r is pair D - r + 1, and the question where x0 leads."""
         hops, chains = len(latent.links), len(latent.links[0])
         names, owner = role_names(hops), _owners(latent)
@@ -93,9 +95,15 @@ class ChainFormulation(Formulation[Chains]):
             pair = hops - level + 1
             roles = (names[2 * pair - 2], None, names[2 * pair - 1])
             for i, symbol in enumerate(latent.words[level]):
-                pieces = self.fact(level, symbol, latent.words[level - 1][link[i]])
-                facts.append(Line(pieces, self._roles(roles), pair, owner[level][i]))
-        before, after = self.asks
+                below = latent.words[level - 1][link[i]]
+                if form == "code":
+                    mark = '"' if level == 1 and not below.isdigit() else ""
+                    line = Line((symbol, f" = {mark}", below, mark), (*roles, None), pair, owner[level][i])
+                else:
+                    line = Line(self.fact(level, symbol, below), self._roles(roles), pair, owner[level][i])
+                facts.append(line)
+        words = {"instruction": self.asks, "completion": self.begins, "code": ("print(", ")  # Output:")}
+        before, after = words[form]
         question = Line((before, latent.words[-1][latent.asked], after), (None, "x0?", None), 0, latent.asked)
         path = latent.path(latent.asked)
         acceptable = sorted(latent.words[0], key=lambda word: (len(word), word) if word.isdigit() else (0, word))
@@ -135,9 +143,9 @@ class Equations(ChainFormulation):
     name = "equations"
     paper_hops = 5
     instruction = "Say directly only the numeric value, without any other words."
-    allowed = frozenset({"names", "lines", "repeat", "filler", "shots", "think"})
+    allowed = frozenset({"form", "names", "lines", "repeat", "filler", "shots", "think"})
     published, called = ascii_lowercase, "letters"
-    asks = ("What is the value of ", "?")
+    asks, begins = ("What is the value of ", "?"), ("", " =")
 
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
         """Numbers at level 0, then blocks of letters."""
@@ -171,9 +179,9 @@ class LivesWith(ChainFormulation):
     name = "lives-with"
     paper_hops = 5
     instruction = "Say directly only the name of the city, without any other words."
-    allowed = frozenset({"names", "lines", "repeat", "filler", "shots", "think"})
+    allowed = frozenset({"form", "names", "lines", "repeat", "filler", "shots", "think"})
     published = _PEOPLE
-    asks = ("Where does ", " live?")
+    asks, begins = ("Where does ", " live?"), ("", " lives in")
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
         """Refuse a size beyond the paper's format, and more chains than cities."""
@@ -221,8 +229,8 @@ class Kingdoms(ChainFormulation):
     name = "kingdoms"
     paper_hops = 5
     instruction = "Say directly the name without other words."
-    allowed = frozenset({"lines", "links", "repeat", "filler", "shots", "think"})
-    asks = ("Who has ", "?")
+    allowed = frozenset({"form", "lines", "links", "repeat", "filler", "shots", "think"})
+    asks, begins = ("Who has ", "?"), ("The one who has ", " is")
 
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
         """The paper's words."""

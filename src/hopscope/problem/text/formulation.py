@@ -17,6 +17,7 @@ MOST_LINES = 250_000
 """The most lines of a prompt: more than any model reads, yet drawn in seconds."""
 THINK = "Think step by step, then write only the answer on the last line."
 
+Form = Literal["instruction", "completion", "code"]
 LineOrder = Literal["blocks", "reversed", "shuffled"]
 T = TypeVar("T")
 
@@ -28,6 +29,9 @@ class Extensions:
         >>> (shuffled,) = hs.questions("equations", hops=2, count=1, extensions=hs.Extensions(lines="shuffled"))
 
     Args:
+        form: how the question is asked: `instruction`, the paper's sentence; `completion`, a last line to go on from
+            (`c =`), for models that were not taught to follow instructions; `code`, the facts as lines of Python and
+            then `print(c)  # Output:`. The last two are given as they are, past any chat template.
         names: which names are used: `paper`, the published names; `extended`, as many names as needed, in blocks like
             the paper's (more hops, any number of chains); `random`, names in random order, so that they do not reveal
             their level.
@@ -45,6 +49,7 @@ class Extensions:
         InputError: a value is out of range, or two extensions exclude each other.
     """
 
+    form: Form = "instruction"
     names: Literal["paper", "extended", "random"] = "paper"
     lines: LineOrder = "blocks"
     links: Literal["drawn", "fixed"] = "drawn"
@@ -56,6 +61,8 @@ class Extensions:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.form != "instruction" and (self.think or self.filler):
+            raise InputError(f"the answer follows at once in the form {self.form}; leave think and filler out")
         if self.think and self.shots:
             raise InputError("solved questions show no reasoning, so shots and think exclude each other; drop one")
         if self.links == "fixed" and self.shots:
@@ -186,7 +193,7 @@ class Wording(NamedTuple):
 
     Attributes:
         facts: the lines, block by block, each block in the order of its symbols.
-        question: the question, without the instruction.
+        question: the question, without the instruction; in other forms the line that the answer ends.
         answer: the one right answer.
         acceptable: all answers that count as an answer, right or wrong, in ascending order.
         asked: the lines that lead from the question to the answer, as numbered in `facts`, in that order.
@@ -254,8 +261,8 @@ class Formulation(ABC, Generic[L]):
         """A random structure, uniform over those the formulation admits."""
 
     @abstractmethod
-    def write(self, latent: L) -> Wording:
-        """The structure in words."""
+    def write(self, latent: L, form: Form = "instruction") -> Wording:
+        """The structure in words; in the form `code`, in lines of Python."""
 
     @abstractmethod
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 
-from hopscope.problem.text.formulation import Draw, Extensions, Formulation, Latent, Line, Wording
+from hopscope.problem.text.formulation import Draw, Extensions, Form, Formulation, Latent, Line, Wording
 
 _SIZE = 4
 _FUNCTIONS, _ALIASES, _VARIABLES = "abcd", "efgh", "ijkl"
@@ -38,7 +38,7 @@ class Functions(Formulation[Applications]):
     name = "functions"
     paper_hops = 3
     instruction = "Say directly only the numeric value, without any other words."
-    allowed = frozenset({"latin", "lines", "repeat", "filler", "shots", "think"})
+    allowed = frozenset({"form", "latin", "lines", "repeat", "filler", "shots", "think"})
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Applications:
         """Four independent tables, or a uniform Latin square, and uniform aliases, arguments and question."""
@@ -52,10 +52,11 @@ class Functions(Formulation[Applications]):
         order = draw.order([_SIZE * _SIZE, _SIZE, _SIZE], [False] * 3, extensions.lines)
         return Applications(order, tables, aliases, arguments, alias, variable)
 
-    def write(self, latent: Applications) -> Wording:
-        """The lines of tables (`a(0) = 3`), aliases (`e = b`) and arguments (`i = 0`), and the question."""
+    def write(self, latent: Applications, form: Form = "instruction") -> Wording:
+        """The lines of tables (`a(0) = 3`, as code `a[0] = 3`), aliases (`e = b`), arguments (`i = 0`), question."""
+        left, right = "[]" if form == "code" else "()"
         tables = [
-            Line((f, "(", str(x), ") = ", str(y)), ("function>", None, "number>", None, ">value"), 3, None)
+            Line((f, left, str(x), f"{right} = ", str(y)), ("function>", None, "number>", None, ">value"), 3, None)
             for f, table in zip(_FUNCTIONS, latent.tables, strict=True)
             for x, y in enumerate(table)
         ]
@@ -67,7 +68,13 @@ class Functions(Formulation[Applications]):
             Line((name, " = ", str(x)), ("variable>", None, ">number"), 2, None)
             for name, x in zip(_VARIABLES, latent.arguments, strict=True)
         ]
-        pieces = ("What is the value of ", _ALIASES[latent.alias], "(", _VARIABLES[latent.variable], ")?")
+        words = {
+            "instruction": ("What is the value of ", "?"),
+            "completion": ("", " ="),
+            "code": ("print(", ")  # Output:"),
+        }
+        before, after = words[form]
+        pieces = (before, _ALIASES[latent.alias], left, _VARIABLES[latent.variable], right + after)
         question = Line(pieces, (None, "alias?", None, "variable?", None), 0, None)
         f, x = latent.aliases[latent.alias], latent.arguments[latent.variable]
         asked = _SIZE * _SIZE + latent.alias, _SIZE * (_SIZE + 1) + latent.variable, f * _SIZE + x

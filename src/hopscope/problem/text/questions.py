@@ -64,7 +64,7 @@ class Question:
 
     @cached_property
     def _wording(self) -> Wording:
-        return self._form.write(self.latent)
+        return self._form.write(self.latent, self.extensions.form)
 
     @property
     def id(self) -> str:
@@ -80,14 +80,17 @@ class Question:
 
     @cached_property
     def question(self) -> Line:
-        """The last line (before any filler), with its instruction."""
+        """The last line (before any filler), with its instruction if it has one."""
         line = self._wording.question
+        if self.extensions.form != "instruction":
+            return line
         instruction = THINK if self.extensions.think else self._form.instruction
         return line._replace(pieces=(*line.pieces, f" {instruction}"), roles=(*line.roles, None))
 
     @property
     def _before(self) -> str:
-        return "".join(f"{shot.prompt}\n{shot.answer}\n\n" for shot in self.shots)
+        between = "\n" if self.extensions.form == "instruction" else " "
+        return "".join(f"{shot.prompt}{between}{shot.answer}\n\n" for shot in self.shots)
 
     @property
     def _lines(self) -> tuple[Line, ...]:

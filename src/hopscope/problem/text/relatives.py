@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hopscope.problem.text.formulation import Draw, Extensions, Formulation, Latent, Line, Wording
+from hopscope.problem.text.formulation import Draw, Extensions, Form, Formulation, Latent, Line, Wording
 
 _PERSONS = ("John", "Chris", "Diana", "Eve")
 _RELATIONS = ("mother", "sister", "father", "brother")
@@ -45,7 +45,7 @@ class Relatives(Formulation[Families]):
     name = "relatives"
     paper_hops = 4
     instruction = "Say directly only the name, without any other words."
-    allowed = frozenset({"lines", "repeat", "filler", "shots", "think"})
+    allowed = frozenset({"form", "lines", "repeat", "filler", "shots", "think"})
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Families:
         """Uniform bijections; women are mothers and sisters, men fathers and brothers."""
@@ -58,17 +58,20 @@ class Relatives(Formulation[Families]):
         order = draw.order([16, 16, 4, 4], [True, False, False, False], extensions.lines)
         return Families(order, homes, kin, rules, jobs, asked)
 
-    def write(self, latent: Families) -> Wording:
+    def write(self, latent: Families, form: Form = "instruction") -> Wording:
         """The lines of homes, kin, rules and jobs, and the question where a person lives."""
+        code = form == "code"
+        lives, dot = ('.home = "', '"') if code else (" lives in ", ".")
+        of, equals, end = (".", " = ", "") if code else ("s ", " is ", ".")
         job_names = list(_JOBS)
         owner = {latent.kin[p][latent.rules[job]]: p for p, job in enumerate(latent.jobs)}
         homes = [
-            Line((name, " lives in ", _COUNTRIES[home], "."), ("relative>", None, ">place", None), 4, owner.get(i))
+            Line((name, lives, _COUNTRIES[home], dot), ("relative>", None, ">place", None), 4, owner.get(i))
             for i, (name, home) in enumerate(zip(_RELATIVES, latent.homes, strict=True))
         ]
         kin = [
             Line(
-                (person, "s ", relation, " is ", _RELATIVES[relative], "."),
+                (person, of, relation, equals, _RELATIVES[relative], end),
                 ("person>", None, "relation>", None, ">relative", None),
                 3,
                 owner.get(relative),
@@ -78,19 +81,31 @@ class Relatives(Formulation[Families]):
         ]
         rules = [
             Line(
-                (f"{job.capitalize()}s", " live with their ", f"{_RELATIONS[relation]}s", "."),
-                ("job>", None, ">relation", None),
+                ('lives_with["', job, '"] = "', _RELATIONS[relation], '"')
+                if code
+                else ("", f"{job.capitalize()}s", " live with their ", f"{_RELATIONS[relation]}s", "."),
+                (None, "job>", None, ">relation", None),
                 2,
                 latent.jobs.index(j),
             )
             for j, (job, relation) in enumerate(zip(job_names, latent.rules, strict=True))
         ]
         jobs = [
-            Line((person, f" works as {_JOBS[job]} ", job, "."), ("person>", None, ">job", None), 1, p)
+            Line(
+                (person, '.job = "' if code else f" works as {_JOBS[job]} ", job, dot),
+                ("person>", None, ">job", None),
+                1,
+                p,
+            )
             for p, (person, job) in enumerate(zip(_PERSONS, map(job_names.__getitem__, latent.jobs), strict=True))
         ]
         asked = latent.asked
-        question = Line(("Where does ", _PERSONS[asked], " live?"), (None, "person?", None), 0, asked)
+        before, after = {
+            "instruction": ("Where does ", " live?"),
+            "completion": ("", " lives in"),
+            "code": ("print(getattr(", f", lives_with[{_PERSONS[asked]}.job]).home)  # Output:"),
+        }[form]
+        question = Line((before, _PERSONS[asked], after), (None, "person?", None), 0, asked)
         job = latent.jobs[asked]
         relation = latent.rules[job]
         relative = latent.kin[asked][relation]

@@ -68,11 +68,12 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
         raise InputError(
             f"repeat is {question.extensions.repeat}: a role would stand in several places; circuits need repeat 1"
         )
-    text, first = written(question.prompt, tokenizer)
+    text, first = written(question, tokenizer)
     if not getattr(tokenizer, "is_fast", False):
         raise InputError("the tokenizer does not say where its tokens stand; circuits need a fast tokenizer")
     check_read(question, tokenizer)
-    ids, offsets = encode(text, tokenizer)
+    template = in_a_chat(question, tokenizer)
+    ids, offsets = encode(text, tokenizer, template)
     hops, known = question.hops, spans(question)
     held = [[span for span in known if start < span.end + first and end > span.start + first] for start, end in offsets]
     role, chain = [text_role(hops)] * len(ids), [-1] * len(ids)
@@ -83,18 +84,29 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
             role[number], chain[number] = span.role, span.chain
             taken.add((span.role, span.chain))
     role[-1], chain[-1] = answer_role(hops), question.latent.asked
-    candidates = [_one_token(text, ids, answer, tokenizer) for answer in question.acceptable]
+    space = "" if question.extensions.form == "instruction" else " "
+    candidates = [_one_token(text, ids, space + answer, tokenizer, template) for answer in question.acceptable]
     line = [_line(end - 1 - first, question) if start < end else 0 for start, end in offsets]
     right = question.acceptable.index(question.answer)
     return Tokens(tuple(ids), tuple(role), tuple(chain), tuple(line), tuple(candidates), right)
 
 
-def written(prompt: str, tokenizer: Any) -> tuple[str, int]:
-    """The text that a model reads, a chat's turn or the prompt and a line break, and where in it the prompt begins.
+def in_a_chat(question: Question, tokenizer: Any) -> bool:
+    """Whether a question is put as a turn of a chat: by instruction, to a model whose tokenizer has a template."""
+    return question.extensions.form == "instruction" and tokenizer.chat_template is not None
+
+
+def written(question: Question, tokenizer: Any) -> tuple[str, int]:
+    """The text that a model reads and where in it the prompt begins.
+
+    It is a chat's turn, or the prompt and a line break; in the forms `completion` and `code` the prompt alone.
 
     Raises:
-        InputError: the chat template cannot be filled in, or changes the prompt.
+        InputError: the chat template cannot be filled in, changes the prompt, or has the model think first.
     """
+    prompt = question.prompt
+    if question.extensions.form != "instruction":
+        return prompt, 0
     if tokenizer.chat_template is None:
         return f"{prompt}\n", 0
     message = [{"role": "user", "content": prompt}]
@@ -106,6 +118,11 @@ def written(prompt: str, tokenizer: Any) -> tuple[str, int]:
         raise InputError(
             f"the tokenizer's chat template cannot be filled in: {in_a_line(error)}; mend or remove it"
         ) from None
+    if text.rstrip().endswith("<think>") and not question.extensions.think:
+        raise InputError(
+            "the tokenizer's chat template opens <think>, so the model thinks before it answers; ask with think, or in "
+            "the form completion or code"
+        )
     if prompt not in text:
         raise InputError("the chat template changes what the user says, so that no token has a role; use another model")
     return text, text.rindex(prompt)
@@ -139,13 +156,13 @@ def _line(character: int, question: Question) -> int:
     return begun if begun < len(question.starts) else 0
 
 
-def encode(text: str, tokenizer: Any) -> tuple[list[int], list[tuple[int, int]]]:
+def encode(text: str, tokenizer: Any, in_a_chat: bool) -> tuple[list[int], list[tuple[int, int]]]:
     """The tokens of a text as a model is given it, and with a fast tokenizer the characters that each covers.
 
     Tokens that a tokenizer adds after every text are left out: a model goes on from the prompt, not from its end.
     """
     fast = bool(getattr(tokenizer, "is_fast", False))
-    special = tokenizer.chat_template is None  # a template has added them already
+    special = not in_a_chat  # a template has added them already
     found = tokenizer(text, add_special_tokens=special, return_special_tokens_mask=True, return_offsets_mapping=fast)
     ids, end = list(found["input_ids"]), len(found["input_ids"])
     while end and found["special_tokens_mask"][end - 1]:
@@ -167,13 +184,13 @@ def check_read(question: Question, tokenizer: Any) -> None:
         )
 
 
-def _one_token(text: str, ids: Sequence[int], answer: str, tokenizer: Any) -> int:
+def _one_token(text: str, ids: Sequence[int], answer: str, tokenizer: Any, in_a_chat: bool) -> int:
     """The token of an answer that follows a prompt.
 
     Raises:
         InputError: the answer is more than one token, or changes the prompt's tokens.
     """
-    longer, _ = encode(text + answer, tokenizer)
+    longer, _ = encode(text + answer, tokenizer, in_a_chat)
     if longer[:-1] == list(ids):
         return longer[-1]
     raise InputError(
