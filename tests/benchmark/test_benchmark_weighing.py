@@ -16,7 +16,7 @@ from hopscope.benchmark.answers import Record
 from hopscope.benchmark.local import LocalModel
 from hopscope.benchmark.points import summarise
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
-from hopscope.benchmark.weighing import ROOM
+from hopscope.benchmark.weighing import WHOLE_TREE
 from hopscope.problem.text.formulation import Extensions
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and what it imports
@@ -74,10 +74,10 @@ def test_both_modes_agree_where_spellings_differ(
     table: Table, metaspace: bool, chat: bool, rule: str, weights: dict[str, float], tmp_path: Path
 ) -> None:
     model = LocalModel(bigram(tmp_path / "model", table, metaspace, chat), "cpu")
-    exact = records(model, BenchmarkSettings(mode="exact", rule=rule, max_tokens=12), 10)
+    exact = records(model, BenchmarkSettings(mode="exact", exact_tree=True, rule=rule, max_tokens=12), 10)
     for record in exact:
         assert record.weights == pytest.approx({"0": 0.0, "3": 0.0, **weights}, abs=1e-3)
-        assert record.unweighed <= ROOM
+        assert record.unweighed <= WHOLE_TREE.share
     tried = records(model, BenchmarkSettings(rule=rule, max_tokens=12, attempts=50), 400)
     replies = sum(record.attempts for record in tried)
     accepted = Counter(record.accepted for record in tried)

@@ -10,7 +10,7 @@ from hopscope.benchmark.settings import BenchmarkSettings, Cell
 
 TWO_HOPS = Cell("equations", 2)
 SAMPLING = BenchmarkSettings(attempts=300, max_tokens=4, temperature=2.0)
-WEIGHING = BenchmarkSettings(mode="exact", attempts=300, max_tokens=4, temperature=2.0)
+WEIGHING = BenchmarkSettings(mode="exact", exact_tree=True, attempts=300, max_tokens=4, temperature=2.0)
 """Hot, so that replies are rejected too."""
 
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from hopscope.benchmark.answers import Record
     from hopscope.benchmark.points import Summary
 
-_OPENING = ("device", "batch", "trust_remote_code", "base_url", "connections", "timeout")
+_OPENING = ("device", "batch", "precision", "trust_remote_code", "base_url", "connections", "timeout")
 
 
 @click.command()
-@click.option("--model", "models", multiple=True, required=True, help="A model folder, or Inspect's name of a model.")
+@click.option("--model", "models", multiple=True, required=True, help="A model folder, a GGUF file, or Inspect's name.")
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
 @click.option("--hops", help="D of equations: 3, 1-6, 1,2,4.  [default: 1-6]")
 @click.option("--count", type=COUNT, default=500, show_default=True, help="Number of questions at each point.")
@@ -44,6 +44,13 @@ _OPENING = ("device", "batch", "trust_remote_code", "base_url", "connections", "
 @click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, where Inspect does not know the price.")
 @click.option("--device", help="Where a model folder runs.  [default: a GPU if there is one]")
 @click.option("--batch", type=COUNT, default=64, show_default=True, help="Sequences that a folder reads at a time.")
+@click.option(
+    "--precision",
+    type=click.Choice(["auto", "fp32", "bf16"]),
+    default="auto",
+    show_default=True,
+    help="Of the weights of a model that runs here; auto: as stored, where the processor multiplies it.",
+)
 @click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
 @json_option("what summary.json holds")
 def command(
@@ -71,12 +78,12 @@ def command(
     depths = None if hops is None else numbers(hops, "hops")
     if len(set(models)) != len(models):
         raise InputError(f"a model was named twice: {', '.join(models)}; name each once")
-    folders = [Path(name).is_dir() for name in models]
+    folders = [Path(name).exists() for name in models]
     if all(folders):
         why = "a model folder runs here and has no provider"
         refuse_given(why, "base_url", "arguments", "connections", "timeout", "price", "reasoning_effort")
     if not any(folders):
-        refuse_given("no model is a folder", "device", "batch", "trust_remote_code")
+        refuse_given("no model is a folder", "device", "batch", "precision", "trust_remote_code")
     check_outside_runs(out)
     opening = {name: options[name] for name in _OPENING}
     opening |= {"arguments": _arguments(arguments), "price": _price(price)}

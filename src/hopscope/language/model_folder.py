@@ -9,6 +9,7 @@ import string
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,8 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
     transformers: Any = library
     folder, gguf = _located(source)
     name = gguf.removesuffix(".gguf") if gguf else _name_of(source, folder)
+    if gguf and not (find_spec("gguf") and find_spec("accelerate")):
+        raise needs_extra("a GGUF file", "gguf", "gguf")
     _check_files(folder, gguf)
     given: dict[str, Any] = {"gguf_file": gguf} if gguf else {"use_safetensors": True}
     try:
