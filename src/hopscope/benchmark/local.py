@@ -29,8 +29,6 @@ from hopscope.problem.text.formulation import Draw
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import check_read, encode, in_a_chat, written
 
-Precision = Literal["auto", "fp32", "bf16"]
-
 PREFIX = 8
 """The fewest tokens with which all prompts of a batch must begin for those to be read once."""
 
@@ -65,7 +63,7 @@ class LocalModel:
         device: str | None = None,
         batch: int = 64,
         trust_remote_code: bool = False,
-        precision: Precision = "auto",
+        precision: Literal["auto", "fp32", "bf16"] = "auto",
     ) -> None:
         check_choice("precision", precision, ("auto", "fp32", "bf16"))
         opened = open_model_folder(source, trust_remote_code=trust_remote_code)
