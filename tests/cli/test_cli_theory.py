@@ -167,8 +167,8 @@ def test_graph(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "functions, causal mask: 3 layers until the answer, 3, is known" in run(capsys, "--graph", "functions")[1]
     circle = [{"keys": ["a"], "value": "b"}, {"keys": ["b"], "value": "a"}]
     for graph, words in (
-        ({"steps": circle, "known": ["q"], "target": "b"}, "the facts go round in a circle"),
-        ({"known": ["q"], "target": "b"}, "bad.json as a graph of lookups: Object missing required field steps"),
+        ({"steps": circle, "known": ["q"]}, "the key 'a' is neither in the question nor a value"),
+        ({"known": ["q"]}, "bad.json as a graph of facts: Object missing required field steps"),
     ):
         (tmp_path / "bad.json").write_text(json.dumps(graph))
         status, _, err = run(capsys, "--graph", str(tmp_path / "bad.json"))

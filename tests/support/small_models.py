@@ -13,7 +13,7 @@ from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
-from hopscope.theory.witness import built
+from hopscope.theory.witness import Witness, build_witness
 
 PROBLEM = RetrievalProblem(hops=2, chains=3, symbol_dim=3)
 """Two hops, few chains, short symbols."""
@@ -60,4 +60,17 @@ def answers_with(transformer: Transformer, inputs: torch.Tensor, change: Callabl
     return transformer.answers(x)[:, :, -transformer.shape.reads :]
 
 
-disguised_witness = cache(built.disguised_witness)
+@cache
+def disguised_witness(hops: int, noise: float = 2e-5, causal: bool = True) -> Witness:
+    """A witness with noise on every weight and a decoy head in every layer, which attends as the first head does."""
+    witness = build_witness(hops, causal=causal, spare_heads=1)
+    model, generator = witness.transformer, torch.Generator().manual_seed(0)
+    width = model.shape.d_head
+    with torch.no_grad():
+        for block in model.blocks:
+            for linear in (block.attention.query, block.attention.key, block.attention.value):
+                for values in (linear.weight, linear.bias):
+                    values[..., -width:] = values[..., :width]
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * noise * parameter.abs().max())
+    return witness

@@ -1,26 +1,25 @@
-"""Conditional retrieval: the published questions whole, senseless graphs, and what circuits of them deliver."""
+"""Conditional retrieval: the published questions with all their lines, graphs from files, and circuits of them."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from hopscope.errors import InputError
-from hopscope.problem.graph import Graph, Step
+from hopscope.problem.graph import FUNCTIONS, Graph, Step, read_graph
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import convert
-from hopscope.theory.conditional import NAMED, ConditionalProblem, growth, load
 from hopscope.theory.delivery import Delivery, deliver
 from hopscope.theory.depth import minimum_in_order, minimum_of_hop
 from hopscope.theory.information_flow import minimum_layers
 from hopscope.theory.scene import problem_scene
 
 GOLDEN = Path(__file__).parent.parent / "text" / "golden"
+PROBLEMS = {"functions": RetrievalProblem(3, graph="functions"), "relatives": RetrievalProblem(4, graph="relatives")}
 _LINES = {
     "functions": {
         "table": r"([a-d])\((\d)\) = (\d)",
@@ -42,7 +41,7 @@ _LINES = {
 def test_the_papers_questions_among_all_their_lines(name: str, causal: bool, layers: int) -> None:
     """The whole published prompt, every line of it, needs as many layers as the graph with its few distractors."""
     known, target = (("f", "i"), "3") if name == "functions" else (("Eve",), "Brazil")
-    assert len(growth(replace(NAMED[name], causal=causal))) - 1 == layers
+    assert minimum_layers(replace(PROBLEMS[name], causal=causal)) == layers
     assert _depth_in_full_text(name, known, target, causal) == layers
 
 
@@ -76,59 +75,40 @@ def _learn(
     return learned
 
 
-def test_a_distractor_goes_as_far_as_the_fact_does_in_whatever_order_the_text_is() -> None:
-    """What follows from its value is another symbol too; what does not is not."""
-    steps = (Step(("b", "c"), "d"), Step(("a",), "b"), Step(("d", "e"), "f"), Step(("d",), "g"), Step(("f", "g"), "h"))
-    for ordered in (steps, steps[::-1]):
-        (first, *_) = (
-            distractor for distractor in Graph(("a", "c", "e"), ordered).distractors if distractor.others[0] == "c"
-        )
-        assert set(first.others) == {"c", "d", "f", "g", "h"}
-        assert {ordered[number - 1].value for number in first.steps} == {"d", "f", "g", "h"}
-
-
-@pytest.mark.parametrize(
-    ("steps", "known", "target", "sentence"),
-    [
-        ([("a", "b"), ("b", "c"), ("c", "a")], ["q"], "b", "go round in a circle, (a|b|c) -> .*must lead away"),
-        ([("a", "a")], ["q"], "a", "go round in a circle, a -> a"),
-        ([("a", "b")], ["c"], "b", "'b' cannot be reached from c; a fact that leads to it is missing"),
-        ([("a", "b")], [], "b", "'b' cannot be reached from nothing"),
-        ([("a", "b")], ["a"], "z", "'z' cannot be reached from a"),
-        ([("a", "b"), ("c", "b")], ["a", "c"], "b", "'b' is known or looked up twice"),
-        ([("a", "b")], ["a", "b"], "b", "'b' is known or looked up twice"),
-    ],
-)
-def test_graphs_that_make_no_sense(steps: list[tuple[str, str]], known: list[str], target: str, sentence: str) -> None:
-    record = {"steps": [{"keys": [key], "value": value} for key, value in steps], "known": known, "target": target}
-    with pytest.raises(InputError, match=sentence):
-        convert(record, ConditionalProblem, "a graph of lookups")
+def test_a_distractor_replaces_all_that_follows_from_its_value() -> None:
+    """What does not follow from it is the same symbol."""
+    steps = (Step(("a",), "b"), Step(("b", "c"), "d"), Step(("d", "e"), "f"), Step(("d",), "g"), Step(("f", "g"), "h"))
+    (first, *_) = (one for one in Graph(("a", "c", "e"), steps).distractors if one.others[0] == "c")
+    assert set(first.others) == {"c", "d", "f", "g", "h"}
+    assert {steps[number - 1].value for number in first.steps} == {"d", "f", "g", "h"}
 
 
 @pytest.mark.parametrize(
     ("record", "sentence"),
-    [(3, "a graph of lookups: Expected object"),
-     ({"steps": [{"keys": "ab", "value": "c"}], "known": ["a"], "target": "c"}, "keys"),
-     ({"steps": [{"keys": ["a"], "value": "b"}], "known": ["a"], "target": "b", "surplus": 1}, "surplus"),
-     ({"steps": [], "known": ["a"], "target": "a"}, "a conditional problem needs steps"),
-     ({"steps": [{"keys": [], "value": "b"}], "known": ["a"], "target": "b"}, "the fact with value 'b' has no key")],
-)  # fmt: skip
-def test_records_of_another_shape(tmp_path: Path, record: object, sentence: str) -> None:
+    [
+        (3, "Expected object"),
+        ({"known": ["a"], "steps": [{"keys": "ab", "value": "c"}]}, "keys"),
+        ({"known": ["a"], "steps": [{"keys": ["a"], "value": "b"}], "surplus": 1}, "surplus"),
+        ({"known": ["a"], "steps": []}, "a graph of facts needs steps"),
+        ({"known": ["a"], "steps": [{"keys": [], "value": "b"}]}, "the fact of 'b' must have a key"),
+        ({"known": ["a"], "steps": [{"keys": ["a"], "value": "a"}]}, "the fact of 'a' must .* be the only one"),
+        ({"known": ["q"], "steps": [{"keys": ["a"], "value": "b"}]}, "the key 'a' is neither in the question nor"),
+    ],
+)
+def test_files_that_hold_no_graph(tmp_path: Path, record: object, sentence: str) -> None:
     (tmp_path / "graph.json").write_text(json.dumps(record))
     with pytest.raises(InputError, match=sentence):
-        load(str(tmp_path / "graph.json"))
+        read_graph(str(tmp_path / "graph.json"))
 
 
-def test_from_a_file(tmp_path: Path) -> None:
-    record = {"steps": [{"keys": list(s.keys), "value": s.value} for s in NAMED["relatives"].steps], "known": ["Eve"]}
+def test_a_graph_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "graph.json"
-    file.write_text(json.dumps({**record, "target": "Brazil"}))
-    assert load(str(file)) == NAMED["relatives"]
+    file.write_text(json.dumps(asdict(FUNCTIONS)))
+    assert read_graph(str(file)) == read_graph("functions") == FUNCTIONS
     with pytest.raises(InputError, match="does not exist"):
-        load(str(tmp_path / "nothing.json"))
+        read_graph(str(tmp_path / "nothing.json"))
 
 
-PROBLEMS = {"functions": RetrievalProblem(3, graph="functions"), "relatives": RetrievalProblem(4, graph="relatives")}
 CIRCUITS = {
     "functions": (
         "L1.H1 >0 -> i>", "L1.H1 >a -> f>", "L1.H1 >3 -> 0>", "L1.H2 >3 -> a>", "L1.H3 i? -> f?", "L2.H1 i? -> >0",
@@ -175,4 +155,4 @@ def test_one_key_of_two_does_not_tell_a_fact_from_its_distractors() -> None:
     assert [path.describe(PROBLEMS["functions"].roles) for path in flow.refused] == ["layer 3 head 1: i? -> >3"]
     assert flow.delivered_if_waived
     assert "shares" not in flow.broken
-    assert "tells the place from its distractors" in flow.broken
+    assert "tells the fact from its distractors" in flow.broken

@@ -7,7 +7,7 @@ from typing import Literal
 
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.delivery import by_layer, follow
+from hopscope.theory.delivery import follow
 from hopscope.theory.depth import minimum_one_head
 from hopscope.theory.scene import text_scene
 
@@ -36,7 +36,7 @@ def strategy(problem: RetrievalProblem, paths: Sequence[AttentionPath]) -> Strat
 def _adds_one_pair(problem: RetrievalProblem, paths: Sequence[AttentionPath], jumps: Sequence[AttentionPath]) -> bool:
     """Whether a jump to a neighbour that has jumped makes the longer of what the two hold longer by one pair alone."""
     scene = text_scene(problem)  # its roles begin with those of vectors
-    history = follow(scene, by_layer(paths, scene.roles), waive=True).history
+    history = follow(scene, paths, waive=True).history
 
     def held(layer: int, role: int) -> set[str]:
         pair = problem.fact_of(role)

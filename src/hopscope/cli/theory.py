@@ -40,7 +40,7 @@ _ORDERS = (
 @click.option("--best-order", is_flag=True, help="An order of the pairs that needs the fewest layers, and how many.")
 @click.option("--one-head", is_flag=True, help="Each position may attend to only one place in each layer, for --show.")
 @click.option("--witness", is_flag=True, help="Build a transformer by hand at the exact minimum and run it.")
-@click.option("--graph", help="Conditional retrieval: functions, relatives, or a JSON file with a graph of lookups.")
+@click.option("--graph", help="Conditional retrieval: functions, relatives, or a JSON file with a graph of facts.")
 @json_option("all of it")
 def command(
     hops: str, show: bool, figure: Path | None, causal: bool, order: str | None, best_order: bool, one_head: bool,
@@ -155,11 +155,12 @@ def _print_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one
         check_outside_runs(figure)
         save_flow(problem, figure)
     if as_json:
-        from hopscope.theory.information_flow import minimum_layers, simulate
+        from hopscope.theory.information_flow import flow_until
+        from hopscope.theory.scene import problem_scene
         from hopscope.theory.schedule import shortest_schedule
 
         schedule = shortest_schedule(problem, one_place=one_head)
-        flow = simulate(problem, minimum_layers(problem))
+        flow = flow_until(problem_scene(problem))
         growth = [flow.asked(layer) for layer in range(len(flow.holdings))]
         named = (path.names(problem.roles) for path in schedule)
         attentions = [{"layer": layer, "query": query, "key": key} for layer, _, query, key in named]
@@ -186,8 +187,8 @@ def _print_witness(problem: RetrievalProblem, as_json: bool) -> None:
     if as_json:
         named = (path.names(problem.roles) for path in trial.circuit)
         circuit = [(layer, query, key, head) for layer, head, query, key in named]
-        without = [asdict(one) | {"layer": one.layer + 1} for one in trial.without]
-        click.echo(json.dumps(asdict(trial) | {"circuit": circuit, "without": without}))
+        without = [one._asdict() | {"layer": one.layer + 1} for one in trial.without]
+        click.echo(json.dumps(trial._asdict() | {"circuit": circuit, "without": without}))
         return
     heads = counted(trial.heads, "head")
     click.echo(f"{counted(trial.layers, 'layer')}, {heads} a layer, {counted(len(trial.circuit), 'attention path')}:")
@@ -199,21 +200,24 @@ def _print_witness(problem: RetrievalProblem, as_json: bool) -> None:
 
 
 def _print_graph(source: str, as_json: bool) -> None:
-    from hopscope.theory.conditional import growth, load
+    from hopscope.problem.graph import read_graph
+    from hopscope.theory.information_flow import flow_until
+    from hopscope.theory.scene import graph_scene
 
-    problem = load(source)
-    found = {}
-    for mask in (*(["causal"] if problem.causal else []), "no_mask"):
-        masked = replace(problem, causal=mask == "causal")
-        flow, by_row = growth(masked), len(growth(masked, head_a_row=True)) - 1
-        found[mask] = {"layers": len(flow) - 1, "growth": flow, "head_a_row": by_row}
+    graph, found = read_graph(source), {}
+    order = range(len(graph.steps), 0, -1)
+    for mask, name in (("causal", "causal mask"), ("no_mask", "no mask")):
+        scene = graph_scene(graph, order, mask == "causal")
+        flow, by_row = flow_until(scene), len(flow_until(scene, head_a_row=True).holdings) - 1
+        layers = len(flow.holdings) - 1
+        growth = [[symbol for symbol in flow.asked(layer) if symbol in graph.symbols] for layer in range(layers + 1)]
+        found[mask] = {"layers": layers, "growth": growth, "head_a_row": by_row}
         if not as_json:
-            named = {"causal": "causal mask", "no_mask": "no mask"}[mask]
             click.echo(
-                f"{source}, {named}: {counted(len(flow) - 1, 'layer')} until the answer, {problem.target}, is known; "
+                f"{source}, {name}: {counted(layers, 'layer')} until the answer, {graph.values[-1]}, is known; "
                 f"with a head a row {by_row}"
             )
-            for layer, symbols in enumerate(flow):
+            for layer, symbols in enumerate(growth):
                 click.echo(f"  {f'layer {layer}' if layer else 'start':<8} {', '.join(symbols)}")
     if as_json:
         click.echo(json.dumps({"graph": source, **found}))

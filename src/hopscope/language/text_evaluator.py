@@ -22,7 +22,7 @@ from hopscope.language.text_batch import TextBatch, TextTask, lines_elsewhere, t
 from hopscope.model.hooks import Hooks, Stream
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.roles import text_role_names
-from hopscope.theory.information_flow import text_layers_needed
+from hopscope.theory.information_flow import flow_until
 from hopscope.theory.scene import Scene, text_scene
 
 
@@ -58,7 +58,7 @@ class TextEvaluator(Evaluator):
     @property
     def layers_needed(self) -> int:
         """The fewest layers that the order of the lines needs, with any number of heads."""
-        return text_layers_needed(self.problem)
+        return len(flow_until(self.scene).holdings) - 1
 
     def on(self, batch: TextBatch) -> TextEvaluator:
         """The same model on other questions."""

@@ -17,7 +17,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.statistics import clopper_pearson
 from hopscope.theory.depth import depths
 from hopscope.theory.information_flow import spread
-from hopscope.theory.scene import Scene, chain_scene
+from hopscope.theory.scene import Scene, problem_scene
 from hopscope.words import counted
 
 _ASKED = 64
@@ -63,7 +63,7 @@ class Simulated:
     @classmethod
     def of(cls, problem: RetrievalProblem) -> Simulated:
         """Simulate one chain."""
-        scene = chain_scene(problem)
+        scene = problem_scene(problem)
         history = list(spread(scene))
         return cls(
             problem=problem,

@@ -10,8 +10,8 @@ from hopscope.errors import InputError
 from hopscope.plot.style import BLUE, FORMATS, INK, VERMILION, house, new_figure, write
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import symbol_of
-from hopscope.theory.information_flow import Flow, minimum_layers, simulate
-from hopscope.theory.scene import place_in_sequence, reachability, role_at
+from hopscope.theory.information_flow import Flow, flow_until
+from hopscope.theory.scene import place_in_sequence, problem_scene, reachability, role_at
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +108,7 @@ def save_flow(problem: RetrievalProblem, path: Path) -> None:
 
 
 def _whole(problem: RetrievalProblem) -> Flow:
-    return simulate(problem, minimum_layers(problem))
+    return flow_until(problem_scene(problem))
 
 
 def _arc(axes: Axes, start: float, end: float, side: int, color: str) -> None:

@@ -11,7 +11,7 @@ from hopscope.circuits.circuit_parts import CircuitPath
 from hopscope.plot.style import BLUE, FAINT, GREEN, INK, PURPLE, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import answer_role
-from hopscope.theory.scene import standing
+from hopscope.theory.scene import place_in_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -207,6 +207,6 @@ def _label(circuit: Circuit, role: str) -> str:
 def _standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:
     """The block of a role, and its place within the row."""
     if problem.graph == "chain":
-        return standing(problem, role)
+        return place_in_text(problem, role)
     step = problem.fact_of(role)
     return problem.blocks.index(step) if step else len(problem.blocks), role

@@ -16,7 +16,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import NamedTuple
+
+from hopscope.errors import InputError
+from hopscope.files import read_json
+from hopscope.records import convert
 
 
 @dataclass(frozen=True)
@@ -71,10 +76,24 @@ class Graph:
     Args:
         known: the symbols of the question, which is answered at the last of them.
         steps: the facts, in the order of retrieval. The value of the last is the answer.
+
+    Raises:
+        InputError: there is no fact, a fact has no key or one that is not known before, or two give one symbol.
     """
 
     known: tuple[str, ...]
     steps: tuple[Step, ...]
+
+    def __post_init__(self) -> None:
+        reached = {*self.known}
+        for step in self.steps:
+            if not step.keys or step.value in reached:
+                raise InputError(f"the fact of {step.value!r} must have a key, and be the only one of that symbol")
+            if missing := {*step.keys} - reached:
+                raise InputError(f"the key {min(missing)!r} is neither in the question nor a value of an earlier fact")
+            reached.add(step.value)
+        if not self.steps:
+            raise InputError("a graph of facts needs steps, facts with keys and a value, got none")
 
     @cached_property
     def values(self) -> tuple[str, ...]:
@@ -144,6 +163,18 @@ Where does Eve live? (Appendix A.5)"""
 
 CONDITIONAL = {"functions": FUNCTIONS, "relatives": RELATIVES}
 """The graphs in which retrieval steps meet, by name."""
+
+
+def read_graph(source: str) -> Graph:
+    """A graph by name (`functions`, `relatives`) or from a JSON file with the fields of `Graph`.
+
+    Raises:
+        InputError: the file does not exist, or does not describe a graph of facts.
+    """
+    if source in CONDITIONAL:
+        return CONDITIONAL[source]
+    values = read_json(Path(source), "a graph of facts (or name functions or relatives)")
+    return convert(values, Graph, f"{source} as a graph of facts")
 
 
 def look_ups(graph: str, otherwise: int = 3) -> int:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.information_flow import tells
-from hopscope.theory.scene import Scene, chain_scene
-
-Steps = list[list[AttentionPath]]
-"""Paths by layer."""
+from hopscope.theory.scene import Scene, problem_scene
 
 
-@dataclass(frozen=True)
-class PathFlow:
+class PathFlow(NamedTuple):
     """The flow of information along attention paths.
 
     Attributes:
@@ -26,65 +23,59 @@ class PathFlow:
         idle: paths that carried, but nothing new.
     """
 
-    history: tuple[tuple[int, ...], ...]
-    refused: tuple[AttentionPath, ...]
-    idle: tuple[AttentionPath, ...]
+    history: list[tuple[int, ...]]
+    refused: list[AttentionPath]
+    idle: list[AttentionPath]
 
 
-def by_layer(paths: Iterable[AttentionPath], roles: int) -> Steps:
-    """Sort the paths of a chain with `roles` roles by layer.
-
-    Raises:
-        InputError: a layer is below 0, or the chain does not have a role.
-    """
-    ordered, last = sorted(paths), roles - 1
-    for path in ordered:
-        if path.layer < 0 or not all(0 <= role <= last for role in (path.query, path.key)):
-            raise InputError(
-                f"a path of a chain with {roles} roles has a layer from 0 on and roles 0 to {last}, got "
-                f"layer {path.layer}, roles {path.query} and {path.key}"
-            )
-    steps: Steps = [[] for _ in range(ordered[-1].layer + 1 if ordered else 0)]
-    for path in ordered:
-        steps[path.layer].append(path)
-    return steps
-
-
-def follow(scene: Scene, steps: Steps, *, waive: bool = False) -> PathFlow:
+def follow(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False) -> PathFlow:
     """Follow the paths, all of a layer at once.
 
-    A head does the same at every position of a role: what a path does in a fact, it also does in the distractors beside
-    it, where Assumption 1 allows it. So retrieval by one key of two, which would find the distractors too, does not
-    count.
+    A head does the same at every position of a role: what a path does in a fact, it also does in its distractors, where
+    Assumption 1 allows it. So retrieval by one key of two, which would find the distractors too, does not count.
 
     Args:
         scene: the scene of one chain.
-        steps: the paths as `by_layer` sorts them.
+        paths: the paths, in any order.
         waive: let paths carry even where Assumption 1 forbids them.
+
+    Raises:
+        InputError: a layer is below 0, or the scene does not have a role.
     """
-    history = [scene.holdings]
-    refused: list[AttentionPath] = []
-    idle: list[AttentionPath] = []
-    for layer in steps:
-        before, after = history[-1], list(history[-1])
+    flow = PathFlow([scene.holdings], [], [])
+    for layer in _by_layer(paths, scene.roles):
+        before, after = flow.history[-1], list(flow.history[-1])
         for path in layer:
             for row in scene.distractors:
                 query, key = row[path.query], row[path.key] if row[path.key] >= 0 else path.key
-                if query >= 0 and tells(scene, history, query, key):
+                if query >= 0 and tells(scene, flow.history, query, key):
                     after[query] |= before[key]
-            if not waive and not tells(scene, history, path.query, path.key):
-                refused.append(path)
+            if not waive and not tells(scene, flow.history, path.query, path.key):
+                flow.refused.append(path)
                 continue
             if not before[path.key] & ~before[path.query]:
-                idle.append(path)
+                flow.idle.append(path)
             after[path.query] |= before[path.key]
-        history.append(tuple(after))
-    return PathFlow(tuple(history), tuple(refused), tuple(idle))
+        flow.history.append(tuple(after))
+    return flow
 
 
-def arrives(scene: Scene, steps: Steps) -> bool:
-    """Whether the asker holds the target after these steps."""
-    return follow(scene, steps).history[-1][scene.asker] >> scene.target & 1 == 1
+def _by_layer(paths: Iterable[AttentionPath], roles: int) -> list[list[AttentionPath]]:
+    ordered = sorted(paths)
+    layers: list[list[AttentionPath]] = [[] for _ in range(ordered[-1].layer + 1 if ordered else 0)]
+    for path in ordered:
+        if path.layer < 0 or not (0 <= path.query < roles and 0 <= path.key < roles):
+            raise InputError(
+                f"a path of a chain with {roles} roles has a layer from 0 on and roles 0 to {roles - 1}, got "
+                f"layer {path.layer}, roles {path.query} and {path.key}"
+            )
+        layers[path.layer].append(path)
+    return layers
+
+
+def arrives(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False) -> bool:
+    """Whether the asker holds the target after these paths; the arguments are those of `follow`."""
+    return follow(scene, paths, waive=waive).history[-1][scene.asker] >> scene.target & 1 == 1
 
 
 @dataclass(frozen=True)
@@ -116,7 +107,7 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
     Args:
         hops: D.
         paths: the attention paths, in any order. Heads, masks and block orders do not matter: the paths say which
-            positions attend where.
+            positions attend to which.
         scene: what every role knows at the start; by default that of a chain of vectors.
 
     A fact with several keys needs all of them, retrieved before:
@@ -130,40 +121,35 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
 
     Raises:
         InputError: `hops` is below 1 or more than memory holds, an item is not an `AttentionPath`, a layer is below 0,
-            a role is unknown, or an argument is of another type.
+            or a role is unknown.
     """
-    if not isinstance(paths, Iterable):
-        raise InputError(f"paths must be a list of AttentionPaths, got {paths!r}")
-    if scene is not None and not isinstance(scene, Scene):
-        raise InputError(f"a scene is what chain_scene or problem_scene gives for a problem, got {scene!r}")
-    paths = list(paths)
-    if wrong := next((path for path in paths if not isinstance(path, AttentionPath)), None):
-        raise InputError(f"paths are AttentionPaths, as AttentionPath.parse makes them of text, got {wrong!r}")
-    scene = scene or chain_scene(RetrievalProblem(hops=hops, chains=1))
-    steps = by_layer(paths, scene.roles)
-    flow = follow(scene, steps)
+    paths = list(paths) if isinstance(paths, Iterable) else [paths]
+    if wrong := [path for path in paths if not isinstance(path, AttentionPath)]:
+        raise InputError(f"paths are AttentionPaths, as AttentionPath.parse makes them of text, got {wrong[0]!r}")
+    scene = scene or problem_scene(RetrievalProblem(hops=hops))
+    flow = follow(scene, paths)
     end = flow.history[-1][scene.asker]
     held = tuple(k for k, piece in enumerate(scene.lookups, start=1) if end >> piece & 1)
-    waived = follow(scene, steps, waive=True).history[-1][scene.asker] >> scene.target & 1 == 1
+    waived = arrives(scene, paths, waive=True)
     delivered = end >> scene.target & 1 == 1
     return Delivery(
         delivered=delivered,
         growth=tuple(scene.names(holdings[scene.asker]) for holdings in flow.history),
         hops=held,
-        refused=flow.refused,
-        idle=flow.idle,
+        refused=tuple(flow.refused),
+        idle=tuple(flow.idle),
         delivered_if_waived=waived,
-        broken="" if delivered else _why(scene, held, flow.refused if waived else ()),
+        broken="" if delivered else _why(scene, held, flow.refused if waived else []),
     )
 
 
-def _why(scene: Scene, held: tuple[int, ...], culprits: tuple[AttentionPath, ...]) -> str:
+def _why(scene: Scene, held: tuple[int, ...], culprits: list[AttentionPath]) -> str:
     """The sentence for a target that did not arrive. In a chain holdings are runs (Lemma 2), so hops 1, 2, ... did."""
     target, apart = scene.pieces[scene.target], "share nothing by then"
     if scene.distractors:
         found = [scene.pieces[scene.lookups[k - 1]] for k in held]
-        known = f"the query looks up {', '.join(found) or 'nothing'}, and not {target}"
-        apart = "share nothing by then that tells the place from its distractors"
+        known = f"the query finds {', '.join(found) or 'nothing'}, and not {target}"
+        apart = "share nothing by then that tells the fact from its distractors"
     else:
         known = f"the query gets as far as x{len(held)}, not to {target}"
     if not culprits:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
 from hopscope.theory.information_flow import minimum_layers
@@ -130,32 +129,21 @@ def best_order(hops: int) -> tuple[int, ...]:
         >>> best_order(4)
         (1, 2, 4, 3)
     """
-    check_count("hops", hops)
-    return tuple(_asked_from_the_left(range(1, hops + 1)))
+    return tuple(_ordered(range(1, _checked(hops) + 1)))
 
 
-def _asked_from_the_left(pairs: Sequence[int]) -> list[int]:
-    """The best order of a stretch for the query, or for a second member that attends down the chain."""
-    if not pairs:
+def _ordered(stretch: Sequence[int], mirrored: bool = False) -> list[int]:
+    """The best order of a stretch of pairs, given from the asker's end on."""
+    if not stretch:
         return []
-    near, far, _ = _thirds(len(pairs) - 1)
-    first, second, third = pairs[:near], pairs[near : near + far], pairs[near + far + 1 :]
-    pivot = pairs[near + far]
-    return [*_asked_from_the_left(first), *_asked_from_the_right(second), *_asked_from_the_left(third), pivot]
-
-
-def _asked_from_the_right(pairs: Sequence[int]) -> list[int]:
-    """The best order of a stretch for a second member that attends up the chain: the mirror image."""
-    if not pairs:
-        return []
-    near, _, rest = _thirds(len(pairs) - 1)
-    third, second, first = pairs[:rest], pairs[rest + 1 : len(pairs) - near], pairs[len(pairs) - near :]
-    return [*_asked_from_the_right(third), *_asked_from_the_left(second), *_asked_from_the_right(first), pairs[rest]]
-
-
-def _thirds(number: int) -> tuple[int, int, int]:
-    """The number divided into three parts that are as equal as possible, the largest first."""
-    return (number + 2) // 3, (number + 1) // 3, number // 3
+    rest = len(stretch) - 1
+    near, pivot = (rest + 2) // 3, (rest + 2) // 3 + (rest + 1) // 3
+    parts = [
+        _ordered(stretch[:near], mirrored),
+        _ordered(stretch[near:pivot][::-1], not mirrored),
+        _ordered(stretch[pivot + 1 :], mirrored),
+    ]
+    return [*(pair for part in (parts[::-1] if mirrored else parts) for pair in part), stretch[pivot]]
 
 
 def _smallest_power(base: int, least: int) -> int:
@@ -167,6 +155,7 @@ def _smallest_power(base: int, least: int) -> int:
 
 
 def _checked(hops: int) -> int:
-    if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:  # however many: these are formulas
+    """The number of hops, however many: these are formulas."""
+    if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:
         raise InputError(f"hops must be a whole number of at least 1, got {hops!r}")
     return hops

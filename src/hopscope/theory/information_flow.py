@@ -1,11 +1,12 @@
 """Information flow through layers of attention, under the two assumptions of Section 5.
 
-1. A position can attend to another only if they already share a piece of information; where a fact stands among
+1. A position can attend to another only if they already share a piece of information; where a fact is among
    distractors, they must share one that tells it from them.
 2. A position that attends to another gets all the information that the other holds.
 
 With any number of heads a position may attend to all positions that it shares something with, and knowing more never
-hurts, so the simulation is exact: what a position does not hold after layer t, no schedule of t layers can give it.
+hurts, so the simulation is exact: what a position does not hold after layer t, no schedule of t layers can give it. If
+every fact has one key, there are no distractors, and rule 1 is Assumption 1 to the letter.
 
 *A head a row* allows more than rule 1: a position that shares something with one position of a row can attend to any of
 that row. Real heads can do so where a layer has as many of them as a block has rows, each of which attends to its row
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.scene import Scene, chain_scene, members, problem_scene, text_scene
+from hopscope.theory.scene import Scene, members, problem_scene
 
 
 @dataclass(frozen=True)
@@ -34,76 +35,68 @@ class Flow:
     scene: Scene
     holdings: tuple[tuple[int, ...], ...]
 
-    def held(self, layer: int, position: int) -> tuple[str, ...]:
-        """Names of the pieces that a position holds after a layer."""
-        return self.scene.names(self.holdings[layer][position])
-
     def asked(self, layer: int) -> tuple[str, ...]:
         """Names of the pieces that the asker holds after a layer."""
-        return self.held(layer, self.scene.asker)
+        return self.scene.names(self.holdings[layer][self.scene.asker])
 
 
 def simulate(problem: RetrievalProblem, layers: int) -> Flow:
-    """What every position of every chain (for a conditional graph, of one) holds after 0 ... `layers` layers.
+    """What every position of one chain holds after 0 ... `layers` layers.
 
     Raises:
         InputError: `layers` is below 0.
     """
     if layers < 0:
         raise InputError(f"layers must be at least 0, got {layers}")
-    scene = chain_scene(problem) if problem.graph == "chain" else problem_scene(problem)
+    scene = problem_scene(problem)
     history = [holdings for holdings, _ in zip(spread(scene), range(layers + 1), strict=False)]
-    history += [history[-1]] * (layers + 1 - len(history))
-    return Flow(scene, tuple(history))
+    return Flow(scene, (*history, *[history[-1]] * (layers + 1 - len(history))))
+
+
+def flow_until(scene: Scene, piece: int | None = None, *, head_a_row: bool = False) -> Flow:
+    """What every position holds, layer by layer, until the asker holds a piece, by default the target.
+
+    Args:
+        scene: the positions before any layer.
+        piece: number of the piece.
+        head_a_row: whether a layer has a head for every row of a block, see above.
+
+    Raises:
+        InputError: the piece never reaches the asker.
+    """
+    piece, history = scene.target if piece is None else piece, []
+    for holdings in spread(scene, head_a_row=head_a_row):
+        history.append(holdings)
+        if holdings[scene.asker] >> piece & 1:
+            return Flow(scene, tuple(history))
+    raise InputError(
+        f"{scene.pieces[piece]} never reaches the question: the members of a fact share nothing with position='none' "
+        "(use token or pair), or under the causal mask facts are in an order in which none can be found"
+    )
 
 
 def minimum_layers(problem: RetrievalProblem, lookup: int | None = None, *, head_a_row: bool = False) -> int:
     """The smallest number of layers after which the query can hold a symbol, with any number of heads.
 
-    Chains share nothing with each other, so only one is simulated.
-
     Args:
         problem: the problem.
-        lookup: number of the symbol in the order of look-up, from 1; None for the last.
+        lookup: number of the symbol in the order of retrieval, from 1; None for the last.
         head_a_row: whether a layer has a head for every row of a block, see above.
 
     Raises:
         InputError: the symbol never reaches the query.
     """
     scene = problem_scene(problem)
-    layers = _layers_until(scene, scene.target if lookup is None else scene.lookups[lookup - 1], head_a_row)
-    if layers is None:
-        raise InputError(
-            f"{problem.facts.values[-1]} cannot reach the query with position={problem.position!r}: the members of a "
-            "pair share nothing there, so no layer connects them; use position='token' or 'pair'"
-        )
-    return layers
-
-
-def text_layers_needed(problem: RetrievalProblem) -> int:
-    """The fewest layers after which the token that the answer of a text follows can hold x{D}."""
-    scene = text_scene(problem)
-    layers = _layers_until(scene, scene.target)
-    assert layers is not None  # the lines of a chain follow one another
-    return layers
-
-
-def _layers_until(scene: Scene, piece: int, head_a_row: bool = False) -> int | None:
-    """The first layer after which the asker holds a piece; None where it never does."""
-    held = (holdings[scene.asker] >> piece & 1 for holdings in spread(scene, head_a_row=head_a_row))
-    return next((layer for layer, there in enumerate(held) if there), None)
+    piece = None if lookup is None else scene.lookups[lookup - 1]
+    return len(flow_until(scene, piece, head_a_row=head_a_row).holdings) - 1
 
 
 def spread(scene: Scene, *, head_a_row: bool = False) -> Iterator[tuple[int, ...]]:
     """Holdings after layer 0, 1, 2, ...; ends when a layer changes nothing."""
-    history = [scene.holdings]
+    history, next_layer = [scene.holdings], _told_apart if scene.distractors else _next_layer
     while True:
         yield history[-1]
-        after = (
-            _told_apart(scene, history, head_a_row)
-            if scene.distractors
-            else _next_layer(scene, history[-1], head_a_row)
-        )
+        after = next_layer(scene, history, head_a_row)
         if after == history[-1]:
             return
         history.append(after)
@@ -141,9 +134,9 @@ def _told_apart(scene: Scene, history: Sequence[tuple[int, ...]], head_a_row: bo
     return tuple(after)
 
 
-def _next_layer(scene: Scene, holdings: tuple[int, ...], head_a_row: bool) -> tuple[int, ...]:
+def _next_layer(scene: Scene, history: Sequence[tuple[int, ...]], head_a_row: bool) -> tuple[int, ...]:
     """Holdings after one more layer in which every position attends to all that it may attend to by rule 1."""
-    holders = [0] * len(scene.pieces)
+    holdings, holders = history[-1], [0] * len(scene.pieces)
     for position, holding in enumerate(holdings):
         for piece in members(holding):
             holders[piece] |= scene.rows[position] if head_a_row else 1 << position

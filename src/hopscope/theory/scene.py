@@ -1,44 +1,35 @@
 """Where information can flow: positions, the pieces of information each holds at the start, and what each may see.
 
-This is the model of Section 5 and Appendix B: what a position *could* know, without numbers.
+This is the model of Section 5 and Appendix B: what a position *could* know, without numbers. Chains share nothing with
+each other, so a scene is one chain.
 
-A chain of D hops has the positions s0 ... s{2D} in the order of Definition 1: s0 is the query `x0?`, s{2k-1} is
-`x{k-1}>` and s{2k} is `>x{k}`. Neighbours share one piece (Definition 3): e{2k} = x{k}, the symbol that s{2k} and
-s{2k+1} hold, and e{2k-1} = p{k}, the place of pair k, which both its members know. So s{i} starts with e{i-1} and
-e{i}, where e{-1} = p0 is the query's own place, and the query wants e{2D} = x{D}.
+A fact is a row of positions, its keys then its value, that share the fact's place p{k}; the question is a row of the
+known symbols, which share p0. A chain of D hops has the positions s0 ... s{2D} in the order of Definition 1: s0 is the
+query `x0?`, s{2k-1} is `x{k-1}>` and s{2k} is `>x{k}`. Neighbours share one piece (Definition 3): e{2k} = x{k}, the
+symbol that s{2k} and s{2k+1} hold, and e{2k-1} = p{k}. So s{i} starts with e{i-1} and e{i}, where e{-1} = p0, and the
+query wants e{2D} = x{D}.
 
 The position code (`RetrievalProblem.position`) decides about p{k}:
 
-- `pair`: the two members of a pair carry the same code: p{k}, to the letter of Definition 2.
-- `token`: the two members carry the codes of neighbouring tokens, which a head can match (a previous-token head does):
-  again p{k}. Because of the shuffle, codes of different pairs say nothing about each other (Lemma 1).
-- `none`: no p{k}; the two members of a pair share nothing.
+- `pair`: the members of a pair carry the same code: p{k}, to the letter of Definition 2.
+- `token`: they carry the codes of neighbouring tokens, which a head can match (a previous-token head does): again p{k}.
+  Because of the shuffle, codes of different pairs say nothing about each other (Lemma 1).
+- `none`: no p{k}; the members of a pair share nothing.
 
-In a graph of facts (`problem.graph`), a fact is a row of positions, its keys then its value, that share the fact's
-place; the question is a row of the known symbols. Facts with several keys stand among distractors, one for each key, in
-which that key, the value and what follows from it are other symbols.
-
-A set of pieces, or of positions, is a Python integer whose bits are its members.
+Facts with several keys have distractors, one for each key, in which that key, the value and what follows from it are
+other symbols. A set of pieces, or of positions, is a Python integer whose bits are its members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from hopscope.machine import check_fits
 from hopscope.problem.graph import Graph
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import (
-    answer_role,
-    pair_of,
-    query_role,
-    role_names,
-    symbol_of,
-    text_role,
-    text_role_names,
-)
+from hopscope.problem.roles import answer_role, pair_of, query_role, symbol_of, text_role, text_role_names
 
 
 @dataclass(frozen=True)
@@ -52,7 +43,7 @@ class Scene:
         visible: the set of positions that each position may attend to.
         asker: the position that must come to hold the target.
         target: the piece that it must come to hold.
-        lookups: the pieces that are looked up on the way, the target last.
+        lookups: the pieces that are retrieved on the way, the target last.
         rows: for each position, the set of positions in its row, itself included; a position of the question is alone.
         distractors: for every distractor, the position of each role, -1 where it has none; these positions are numbered
             after those of the roles.
@@ -107,53 +98,64 @@ def _rows_of(lines: Sequence[Hashable | None]) -> tuple[int, ...]:
 @cache
 def problem_scene(problem: RetrievalProblem) -> Scene:
     """The scene of one chain of a problem, whatever its graph; positions are numbered as roles are."""
-    if problem.graph == "chain":
-        return chain_scene(replace(problem, chains=1))
-    return facts_scene(problem.facts, problem.blocks, problem.causal, places=problem.position != "none")
+    check_fits((2 * problem.hops + 1) ** 2 // 8)  # for every position, the set of those that it sees
+    return graph_scene(problem.facts, problem.blocks, problem.causal, places=problem.position != "none")
 
 
-def chain_scene(problem: RetrievalProblem) -> Scene:
-    """The scene of a retrieval problem, all its chains, asked from the query of chain 0.
+def graph_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, places: bool = True) -> Scene:
+    """The scene of a graph: one chain and its distractors.
 
-    Position c(2D + 1) + r is role r of chain c; piece c(2D + 2) + i + 1 is the chain's e{i}, so that a contiguous run
-    of pieces is a contiguous run of bits. Names in chains after the first begin with the chain's number, as in `1:x0>`.
+    The first pieces are p0, the known symbols, p1, the first value, p2, ..., so that what a position of a chain holds
+    is a contiguous run of bits.
 
-    Raises:
-        InputError: memory is too small for so many positions.
+    Args:
+        graph: the facts and the question.
+        order: the facts by number, from 1, in their order in the text; the question comes after them.
+        causal: whether a position sees earlier positions and itself only.
+        places: whether positions know the place of their row.
     """
-    hops, roles = problem.hops, 2 * problem.hops + 1
-    check_fits((problem.chains * roles) ** 2 // 8)  # for every position, the set of those that it sees
-    blocks = {pair: block for block, pair in enumerate(problem.blocks)}
-    places = [_place(blocks, problem, chain, role) for chain in range(problem.chains) for role in range(roles)]
-    positions: list[str] = []
-    pieces: list[str] = []
-    holdings: list[int] = []
-    lines: list[tuple[int, int] | None] = []
-    for chain in range(problem.chains):
-        prefix = f"{chain}:" if chain else ""
-        positions += [prefix + name for name in role_names(hops)]
-        pieces += [prefix + ("x" if bit % 2 else "p") + str(bit // 2) for bit in range(roles + 1)]
-        for role in range(roles):
-            i = reachability(role, hops)
-            own = 0b11 << i if problem.position != "none" else 1 << (i | 1)
-            holdings.append(own << chain * (roles + 1))
-            lines.append(None if role == query_role(hops) else (chain, role // 2))
-    everyone = (1 << len(places)) - 1
-    visible = [everyone] * len(places)
-    if problem.causal:
-        seen = 0
-        for position in sorted(range(len(places)), key=places.__getitem__):
-            seen |= 1 << position
-            visible[position] = seen
+    roles = graph.places
+    rows = [tuple(range(len(roles)))]
+    names, symbols, own = list(graph.roles), [role.symbol for role in roles], [(0, role.step) for role in roles]
+    members_of_rows = [role.member for role in roles]
+    for number, distractor in enumerate(graph.distractors, start=1):
+        row = [-1] * len(roles)
+        for position, role in enumerate(roles):
+            if role.step in distractor.steps:
+                row[position] = len(names)
+                names.append(f"{number}:{role.name}")
+                # Two spaces, so that no other symbol has this name.
+                symbols.append(f"{role.symbol}  other {number}" if role.symbol in distractor.others else role.symbol)
+                own.append((number, role.step))
+                members_of_rows.append(role.member)
+        rows.append(tuple(row))
+
+    chain = [[(0, 0), *graph.known], *([(0, step), value] for step, value in enumerate(graph.values, start=1))]
+    pieces = dict.fromkeys([*(piece for row in chain for piece in row), *symbols, *own])
+    number_of = {piece: number for number, piece in enumerate(pieces)}
+    holdings = [
+        1 << number_of[symbol] | (1 << number_of[place] if places else 0)
+        for symbol, place in zip(symbols, own, strict=True)
+    ]
+    blocks = {step: block for block, step in enumerate((*order, 0))}
+    where = [(blocks[step], owner, member) for (owner, step), member in zip(own, members_of_rows, strict=True)]
+    visible = [sum(1 << key for key, other in enumerate(where) if _sees(place, other, causal)) for place in where]
     return Scene(
-        tuple(positions), tuple(pieces), tuple(holdings), tuple(visible), query_role(hops), 2 * hops + 1,
-        lookups=_looked_up(hops), rows=_rows_of(lines),
-    )  # fmt: skip
+        tuple(names),
+        tuple(piece if isinstance(piece, str) else f"p{piece[1]}" for piece in pieces),
+        tuple(holdings),
+        tuple(visible),
+        asker=len(roles) - 1,
+        target=number_of[graph.values[-1]],
+        lookups=tuple(number_of[value] for value in graph.values),
+        rows=_rows_of([place if place[1] else None for place in own]),
+        distractors=tuple(rows[1:]),
+    )
 
 
-def _looked_up(hops: int) -> tuple[int, ...]:
-    """The pieces x1 ... x{D} of a chain."""
-    return tuple(2 * hop + 1 for hop in range(1, hops + 1))
+def _sees(query: tuple[int, int, int], key: tuple[int, int, int], causal: bool) -> bool:
+    """Whether a position may attend to another, in whatever order the rows of a block are."""
+    return not causal or key[0] < query[0] or (key[:2] == query[:2] and key[2] <= query[2])
 
 
 def reachability(role: int, hops: int) -> int:
@@ -167,71 +169,11 @@ def role_at(i: int, hops: int) -> int:
 
 
 def place_in_sequence(problem: RetrievalProblem, chain: int, role: int) -> int:
-    """The position of a role when no block is shuffled. Shuffling never changes what a chain's positions see of it."""
-    return _place({pair: block for block, pair in enumerate(problem.blocks)}, problem, chain, role)
-
-
-def _place(blocks: Mapping[int, int], problem: RetrievalProblem, chain: int, role: int) -> int:
-    """The same, given the block of every pair, from 0."""
-    hops, chains = problem.hops, problem.chains
-    if role == query_role(hops):
-        return 2 * hops * chains + chain
+    """The position of a chain's role when no block is shuffled, which changes nothing of what its positions see."""
+    if role == query_role(problem.hops):
+        return role * problem.chains + chain
     pair, member = divmod(role, 2)
-    return 2 * (blocks[pair + 1] * chains + chain) + member
-
-
-def facts_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, places: bool = True) -> Scene:
-    """The scene of a graph: one chain and its distractors.
-
-    Args:
-        graph: the facts and the question.
-        order: the facts by number, from 1, in their order in the text; the question comes after them.
-        causal: whether a position sees earlier positions and itself only.
-        places: whether positions know the place of their row.
-    """
-    roles = graph.places
-    rows = [tuple(range(len(roles)))]
-    names, symbols, owners = list(graph.roles), [role.symbol for role in roles], [0] * len(roles)
-    for number, distractor in enumerate(graph.distractors, start=1):
-        row = [-1] * len(roles)
-        for role, place in enumerate(roles):
-            if place.step in distractor.steps:
-                row[role] = len(names)
-                names.append(f"{number}:{place.name}")
-                # Two spaces, so that no other symbol has this name.
-                symbols.append(f"{place.symbol}  other {number}" if place.symbol in distractor.others else place.symbol)
-                owners.append(number)
-        rows.append(tuple(row))
-
-    role_of = {position: role for row in rows for role, position in enumerate(row) if position >= 0}
-    own = [(owners[position], roles[role_of[position]].step) for position in range(len(names))]
-    pieces = [*dict.fromkeys(symbols), *dict.fromkeys(own)]
-    number_of = {piece: number for number, piece in enumerate(pieces)}
-    holdings = [
-        1 << number_of[symbol] | (1 << number_of[place] if places else 0)
-        for symbol, place in zip(symbols, own, strict=True)
-    ]
-    standing = [
-        (len(order) if not step else order.index(step), owner, roles[role_of[position]].member)
-        for position, (owner, step) in enumerate(own)
-    ]
-    visible = [sum(1 << j for j, other in enumerate(standing) if _sees(place, other, causal)) for place in standing]
-    return Scene(
-        tuple(names),
-        tuple(piece if isinstance(piece, str) else f"place {piece[1]}" for piece in pieces),
-        tuple(holdings),
-        tuple(visible),
-        asker=len(roles) - 1,
-        target=number_of[graph.values[-1]],
-        lookups=tuple(number_of[value] for value in graph.values),
-        rows=_rows_of([place if place[1] else None for place in own]),
-        distractors=tuple(rows[1:]),
-    )
-
-
-def _sees(one: tuple[int, int, int], other: tuple[int, int, int], causal: bool) -> bool:
-    """Whether a position may attend to another in whatever order the rows of a block stand."""
-    return not causal or other[0] < one[0] or (other[:2] == one[:2] and other[2] <= one[2])
+    return 2 * (problem.blocks.index(pair + 1) * problem.chains + chain) + member
 
 
 @cache
@@ -243,22 +185,21 @@ def text_scene(problem: RetrievalProblem) -> Scene:
     """
     hops, names = problem.hops, text_role_names(problem.hops)
     pieces = tuple("px"[bit % 2] + str(bit // 2) for bit in range(2 * hops + 2))
+    values = tuple(range(3, 2 * hops + 2, 2))
     holdings = []
     for role in range(len(names)):
         symbol = symbol_of(role, hops)
         holding = 1 << 2 * pair_of(role, hops) if role != text_role(hops) else 0
         holdings.append(holding | (1 << 2 * symbol + 1 if symbol >= 0 else 0))
-    order = sorted(range(len(names)), key=lambda role: standing(problem, role))
+    order = sorted(range(len(names)), key=lambda role: place_in_text(problem, role))
     visible = [0] * len(names)
     for number, role in enumerate(order):
         visible[role] = sum(1 << other for other in order[: number + 1])
     rows = _rows_of([pair_of(role, hops) or None for role in range(len(names))])
-    return Scene(
-        names, pieces, tuple(holdings), tuple(visible), answer_role(hops), 2 * hops + 1, _looked_up(hops), rows
-    )
+    return Scene(names, pieces, tuple(holdings), tuple(visible), answer_role(hops), values[-1], values, rows)
 
 
-def standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:
+def place_in_text(problem: RetrievalProblem, role: int) -> tuple[int, int]:
     """The block of a role of text and its place in the line: symbol, link, symbol, end; the question comes last."""
     pair, hops = pair_of(role, problem.hops), problem.hops
     if not pair:

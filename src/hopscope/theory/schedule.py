@@ -9,7 +9,6 @@ any order, which needs no search because the theorem proves it shortest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 
@@ -17,10 +16,10 @@ from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem, check_problem
 from hopscope.problem.roles import first_member, query_role, second_member
-from hopscope.theory.delivery import arrives, by_layer
+from hopscope.theory.delivery import arrives
 from hopscope.theory.depth import theorem_1_bound
-from hopscope.theory.information_flow import Flow, minimum_layers, simulate
-from hopscope.theory.scene import Scene, members
+from hopscope.theory.information_flow import Flow, flow_until
+from hopscope.theory.scene import Scene, members, problem_scene
 from hopscope.words import counted
 
 _WIDEST = 100
@@ -40,11 +39,9 @@ def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> 
     check_problem(problem)
     if one_place and problem.graph != "chain":
         raise InputError(f"one_place is for chains, and the problem is of {problem.graph}; leave it out")
-    problem = replace(problem, chains=1)
-    layers = minimum_layers(problem)
+    flow = flow_until(problem_scene(problem))
     if one_place:
-        return tuple(sorted(_halving(problem)))
-    flow = simulate(problem, layers)
+        return tuple(sorted(_doubling(problem)))
     return _pruned(flow.scene, _cut_out(flow.scene, flow.holdings))
 
 
@@ -80,7 +77,7 @@ def _match(scene: Scene, shared: int, position: int, key: int) -> int:
     return 1 << max(members(shared), key=lambda piece: sum(holding >> piece & 1 for holding in start))
 
 
-def _halving(problem: RetrievalProblem) -> Iterator[AttentionPath]:
+def _doubling(problem: RetrievalProblem) -> Iterator[AttentionPath]:
     """Pointer doubling in any order of the pairs.
 
     Second members first learn their first member. Then, of two neighbouring stretches of 2^a pairs, the second member
@@ -109,7 +106,7 @@ def _pruned(scene: Scene, paths: list[AttentionPath]) -> tuple[AttentionPath, ..
     kept = tuple(sorted(paths))
     for path in reversed(kept):
         rest = tuple(other for other in kept if other != path)
-        if arrives(scene, by_layer(rest, len(scene.positions))):
+        if arrives(scene, rest):
             kept = rest
     return kept
 
@@ -123,8 +120,8 @@ def describe(problem: RetrievalProblem, *, one_place: bool = False) -> str:
     hops = counted(problem.hops, "hop")
     parts = [f"{hops} under {mask} and {heads}: {layers} layers (Theorem 1 asks for {theorem_1_bound(problem.hops)})"]
     # With one place per layer the query knows a little less on the way; the growth shown is the most of any schedule.
-    most = minimum_layers(problem)
-    parts.append(f"The most the query can know, with any number of heads\n{_draw_growth(simulate(problem, most))}")
+    growth = _draw_growth(flow_until(problem_scene(problem)))
+    parts.append(f"The most the query can know, with any number of heads\n{growth}")
     parts.append(f"A shortest schedule, in {len(schedule)} attentions\n{_draw_schedule(schedule, problem.roles)}")
     return "\n\n".join(parts) + "\n"
 

@@ -25,7 +25,7 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.problem.paths import AttentionPath, HeadRow
-from hopscope.theory.delivery import arrives, by_layer
+from hopscope.theory.delivery import arrives
 from hopscope.theory.scene import Scene
 
 RowSet = frozenset[HeadRow]
@@ -51,14 +51,14 @@ def random_deliverable(
         return None
     shuffled = [pool[number] for number in torch.randperm(len(pool), generator=generator).tolist()]
     count = 2 * size
-    while not arrives(scene, by_layer(shuffled[:count], scene.roles)):
+    while not arrives(scene, shuffled[:count]):
         if count >= len(shuffled):
             return None
         count *= 2
     kept = shuffled[:count]
     for path in shuffled[:count]:
         rest = [other for other in kept if other != path]
-        kept = rest if arrives(scene, by_layer(rest, scene.roles)) else kept
+        kept = rest if arrives(scene, rest) else kept
     return tuple(sorted(kept)) if len({path.row for path in kept}) <= size else None
 
 

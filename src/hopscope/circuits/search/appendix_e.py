@@ -35,7 +35,7 @@ from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
 from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import AttentionPath, HeadRow
-from hopscope.theory.delivery import arrives, by_layer
+from hopscope.theory.delivery import arrives
 
 HeadNumbers = tuple[int, int]
 """Layer and head, from 0."""
@@ -142,7 +142,7 @@ class Strict:
 
     def delivers(self, paths: Sequence[AttentionPath]) -> bool:
         """Whether paths carry the answer in theory."""
-        return arrives(self._gauge.evaluator.scene, by_layer(paths, self._roles))
+        return arrives(self._gauge.evaluator.scene, paths)
 
     def scores(self, states: Sequence[Imposed]) -> list[float]:
         """The scores of states: losses with the doubt on top."""

@@ -8,17 +8,17 @@ base where neighbours can be told apart; there is no LayerNorm and no MLP.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
 from hopscope.errors import InputError
-from hopscope.model.transformer import Attention, Block, Transformer
+from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import PositionCode, RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.delivery import deliver
-from hopscope.theory.witness.both_ways import both_ways_program
-from hopscope.theory.witness.causal import causal_program
+from hopscope.theory.witness.masked import both_ways_program, causal_program
 from hopscope.theory.witness.program import assemble, circuit
 from hopscope.theory.witness.unmasked import unmasked_program
 
@@ -120,33 +120,7 @@ def _base(hops: int, chains: int, position: PositionCode) -> float:
     return 1.5 * chains * (2 * hops + 1) if position == "token" else 2.0
 
 
-def disguised_witness(hops: int, noise: float = 2e-5, causal: bool = True, seed: int = 0) -> Witness:
-    """A witness with a decoy head in every layer and noise on every weight.
-
-    The decoy attends as the layer's first head does, so its attention maps are as sharp, and writes next to nothing.
-    """
-    witness = build_witness(hops, causal=causal, spare_heads=1)
-    model = witness.transformer
-    width = model.shape.d_head
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for block in model.blocks:
-            assert isinstance(block, Block)
-            _copy_head(block.attention, 0, model.shape.heads - 1, width)
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator) * noise * parameter.abs().max())
-    return witness
-
-
-def _copy_head(attention: Attention, source: int, target: int, width: int) -> None:
-    one, other = slice(source * width, (source + 1) * width), slice(target * width, (target + 1) * width)
-    for linear in (attention.query, attention.key, attention.value):
-        linear.weight[..., other] = linear.weight[..., one]
-        linear.bias[..., other] = linear.bias[..., one]
-
-
-@dataclass(frozen=True)
-class WithoutLayer:
+class WithoutLayer(NamedTuple):
     """A witness without one layer (from 0): the last hop's mean squared error, and why the remaining paths fail."""
 
     layer: int
@@ -154,8 +128,7 @@ class WithoutLayer:
     why: str
 
 
-@dataclass(frozen=True)
-class WitnessTrial:
+class WitnessTrial(NamedTuple):
     """A witness run on random sequences: its mean squared error by hop, and the same without each of its layers."""
 
     hops: int
@@ -169,16 +142,15 @@ class WitnessTrial:
 
 def try_witness(witness: Witness, sequences: int = 64, seed: int = 0) -> WitnessTrial:
     """Run a witness, as a whole and without each of its layers, on the same random sequences."""
-    problem, shape = witness.problem, witness.transformer.shape
-    batch = sample(problem, sequences, torch.Generator().manual_seed(seed))
-    without = []
-    for layer in range(shape.layers):
-        rest = witness.without_layer(layer)
-        why = deliver(problem.hops, rest.circuit).broken
-        without.append(WithoutLayer(layer, _losses(rest, batch)[-1], why))
-    return WitnessTrial(
-        problem.hops, shape.layers, shape.heads, witness.circuit, sequences, _losses(witness, batch), tuple(without)
+    hops, shape = witness.problem.hops, witness.transformer.shape
+    batch = sample(witness.problem, sequences, torch.Generator().manual_seed(seed))
+    reduced = [witness.without_layer(layer) for layer in range(shape.layers)]
+    without = tuple(
+        WithoutLayer(layer, _losses(rest, batch)[-1], deliver(hops, rest.circuit).broken)
+        for layer, rest in enumerate(reduced)
     )
+    losses = _losses(witness, batch)
+    return WitnessTrial(hops, shape.layers, shape.heads, witness.circuit, sequences, losses, without)
 
 
 @torch.no_grad()
