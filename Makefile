@@ -55,7 +55,7 @@ claims: $(VENV)/.installed
 	$(RUN)/hopscope report results/figure-4 --claims-only
 	$(RUN)/hopscope report results/paper-short --claims-only
 	$(RUN)/hopscope report results/paper --claims-only
-	$(RUN)/python -m hopscope.paper.table README.md docs/claims.md laptop=results/laptop/claims.json figure-4=results/figure-4/claims.json paper-short=results/paper-short/claims.json paper=results/paper/claims.json
+	$(RUN)/python -m hopscope.paper.claims README.md docs/claims.md laptop=results/laptop/claims.json figure-4=results/figure-4/claims.json paper-short=results/paper-short/claims.json paper=results/paper/claims.json
 
 clean:
 	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -75,7 +75,7 @@ def test_a_failing_server_loses_nothing(tmp_path: Path) -> None:
     assert len(markdown) == 2 + len(CELLS)
     assert all(len(line.replace("\\|", "").split("|")) == len(cells_of(summary.points[0])) + 3 for line in markdown)
     assert "<b>" not in "".join(markdown)
-    from hopscope.paper.section_4_figures import figure_2
+    from hopscope.paper.section_4 import figure_2
     from hopscope.plot import save
 
     assert len(save(figure_2(summary.points), out / "figure-2")) == 3

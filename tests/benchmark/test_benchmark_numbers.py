@@ -18,7 +18,7 @@ from hopscope.benchmark.points import Point, Summary, compare, places, summarise
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.errors import InputError
-from hopscope.paper.section_4_figures import figure_2, label
+from hopscope.paper.section_4 import figure_2, label
 from hopscope.plot import save
 from hopscope.problem.text.questions import Question
 from hopscope.statistics import wilson

@@ -14,7 +14,7 @@ from hopscope.cli.emergence import command, describe
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.emergence.timing import Plateau
 from hopscope.errors import InputError
-from hopscope.paper.section_9_figures import appendix_d, figure_7
+from hopscope.paper.section_9 import appendix_d, figure_7
 from hopscope.plot import figure_6
 from hopscope.training.recipe import Recipe
 

@@ -150,7 +150,7 @@ def test_a_figure_with_json_prints_json(capsys: pytest.CaptureFixture[str], tmp_
 def test_figure_draws_an_edge_for_every_shared_piece() -> None:
     from matplotlib.colors import to_hex
 
-    from hopscope.paper.section_5_figures import PLACE, SYMBOL, figure_3
+    from hopscope.paper.section_5 import PLACE, SYMBOL, figure_3
     from hopscope.problem.retrieval import RetrievalProblem
 
     shared, without, causal = figure_3(RetrievalProblem(hops=5)).axes

@@ -18,8 +18,8 @@ from hopscope.emergence.track import _settled
 from hopscope.lab import train
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
-from hopscope.paper.groups import Group
 from hopscope.paper.models import all_learned_at
+from hopscope.paper.section_7 import TrainedModel
 from hopscope.plot.training import Panel
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
@@ -157,7 +157,7 @@ def test_a_single_low_loss_among_the_last_steps_is_nothing_learned(tmp_path):
         losses = np.array([0.2 if step == low else 0.75 for step in steps])[:, None]
         run.__dict__["metrics"] = replace(run.metrics, validation_loss=losses, partial_losses=losses[..., None])
         assert run.regular_metrics.steps.tolist() == [4, 8]
-        assert Group.of([run], "run").crossings == ((learned,),)
+        assert TrainedModel.of(run)[0].crossings == (learned,)
         assert plateau(run.regular_metrics, 4).learned == (learned,)
         assert all_learned_at(run, 0) == learned
         assert checkpoints_after_learning(run) == ([8, 10] if learned else [])

@@ -13,11 +13,18 @@ from hypothesis import strategies as st
 
 from hopscope.errors import InputError
 from hopscope.integrity import check
-from hopscope.paper.claims import VERDICTS, Finding, complete, read_claims, write_claims
+from hopscope.paper.claims import (
+    RULES,
+    VERDICTS,
+    Finding,
+    between_marks,
+    complete,
+    main,
+    read_claims,
+    write_claims,
+)
 from hopscope.paper.presets import named
 from hopscope.paper.reproduce import read
-from hopscope.paper.rules import RULES
-from hopscope.paper.table import between_marks, main
 
 IDS = [f"C{number}" for number in range(1, 16)]
 ROOT = Path(__file__).parents[2]
@@ -25,7 +32,13 @@ STORED = ("laptop", "figure-4", "paper-short", "paper")
 
 
 def finding(claim: str = "C4", verdict: Any = "reproduced", **changes: Any) -> Finding:
-    values: dict[str, Any] = {"ours": "yes", "n": 8, "interval": (0.1, 0.2), "scale": "laptop: D = 3", "run": "sweep"}
+    values: dict[str, Any] = {
+        "observed": "yes",
+        "n": 8,
+        "interval": (0.1, 0.2),
+        "scale": "laptop: D = 3",
+        "run": "sweep",
+    }
     if verdict == "inconclusive":
         values["reason"] = "too few models"
     return Finding(claim, verdict, **{**values, **changes})
@@ -35,12 +48,12 @@ def test_nothing_found_gives_fifteen_rows_not_run() -> None:
     rows = complete([])
     assert [row.id for row in rows] == IDS
     assert {row.verdict for row in rows} == {"not run"}
-    assert all(not row.ours and row.run is None for row in rows)
+    assert all(not row.observed and row.run is None for row in rows)
 
 
 def test_two_findings_for_one_claim_are_refused() -> None:
     with pytest.raises(InputError, match="C3 was judged twice"):
-        complete([finding("C3", ours="0.74"), finding("C3", ours="0.75")])
+        complete([finding("C3", observed="0.74"), finding("C3", observed="0.75")])
 
 
 @pytest.mark.parametrize(
@@ -48,11 +61,11 @@ def test_two_findings_for_one_claim_are_refused() -> None:
     [
         ({"claim": "C16"}, "C1 to C15"),
         ({"claim": "c1"}, "C1 to C15"),
-        ({"ours": ""}, "needs ours"),
+        ({"observed": ""}, "needs observed"),
         ({"scale": ""}, "needs scale"),
         ({"n": 0}, "needs n"),
         ({"interval": None}, "needs interval"),
-        ({"verdict": "inconclusive", "reason": ""}, "reason must say why"),
+        ({"verdict": "inconclusive", "reason": ""}, "needs reason"),
     ],
 )
 def test_findings_that_do_not_say_what_they_rest_on_are_refused(change: dict[str, Any], word: str) -> None:
@@ -66,9 +79,9 @@ intervals = st.one_of(st.text(min_size=1), st.tuples(ends, ends).map(lambda pair
 
 @settings(max_examples=8)
 @given(st.text(min_size=1), intervals, st.text(min_size=1), st.sampled_from(VERDICTS), st.sampled_from(IDS))
-def test_round_trip(tmp_path_factory: pytest.TempPathFactory, ours, interval, scale, verdict, claim) -> None:  # type: ignore[no-untyped-def]
+def test_round_trip(tmp_path_factory: pytest.TempPathFactory, observed, interval, scale, verdict, claim) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path_factory.mktemp("claims") / "claims.json"
-    rows = complete([finding(claim, verdict, ours=ours, interval=interval, scale=scale)])
+    rows = complete([finding(claim, verdict, observed=observed, interval=interval, scale=scale)])
     write_claims(path, rows)
     assert read_claims(path) == rows
 
@@ -90,7 +103,7 @@ def test_claims_replace_claims_alone(there: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["a number", "a lost row", "a lost checksum", "another table's row"])
 def test_a_changed_table_is_refused_and_kept(tmp_path: Path, how: str) -> None:
     path = tmp_path / "claims.json"
-    write_claims(path, complete([finding(ours="no")]))
+    write_claims(path, complete([finding(observed="no")]))
     other = json.loads(path.read_text())
     write_claims(path, complete([finding()]))
     rows = json.loads(path.read_text())
@@ -110,7 +123,7 @@ def test_a_changed_table_is_refused_and_kept(tmp_path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "{}", "[1]", '[{"id": "C1"}]', '[{"id": "C99", "ours": "", "scale": "", "verdict": "not run"}]']
+    "text", ["{", "{}", "[1]", '[{"id": "C1"}]', '[{"id": "C99", "observed": "", "scale": "", "verdict": "not run"}]']
 )
 def test_a_damaged_file_is_refused_and_kept(tmp_path: Path, text: str) -> None:
     path = tmp_path / "claims.json"

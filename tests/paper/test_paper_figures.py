@@ -9,7 +9,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from made_results import group, metrics
+from made_results import metrics, trained
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
@@ -27,8 +27,8 @@ def line(axes: Axes, *, label: str) -> Line2D:
 
 
 def test_final_losses_are_means_with_every_seed_as_a_dot() -> None:
-    groups = [group(2), group(1, losses=[[0.7, 0.8, 0.75], [0.71, 0.81, 0.76]]), group(1, curriculum=False)]
-    axes = final_losses(groups, {"exact": 3}).axes[0]
+    high = trained(1, losses=[[0.7, 0.8, 0.75], [0.71, 0.81, 0.76]])
+    axes = final_losses([*trained(2), *high, *trained(1, curriculum=False)], {"exact": 3}).axes[0]
     mean = line(axes, label="IC, D = 3")
     np.testing.assert_array_equal(mean.get_xdata(), [1, 2])
     np.testing.assert_allclose(mean.get_ydata(), [0.755, 0.21])
@@ -42,8 +42,8 @@ def test_final_losses_are_means_with_every_seed_as_a_dot() -> None:
 def test_a_diverged_seed_is_a_cross_and_not_in_the_mean() -> None:
     losses = [[0.1, 0.2, 0.3], LOST, [9.0, 9.0, 9.0]]
     for figure, name, value in (
-        (final_losses([group(4, losses=losses)]), "IC, D = 3", 0.2),
-        (partial_losses([group(4, losses=losses)]), "$x_{2}$", 0.2),
+        (final_losses(trained(4, losses=losses)), "IC, D = 3", 0.2),
+        (partial_losses(trained(4, losses=losses)), "$x_{2}$", 0.2),
     ):
         axes = figure.axes[0]
         np.testing.assert_allclose(line(axes, label=name).get_ydata(), [value])
@@ -52,7 +52,7 @@ def test_a_diverged_seed_is_a_cross_and_not_in_the_mean() -> None:
 
 
 def test_partial_losses_by_hop() -> None:
-    figure = partial_losses([group(2), group(1), group(1, curriculum=False)])
+    figure = partial_losses([*trained(2), *trained(1), *trained(1, curriculum=False)])
     for hop in (1, 2, 3):
         shown = line(figure.axes[0], label=f"$x_{{{hop}}}$")
         np.testing.assert_allclose(shown.get_ydata(), [0.1 * hop + 0.01] * 2)
@@ -93,8 +93,8 @@ def test_panels_without_rows_are_refused() -> None:
 
 
 def test_saving_gives_the_same_bytes_and_three_files(tmp_path: Path) -> None:
-    first = save(final_losses([group(1), group(2)]), tmp_path / "a.b" / "one")
-    second = save(final_losses([group(1), group(2)]), tmp_path / "two")
+    first = save(final_losses([*trained(1), *trained(2)]), tmp_path / "a.b" / "one")
+    second = save(final_losses([*trained(1), *trained(2)]), tmp_path / "two")
     assert [path.suffix for path in first] == [".png", ".svg", ".pdf"]
     assert first[0].name == "one.png"
     for one, two in zip(first, second, strict=True):
@@ -107,10 +107,10 @@ def test_saving_gives_the_same_bytes_and_three_files(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:
-    plain = save(final_losses([group(1)]), tmp_path / "plain")[1].read_bytes()
+    plain = save(final_losses(trained(1)), tmp_path / "plain")[1].read_bytes()
     with matplotlib.rc_context({"lines.linewidth": 9, "font.size": 30, "svg.fonttype": "none"}):
         before = dict(matplotlib.rcParams)
-        loud = save(final_losses([group(1)]), tmp_path / "loud")[1].read_bytes()
+        loud = save(final_losses(trained(1)), tmp_path / "loud")[1].read_bytes()
         assert dict(matplotlib.rcParams) == before
     assert loud == plain
 
@@ -119,7 +119,7 @@ def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:
 def test_drawing_does_not_load_pyplot() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from made_results import group\nfrom hopscope.paper.section_7_figures import final_losses\n"
-        "final_losses([group(1)])\nassert 'matplotlib.pyplot' not in sys.modules\n"
+        "from made_results import trained\nfrom hopscope.paper.section_7_figures import final_losses\n"
+        "final_losses(trained(1))\nassert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(Path(__file__).parents[1] / "support")], check=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_results import group, metrics
+from made_results import metrics, trained
 from markupsafe import Markup
 
 from hopscope.errors import InputError
@@ -62,8 +62,8 @@ class Parsed(HTMLParser):
 @pytest.fixture(scope="module")
 def drawings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report") / "figures"
-    save(final_losses([group(1), group(2)], {HOSTILE.replace("$", ""): 1}), folder / "final losses")
-    save(partial_losses([group(1), group(2)]), folder / "partial-losses")
+    save(final_losses([*trained(1), *trained(2)], {HOSTILE.replace("$", ""): 1}), folder / "final losses")
+    save(partial_losses([*trained(1), *trained(2)]), folder / "partial-losses")
     save(training(Panel("1 layer", metrics()), Panel("2 layers", metrics())), folder / "training")
     return folder
 

@@ -6,6 +6,7 @@ import doctest
 import json
 import re
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -66,10 +67,8 @@ def test_everything_is_there(tiny: tuple[Path, str]) -> None:
     for name in FIGURES:
         for ending in ("png", "svg", "pdf"):
             assert (folder / "figures" / f"{name}.{ending}").stat().st_size > 1000
-    groups = json.loads((folder / "summary.json").read_text())["groups"]
-    assert {group["run"] for group in groups} == {
-        f"sweep/{kind}-layers-{layers}-seed-0" for kind in ("ic", "non-ic") for layers in (1, 2)
-    }
+    models = json.loads((folder / "summary.json").read_text())["models"]
+    assert [(model["curriculum"], model["layers"]) for model in models] == list(product((True, False), (1, 2)))
     run = folder / "sweep" / "ic-layers-2-seed-0"
     assert json.loads((run / "circuit.json").read_text())["found"]
     assert (run / "emergence.json").exists()

@@ -10,9 +10,8 @@ from made_results import NINE, judge_answers, nine, point
 
 from hopscope.benchmark.guessing import AnswerSpread, BlindScore
 from hopscope.benchmark.settings import BenchmarkSettings
-from hopscope.paper.claims import Finding, complete
+from hopscope.paper.claims import Finding, complete, verdict_table
 from hopscope.paper.section_4 import GUESS, BenchmarkResult, BenchmarkStudy, judge, run
-from hopscope.paper.table import verdicts
 from hopscope.problem.text.formulation import Extensions
 from hopscope.statistics import wilson
 
@@ -61,7 +60,7 @@ def test_the_lower_bound_decides(correct: int, expected: str) -> None:
         points[place] = point(*NINE[place], correct=correct)
         found = judge_answers(points)
         assert found.verdict == expected
-        assert f"lowest accuracy {correct / 500:.1%} ({NINE[place][0]}, D = {NINE[place][1]})" in found.ours
+        assert f"lowest accuracy {correct / 500:.1%} ({NINE[place][0]}, D = {NINE[place][1]})" in found.observed
 
 
 def test_the_best_of_many_is_corrected_for_and_said() -> None:
@@ -70,8 +69,8 @@ def test_the_best_of_many_is_corrected_for_and_said() -> None:
     found = judge_answers([*nine("good", correct=464), *others])
     assert found.verdict == "inconclusive"
     assert "Holm's correction over 20 models" in found.reason
-    assert "0 of 20 models asked everything meet it, the best of many shown" in found.ours
-    assert found.ours.startswith("good: ")
+    assert "0 of 20 models asked everything meet it, the best of many shown" in found.observed
+    assert found.observed.startswith("good: ")
     assert judge_answers([*nine("good", correct=480), *others]).verdict == "reproduced"
 
 
@@ -118,7 +117,7 @@ class TestC15:
     def test_a_solver_that_sees_the_answer_refutes(self) -> None:
         found = c15([*everyone(), score("kingdoms", "remembered answer", p=1e-9, accuracy=0.9)])
         assert found.verdict == "not reproduced"
-        assert "kingdoms 90.0% (remembered answer)" in found.ours
+        assert "kingdoms 90.0% (remembered answer)" in found.observed
 
     def test_few_questions_leave_it_open(self) -> None:
         assert c15(everyone(asked=499)).verdict == "inconclusive"
@@ -135,9 +134,9 @@ def test_a_models_name_reaches_nobodys_terminal_or_table_as_it_is() -> None:
     """It comes from outside: no escape of a terminal, and no cell of a table that begins with it."""
     name = "x/<b>\x1b[31m\u202ered|y:8b"
     found = judge_answers([replace(one, model=name) for one in nine(correct=5, accepted=5)])
-    assert not any(letter in found.ours + found.reason for letter in "\x1b\u202e")
+    assert not any(letter in found.observed + found.reason for letter in "\x1b\u202e")
     (row,) = [row for row in complete([found]) if row.id == "C14"]
-    (line,) = [line for line in verdicts({"mine": complete([found])}).splitlines() if line.startswith("| C14")]
+    (line,) = [line for line in verdict_table({"mine": complete([found])}).splitlines() if line.startswith("| C14")]
     assert row.reason.startswith("acceptable answers to 1.0% of equations, D = 1")
     assert "inconclusive: acceptable answers to 1.0% of equations, D = 1 " in line
     assert "\\<b\\>\ufffd\\[31m\ufffdred\\|y:8b\\) |" in line

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
+from typing import Any
 
 import pytest
-from made_results import group
+from made_results import trained
 
 from hopscope.paper.claims import Finding
-from hopscope.paper.groups import Group
 from hopscope.paper.presets import PAPER
-from hopscope.paper.section_7 import DepthResult, judge
+from hopscope.paper.section_7 import DepthResult, TrainedModel
+from hopscope.paper.section_7_claims import judge
 
 LOW, HIGH = 0.01, 0.75
 
 
-def judged(*groups: Group, scale: str = "paper") -> dict[str, Finding]:
+def judged(*models: list[TrainedModel], scale: str = "paper") -> dict[str, Finding]:
     study = replace(PAPER.depth, scale=scale)
-    return {finding.id: finding for finding in judge(DepthResult(study, groups, (), "sweep"))}
+    return {finding.id: finding for finding in judge(DepthResult(study, tuple(chain(*models)), (), "sweep"))}
 
 
-def plain(layers: int, losses: list[float | None]) -> Group:
-    return group(layers, curriculum=False, losses=[[loss] for loss in losses])
+def plain(layers: int, losses: list[float | None]) -> list[TrainedModel]:
+    return trained(layers, curriculum=False, losses=[[loss] for loss in losses])
 
 
-def learners(layers: int, *hops_learned: int, hops: int = 5, tied: bool = False) -> Group:
+def learners(layers: int, *hops_learned: int, hops: int = 5, tied: bool = False) -> list[TrainedModel]:
     """A group in which each seed learned so many hops, one after the other."""
-    return group(
+    return trained(
         layers,
         hops=hops,
         losses=[[LOW if hop < count else HIGH for hop in range(hops)] for count in hops_learned],
@@ -37,12 +39,16 @@ def learners(layers: int, *hops_learned: int, hops: int = 5, tied: bool = False)
     )
 
 
+def changed(models: list[TrainedModel], **changes: Any) -> list[TrainedModel]:
+    return [replace(model, **changes) for model in models]
+
+
 _REACHED = ([0] * 8, [1] * 8, [3] * 6 + [2] * 2, [4] * 6 + [3] * 2, [5] * 6 + [4] * 2, [5] * 8, [5] * 8, [5] * 8)
 PAPERS = tuple(learners(layers, *reached) for layers, reached in enumerate(_REACHED, start=1))
 """What the paper says of runs with the curriculum; a few seeds lag."""
 
 
-def full_sweep() -> list[Group]:
+def full_sweep() -> list[list[TrainedModel]]:
     return [*PAPERS, *(plain(layers, [0.75] * 8) for layers in range(1, 9))]
 
 
@@ -67,7 +73,7 @@ class TestC3:
         found = judged(*lost, *(learners(layers, *[0] * 8) for layers in range(1, 9)))["C3"]
         assert found.verdict == "inconclusive"
         assert "no positive control" in found.reason
-        assert "64 diverged" in found.ours
+        assert "64 diverged" in found.observed
 
     def test_depths_that_theory_rules_out_do_not_count(self):
         shallow = [learners(layers, *[5] * 40) for layers in (1, 2)]
@@ -76,15 +82,15 @@ class TestC3:
 
     def test_a_control_must_have_the_same_depth_seed_and_chains(self):
         other_depth = judged(learners(4, *[5] * 40), plain(5, [0.75] * 40))["C3"]
-        other_seeds = judged(replace(learners(4, *[5] * 40), seeds=tuple(range(100, 140))), plain(4, [0.75] * 40))["C3"]
-        easier = judged(replace(learners(4, *[5] * 40), chains=2), plain(4, [0.75] * 40))["C3"]
+        other_seeds = judged(changed(learners(4, *[5] * 40), seed=100), plain(4, [0.75] * 40))["C3"]
+        easier = judged(changed(learners(4, *[5] * 40), chains=2), plain(4, [0.75] * 40))["C3"]
         assert (other_depth.n, other_seeds.n, easier.n) == (0, 0, 0)
         assert judged(learners(4, *[5] * 40), plain(4, [0.75] * 40))["C3"].verdict == "reproduced"
 
     def test_one_success_refutes(self):
         found = judged(*PAPERS, plain(8, [0.75] * 63 + [0.69]))["C3"]
         assert found.verdict == "not reproduced"
-        assert "the lowest at 0.690" in found.ours
+        assert "the lowest at 0.690" in found.observed
 
     def test_nothing_is_not_run(self):
         assert judged(*PAPERS)["C3"].verdict == "not run"
@@ -92,8 +98,8 @@ class TestC3:
     @pytest.mark.parametrize(("hops", "loss"), [(1, 0.01), (2, 0.01), (8, 0.75)])
     def test_the_claim_is_of_three_hops(self, hops: int, loss: float):
         """One hop is learned without a curriculum, there being none to leave out; eight may fail for other reasons."""
-        others = group(4, hops=hops, curriculum=False, losses=[[loss]] * 40)
-        found = judged(group(4, hops=8, losses=[[LOW] * 8] * 40), others)["C3"]
+        others = trained(4, hops=hops, curriculum=False, losses=[[loss]] * 40)
+        found = judged(trained(4, hops=8, losses=[[LOW] * 8] * 40), others)["C3"]
         assert (found.verdict, found.reason) == ("not run", "no run without the curriculum at D = 3")
         beside = judged(learners(4, *[5] * 40), plain(4, [0.75] * 40), others)["C3"]
         assert (beside.verdict, beside.n) == ("reproduced", 40)
@@ -111,24 +117,23 @@ class TestC4:
     def test_a_hop_that_is_easier_than_the_one_before_it_refutes(self, turned: int, verdict: str):
         """x3 without x2, in six runs of 26 (p = 0.016) and in seven (0.008)."""
         losses = [[LOW, HIGH, LOW]] * turned + [[LOW, LOW, LOW]] * 20
-        assert judged(group(4, hops=3, losses=losses), scale="laptop")["C4"].verdict == verdict
+        assert judged(trained(4, hops=3, losses=losses), scale="laptop")["C4"].verdict == verdict
 
     def test_a_hop_that_theorem_1_forbids_refutes(self):
-        impossible = replace(PAPERS[0], final_partial_losses=(((LOW, LOW, HIGH, HIGH, HIGH),) * 8))
+        impossible = changed(PAPERS[0], partial_losses=(LOW, LOW, HIGH, HIGH, HIGH))
         found = judged(impossible, *PAPERS[1:])["C4"]
         assert found.verdict == "not reproduced"
-        assert "8 with t < log3(2D), 16 below the exact minimum" in found.ours
+        assert "8 with t < log3(2D), 16 below the exact minimum" in found.observed
 
     def test_a_hop_below_the_exact_minimum_alone_is_told(self):
         early = learners(2, 2, *[1] * 7)
         found = judged(PAPERS[0], early, *PAPERS[2:])["C4"]
         assert found.verdict == "reproduced"
-        assert "0 with t < log3(2D), 1 below the exact minimum" in found.ours
+        assert "0 with t < log3(2D), 1 below the exact minimum" in found.observed
 
     def test_the_other_order_is_refuted(self):
         turned = [
-            replace(paper, final_partial_losses=tuple(tuple(reversed(row)) for row in paper.final_partial_losses))
-            for paper in PAPERS[2:]
+            [replace(model, partial_losses=model.partial_losses[::-1]) for model in models] for models in PAPERS[2:]
         ]
         assert judged(*turned)["C4"].verdict == "not reproduced"
 
@@ -141,7 +146,7 @@ class TestC4:
         assert (found.verdict, found.reason) == ("inconclusive", why)
         assert judged(*nothing[:2], learners(3, 1, 1, 1, 1, *[0] * 4), *lucky)["C4"].reason == why  # p = 0.063
         told = judged(*nothing[:2], learners(3, 1, 1, 1, 1, 2, *[0] * 3), *lucky)["C4"]
-        assert "x1 and not x5 below its depth p = 0.031 (sign)" in told.ours
+        assert "x1 and not x5 below its depth p = 0.031 (sign)" in told.observed
         assert (told.verdict, told.reason) == ("inconclusive", "too few runs tell whether x2 needs more layers than x1")
         early = judged(nothing[0], learners(2, 1, *[0] * 7), learners(3, 1, 1, 1, 2, *[0] * 4), *lucky)["C4"]
         assert early.verdict == "reproduced", "x1 with two layers, x2 with three, x4 with four"
@@ -164,7 +169,7 @@ class TestC5:
         many = learners(4, *[3] * 60)
         found = judged(many, learners(5, *[3] * 12, tied=True))["C5"]
         assert found.verdict == "inconclusive"
-        assert "12 unresolved" in found.ours
+        assert "12 unresolved" in found.observed
         assert "log more often" in found.reason
         few_ties = judged(learners(4, *[3] * 72), learners(5, 3, tied=True))["C5"]
         assert few_ties.verdict == "reproduced"
@@ -172,10 +177,10 @@ class TestC5:
 
     @pytest.mark.parametrize("crossings", [(200, 100, 300, None, None), (None, 100, None, None, None)])
     def test_one_run_out_of_order_refutes(self, crossings):
-        bad = group(4, hops=5, losses=[[LOW] * 5], crossings=[crossings])
+        bad = trained(4, hops=5, losses=[[LOW] * 5], crossings=[crossings])
         found = judged(learners(5, *[5] * 60), bad)["C5"]
         assert found.verdict == "not reproduced"
-        assert "60 of 61 informative runs in order, 1 out of order" in found.ours
+        assert "60 of 61 informative runs in order, 1 out of order" in found.observed
 
     def test_few_runs_leave_it_open(self):
         found = judged(learners(4, 3, 3, 2))["C5"]

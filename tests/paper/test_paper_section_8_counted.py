@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from made_results import ALL, abc, judge_circuits, loss, searched, strict, studied
+from made_results import ALL, abc, imposed, judge_circuits, loss, searched, studied
 
 GIVEN_UP = {"given_up": True}
 
@@ -22,14 +22,14 @@ def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> N
     one, *others = abc()
     found = judge_circuits(replace(one, setup=lean), *others)
     assert {found[claim].n for claim in ("C7", "C10", "C11")} == {2}
-    assert "too few models with a certified circuit: 2" in found["C9"].reason
+    assert "too few models with a circuit: 2" in found["C9"].reason
     assert found["C8"].n == 3
 
 
 def test_models_that_did_not_learn_are_left_out_and_told() -> None:
     found = judge_circuits(*abc(), studied(None, "d", full=0.6))
     assert found["C10"].verdict == "reproduced"
-    assert "1 of 4 models had not learned the task" in found["C10"].ours
+    assert "1 of 4 models had not learned the task" in found["C10"].observed
     nobody = judge_circuits(studied(None, "a", full=0.6))
     assert {nobody[claim].verdict for claim in ALL} == {"not run"}
     assert nobody["C7"].reason == "no model had learned the task"
@@ -38,15 +38,15 @@ def test_models_that_did_not_learn_are_left_out_and_told() -> None:
 def test_a_model_that_solves_and_has_no_circuit_speaks_against_c10() -> None:
     found = judge_circuits(*abc(), studied(None, "d"))
     assert found["C10"].verdict == "not reproduced"
-    assert "no circuit in 1 model" in found["C10"].ours
+    assert "no circuit in 1 model" in found["C10"].observed
     assert found["C7"].verdict == found["C8"].verdict == "inconclusive"
 
 
 NOBODY_KNOWS = {
     "given up": (searched(studied(None, "d"), **GIVEN_UP), "1 model whose search was given up"),
-    "another bar": (searched(studied(strict(), "d"), bar=0.4), "1 model searched at another threshold"),
-    "none at another bar": (searched(studied(None, "d"), bar=0.01), "1 model searched at another threshold"),
-    "unsearched": (replace(studied(None, "d"), circuit=None), "1 model whose circuit was not looked for"),
+    "another bar": (searched(studied(imposed(), "d"), bar=0.4), "1 model searched at another threshold than 0.05"),
+    "none at another bar": (searched(studied(None, "d"), bar=0.01), "1 model searched at another threshold than 0.05"),
+    "unsearched": (replace(studied(None, "d"), circuit=None), "1 model whose circuit was not searched for"),
 }
 """Models that solve the task, and why the record of their circuit decides nothing."""
 
@@ -60,16 +60,16 @@ class TestModelsOfWhichNobodyKnows:
         found = judge_circuits(*abc(), unknown)
         for claim in ("C7", "C8", "C10"):
             assert (found[claim].verdict, found[claim].n, found[claim].reason) == ("inconclusive", 4, reason)
-            assert reason in found[claim].ours
-        assert found["C9"].verdict == "reproduced", "which counts certified circuits"
+            assert reason in found[claim].observed
+        assert found["C9"].verdict == "reproduced", "which compares circuits"
         bad = loss(0.2)
         failing = judge_circuits(*abc(zero=bad, uniform=bad, identity=bad), unknown)["C10"]
         assert failing.verdict == "not reproduced", "others fail"
 
     def test_they_count_for_neither_bound_of_c11(self) -> None:
-        good = [studied(strict(), f"m{number}") for number in range(10)]
-        more = [studied(strict(), f"n{number}") for number in range(10)]
-        bad = [studied(strict(without=0.04), f"b{number}") for number in range(10)]
+        good = [studied(imposed(), f"m{number}") for number in range(10)]
+        more = [studied(imposed(), f"n{number}") for number in range(10)]
+        bad = [studied(imposed(without=0.04), f"b{number}") for number in range(10)]
         unknown = [searched(studied(None, f"g{number}"), **GIVEN_UP) for number in range(10)]
         for models, expected in (
             ((*good, *more, *unknown[:1]), "reproduced"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_results import AS_IN_PAPER, D_LIKE, SERIAL, emergence, follow, judge_histories, loss, model_d, strict, studied
+from made_results import D_LIKE, emergence, follow, judge_histories, loss, model_d, studied
 
 from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.paper.claims import Finding
@@ -17,7 +17,7 @@ NEVER = Crossing(None, None, None, None)
 GIVEN_UP = {"given_up": True}
 
 
-def trained(*learned: int | None, left: int | None = 560) -> FollowedModel:
+def unfollowed_model(*learned: int | None, left: int | None = 560) -> FollowedModel:
     """A model that nobody followed, and when its metrics fall below 0.5, hop by hop, and from the plateau."""
     rows = []
     for step in range(20, 1001, 20):
@@ -30,8 +30,8 @@ def trained(*learned: int | None, left: int | None = 560) -> FollowedModel:
 def test_the_papers_own_history_would_be_reproduced() -> None:
     found = judge_histories(*follow())
     assert {finding.verdict for finding in found.values()} == {"reproduced"}
-    assert "plateau long enough in 3 of 3, losses in order in 3, paths in 3" in found["C13"].ours
-    assert "plateau 70, losses 72, 78, 82, 108" in found["C13"].ours  # steps of 8
+    assert "plateau long enough in 3 of 3, losses in order in 3, paths in 3" in found["C13"].observed
+    assert "plateau 70, losses 72, 78, 82, 108" in found["C13"].observed  # steps of 8
     assert found["C12"].scale == "paper: D = 4, 24 layers x 1 head, 3 seeds"
 
 
@@ -75,30 +75,14 @@ class TestC13:
         assert found.verdict == "inconclusive"
         assert found.reason == "no circuit was followed from where all hops are learned"
 
-    @pytest.mark.parametrize("which", ["final", "first"])
-    def test_what_rests_on_a_circuit_that_is_not_certified_decides_nothing(self, which: str) -> None:
-        """Paths that are not the model's came together, and would have refuted it; or in order, and have shown it."""
-        together = emergence(order=Order((580.0, 580.0, 580.0, 580.0), (0.0, 0.0, 0.0)))
-        for history in (AS_IN_PAPER, together):
-            one = replace(follow(1)[0], **{which: history})
-            if which == "final":
-                doubtful = replace(one, model=studied(strict(SERIAL), "d", D_LIKE, certified=("strict",)))
-            else:
-                doubtful = replace(one, first_certified=False)
-            found = judge_histories(*follow(3), doubtful)["C13"]
-            assert found.verdict == "inconclusive"
-            assert found.reason == "1 model with a circuit that is not certified"
-        late = replace(doubtful, final=emergence(plateau=Plateau(0.75, 10, 200, (580, 620, 660, 860))))
-        assert judge_histories(*follow(3), late)["C13"].verdict == "not reproduced", "a plateau rests on no circuit"
-
     @pytest.mark.parametrize(
         ("unfollowed", "expected"),
         [
-            (trained(580, 620, 660, 860), "inconclusive"),
-            (trained(580, 620, 660, None), "not reproduced"),
-            (trained(580, 660, 620, 860), "not reproduced"),
-            (trained(240, 620, 660, 860, left=200), "not reproduced"),
-            (trained(None, None, None, None, left=None), "not reproduced"),
+            (unfollowed_model(580, 620, 660, 860), "inconclusive"),
+            (unfollowed_model(580, 620, 660, None), "not reproduced"),
+            (unfollowed_model(580, 660, 620, 860), "not reproduced"),
+            (unfollowed_model(240, 620, 660, 860, left=200), "not reproduced"),
+            (unfollowed_model(None, None, None, None, left=None), "not reproduced"),
             (FollowedModel(model_d("x"), None, None, None), "inconclusive"),
         ],
     )
@@ -109,7 +93,7 @@ class TestC13:
         assert (found.verdict, found.n) == (expected, 23)
         if expected == "inconclusive":
             assert found.reason == "no circuit was followed in 20 models"
-        assert ", paths in 3; " in found.ours
+        assert ", paths in 3; " in found.observed
 
 
 class TestC12:
@@ -125,7 +109,7 @@ class TestC12:
     def test_one_model_is_what_the_paper_has(self) -> None:
         found = self.one(model_d())
         assert (found.verdict, found.n) == ("reproduced", 1)
-        assert "0.0310" in found.ours
+        assert "0.0310" in found.observed
 
     @pytest.mark.parametrize(
         ("held_out", "expected"),
@@ -134,7 +118,7 @@ class TestC12:
     def test_the_models_own_loss(self, held_out: Any, expected: str) -> None:
         assert self.one(model_d(learned=Learned(0.05, 0.05, held_out))).verdict == expected
 
-    def test_a_lenient_reading_does_not_pass(self) -> None:
+    def test_a_circuit_that_works_with_own_patterns_alone_does_not_pass(self) -> None:
         bad = loss(0.154)
         assert self.one(model_d(zero=bad, uniform=bad, identity=bad)).verdict == "not reproduced"
         assert self.one(studied(None, "d", D_LIKE)).verdict == "not reproduced", "no circuit at all"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from known_run import WITNESS, circuit_json, known_run, recipe, witness_shape
 
-from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.track import emergence_of_run
 from hopscope.errors import InputError
@@ -41,15 +40,10 @@ def test_both_circuits_of_a_run_are_read(tmp_path: Path, monkeypatch: pytest.Mon
     study = ModelStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
     (followed,) = read(study, tmp_path).followed
     assert (followed.final, followed.first) == (final, first)
-    assert (followed.final_certified, followed.first_certified) == (False, False), "these records have no certificate"
     found = judge(EmergenceResult(study, (followed,)))[1]
-    assert (found.verdict, found.reason) == ("inconclusive", "1 model with a circuit that is not certified")
-    assert "losses in order in 0, paths in 0" in found.ours
-    assert "(when all are learned, 6 of 6 paths cross 0.5)" in found.ours
-    monkeypatch.setattr(Circuit, "certified", property(lambda circuit: ("natural",) if circuit.model == then else ()))
-    (followed,) = read(study, tmp_path).followed
-    assert (followed.final_certified, followed.first_certified) == (False, True)
-    assert judge(EmergenceResult(study, (followed,)))[1].verdict == "not reproduced"
+    assert found.verdict == "not reproduced", "x2 and x3 came together"
+    assert "losses in order in 0, paths in 0" in found.observed
+    assert "(when all are learned, 6 of 6 paths cross 0.5)" in found.observed
 
 
 class TestWhatIsRead:

@@ -7,12 +7,12 @@ from functools import partial
 
 import numpy as np
 from false_claims import Case
-from made_results import group
+from made_results import trained
 
 from hopscope.paper.claims import Verdict
-from hopscope.paper.groups import Group
 from hopscope.paper.section_5 import TheoryStudy, judge, run
-from hopscope.paper.section_7_claims import judge_groups
+from hopscope.paper.section_7 import TrainedModel
+from hopscope.paper.section_7_claims import judge_models
 
 Rng = np.random.Generator
 Law = Callable[[Rng, int], int]
@@ -29,10 +29,10 @@ FIGURE_4 = (
 
 def _by_depth(
     rng: Rng, law: Law, seeds: Sequence[int] = (8,) * 8, turned: Callable[..., bool] | None = None
-) -> list[Group]:
+) -> list[TrainedModel]:
     """A sweep with the curriculum: so many seeds at 1, 2, ... layers. `turned` says whether a run that learned so many
     hops has its last two the other way round."""
-    groups = []
+    models: list[TrainedModel] = []
     for layers, count in enumerate(seeds, start=1):
         learned = [law(rng, layers) for _ in range(count)]
         steps = [[100 * (hop + 1) if hop < many else None for hop in range(5)] for many in learned]
@@ -40,8 +40,8 @@ def _by_depth(
             if turned and many > 1 and turned(rng, many, layers):
                 row[many - 1], row[many - 2] = row[many - 2], row[many - 1]
         losses = [[LOW if hop < many else HIGH for hop in range(5)] for many in learned]
-        groups.append(group(layers, hops=5, losses=losses, crossings=steps))
-    return groups
+        models += trained(layers, hops=5, losses=losses, crossings=steps)
+    return models
 
 
 def _as_stored(rng: Rng, layers: int) -> int:
@@ -64,17 +64,18 @@ def _ladder(rng: Rng, layers: int, needs: Sequence[int] = (2, 3, 3, 4, 4), luck:
     return found
 
 
-def _verdict(claim: str, groups: Sequence[Group]) -> Verdict:
-    return {judge_group.id: judge_group.verdict for judge_group in judge_groups(groups, "paper")}[claim]
+def _verdict(claim: str, models: Sequence[TrainedModel]) -> Verdict:
+    return {finding.id: finding.verdict for finding in judge_models(models, "paper")}[claim]
 
 
 def _plain(rng: Rng, succeeds: Sequence[float]) -> Verdict:
     """C3: 64 runs without the curriculum, of which such shares succeed with 1, 2, ... layers where theory allows it."""
     plain = [
-        group(layers, curriculum=False, losses=[
+        model
+        for layers in range(1, 9)
+        for model in trained(layers, curriculum=False, losses=[
             [LOW if layers > 2 and rng.random() < succeeds[layers - 1] else rng.normal(0.755, 0.008)] for _ in range(8)
         ])
-        for layers in range(1, 9)
     ]  # fmt: skip
     return _verdict("C3", [*_by_depth(rng, _as_stored), *plain])
 
@@ -91,19 +92,19 @@ def _ordered_of(rng: Rng, n: int, share: float) -> Verdict:
     """C5 of so many runs of eight layers that learned all five hops."""
     turned = rng.random(n) < share
     steps = [(100, 200, 300, 500, 400) if one else (100, 200, 300, 400, 500) for one in turned]
-    return _verdict("C5", [group(8, hops=5, losses=[[LOW] * 5] * n, crossings=steps)])
+    return _verdict("C5", trained(8, hops=5, losses=[[LOW] * 5] * n, crossings=steps))
 
 
 def _noisy_order(rng: Rng) -> Verdict:
     """C5: hops one after the other, about 200 steps apart and logged every 10, as in Figure 4's runs."""
-    groups = []
+    models: list[TrainedModel] = []
     for layers in range(1, 9):
         learned = [_as_stored(rng, layers) for _ in range(8)]
         at = np.cumsum(200 * np.exp(rng.normal(0, 0.9, (8, 5))), axis=1) // 10 * 10 + 10
         steps = [[int(at[run, hop]) if hop < many else None for hop in range(5)] for run, many in enumerate(learned)]
         losses = [[LOW if hop < many else HIGH for hop in range(5)] for many in learned]
-        groups.append(group(layers, hops=5, losses=losses, crossings=steps))
-    return _verdict("C5", groups)
+        models += trained(layers, hops=5, losses=losses, crossings=steps)
+    return _verdict("C5", models)
 
 
 def _theory(rng: Rng, claim: str, runs: int, share: float) -> Verdict:
@@ -111,8 +112,8 @@ def _theory(rng: Rng, claim: str, runs: int, share: float) -> Verdict:
     exception = [LOW, LOW, HIGH] if claim == "C1" else [HIGH, LOW, HIGH]
     known = [LOW, HIGH, HIGH]
     losses = [exception if rng.random() < share else known for _ in range(runs)]
-    trained = [group(1, losses=losses), group(4, losses=[[LOW] * 3] * (1 if claim == "C1" else 0) or None)]
-    found = judge(run(TheoryStudy("paper"), trained))
+    models = [*trained(1, losses=losses), *trained(4, losses=[[LOW] * 3] * (1 if claim == "C1" else 0) or None)]
+    found = judge(run(TheoryStudy("paper"), models))
     return {one.id: one.verdict for one in found}[claim]
 
 

@@ -17,12 +17,12 @@ from made_results import (
     NamedPath,
     emergence,
     follow,
+    imposed,
     judge_circuits,
+    judge_histories,
     loss,
-    strict,
     studied,
 )
-from made_results import judge_histories as judge_histories
 
 from hopscope.circuits.circuit_parts import Loss, StrictReading
 from hopscope.emergence.timing import Order, Plateau
@@ -47,18 +47,18 @@ def _learn(rng: Rng, models: int, share: float, median: float = 0.006, spread: f
     made = []
     for number in range(models):
         mse = 0.02 if rng.random() < share else median * float(np.exp(rng.normal(0, spread)))
-        made.append(studied(strict(), f"m{number}", learned=Learned(mse, mse, (0.9 * mse, 1.1 * mse))))
+        made.append(studied(imposed(), f"m{number}", learned=Learned(mse, mse, (0.9 * mse, 1.1 * mse))))
     return judge_circuits(*made)["C6"].verdict
 
 
 def _circuits(rng: Rng, claim: str, models: int, share: float) -> Verdict:
     """C7, C8 and C10: a share of models needs five heads, does something else first, or has no circuit that works."""
     bad = {
-        "C7": strict(fewest_heads=tuple((layer, 1) for layer in range(1, 6))),
-        "C8": strict((*SERIAL, (1, 1, "x0?", "x0>"))),
-        "C10": strict(zero=loss(0.2), uniform=loss(0.2), identity=loss(0.2)),
+        "C7": imposed(fewest_heads=tuple((layer, 1) for layer in range(1, 6))),
+        "C8": imposed((*SERIAL, (1, 1, "x0?", "x0>"))),
+        "C10": imposed(zero=loss(0.2), uniform=loss(0.2), identity=loss(0.2)),
     }[claim]
-    return judge_circuits(*_named([bad if rng.random() < share else strict() for _ in range(models)]))[claim].verdict
+    return judge_circuits(*_named([bad if rng.random() < share else imposed() for _ in range(models)]))[claim].verdict
 
 
 def _filled(rng: Rng, models: int, median: float, alike: float = 0.5, spread: float = 0.6) -> Verdict:
@@ -69,7 +69,7 @@ def _filled(rng: Rng, models: int, median: float, alike: float = 0.5, spread: fl
         noise = [spread * (alike**0.5 * own + (1 - alike) ** 0.5 * rng.normal()) for _ in range(3)]
         losses = [median * float(np.exp(one)) for one in noise]
         zero, uniform, identity = (loss(mse, 0.04 * mse) for mse in losses)
-        readings.append(strict(zero=zero, uniform=uniform, identity=identity))
+        readings.append(imposed(zero=zero, uniform=uniform, identity=identity))
     return judge_circuits(*_named(readings))["C10"].verdict
 
 
@@ -79,7 +79,7 @@ def _differ(rng: Rng, models: int, mechanisms: int) -> Verdict:
     readings = []
     for _ in range(models):
         paths = MECHANISMS[rng.integers(mechanisms)]
-        readings.append(strict(paths, others=(paths, paths[:-1] if rng.random() < 1 / 3 else paths)))
+        readings.append(imposed(paths, others=(paths, paths[:-1] if rng.random() < 1 / 3 else paths)))
     return judge_circuits(*_named(readings))["C9"].verdict
 
 
@@ -93,7 +93,7 @@ def _needed(rng: Rng, models: int, idle: float, little: bool = False) -> Verdict
         if rng.random() < idle:
             without[-1] = 0.045
         losses = [Loss(mse, (0.97 * mse, 1.03 * mse)) for mse in map(float, without)]
-        reading = strict(zero=loss(own), first_layer_uniform=loss(rng.uniform(own, 0.05 if little else 0.1)))
+        reading = imposed(zero=loss(own), first_layer_uniform=loss(rng.uniform(own, 0.05 if little else 0.1)))
         paths = [replace(path, without=one) for path, one in zip(reading.paths, losses, strict=True)]
         readings.append(replace(reading, paths=tuple(paths)))
     return judge_circuits(*_named(readings))["C11"].verdict
@@ -103,7 +103,7 @@ def _works(rng: Rng, share: float) -> Verdict:
     """C12: one model, of which a share has no circuit that works alone."""
     mse = loss(0.2 if rng.random() < share else 0.045)
     one = follow(1)[0]
-    circuit = studied(strict(zero=mse, uniform=mse, identity=mse), "d", D_LIKE, Learned(0.03, 0.03, (0.029, 0.033)))
+    circuit = studied(imposed(zero=mse, uniform=mse, identity=mse), "d", D_LIKE, Learned(0.03, 0.03, (0.029, 0.033)))
     return judge_histories(replace(one, model=circuit))["C12"].verdict
 
 

@@ -15,8 +15,8 @@ from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.paper import section_4, section_8, section_9
 from hopscope.paper.claims import Finding
-from hopscope.paper.groups import Group
 from hopscope.paper.models import FollowedModel, Learned, ModelStudy, Studied
+from hopscope.paper.section_7 import TrainedModel
 from hopscope.problem.paths import NamedPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.questions import FORMULATIONS
@@ -27,7 +27,7 @@ from hopscope.training.recipe import Recipe, Setup
 Losses = Sequence[Sequence[float | None]]
 
 
-def group(
+def trained(
     layers: int,
     *,
     curriculum: bool = True,
@@ -36,24 +36,18 @@ def group(
     crossings: Sequence[Sequence[int | None]] | None = None,
     chains: int = 4,
     seeds: Sequence[int] | None = None,
-) -> Group:
-    """A group; `losses` are by seed and hop asked for, None for every hop of a diverged seed."""
+) -> list[TrainedModel]:
+    """Models of one depth; `losses` are by seed and hop asked for, None for every hop of a diverged seed."""
     width = hops if curriculum else 1
     rows = losses or [[0.1 * (hop + 1) + extra for hop in range(width)] for extra in (0.0, 0.02)]
-    final = tuple(None if None in row else sum(row) / len(row) for row in rows)  # type: ignore[arg-type]
-    return Group(
-        hops=hops,
-        chains=chains,
-        curriculum=curriculum,
-        layers=layers,
-        seeds=tuple(seeds or range(len(rows))),
-        final_validation_loss=final,
-        final_partial_losses=tuple(map(tuple, rows)),
-        held_out_loss=final,
-        held_out_standard_error=tuple(None if loss is None else 0.001 for loss in final),
-        crossings=tuple(map(tuple, crossings or [[None] * width for _ in rows])),
-        run=f"sweep/{'ic' if curriculum else 'non-ic'}-layers-{layers}",
-    )
+    models = []
+    for seed, row, steps in zip(
+        seeds or range(len(rows)), rows, crossings or [[None] * width] * len(rows), strict=True
+    ):
+        mean = None if None in row else sum(row) / len(row)  # type: ignore[arg-type]
+        error = None if mean is None else 0.001
+        models.append(TrainedModel(hops, chains, curriculum, layers, seed, mean, tuple(row), mean, error, tuple(steps)))
+    return models
 
 
 def metrics(steps: int = 5) -> Metrics:
@@ -76,7 +70,7 @@ def loss(mse: float, half: float = 0.001) -> Loss:
     return Loss(mse, (mse - half, mse + half))
 
 
-def strict(paths: Sequence[NamedPath] = SERIAL, without: float = 0.4, **changes: Any) -> StrictReading:
+def imposed(paths: Sequence[NamedPath] = SERIAL, without: float = 0.4, **changes: Any) -> StrictReading:
     """A strict reading in which every claim on circuits holds, but for the number of models."""
     made = StrictReading(
         paths=tuple(StrictPath(*path, loss(without)) for path in paths),
@@ -102,7 +96,6 @@ class Record:
     found: bool = True
     paths: tuple[StrictPath, ...] = ()
     ends: tuple[Any, ...] = ((),)
-    certified: tuple[str, ...] = ("natural", "strict")
     bar: float = 0.05
     given_up: bool = False
 
@@ -144,9 +137,8 @@ def judge_circuits(*models: Studied, scale: str = "paper") -> dict[str, Finding]
 
 def abc(**changes: Any) -> list[Studied]:
     """Three models as the paper describes them, all with the same changes."""
-    return [
-        studied(strict(paths, **changes), name) for name, paths in zip("abc", (SERIAL, DOUBLING, BACKWARD), strict=True)
-    ]
+    mechanisms = zip("abc", (SERIAL, DOUBLING, BACKWARD), strict=True)
+    return [studied(imposed(paths, **changes), name) for name, paths in mechanisms]
 
 
 def emergence(**changes: Any) -> Emergence:
@@ -167,7 +159,7 @@ def emergence(**changes: Any) -> Emergence:
 
 
 def model_d(name: str = "d", learned: Learned | None = None, **changes: Any) -> Studied:
-    return studied(strict(SERIAL, **changes), name, D_LIKE, learned or Learned(0.031, 0.03, (0.029, 0.033)))
+    return studied(imposed(SERIAL, **changes), name, D_LIKE, learned or Learned(0.031, 0.03, (0.029, 0.033)))
 
 
 def judge_histories(*followed: FollowedModel, scale: str = "paper") -> dict[str, Finding]:
@@ -180,7 +172,7 @@ AS_IN_PAPER = emergence()
 
 
 def follow(count: int = 3, first: Emergence | None = AS_IN_PAPER, **changes: Any) -> list[FollowedModel]:
-    return [FollowedModel(model_d(f"d{number}"), emergence(**changes), first, None, True) for number in range(count)]
+    return [FollowedModel(model_d(f"d{number}"), emergence(**changes), first, None) for number in range(count)]
 
 
 NINE = [("equations", hops) for hops in range(1, 6)]

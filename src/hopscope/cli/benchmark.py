@@ -90,7 +90,7 @@ def command(
     opening["display"] = "rich" if for_people() and not as_json else "none"
 
     from hopscope.benchmark.run import benchmark
-    from hopscope.paper.section_4_figures import figure_2
+    from hopscope.paper.section_4 import figure_2
     from hopscope.plot import save
 
     with _progress(len(cells(formulations, depths)) * count) as watch:

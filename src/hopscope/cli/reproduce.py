@@ -52,5 +52,5 @@ def command(
         return
     for claim in found.claims:
         if claim.verdict != "not run":
-            click.echo(f"{claim.id:>4}  {claim.verdict:<14}  {claim.reason or claim.ours}")
+            click.echo(f"{claim.id:>4}  {claim.verdict:<14}  {claim.reason or claim.observed}")
     click.echo(str(page))

@@ -58,7 +58,9 @@ def command(
       hopscope sweep /shared/figure-4 --recipe sweep --engine ray --gpus-each 0.25
     """
     from hopscope.cli.display import runs_display
-    from hopscope.paper.section_7 import DepthStudy, judge, read, section
+    from hopscope.paper.section_7 import DepthStudy, read
+    from hopscope.paper.section_7_claims import judge
+    from hopscope.paper.section_7_figures import section
     from hopscope.records import plain
     from hopscope.training.execution import Execution
     from hopscope.training.on_ray import train_all_on_ray
@@ -95,8 +97,8 @@ def command(
     found = read(study, folder, at=".")
     section(found, folder / "figures")
     if as_json:
-        click.echo(json.dumps(plain(found.groups)))
+        click.echo(json.dumps(plain(found.models)))
         return
     for finding in judge(found):
-        click.echo(f"{finding.id}  {finding.verdict:<14}  {finding.reason or finding.ours}")
+        click.echo(f"{finding.id}  {finding.verdict:<14}  {finding.reason or finding.observed}")
     click.echo(str(folder / "figures"))

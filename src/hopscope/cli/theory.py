@@ -149,7 +149,7 @@ def _print_chain(problem: RetrievalProblem, show: bool, figure: Path | None, one
         raise InputError(f"--show and --figure go up to {_MOST_SHOWN} hops, got {problem.hops}; the table goes further")
     if figure is not None:
         from hopscope.checks import check_folder, check_outside_runs
-        from hopscope.paper.section_5_figures import save_flow
+        from hopscope.paper.section_5 import save_flow
 
         check_folder(figure.parent)
         check_outside_runs(figure)

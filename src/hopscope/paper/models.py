@@ -1,14 +1,15 @@
-"""Models that are studied one by one: what training came to, the circuit that was found, and how it emerged."""
+"""Models studied one by one (Sections 8 and 9): training, circuit and emergence, and verdicts over all of them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from hopscope.circuits.checks.certificate import Sense
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import StrictReading
 from hopscope.circuits.search.config import Effort
@@ -17,6 +18,7 @@ from hopscope.emergence.history import Emergence
 from hopscope.emergence.timing import Plateau, plateau
 from hopscope.emergence.track import emergence_path
 from hopscope.errors import InputError
+from hopscope.paper.claims import Verdict
 from hopscope.training.execution import Execution
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Setup
@@ -28,6 +30,22 @@ from hopscope.words import counted
 
 MAX_LOSS = 0.05
 """A loss counts as low below this (Appendix E), whatever threshold a search was given."""
+
+LEAST_MODELS = 3
+"""Fewer models, or trained runs, do not carry a verdict of `reproduced`. The paper has three: A, B and C."""
+
+RUN_GONE = "whose run is missing"
+"""Said of a model whose loss after training is therefore not known."""
+
+PRUNED = "heads were pruned while the models trained"
+"""Why a claim is not run if there are no other models."""
+
+_GIVEN_UP = "whose search was given up"
+_OTHER_THRESHOLD = f"searched at another threshold than {MAX_LOSS:g}"
+_UNSEARCHED = "whose circuit was not searched for"
+
+ModelVerdict = Literal["meets", "fails", "open"]
+"""What one model says about a claim; `open` where an interval lies across the threshold."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +114,19 @@ class Studied:
     circuit: Circuit | None
 
     @property
-    def strict(self) -> StrictReading | None:
-        """The strict reading of its circuit; None where the search found no paths for it."""
-        strict = self.circuit.strict if self.circuit else None
-        return strict if strict is not None and strict.paths else None
+    def imposed(self) -> StrictReading | None:
+        """What the Appendix E procedure found; None where it found no circuit."""
+        found = self.circuit.strict if self.circuit else None
+        return found if found is not None and found.paths else None
 
     @property
-    def certified(self) -> tuple[Sense, ...]:
-        """The senses in which its circuit is certified at the paper's threshold."""
-        return self.circuit.certified if self.circuit and not self.at_another_threshold else ()
+    def undecided(self) -> str:
+        """Why the record of its circuit decides nothing; empty if it decides something."""
+        if self.circuit is None:
+            return _UNSEARCHED
+        if self.circuit.bar != MAX_LOSS:
+            return _OTHER_THRESHOLD
+        return _GIVEN_UP if self.circuit.given_up else ""
 
     @property
     def solves(self) -> bool:
@@ -112,21 +134,6 @@ class Studied:
         if self.circuit is not None:
             return self.circuit.losses["full"] < MAX_LOSS
         return self.learned is not None and self.learned.held_out is not None and self.learned.held_out[1] < MAX_LOSS
-
-    @property
-    def at_another_threshold(self) -> bool:
-        """Whether its circuit was searched for at another threshold than the paper's."""
-        return self.circuit is not None and self.circuit.bar != MAX_LOSS
-
-    @property
-    def given_up(self) -> bool:
-        """Whether the search for its circuit was given up; then it is not known whether there is one."""
-        return self.circuit is not None and self.circuit.given_up
-
-    @property
-    def lost(self) -> bool:
-        """Whether the search ended and found no circuit."""
-        return self.circuit is not None and not (self.strict or self.at_another_threshold or self.given_up)
 
     @property
     def pruned(self) -> bool:
@@ -140,6 +147,49 @@ class Studied:
 
 
 @dataclass(frozen=True)
+class Circuits:
+    """The circuits of some models by the Appendix E procedure. Models without one count: others do not stand for them.
+
+    Attributes:
+        found: the models with a circuit at the paper's threshold, each with that circuit.
+        missing: how many models have none, though the search for it ended.
+        undecided: why the record of each other model decides nothing.
+    """
+
+    found: tuple[tuple[Studied, StrictReading], ...]
+    missing: int
+    undecided: tuple[str, ...]
+
+    @classmethod
+    def of(cls, models: Sequence[Studied]) -> Circuits:
+        """The circuits of models of which the same is claimed."""
+        decided = [model for model in models if not model.undecided]
+        found = tuple((model, model.imposed) for model in decided if model.imposed)
+        return cls(found, len(decided) - len(found), tuple(model.undecided for model in models if model.undecided))
+
+    @property
+    def decided(self) -> int:
+        """How many models are known to have a circuit or to have none."""
+        return len(self.found) + self.missing
+
+    @property
+    def models(self) -> int:
+        """How many models there are in all."""
+        return self.decided + len(self.undecided)
+
+    @property
+    def nothing(self) -> str:
+        """Why these models decide nothing, where no search ended or was given up; else empty."""
+        return "" if self.decided or _GIVEN_UP in self.undecided else by_reason(self.undecided)
+
+    @property
+    def aside(self) -> str:
+        """The models without a circuit that is known, in words, to be added to what is said of the others."""
+        lost = [f"no circuit in {counted(self.missing, 'model')}"] if self.missing else []
+        return "".join(f"; {words}" for words in (*lost, by_reason(self.undecided)) if words)
+
+
+@dataclass(frozen=True)
 class FollowedModel:
     """One model followed through training.
 
@@ -148,19 +198,12 @@ class FollowedModel:
         final: how that circuit came to be; None where this is not known.
         first: the same for the circuit found at the checkpoint where all hops had just been learned.
         metrics: the metrics of its run; None where the run itself is missing.
-        first_certified: whether the circuit found there is certified in the natural sense, at the paper's threshold.
     """
 
     model: Studied
     final: Emergence | None
     first: Emergence | None
     metrics: Metrics | None
-    first_certified: bool = False
-
-    @property
-    def final_certified(self) -> bool:
-        """Whether the circuit at the end is certified in the natural sense, at the paper's threshold."""
-        return "natural" in self.model.certified
 
     @property
     def training(self) -> tuple[Plateau, int] | None:
@@ -184,7 +227,7 @@ def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
     for setup in setups:
         run = runs.get(setup.name)
         for number, seed in enumerate(setup.seeds):
-            circuit = read_circuit(folder / setup.name, setup, number, run)
+            circuit = _circuit(folder / setup.name, setup, number, run)
             if run is None and circuit is None:
                 continue
             name = f"{setup.name}-{number}" if number else setup.name
@@ -193,21 +236,8 @@ def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
     return tuple(found)
 
 
-def read_circuit(
-    folder: Path, setup: Setup, number: int, run: RunFolder | None, step: int | None = None
-) -> Circuit | None:
-    """Read the record of the circuit of one model; None where there is no file.
-
-    Args:
-        folder: the run folder, which may have lost all but the record.
-        setup: the setup that the model was trained by; its hash is in the record.
-        number: the number of the model within its run, from 0.
-        run: the model's run; None where it is missing.
-        step: the step of the checkpoint at which the circuit was searched for; None for the end.
-
-    Raises:
-        InputError: the record is damaged, or belongs to another model.
-    """
+def _circuit(folder: Path, setup: Setup, number: int, run: RunFolder | None, step: int | None = None) -> Circuit | None:
+    """The record of a model's circuit, at the end or at a step; None where there is no file. The run may be missing."""
     path = circuit_path(folder, number, step)
     if not path.exists():
         return None
@@ -242,17 +272,12 @@ def read_followed(model: Studied, folder: Path, run: RunFolder | None) -> Follow
     step = all_learned_at(run, number) if run is not None and run.checkpoints else None
     if run is None or step is None:
         return FollowedModel(model, final, None, run.metrics if run else None)
-    then = replace(model, circuit=read_circuit(path, model.setup, number, run, step))
-    first = _history(emergence_path(path, number, step), then, run)
-    return FollowedModel(model, final, first, run.metrics, "natural" in then.certified)
+    then = replace(model, circuit=_circuit(path, model.setup, number, run, step))
+    return FollowedModel(model, final, _history(emergence_path(path, number, step), then, run), run.metrics)
 
 
 def _history(path: Path, model: Studied, run: RunFolder | None) -> Emergence | None:
-    """How a model's circuit came to be; None where nobody followed it, or where another circuit of it was followed.
-
-    Raises:
-        InputError: the record is damaged, or belongs to another model.
-    """
+    """How a model's circuit came to be; None where it was not followed, or where another circuit of it was."""
     if model.circuit is None or not path.exists():
         return None
     history = Emergence.load(path)
@@ -289,3 +314,51 @@ def shape_in_words(models: Sequence[Studied]) -> str:
     """The models in words: `D = 3, 4 layers x 8 heads, 2 seeds`."""
     layers, heads, hops = models[0].shape
     return f"D = {hops}, {counted(layers, 'layer')} x {counted(heads, 'head')}, {counted(len(models), 'seed')}"
+
+
+def below(interval: tuple[float, float], threshold: float) -> ModelVerdict:
+    """Whether a loss with this interval lies below the threshold."""
+    low, high = interval
+    return "meets" if high < threshold else "fails" if low >= threshold else "open"
+
+
+def every_model(
+    outcomes: Sequence[ModelVerdict],
+    least: int = LEAST_MODELS,
+    open_ones: str = "with an interval across the threshold",
+    unjudged: Sequence[str] = (),
+) -> tuple[Verdict, str]:
+    """The verdict on a claim that all models must meet, and why it is inconclusive where it is.
+
+    One model that fails refutes it, however few there are. `open_ones` says what is wrong with models that are open;
+    `unjudged` says for every further model why it is not judged: `whose search was given up`.
+    """
+    if not outcomes and not unjudged:
+        return "not run", ""
+    if "fails" in outcomes:
+        return "not reproduced", ""
+    if "open" in outcomes or unjudged:
+        return "inconclusive", by_reason([open_ones] * outcomes.count("open") + list(unjudged))
+    if len(outcomes) < least:
+        return "inconclusive", f"too few models: {len(outcomes)}, and the rule asks for {least}"
+    return "reproduced", ""
+
+
+def by_reason(reasons: Sequence[str]) -> str:
+    """`1 model searched at another threshold, 2 models whose search was given up`: how many models with each."""
+    return ", ".join(f"{counted(number, 'model')} {reason}" for reason, number in Counter(reasons).items())
+
+
+def ranged(values: Sequence[float]) -> str:
+    """Lowest and highest value in words: `0.17 to 0.89`."""
+    return f"{min(values):.2f} to {max(values):.2f}" if values else "-"
+
+
+def losses(values: Sequence[float | None]) -> str:
+    """Losses in words: `0.012, diverged`."""
+    return ", ".join("diverged" if value is None else f"{value:.4f}" for value in values)
+
+
+def spans(intervals: Sequence[tuple[float, float]]) -> str:
+    """Intervals in words: `0.007 to 0.009, 0.01 to 0.02`."""
+    return ", ".join(f"{low:.3g} to {high:.3g}" for low, high in intervals)

@@ -21,11 +21,20 @@ from hopscope.errors import InputError
 from hopscope.explorer.exhibit import exhibit
 from hopscope.explorer.page import build
 from hopscope.files import write_text
-from hopscope.paper import presets, section_4, section_5, section_7, section_8, section_9
+from hopscope.paper import (
+    presets,
+    section_4,
+    section_5,
+    section_7,
+    section_7_claims,
+    section_7_figures,
+    section_8,
+    section_9,
+)
 from hopscope.paper.claims import Finding, check_replaces_claims, complete, write_claims
-from hopscope.paper.groups import read_groups
 from hopscope.paper.presets import Preset
 from hopscope.paper.report import Section, write_page
+from hopscope.paper.section_7 import read_trained
 from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.run import RunFolder
 from hopscope.training.side_by_side import SILENT, ProgressDisplay
@@ -105,13 +114,13 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     depth = section_7.read(preset.depth, folder)
     circuits = section_8.read(preset.circuits, folder)
     emergence = section_9.read(preset.emergence, folder)
-    alone = read_groups(preset.alone, folder, "transformers")
-    theory = section_5.run(preset.theory, (*depth.groups, *alone))
+    alone = read_trained(preset.alone, folder / "transformers")
+    theory = section_5.run(preset.theory, (*depth.models, *alone))
     benchmark = section_4.run(preset.benchmark, folder)
     findings = [
         *section_4.judge(benchmark),
         *section_5.judge(theory),
-        *section_7.judge(depth),
+        *section_7_claims.judge(depth),
         *section_8.judge(circuits),
         *section_9.judge(emergence),
     ]
@@ -126,7 +135,7 @@ def write_report(found: Reproduction) -> Path:
     sections: list[Section | None] = [
         section_4.section(found.benchmark, figures),
         section_5.section(found.preset.depth.hops, figures),
-        section_7.section(found.depth, figures),
+        section_7_figures.section(found.depth, figures),
         section_8.section(found.circuits, figures),
         section_9.section(found.emergence, figures),
     ]

@@ -6,18 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hopscope.benchmark.guessing import FRESH, AnswerSpread, BlindScore, answer_spread, blind_scores
 from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.redaction import shown as harmless
 from hopscope.benchmark.settings import BenchmarkSettings
+from hopscope.errors import InputError
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.report import PageFigure, Section
-from hopscope.paper.section_4_figures import figure_2
-from hopscope.plot.style import save
+from hopscope.plot.style import INK, PAGE, Look, hop_look, house, new_figure, save
 from hopscope.problem.text.questions import FORMULATIONS, questions
 from hopscope.statistics import holm, wilson
 from hopscope.words import counted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 NEAR_PERFECT = 0.9
 """The least lower bound of accuracy that is asked at every point."""
@@ -34,6 +39,11 @@ GUESS: Mapping[str, float] = {"equations": 1 / 4, "lives-with": 1 / 4, "kingdoms
 
 LEAST_QUESTIONS = 500
 """The fewest questions of every formulation for C15; the paper asks as many."""
+
+OTHERS = ("lives-with", "kingdoms", "functions", "relatives")
+"""The formulations beside equations, in the order of Figure 2."""
+
+_LONGEST_NAME = 36
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,7 @@ def _models(summary: Summary | None) -> Finding:
     solvers = _solvers(fair, asked=len(names))
     shown = max(fair or whole, key=lambda name: (name in solvers, _worst(whole[name]).low))
     worst = _worst(whole[shown])
-    ours = (
+    observed = (
         f"{harmless(shown)}: lowest accuracy {_percent(worst.accuracy)} ({worst.formulation}, D = {worst.hops}); "
         f"{len(solvers)} of {counted(len(whole), 'model')} asked everything meet it"
         + (", the best of many shown" if len(whole) > 1 else "")
@@ -113,7 +123,7 @@ def _models(summary: Summary | None) -> Finding:
     else:
         verdict = "not reproduced"
     scale = f"{counted(len(whole), 'model')}, {min(point.asked for point in whole[shown])} or more questions a point"
-    return Finding("C14", verdict, ours, len(whole), (worst.low, worst.high), scale, reason=reason, run="benchmark")
+    return Finding("C14", verdict, observed, len(whole), (worst.low, worst.high), scale, reason=reason, run="benchmark")
 
 
 def _nine(points: Sequence[Point], model: str) -> list[Point] | None:
@@ -170,7 +180,7 @@ def _guessing(blind: Sequence[BlindScore], spreads: Sequence[AnswerSpread]) -> F
     uneven = [spreads[place] for place in _rejected([spread.p for spread in spreads])]
     n = min((score.asked for score in blind), default=0)
     best = {name: max((s for s in blind if s.formulation == name), key=lambda s: s.accuracy) for name in GUESS}
-    ours = (
+    observed = (
         f"{len(above)} of {counted(len(blind), 'trial')} of blind solvers above the floor; the best: "
         + ", ".join(f"{name} {_percent(score.accuracy)} ({score.solver})" for name, score in best.items())
         + f"; answers uneven in {len(uneven)} of {counted(len(spreads), 'formulation')}"
@@ -178,11 +188,11 @@ def _guessing(blind: Sequence[BlindScore], spreads: Sequence[AnswerSpread]) -> F
     interval = ", ".join(f"{name} {score.low:.1%} to {score.high:.1%}" for name, score in best.items())
     scale = f"{n} fresh questions of each formulation"
     if wrong or above or uneven:
-        return Finding("C15", "not reproduced", ours, n, interval, scale)
+        return Finding("C15", "not reproduced", observed, n, interval, scale)
     if n < LEAST_QUESTIONS:
         reason = f"too few questions: {n}, and the rule asks for {LEAST_QUESTIONS}"
-        return Finding("C15", "inconclusive", ours, n, interval, scale, reason=reason)
-    return Finding("C15", "reproduced", ours, n, interval, scale)
+        return Finding("C15", "inconclusive", observed, n, interval, scale, reason=reason)
+    return Finding("C15", "reproduced", observed, n, interval, scale)
 
 
 def _rejected(p_values: Sequence[float]) -> list[int]:
@@ -218,3 +228,86 @@ def _how(summary: Summary | None) -> str:
     effort = summary.settings.reasoning_effort if summary else None
     changed += [f"reasoning effort {effort}"] if effort not in (None, "none") else []
     return f"with {', '.join(changed)}" if changed else "without examples or room to reason"
+
+
+def figure_2(points: Sequence[Point]) -> Figure:
+    """Accuracies with 95% Wilson intervals; dashed is the random guess, dotted the best shortcut that skips lines.
+
+    Raises:
+        InputError: no point has an accuracy.
+    """
+    from matplotlib.lines import Line2D
+
+    known = [point for point in points if point.accuracy is not None]
+    if not known:
+        raise InputError("there is no accuracy to draw: no question got an acceptable answer")
+    models = list(dict.fromkeys(point.model for point in known))
+    looks = {model: hop_look(number) for number, model in enumerate(models, start=1)}
+    with house():
+        figure = new_figure(PAGE, 2.8 + 0.16 * ((len(models) + 1) // 2))
+        left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
+        _equations(left, [point for point in known if point.formulation == "equations"], looks)
+        _others(right, [point for point in known if point.formulation in OTHERS], looks)
+        for axes in (left, right):
+            axes.set_ylim(-0.02, 1.04)
+            axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
+        handles = [
+            Line2D([], [], label=label(model), color=look.color, marker=look.marker, linestyle=look.dash)
+            for model, look in looks.items()
+        ]
+        handles.append(Line2D([], [], label="random guess", color=INK, linestyle="--", linewidth=0.9))
+        handles.append(Line2D([], [], label="best shortcut", color=INK, linestyle=":", linewidth=1.1))
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+def label(model: str) -> str:
+    """A model's name in a form that matplotlib can write: no mathematics, no control characters, not too long."""
+    plain = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in model)
+    short = plain if len(plain) <= _LONGEST_NAME else plain[: _LONGEST_NAME - 1] + "…"
+    return short.replace("$", r"\$")
+
+
+def _equations(axes: Axes, points: Sequence[Point], looks: Mapping[str, Look]) -> None:
+    axes.set_title("equations")
+    axes.set_xlabel("D, retrieval steps")
+    axes.set_ylabel("accuracy")
+    if not points:
+        axes.text(0.5, 0.5, "not asked", transform=axes.transAxes, ha="center")
+        return
+    for model, look in looks.items():
+        those = sorted((p for p in points if p.model == model), key=lambda p: p.hops)
+        if those:
+            _errors(axes, [p.hops for p in those], those, look, look.dash)
+    axes.axhline(points[0].guess, color=INK, linestyle="--", linewidth=0.9)
+    axes.set_xticks(sorted({p.hops for p in points}))
+
+
+def _others(axes: Axes, points: Sequence[Point], looks: Mapping[str, Look]) -> None:
+    axes.set_title("other formulations")
+    width = 0.7 / max(1, len(looks))
+    for place, formulation in enumerate(OTHERS):
+        for number, (model, look) in enumerate(looks.items()):
+            those = [p for p in points if p.model == model and p.formulation == formulation]
+            at = place + (number - (len(looks) - 1) / 2) * width
+            _errors(axes, [at] * len(those), those, look, "none")
+        floors = next((p for p in points if p.formulation == formulation), None)
+        if floors is not None:
+            edges = (place - 0.42, place + 0.42)
+            axes.hlines(floors.guess, *edges, color=INK, linestyle="--", linewidth=0.9)
+            if floors.shortcut > floors.guess:
+                axes.hlines(floors.shortcut, *edges, color=INK, linestyle=":", linewidth=1.1)
+    axes.set_xticks(range(len(OTHERS)), OTHERS)
+    axes.set_xlim(-0.5, len(OTHERS) - 0.5)
+
+
+def _errors(axes: Axes, at: Sequence[float], points: Sequence[Point], look: Look, dash: str) -> None:
+    """Draw points with their intervals."""
+    if not points:
+        return
+    heights = [p.accuracy or 0.0 for p in points]
+    below = [max(0.0, height - p.low) for height, p in zip(heights, points, strict=True)]
+    above = [max(0.0, p.high - height) for height, p in zip(heights, points, strict=True)]
+    axes.errorbar(
+        at, heights, [below, above], color=look.color, marker=look.marker, linestyle=dash, elinewidth=1, capsize=2
+    )

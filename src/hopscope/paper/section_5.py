@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
-from hopscope.paper.groups import Group
-from hopscope.paper.judging import LEAST_MODELS
+from hopscope.paper.models import LEAST_MODELS
 from hopscope.paper.report import PageFigure, Section, Table
-from hopscope.paper.section_5_figures import figure_3
-from hopscope.plot.style import save
+from hopscope.paper.section_7 import TrainedModel
+from hopscope.plot.style import BLUE, FORMATS, INK, VERMILION, house, new_figure, save, write
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.roles import symbol_of
 from hopscope.statistics import clopper_pearson
 from hopscope.theory.depth import depths
-from hopscope.theory.information_flow import spread
-from hopscope.theory.scene import Scene, problem_scene
+from hopscope.theory.information_flow import Flow, flow_until, spread
+from hopscope.theory.scene import Scene, place_in_sequence, problem_scene, reachability, role_at
 from hopscope.words import counted
 
-_ASKED = 64
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SYMBOL, PLACE = BLUE, VERMILION
+"""The colours of symbols and of places."""
+
+_CLAIMED = 64
 """The least D up to which simulation must come."""
 
 
@@ -82,10 +91,10 @@ class TheoryResult:
 
     study: TheoryStudy
     simulated: tuple[Simulated, ...]
-    trained: tuple[Group, ...]
+    trained: tuple[TrainedModel, ...]
 
 
-def run(study: TheoryStudy, trained: Sequence[Group]) -> TheoryResult:
+def run(study: TheoryStudy, trained: Sequence[TrainedModel]) -> TheoryResult:
     """Simulate, and put the trained runs beside the result."""
     return TheoryResult(study, _simulated(study.largest_hops), tuple(trained))
 
@@ -115,43 +124,38 @@ def _theorem_1(result: TheoryResult) -> Finding:
     exact = all(run.depth == _formula(run.problem) for run in runs)
     deepest = [run for run in runs if run.problem.hops == result.study.largest_hops][:2]
     minima = ", ".join(f"{run.depth} {'causal' if run.problem.causal else 'without a mask'}" for run in deepest)
-    tested, looked, learned, below_ours = _beyond_depth(result.trained)
-    ours = (
+    tested, hops, learned, below_exact = _beyond_depth(result.trained)
+    observed = (
         f"simulated: solved in {solved} of {len(cases)} cases with t < log3(2D); the minimum at D = "
         f"{result.study.largest_hops} is {minima}, {'equal to' if exact else 'NOT'} the exact formulas at every D; "
-        f"trained: {learned} of {counted(looked, 'hop')} with t < log3(2D) learned, in {counted(tested, 'run')} put to "
-        f"the test, and {below_ours} others below the exact minimum"
+        f"trained: {learned} of {counted(hops, 'hop')} with t < log3(2D) learned, in {counted(tested, 'run')} put to "
+        f"the test, and {below_exact} others below the exact minimum"
     )
-    return _judged("C1", result, ours, tested, learned, holds=not solved and not learned)
+    return _judged("C1", result, observed, tested, learned, holds=not solved and not learned)
 
 
-def _beyond_depth(groups: Sequence[Group]) -> tuple[int, int, int, int]:
-    """How many runs are put to the test, hops looked at in them, of these learned, and other hops learned too early.
+def _beyond_depth(models: Sequence[TrainedModel]) -> tuple[int, int, int, int]:
+    """How many runs are put to the test, with how many hops, of these learned, and other hops learned too early.
 
-    A hop is looked at where Theorem 1 forbids it and a run of the same formulation with more layers learned it: the
-    positive control. Learned too early are hops that Theorem 1 allows and the exact minimum, which is ours, does not.
+    A hop is a test where Theorem 1 forbids it and a run of the same formulation with more layers learned it: the
+    positive control. Learned too early are hops that Theorem 1 allows and the exact minimum does not.
     """
-    tested = looked = learned = early = 0
-    for group in groups:
-        deeper = [one for one in groups if one.layers > group.layers and _alike(one, group)]
-        hops = [
-            hop
-            for hop in group.asked
-            if group.forbidden(hop)
-            and any(one.learned(model, hop) for one in deeper for model in range(len(one.seeds)))
-        ]
-        models = [model for model in range(len(group.seeds)) if not group.diverged(model)]
-        all_learned = [(model, hop) for model in models for hop in group.asked if group.learned(model, hop)]
-        found = [(model, hop) for model, hop in all_learned if group.forbidden(hop)]
-        early += sum(group.too_shallow(hop) for _, hop in all_learned) - len(found)
+    tested = tests = learned = early = 0
+    for model in models:
+        if model.diverged:
+            continue
+        deeper = [other for other in models if other.layers > model.layers and _alike(other, model)]
+        found = [hop for hop in model.asked if model.learned(hop) and model.forbidden(hop)]
+        hops = [hop for hop in model.asked if model.forbidden(hop) and any(other.learned(hop) for other in deeper)]
+        early += sum(model.learned(hop) and model.too_shallow(hop) for hop in model.asked) - len(found)
         learned += len(found)
-        tested += len(models) if hops else len({model for model, _ in found})
-        looked += len(models) * len(hops) or len(found)
-    return tested, looked, learned, early
+        tested += bool(hops or found)
+        tests += len(hops or found)
+    return tested, tests, learned, early
 
 
-def _alike(one: Group, other: Group) -> bool:
-    return (one.hops, one.chains, one.curriculum) == (other.hops, other.chains, other.curriculum)
+def _alike(model: TrainedModel, other: TrainedModel) -> bool:
+    return (model.hops, model.chains, model.curriculum) == (other.hops, other.chains, other.curriculum)
 
 
 def _formula(problem: RetrievalProblem) -> int:
@@ -162,40 +166,36 @@ def _formula(problem: RetrievalProblem) -> int:
 def _lemmas(result: TheoryResult) -> Finding:
     runs = result.simulated
     broken, too_long = sum(run.broken for run in runs), sum(run.too_long for run in runs)
-    unlawful = sum(run.unlawful for run in runs)
-    longest = [
-        max(run.longest[t] for run in runs if t < len(run.longest))
-        for t in range(min(4, max(len(run.longest) for run in runs)))
-    ]
-    telling = exceptions = 0
-    for group in result.trained:
-        for model in range(len(group.seeds)) if group.curriculum else ():
-            learned = [hop for hop in group.asked if group.learned(model, hop)]
-            against = learned != list(range(1, len(learned) + 1)) or any(map(group.forbidden, learned))
-            exceptions += against
-            telling += against or len(learned) > 1 or (bool(learned) and any(map(group.forbidden, group.asked)))
-    ours = (
+    layers = min(4, max(len(run.longest) for run in runs))
+    longest = [max(run.longest[t] for run in runs if t < len(run.longest)) for t in range(layers)]
+    tested = exceptions = 0
+    for model in (model for model in result.trained if model.curriculum):
+        learned = [hop for hop in model.asked if model.learned(hop)]
+        against = learned != list(range(1, len(learned) + 1)) or any(map(model.forbidden, learned))
+        exceptions += against
+        tested += against or len(learned) > 1 or (bool(learned) and any(map(model.forbidden, model.asked)))
+    observed = (
         f"simulated: of {sum(run.streams for run in runs)} residual streams {broken} are not one run and {too_long} "
         f"are longer than 3^t + 1; longest after t = 0, 1, 2, ... layers: {', '.join(map(str, longest))}, ...; "
-        f"trained: {exceptions} of {counted(telling, 'run')} learned a hop with t < log3(2D) or left one out"
+        f"trained: {exceptions} of {counted(tested, 'run')} learned a hop with t < log3(2D) or left one out"
     )
-    return _judged("C2", result, ours, telling, exceptions, holds=not (broken or too_long or unlawful or exceptions))
+    holds = not (broken or too_long or exceptions or any(run.unlawful for run in runs))
+    return _judged("C2", result, observed, tested, exceptions, holds=holds)
 
 
-def _judged(claim: str, result: TheoryResult, ours: str, n: int, exceptions: int, *, holds: bool) -> Finding:
-    scale = f"{result.study.scale}: simulated, D = 1..{result.study.largest_hops}; {counted(n, 'trained run')}"
+def _judged(claim: str, result: TheoryResult, observed: str, n: int, exceptions: int, *, holds: bool) -> Finding:
+    largest = result.study.largest_hops
+    scale = f"{result.study.scale}: simulated, D = 1..{largest}; {counted(n, 'trained run')}"
     low, high = clopper_pearson(min(exceptions, n), n)
     interval = f"exceptions in {low:.0%} to {high:.0%} of runs"
     if not holds:
-        return Finding(claim, "not reproduced", ours, max(n, 1), interval, scale)
-    if result.study.largest_hops < _ASKED:
-        return Finding(
-            claim, "inconclusive", ours, n, interval, scale, reason=f"simulated to D = {result.study.largest_hops} only"
-        )
-    if n < LEAST_MODELS:
+        return Finding(claim, "not reproduced", observed, max(n, 1), interval, scale)
+    reason = ""
+    if largest < _CLAIMED:
+        reason = f"simulated to D = {largest} only"
+    elif n < LEAST_MODELS:
         reason = f"too few trained runs put it to the test: {n}, and the rule asks for {LEAST_MODELS}"
-        return Finding(claim, "inconclusive", ours, n, interval, scale, reason=reason)
-    return Finding(claim, "reproduced", ours, n, interval, scale)
+    return Finding(claim, "inconclusive" if reason else "reproduced", observed, n, interval, scale, reason=reason)
 
 
 def _is_run(holding: int) -> bool:
@@ -232,3 +232,102 @@ def section(hops: int, figures: Path) -> Section:
         ],
         tables=[Table(["D", "Theorem 1", "exact, no mask", "exact, causal"], rows, "Layers needed for D hops.")],
     )
+
+
+def figure_3(problem: RetrievalProblem) -> Figure:
+    """The chain in the order of the sequence, with what its positions share; below, the growth of its query's
+    knowledge.
+
+    The growth is drawn twice, without a mask and with one; each row's rule is Lemma 3's limit on a run from x0.
+    """
+    problem = replace(problem, chains=1)
+    width = min(16.0, max(6.5, 0.75 * (2 * problem.hops + 1)))
+    flows = [flow_until(problem_scene(replace(problem, causal=causal))) for causal in (False, True)]
+    heights = [2.6, *(0.32 * len(flow.holdings) + 0.6 for flow in flows)]
+    with house():
+        figure = new_figure(width, sum(heights) + 0.4)
+        axes = figure.subplots(3, 1, height_ratios=heights)
+        draw_shared(axes[0], problem)
+        draw_growth(axes[1], flows[0], "no mask")
+        draw_growth(axes[2], flows[1], f"causal mask, {problem.order_in_words}")
+    return figure
+
+
+def draw_shared(axes: Axes, problem: RetrievalProblem) -> None:
+    """Draw Figure 3: one chain's positions as they stand in the sequence; edges above for symbols, below for places."""
+    hops = problem.hops
+    alone = replace(problem, chains=1)
+    ends = [place_in_sequence(alone, 0, role_at(i, hops)) for i in range(2 * hops + 1)]
+    # A gap after every pair, where the pairs of other chains stand.
+    at = [place + place // 2 * 0.8 for place in ends]
+    for i in range(2 * hops):
+        is_symbol = i % 2 == 0
+        _arc(axes, at[i], at[i + 1], 1 if is_symbol else -1, SYMBOL if is_symbol else PLACE)
+    size = max(5.0, min(11.0, 130 / (2 * hops + 1)))
+    for role in range(2 * hops + 1):
+        label = f"$x_{{{symbol_of(role, hops)}}}$"
+        axes.text(at[reachability(role, hops)], 0, label, ha="center", va="center", fontsize=size, color=INK)
+    widest = max(abs(at[i] - at[i + 1]) for i in range(2 * hops))
+    axes.set_xlim(min(at) - 0.8, max(at) + 0.8)
+    axes.set_ylim(-_rise(1.0) - 0.4, _rise(widest) + 0.4)
+    axes.set_title(f"What positions share before any layer, D = {hops}")
+    axes.text(1, 1.02, "above: the same symbol", transform=axes.transAxes, fontsize=9, color=SYMBOL, ha="right")
+    axes.text(1, -0.02, "below: the same pair", transform=axes.transAxes, fontsize=9, color=PLACE, ha="right", va="top")
+    axes.axis("off")
+
+
+def draw_growth(axes: Axes, flow: Flow, title: str) -> None:
+    """Draw a row for each layer and a column for each piece from x0 to x{D}, filled where the query can hold it."""
+    from matplotlib.patches import Rectangle
+
+    chain = flow.scene.pieces[1 : flow.scene.target + 1]
+    for layer in range(len(flow.holdings)):
+        held = set(flow.asked(layer))
+        for column, name in enumerate(chain):
+            color = (SYMBOL if name[0] == "x" else PLACE) if name in held else "#EEEEEE"
+            axes.add_patch(Rectangle((column + 0.06, layer + 0.1), 0.88, 0.8, color=color, linewidth=0))
+        limit = min(len(chain), 3**layer + 1)
+        axes.plot([limit, limit], [layer + 0.05, layer + 0.95], color="black", linewidth=1.5)
+    axes.set_xlim(0, len(chain) + 0.05)
+    axes.set_ylim(len(flow.holdings), 0)
+    step = max(1, len(chain) // 40)
+    labels = [f"${name[0]}_{{{name[1:]}}}$" for name in chain[::step]]
+    axes.set_xticks([column + 0.5 for column in range(0, len(chain), step)], labels, fontsize=8)
+    axes.set_yticks(
+        [layer + 0.5 for layer in range(len(flow.holdings))], ["start", *map(str, range(1, len(flow.holdings)))]
+    )
+    axes.set_ylabel("after layer", fontsize=9)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    layers = len(flow.holdings) - 1
+    text = f"What the query can know, {title}: {layers} layers. Rule: Lemma 3's limit"
+    axes.set_title(text)
+
+
+def save_flow(problem: RetrievalProblem, path: Path) -> None:
+    """Draw the figure and write it, in the format that the file's name asks for.
+
+    Raises:
+        InputError: the name does not end in .png, .svg or .pdf.
+    """
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in FORMATS:
+        raise InputError(f"a figure's name must end in .png, .svg or .pdf, got {path.name!r}")
+    write(figure_3(problem), path)
+
+
+def _arc(axes: Axes, start: float, end: float, side: int, color: str) -> None:
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Curve
+
+    base, top = side * 0.28, side * (0.28 + _rise(abs(end - start)) / 0.75)
+    points = [(start, base), (start, top), (end, top), (end, base)]
+    codes = [Curve.MOVETO, Curve.CURVE4, Curve.CURVE4, Curve.CURVE4]
+    axes.add_patch(PathPatch(Curve(points, codes), fill=False, edgecolor=color, linewidth=1.6))
+
+
+def _rise(span: float) -> float:
+    """How far above its ends an arc of this span reaches."""
+    return float(0.35 + 0.25 * span**0.6)

@@ -1,36 +1,106 @@
-"""Section 7: training by depth, with and without the implicit curriculum (IC); Figure 4 and claims C3 to C5.
+"""Section 7: training by depth, with and without the implicit curriculum (IC): what is run, and what came of it.
 
-For each formulation and number of layers a model is trained from every seed.
+For each formulation and number of layers a model is trained from every seed: a row of `summary.json`.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
-from hopscope.paper.claims import Finding, in_folder
-from hopscope.paper.groups import Group, read_summary, write_summary
-from hopscope.paper.report import PageFigure, Section, Table
-from hopscope.paper.section_7_claims import judge_groups
-from hopscope.paper.section_7_figures import final_losses, partial_losses
-from hopscope.plot.style import save
-from hopscope.plot.training import Panel, training
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import content_hash, plain
-from hopscope.theory.depth import depths, reach
+from hopscope.records import RecordFormat, content_hash, plain
+from hopscope.theory.depth import depths
 from hopscope.training.execution import FASTEST, Execution
-from hopscope.training.metrics import Metrics
+from hopscope.training.metrics import Metrics, learned_below
 from hopscope.training.recipe import Recipe, Setup
-from hopscope.training.side_by_side import SILENT, ProgressDisplay, train_all
+from hopscope.training.run import RunFolder
+from hopscope.training.side_by_side import SILENT, ProgressDisplay, finished, train_all
 from hopscope.words import counted
 
 if TYPE_CHECKING:
     from hopscope.training.side_by_side import Then
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """What training one model came to, a row of `summary.json`. Losses are None where it diverged.
+
+    Attributes:
+        hops: D.
+        chains: N.
+        curriculum: whether every hop was asked for, or the last alone.
+        layers: the number of layers.
+        seed: the seed it was trained from.
+        loss: mean validation loss over the last steps.
+        partial_losses: the same by hop asked for.
+        held_out_loss: the loss on the fixed held-out sequences, at the end.
+        held_out_standard_error: its standard error.
+        crossings: for each hop asked for, the first logged step at which its validation loss was that of a hop that is
+            learned (`metrics.learned_below`).
+        made: a hash of recipe and problem, by which a study goes on from its summary alone.
+    """
+
+    hops: int
+    chains: int
+    curriculum: bool
+    layers: int
+    seed: int
+    loss: float | None
+    partial_losses: tuple[float | None, ...]
+    held_out_loss: float | None
+    held_out_standard_error: float | None
+    crossings: tuple[int | None, ...]
+    made: str = ""
+
+    @classmethod
+    def of(cls, run: RunFolder, made: str = "") -> list[TrainedModel]:
+        """The models of a finished run."""
+        problem, layers, crossings = run.problem, run.recipe.layers, run.regular_metrics.first_below()
+        return [
+            cls(
+                problem.hops, problem.chains, problem.curriculum, layers, model.seed, model.final_validation_loss,
+                model.final_partial_losses, model.held_out_loss, model.held_out_standard_error, steps, made,
+            )
+            for model, steps in zip(run.result.models, crossings, strict=True)
+        ]  # fmt: skip
+
+    @property
+    def asked(self) -> range:
+        """The hops that are asked for, from 1."""
+        return range(1 if self.curriculum else self.hops, self.hops + 1)
+
+    @property
+    def diverged(self) -> bool:
+        """Whether its loss was not a number in the end."""
+        return self.loss is None
+
+    def learned(self, hop: int) -> bool:
+        """Whether it ends with this hop's partial loss below that of a learned one; hops count from 1."""
+        loss = self.partial_losses[hop - self.asked[0]] if hop in self.asked else None
+        return loss is not None and loss < learned_below(self.chains)
+
+    def forbidden(self, hop: int) -> bool:
+        """Whether Theorem 1 says that so few layers cannot learn a hop, since t < log3(2D)."""
+        return self.layers < depths(hop).theorem_1
+
+    def too_shallow(self, hop: int) -> bool:
+        """Whether so few layers are below a hop's exact minimum under Assumptions 1 and 2 (docs/theory.md)."""
+        return self.layers < depths(hop).causal
+
+
+@dataclass(frozen=True)
+class DepthSummary:
+    """What `summary.json` holds: every model of the study of which the result is known."""
+
+    models: tuple[TrainedModel, ...]
+
+
+SUMMARY = RecordFormat(DepthSummary, "hopscope depth study", "the summary of a depth study")
+"""The format of `summary.json`."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +154,12 @@ class DepthStudy:
             for seed in self.seeds_at(curriculum, layers)
         ]
 
-    def left(self, known: Mapping[str, Group]) -> list[Setup]:
-        """The runs whose seed is not known yet, and all at the followed depth, whose weights are needed."""
-        left = []
-        for curriculum, layers in product((True, False), self.layers):
-            for one in self.runs(curriculum, layers):
-                group = known.get(made(one))
-                if group is None or one.seeds[0] not in group.seeds or (curriculum and layers == self.followed):
-                    left.append(one)
-        return left
+    def left(self, known: Collection[tuple[str, int]]) -> list[Setup]:
+        """The runs not known yet, by hash and seed, and all at the followed depth, whose weights are needed."""
+        followed = {setup.name for setup in self.runs(True, self.followed)} if self.followed else set()
+        return [
+            setup for setup in self.setups() if setup.name in followed or (made(setup), setup.seeds[0]) not in known
+        ]
 
     def seeds_at(self, curriculum: bool, layers: int) -> tuple[int, ...]:
         """The seeds of one formulation and depth."""
@@ -108,18 +175,18 @@ def run_name(curriculum: bool, layers: int, seed: int) -> str:
     return f"{'ic' if curriculum else 'non-ic'}-layers-{layers}-seed-{seed}"
 
 
-def made(one: Setup) -> str:
+def made(setup: Setup) -> str:
     """A hash that tells a run from those of another formulation, depth or recipe, but not from those of other seeds."""
-    return content_hash([plain(replace(one, name="", seeds=(0,)))])
+    return content_hash([plain(replace(setup, name="", seeds=(0,)))])
 
 
 @dataclass(frozen=True)
 class DepthResult:
-    """The groups of the finished runs, as in `summary.json`; by number of layers the metrics of those with the implicit
+    """The models of the finished runs, as in `summary.json`; by number of layers the metrics of those with the implicit
     curriculum; and the folder of the runs, relative to the reproduction's."""
 
     study: DepthStudy
-    groups: tuple[Group, ...]
+    models: tuple[TrainedModel, ...]
     curves: tuple[tuple[int, Metrics], ...]
     run: str
 
@@ -151,139 +218,45 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     Raises:
         InputError: a run or the summary there is damaged, or belongs to another study.
     """
-    from hopscope.training.side_by_side import finished
-
-    runs = finished(study.setups(), folder / at)
-    summary = folder / "summary.json"
-    groups, curves, known = [], [], _known(study, folder)
-    for curriculum, layers in product((True, False), study.layers):
-        setups = study.runs(curriculum, layers)
-        alike = made(setups[0]) if setups else ""
-        some = [runs[setup.name] for setup in setups if setup.name in runs]
-        found = [known[alike]] if alike in known else []
-        if some:
-            where = os.path.relpath(some[0].path, folder) if len(some) == 1 else at
-            found.insert(0, Group.of(some, where, alike))
-        if found:
-            groups.append(found[0].joined(found[-1], study.seeds_at(curriculum, layers)))
-        if some and curriculum:
-            curves.append((layers, Metrics.side_by_side([run.metrics for run in some])))
-    if groups:
-        write_summary(summary, tuple(groups))
-    return DepthResult(study, tuple(groups), tuple(curves), at)
+    runs, known = finished(study.setups(), folder / at), _known(study, folder)
+    for setup in study.setups():
+        if setup.name in runs:
+            (known[made(setup), setup.seeds[0]],) = TrainedModel.of(runs[setup.name], made(setup))
+    in_order = [(made(setup), setup.seeds[0]) for setup in study.setups()]
+    models = tuple(known[key] for key in in_order if key in known)
+    if models:
+        SUMMARY.write(folder / "summary.json", DepthSummary(models))
+    curves = []
+    for layers in study.layers:
+        logged = [runs[setup.name].metrics for setup in study.runs(True, layers) if setup.name in runs]
+        if logged:
+            curves.append((layers, Metrics.side_by_side(logged)))
+    return DepthResult(study, models, tuple(curves), at)
 
 
-def _known(study: DepthStudy, folder: Path) -> dict[str, Group]:
-    """What the summary says of the study's models, by how they were made.
+def _known(study: DepthStudy, folder: Path) -> dict[tuple[str, int], TrainedModel]:
+    """What the summary says of the study's models, by how they were made and their seed.
 
     Raises:
         InputError: the summary is damaged, or says something about other models.
     """
     summary = folder / "summary.json"
-    groups = read_summary(summary) if summary.exists() else ()
-    asked = {made(setup) for setup in study.setups()}
-    for group in groups:
-        if group.made not in asked:
+    models = SUMMARY.read(summary).models if summary.exists() else ()
+    planned = {made(setup) for setup in study.setups()}
+    for model in models:
+        if model.made not in planned:
             raise InputError(
-                f"{summary} holds models of {counted(group.layers, 'layer')} and D = {group.hops} that {study.scale} "
+                f"{summary} holds models of {counted(model.layers, 'layer')} and D = {model.hops} that {study.scale} "
                 "does not train; it was left untouched: ask for the same depths, hops and recipe, or choose another "
                 "folder"
             )
-    return {group.made: group for group in groups}
+    return {(model.made, model.seed): model for model in models}
 
 
-def judge(result: DepthResult) -> list[Finding]:
-    """Findings on C3, C4 and C5."""
-    return in_folder(result.run, judge_groups(result.groups, result.study.scale))
+def read_trained(setups: Sequence[Setup], folder: Path) -> tuple[TrainedModel, ...]:
+    """The models of the finished runs of these setups in `folder`.
 
-
-def section(result: DepthResult, figures: Path) -> Section | None:
-    """The section with the figures of Section 7 and a table of every run; None where nothing is finished."""
-    if not result.groups:
-        return None
-    drawn = [_final_losses(result, figures)]
-    if any(group.curriculum for group in result.groups):
-        drawn.append(_partial_losses(result, figures))
-    if result.curves:
-        drawn.append(_training(result, figures))
-    return Section(
-        "Training by depth (Section 7)",
-        paragraphs=[
-            "With the implicit curriculum (IC) a query is asked for every symbol of its chain, without it for the last "
-            "alone. A loss of 1 is knowing nothing; 0.75 is knowing the four candidates and not which, the plateau on "
-            "which training starts.",
-            _theory_says(result.study.layers),
-        ],
-        figures=drawn,
-        tables=[_table(result)],
-    )
-
-
-def _partial_losses(result: DepthResult, figures: Path) -> PageFigure:
-    stem = figures / "figure-4-right"
-    save(partial_losses(result.groups, {hop: depths(hop).causal for hop in range(1, result.study.hops + 1)}), stem)
-    return PageFigure(
-        stem,
-        "Figure 4, right. The same with the implicit curriculum, hop by hop. Dotted lines, in the colour of their hop: "
-        "the exact minimum depth floor(log2 k) + 2 of hop k (under Assumptions 1 and 2, deepest or shallowest pairs "
-        "first), left of which theory lets no run learn it.",
-    )
-
-
-def _training(result: DepthResult, figures: Path) -> PageFigure:
-    stem = figures / "training"
-    every = result.study.recipe.log_every
-    save(training(*[Panel(counted(layers, "layer"), metrics, every) for layers, metrics in result.curves]), stem)
-    return PageFigure(
-        stem,
-        "Losses over time with the implicit curriculum, a panel for each number of layers. A mark shows where a hop "
-        "falls below 0.5.",
-    )
-
-
-def _final_losses(result: DepthResult, figures: Path) -> PageFigure:
-    study, exact = result.study, depths(result.study.hops)
-    lines = {f"Theorem 1, D = {study.hops}": exact.theorem_1, f"exact causal minimum, D = {study.hops}": exact.causal}
-    shown = {label: layers for label, layers in lines.items() if layers <= max(study.layers, default=0)}
-    save(final_losses(result.groups, shown), figures / "figure-4-left")
-    return PageFigure(
-        figures / "figure-4-left",
-        "Figure 4, left. Final validation loss (mean over the last "
-        f"{study.recipe.final_steps} steps) by number of layers; line: mean over the seeds on the scale, band: lowest "
-        "to highest of them, dots: seeds. Vertical lines: how many layers the theory asks for.",
-    )
-
-
-def _theory_says(layers: tuple[int, ...]) -> str:
-    reached = ", ".join(f"{counted(number, 'layer')} {counted(reach(number), 'hop')}" for number in layers)
-    return (
-        "The exact minimum depth under a causal mask, floor(log2 D) + 2 (under Assumptions 1 and 2, deepest or "
-        "shallowest pairs first), says how far each can reach: "
-        f"{reached}. Theorem 1, a lower bound, would allow more."
-    )
-
-
-def _table(result: DepthResult) -> Table:
-    hops = range(1, result.study.hops + 1)
-    return Table(
-        header=["", "layers", "seed", "final loss", *(f"x{hop}" for hop in hops), "below 0.5 at step"],
-        rows=[_row(group, model, hops) for group in result.groups for model in range(len(group.seeds))],
-        caption="Every run: final validation loss, its part for each hop asked for, and when each was learned.",
-    )
-
-
-def _row(group: Group, model: int, hops: range) -> list[object]:
-    losses = dict(zip(group.asked, group.final_partial_losses[model], strict=True))
-    steps = ["never" if step is None else str(step) for step in group.crossings[model]]
-    return [
-        "IC" if group.curriculum else "no IC",
-        group.layers,
-        group.seeds[model],
-        _number(group.final_validation_loss[model]),
-        *(_number(losses[hop]) if hop in losses else "–" for hop in hops),
-        " · ".join(steps),
-    ]
-
-
-def _number(value: float | None) -> str:
-    return "diverged" if value is None else f"{value:.3f}"
+    Raises:
+        InputError: a run there is damaged, or belongs to another setup.
+    """
+    return tuple(model for run in finished(setups, folder).values() for model in TrainedModel.of(run))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal
 
-from hopscope.paper.claims import Finding, Verdict
-from hopscope.paper.groups import Group
+from hopscope.paper.claims import Finding, Verdict, in_folder
+from hopscope.paper.section_7 import DepthResult, TrainedModel
 from hopscope.statistics import clopper_pearson, fisher, sign_test
 from hopscope.theory.depth import depths
 from hopscope.words import counted
@@ -27,10 +29,15 @@ SURELY = 0.01
 """The p-value below which hops are surely learned ever more rarely, or one by more runs than the one before (C4)."""
 
 
-def judge_groups(groups: Sequence[Group], preset: str) -> list[Finding]:
+def judge(result: DepthResult) -> list[Finding]:
+    """Findings on C3, C4 and C5."""
+    return in_folder(result.run, judge_models(result.models, result.study.scale))
+
+
+def judge_models(models: Sequence[TrainedModel], preset: str) -> list[Finding]:
     """Findings on C3, C4 and C5; their scale begins with the name of the preset."""
-    with_ic = sorted((group for group in groups if group.curriculum), key=lambda group: group.layers)
-    without = [group for group in groups if not group.curriculum]
+    with_ic = sorted((model for model in models if model.curriculum), key=lambda model: model.layers)
+    without = [model for model in models if not model.curriculum]
     return [
         _curriculum_is_needed(without, with_ic, _scale(preset, without)),
         _later_hops_are_harder(with_ic, _scale(preset, with_ic)),
@@ -38,75 +45,67 @@ def judge_groups(groups: Sequence[Group], preset: str) -> list[Finding]:
     ]
 
 
-def _curriculum_is_needed(without: Sequence[Group], with_ic: Sequence[Group], scale: str) -> Finding:
+def _curriculum_is_needed(without: Sequence[TrainedModel], with_ic: Sequence[TrainedModel], scale: str) -> Finding:
     """Judge C3."""
-    asked = [group for group in without if group.hops == CLAIMED_HOPS]
-    runs = [(group, model) for group in asked for model in range(len(group.seeds))]
-    if not runs:
+    models = [model for model in without if model.hops == CLAIMED_HOPS]
+    if not models:
         why = f"no run without the curriculum at D = {CLAIMED_HOPS}" if without else ""
         return Finding("C3", "not run", reason=why)
-    diverged = sum(group.diverged(model) for group, model in runs)
-    losses = [loss for group in asked for loss in group.final_validation_loss if loss is not None]
+    losses = [model.loss for model in models if model.loss is not None]
     succeeded = sum(loss <= FAILED for loss in losses)
-    pairs = sum(_has_control(group, model, with_ic) and not group.diverged(model) for group, model in runs)
+    pairs = sum(_has_control(model, with_ic) and not model.diverged for model in models)
     bound = clopper_pearson(0, pairs)[1]
-    ours = (
-        f"{len(losses) - succeeded} of {len(runs)} runs end above {FAILED}, {succeeded} do not, {diverged} diverged"
+    observed = (
+        f"{len(losses) - succeeded} of {len(models)} runs end above {FAILED}, {succeeded} do not, "
+        f"{len(models) - len(losses)} diverged"
         + (f"; the lowest at {min(losses):.3f}" if losses else "")
         + f"; in {counted(pairs, 'pair')} the curriculum learned the same hop"
     )
     interval = f"success without the curriculum: at most {bound:.0%} of runs (95%)"
     if succeeded:
-        return Finding("C3", "not reproduced", ours, len(losses), clopper_pearson(succeeded, len(losses)), scale)
-    verdict: Verdict = "inconclusive"
+        return Finding("C3", "not reproduced", observed, len(losses), clopper_pearson(succeeded, len(losses)), scale)
     reason = ""
     if not pairs:
         reason = "no positive control: nowhere did the run with the curriculum learn what its twin failed at"
     elif bound >= RARE:
         reason = f"too few pairs: {pairs} leave up to {bound:.0%} of runs to succeed"
-    else:
-        verdict = "reproduced"
-    return Finding("C3", verdict, ours, pairs, interval, scale, reason=reason)
+    return Finding("C3", "inconclusive" if reason else "reproduced", observed, pairs, interval, scale, reason=reason)
 
 
-def _has_control(group: Group, model: int, with_ic: Sequence[Group]) -> bool:
+def _has_control(model: TrainedModel, with_ic: Sequence[TrainedModel]) -> bool:
     """Whether theory allows the hop at this depth, and the run with the curriculum, its twin, learned it."""
-    if group.too_shallow(group.hops):
-        return False
-    twins = [
-        (twin, number)
-        for twin in with_ic
-        if (twin.layers, twin.chains) == (group.layers, group.chains)
-        for number, seed in enumerate(twin.seeds)
-        if seed == group.seeds[model]
-    ]
-    return any(twin.learned(number, group.hops) for twin, number in twins)
+    alike = (model.layers, model.chains, model.seed)
+    twins = [twin for twin in with_ic if (twin.layers, twin.chains, twin.seed) == alike]
+    return not model.too_shallow(model.hops) and any(twin.learned(model.hops) for twin in twins)
 
 
-def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
+def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str) -> Finding:
     """Judge C4."""
-    runs = [(group, model) for group in groups for model in range(len(group.seeds)) if not group.diverged(model)]
+    runs = [model for model in models if not model.diverged]
     if not runs:
         return Finding("C4", "not run")
-    hops = range(1, groups[0].hops + 1)
-    diverged = sum(len(group.seeds) for group in groups) - len(runs)
-    table = [[group.learned(model, hop) for hop in hops] for group, model in runs]
-    totals = [sum(row[hop - 1] for row in table) for hop in hops]
-    learned = [(group, hop) for (group, _), row in zip(runs, table, strict=True) for hop in hops if row[hop - 1]]
-    forbidden = sum(group.forbidden(hop) for group, hop in learned)
-    too_shallow = sum(group.too_shallow(hop) for group, hop in learned)
-    trend, depth, steps = _trend(table), _needs_depth(runs, hops[-1]), _steps(runs, hops)
-    shallow = [row for (group, _), row in zip(runs, table, strict=True) if group.too_shallow(hops[-1])]
-    first = sign_test([row[0] - row[-1] for row in shallow], "greater")
-    by_depth = "; ".join(f"{counted(group.layers, 'layer')} {_successes(group, hops)}" for group in groups)
-    ours = (
+    hops = range(1, runs[0].hops + 1)
+    last, diverged = hops[-1], len(models) - len(runs)
+    table = [[model.learned(hop) for hop in hops] for model in runs]
+    totals = [sum(column) for column in zip(*table, strict=True)]
+    learned = [(model, hop) for model in runs for hop in hops if model.learned(hop)]
+    forbidden = sum(model.forbidden(hop) for model, hop in learned)
+    too_shallow = sum(model.too_shallow(hop) for model, hop in learned)
+    trend, depth, steps = _trend(table), _needs_depth(runs, last), _steps(runs, hops)
+    first = sign_test([model.learned(1) - model.learned(last) for model in runs if model.too_shallow(last)], "greater")
+    depths_tried = sorted({model.layers for model in models})
+    by_depth = "; ".join(
+        f"{counted(layers, 'layer')} {_successes([model for model in runs if model.layers == layers], hops)}"
+        for layers in depths_tried
+    )
+    observed = (
         f"runs that learned x1, x2, ...: {by_depth}; {forbidden} with t < log3(2D), {too_shallow} below the exact "
-        f"minimum; in order p = {trend:.2g} (Page), x{hops[-1]} by depth p = {depth:.2g} (Fisher), x1 and not "
-        f"x{hops[-1]} below its depth p = {first:.2g} (sign)" + (f"; {diverged} diverged" if diverged else "")
+        f"minimum; in order p = {trend:.2g} (Page), x{last} by depth p = {depth:.2g} (Fisher), x1 and not x{last} "
+        f"below its depth p = {first:.2g} (sign)" + (f"; {diverged} diverged" if diverged else "")
     )
     interval = ", ".join(f"x{hop} {_share(total, len(runs))}" for hop, total in zip(hops, totals, strict=True))
-    tied = [hop for hop, (one, after) in enumerate(pairwise(totals), start=2) if one <= after]
-    turned = min((_more_often(table, hop) for hop in hops[1:]), default=1.0)
+    tied = [hop for hop, (earlier, later) in enumerate(pairwise(totals), start=2) if earlier <= later]
+    turned = min((sign_test([row[hop - 1] - row[hop - 2] for row in table], "greater") for hop in hops[1:]), default=1)
     verdict: Verdict = "inconclusive"
     reason = ""
     if forbidden or turned < SURELY:
@@ -120,14 +119,14 @@ def _later_hops_are_harder(groups: Sequence[Group], scale: str) -> Finding:
     elif trend >= SURELY or depth >= LIKELY:
         reason = "too few runs for the tests"
     elif first >= LIKELY:
-        reason = f"with fewer layers than x{hops[-1]} needs too few runs learned x1: one depth may do for both"
+        reason = f"with fewer layers than x{last} needs too few runs learned x1: one depth may do for both"
     elif steps:
         reason = steps
     elif scale.startswith("paper") and len(hops) != 5:
         reason = f"the paper's scale has D = 5, this is D = {len(hops)}"
     else:
         verdict = "reproduced"
-    return Finding("C4", verdict, ours, len(runs), f"share of runs: {interval}", scale, reason=reason)
+    return Finding("C4", verdict, observed, len(runs), f"share of runs: {interval}", scale, reason=reason)
 
 
 def _trend(table: Sequence[Sequence[bool]]) -> float:
@@ -140,19 +139,14 @@ def _trend(table: Sequence[Sequence[bool]]) -> float:
     return float(page_trend_test(telling, method="asymptotic").pvalue)
 
 
-def _more_often(table: Sequence[Sequence[bool]], hop: int) -> float:
-    """p-value of the exact one-sided sign test that a hop is learned by more runs than the one before it."""
-    return sign_test([row[hop - 1] - row[hop - 2] for row in table], "greater")
-
-
-def _needs_depth(runs: Sequence[tuple[Group, int]], hop: int) -> float:
+def _needs_depth(runs: Sequence[TrainedModel], hop: int) -> float:
     """p-value of Fisher's exact test that a hop is learned more often from its exact minimum depth on than below it."""
-    deep = [group.learned(model, hop) for group, model in runs if not group.too_shallow(hop)]
-    shallow = [group.learned(model, hop) for group, model in runs if group.too_shallow(hop)]
+    deep = [model.learned(hop) for model in runs if not model.too_shallow(hop)]
+    shallow = [model.learned(hop) for model in runs if model.too_shallow(hop)]
     return fisher(sum(deep), len(deep), sum(shallow), len(shallow))
 
 
-def _steps(runs: Sequence[tuple[Group, int]], hops: Sequence[int]) -> str:
+def _steps(runs: Sequence[TrainedModel], hops: Sequence[int]) -> str:
     """Which hop may need no more layers than one before it that theory asks fewer of; empty if none.
 
     x1 alone may need few layers and all others the same number: each step of theory's ladder must be seen by itself.
@@ -161,72 +155,60 @@ def _steps(runs: Sequence[tuple[Group, int]], hops: Sequence[int]) -> str:
     for hop in hops[1:]:
         if least[hop] == least[hop - 1]:
             continue
-        easier = next(one for one in hops if least[one] == least[hop - 1])
-        enough = [(group, model) for group, model in runs if not group.too_shallow(easier)]
-        seen = any(group.too_shallow(hop) and group.learned(model, easier) for group, model in enough)
+        easier = next(earlier for earlier in hops if least[earlier] == least[hop - 1])
+        enough = [model for model in runs if not model.too_shallow(easier)]
+        seen = any(model.too_shallow(hop) and model.learned(easier) for model in enough)
         if not seen or _needs_depth(enough, hop) >= LIKELY:
             return f"too few runs tell whether x{hop} needs more layers than x{easier}"
     return ""
 
 
-def _hops_come_in_order(groups: Sequence[Group], scale: str) -> Finding:
+def _hops_come_in_order(models: Sequence[TrainedModel], scale: str) -> Finding:
     """Judge C5."""
-    runs = [crossings for group in groups for crossings in group.crossings]
-    telling = [run for run in runs if sum(step is not None for step in run) > 1 or _skips(run)]
-    if not runs:
+    if not models:
         return Finding("C5", "not run")
-    broken = sum(_skips(one) or _turned(one) for one in telling)
-    tied = sum(not (_skips(one) or _turned(one)) and _tied(one) for one in telling)
-    ordered = len(telling) - broken - tied
-    low, high = clopper_pearson(ordered, len(telling))
-    ours = (
-        f"{ordered} of {counted(len(telling), 'informative run')} in order, {broken} out of order, {tied} unresolved; "
-        f"{len(runs) - len(telling)} of {len(runs)} runs learned one hop at most"
+    orders = [_order(model.crossings) for model in models]
+    n, broken, tied = len(orders) - orders.count(""), orders.count("broken"), orders.count("tied")
+    ordered = orders.count("in order")
+    low, high = clopper_pearson(ordered, n)
+    observed = (
+        f"{ordered} of {counted(n, 'informative run')} in order, {broken} out of order, {tied} unresolved; "
+        f"{len(models) - n} of {len(models)} runs learned one hop at most"
     )
-    verdict: Verdict = "inconclusive"
-    reason = ""
     if broken:
-        verdict = "not reproduced"
-    elif not telling:
+        return Finding("C5", "not reproduced", observed, n, (low, high), scale)
+    reason = ""
+    if not n:
         reason = "no informative run: none learned two hops"
+    elif low < 1 - RARE and clopper_pearson(n, n)[0] >= 1 - RARE:
+        reason = f"{counted(tied, 'run')} unresolved: log more often"
     elif low < 1 - RARE:
-        reason = (
-            f"{counted(tied, 'run')} unresolved: log more often"
-            if clopper_pearson(len(telling), len(telling))[0] >= 1 - RARE
-            else f"too few informative runs: of all, {low:.0%} or more may be in order"
-        )
-    else:
-        verdict = "reproduced"
-    return Finding("C5", verdict, ours, len(telling), (low, high), scale, reason=reason)
+        reason = f"too few informative runs: of all, {low:.0%} or more may be in order"
+    return Finding("C5", "inconclusive" if reason else "reproduced", observed, n, (low, high), scale, reason=reason)
 
 
-def _skips(crossings: Sequence[int | None]) -> bool:
-    """Whether a hop was learned and one before it was not."""
-    return any(one is None and after is not None for one, after in pairwise(crossings))
-
-
-def _turned(crossings: Sequence[int | None]) -> bool:
-    reached = [step for step in crossings if step is not None]
-    return any(one > after for one, after in pairwise(reached))
-
-
-def _tied(crossings: Sequence[int | None]) -> bool:
-    reached = [step for step in crossings if step is not None]
-    return any(one == after for one, after in pairwise(reached))
-
-
-def _scale(preset: str, groups: Sequence[Group]) -> str:
-    if not groups:
+def _order(crossings: Sequence[int | None]) -> Literal["in order", "tied", "broken", ""]:
+    """Whether hops were learned in order; empty where one was learned at most, and that the first."""
+    steps = [step for step in crossings if step is not None]
+    left_out = any(earlier is None and later is not None for earlier, later in pairwise(crossings))
+    if left_out or any(earlier > later for earlier, later in pairwise(steps)):
+        return "broken"
+    if len(steps) < 2:
         return ""
-    layers = sorted(group.layers for group in groups)
-    seeds = sorted({len(group.seeds) for group in groups})
-    fewer = f"{seeds[0]} to " if len(seeds) > 1 else ""
-    return f"{preset}: D = {groups[0].hops}, {layers[0]}..{layers[-1]} layers x {fewer}{counted(seeds[-1], 'seed')}"
+    return "tied" if len(set(steps)) < len(steps) else "in order"
 
 
-def _successes(group: Group, hops: range) -> str:
-    models = [model for model in range(len(group.seeds)) if not group.diverged(model)]
-    return ", ".join(str(sum(group.learned(m, hop) for m in models)) for hop in hops) + f" of {len(models)}"
+def _scale(preset: str, models: Sequence[TrainedModel]) -> str:
+    if not models:
+        return ""
+    seeds = Counter(model.layers for model in models)
+    fewest, most = min(seeds.values()), max(seeds.values())
+    fewer = f"{fewest} to " if fewest < most else ""
+    return f"{preset}: D = {models[0].hops}, {min(seeds)}..{max(seeds)} layers x {fewer}{counted(most, 'seed')}"
+
+
+def _successes(models: Sequence[TrainedModel], hops: range) -> str:
+    return ", ".join(str(sum(model.learned(hop) for model in models)) for hop in hops) + f" of {len(models)}"
 
 
 def _share(successes: int, trials: int) -> str:

@@ -1,15 +1,20 @@
-"""Figure 4: the final validation loss by number of layers (Section 7.2)."""
+"""Section 7 in the report: Figure 4, losses over time, and a table of every run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hopscope.paper.groups import Group
-from hopscope.plot.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure
+from hopscope.paper.report import PageFigure, Section, Table
+from hopscope.paper.section_7 import DepthResult, TrainedModel
+from hopscope.plot.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure, save
+from hopscope.plot.training import Panel, training
+from hopscope.theory.depth import depths, reach
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,60 +35,64 @@ class _Series:
     losses: dict[int, list[float]]
 
 
-def final_losses(groups: Sequence[Group], theory: Mapping[str, float] | None = None) -> Figure:
+def final_losses(models: Sequence[TrainedModel], theory: Mapping[str, float] | None = None) -> Figure:
     """The left half: the final validation loss with and without the implicit curriculum.
 
     Lines are means over seeds, bands run from the lowest seed to the highest, and every seed is a dot.
 
     Args:
-        groups: a group for each depth, with the curriculum, without it, or both.
+        models: the models of all depths, with the curriculum, without it, or both.
         theory: numbers of layers to mark with a vertical line each, by the line's label.
     """
     series = []
     for curriculum in (True, False):
-        if some := _by_depth(groups, curriculum):
-            label = f"{'IC' if curriculum else 'no IC'}, D = {some[0].hops}"
-            losses = {group.layers: list(map(_number, group.final_validation_loss)) for group in some}
+        if alike := [model for model in models if model.curriculum is curriculum]:
+            label = f"{'IC' if curriculum else 'no IC'}, D = {alike[0].hops}"
+            losses = _by_depth(alike, [model.loss for model in alike])
             series.append(_Series(label, curriculum_look(curriculum), losses))
     with house():
         figure = new_figure(COLUMN, 3.1)
         axes = figure.subplots()
         _draw(axes, series, bands=True)
         axes.set_ylabel("final validation loss")
-        _plateau(axes, groups)
+        _plateau(axes, models)
         for (label, layers), dash in zip((theory or {}).items(), cycle(_THEORY_DASHES), strict=False):
             axes.axvline(layers, color=INK, linewidth=0.9, linestyle=dash, zorder=1, label=label)
         figure.legend(loc="outside upper left", ncols=2)
     return figure
 
 
-def partial_losses(groups: Sequence[Group], theory: Mapping[int, float] | None = None) -> Figure:
+def partial_losses(models: Sequence[TrainedModel], theory: Mapping[int, float] | None = None) -> Figure:
     """The right half: the final partial loss of every hop, with the implicit curriculum.
 
     Lines are means over seeds, and every seed is a dot; bands of five hops would hide one another.
 
     Args:
-        groups: a group for each depth; those without the curriculum have no partial losses to show.
+        models: the models of all depths; those without the curriculum have no partial losses to show.
         theory: for a hop, the number of layers that theory asks for, marked on the axis in the hop's colour.
     """
-    some = _by_depth(groups, curriculum=True)
-    series = []
-    for hop in some[0].asked:
-        losses = {group.layers: [_number(seed[hop - 1]) for seed in group.final_partial_losses] for group in some}
-        series.append(_Series(hop_label(hop), hop_look(hop), losses))
+    shown = [model for model in models if model.curriculum]
+    series = [
+        _Series(hop_label(hop), hop_look(hop), _by_depth(shown, [model.partial_losses[hop - 1] for model in shown]))
+        for hop in shown[0].asked
+    ]
     with house():
         figure = new_figure(COLUMN, 3.1)
         axes = figure.subplots()
         _draw(axes, series)
         axes.set_ylabel("final partial loss")
-        _plateau(axes, groups)
-        _mark_theory(axes, theory or {}, some[-1].layers)
+        _plateau(axes, models)
+        _mark_theory(axes, theory or {}, max(model.layers for model in shown))
         figure.legend(loc="outside upper left", ncols=5)
     return figure
 
 
-def _by_depth(groups: Sequence[Group], curriculum: bool) -> list[Group]:
-    return sorted((group for group in groups if group.curriculum is curriculum), key=lambda group: group.layers)
+def _by_depth(models: Sequence[TrainedModel], losses: Sequence[float | None]) -> dict[int, list[float]]:
+    """The losses of all models of each number of layers, the shallowest first; NaN where one diverged."""
+    found: dict[int, list[float]] = {layers: [] for layers in sorted({model.layers for model in models})}
+    for model, loss in zip(models, losses, strict=True):
+        found[model.layers].append(math.nan if loss is None else loss)
+    return found
 
 
 def _draw(axes: Axes, series: Sequence[_Series], *, bands: bool = False) -> None:
@@ -126,9 +135,9 @@ def _draw_series(axes: Axes, line: _Series, width: float, aside: float, *, band:
               markersize=2.1, alpha=0.75, label=f"_seeds {line.label}", zorder=4)  # fmt: skip
 
 
-def _plateau(axes: Axes, groups: Sequence[Group]) -> None:
+def _plateau(axes: Axes, models: Sequence[TrainedModel]) -> None:
     """Draw the loss of answering with the mean of the N candidates: 1 - 1/N."""
-    for chains in sorted({group.chains for group in groups}):
+    for chains in sorted({model.chains for model in models}):
         loss = 1 - 1 / chains
         axes.axhline(loss, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=2)
         axes.annotate(
@@ -150,9 +159,76 @@ def _mark_theory(axes: Axes, theory: Mapping[int, float], deepest: int) -> None:
         )  # fmt: skip
 
 
-def _number(loss: float | None) -> float:
-    return math.nan if loss is None else float(loss)
-
-
 def _shown(loss: float) -> bool:
     return loss <= CEILING  # false for NaN
+
+
+def section(result: DepthResult, figures: Path) -> Section | None:
+    """The section with the figures of Section 7 and a table of every run; None where nothing is finished."""
+    study, models = result.study, result.models
+    if not models:
+        return None
+    exact = {hop: depths(hop).causal for hop in range(1, study.hops + 1)}
+    lines = {f"Theorem 1, D = {study.hops}": depths(study.hops).theorem_1}
+    lines[f"exact causal minimum, D = {study.hops}"] = exact[study.hops]
+    lines = {label: layers for label, layers in lines.items() if layers <= max(study.layers, default=0)}
+    drawn = {
+        "figure-4-left": (
+            final_losses(models, lines),
+            f"Figure 4, left. Final validation loss (mean over the last {study.recipe.final_steps} steps) by number of "
+            "layers; line: mean over the seeds on the scale, band: lowest to highest of them, dots: seeds. Vertical "
+            "lines: how many layers the theory asks for.",
+        )
+    }
+    if any(model.curriculum for model in models):
+        drawn["figure-4-right"] = (
+            partial_losses(models, exact),
+            "Figure 4, right. The same with the implicit curriculum, hop by hop. Dotted lines, in the colour of their "
+            "hop: the exact minimum depth floor(log2 k) + 2 of hop k (under Assumptions 1 and 2, deepest or shallowest "
+            "pairs first), left of which theory lets no run learn it.",
+        )
+    if result.curves:
+        panels = [Panel(counted(layers, "layer"), rows, study.recipe.log_every) for layers, rows in result.curves]
+        drawn["training"] = (
+            training(*panels),
+            "Losses over time with the implicit curriculum, a panel for each number of layers. A mark shows where a "
+            "hop falls below 0.5.",
+        )
+    for name, (figure, _) in drawn.items():
+        save(figure, figures / name)
+    reached = ", ".join(f"{counted(layers, 'layer')} {counted(reach(layers), 'hop')}" for layers in study.layers)
+    return Section(
+        "Training by depth (Section 7)",
+        paragraphs=[
+            "With the implicit curriculum (IC) a query is asked for every symbol of its chain, without it for the last "
+            "alone. A loss of 1 is knowing nothing; 0.75 is knowing the four candidates and not which, the plateau on "
+            "which training starts.",
+            "The exact minimum depth under a causal mask, floor(log2 D) + 2 (under Assumptions 1 and 2, deepest or "
+            f"shallowest pairs first), says how far each can reach: {reached}. Theorem 1, a lower bound, would allow "
+            "more.",
+        ],
+        figures=[PageFigure(figures / name, caption) for name, (_, caption) in drawn.items()],
+        tables=[
+            Table(
+                header=["", "layers", "seed", "final loss", *(f"x{hop}" for hop in exact), "below 0.5 at step"],
+                rows=[_row(model, exact) for model in models],
+                caption="Every run: final validation loss, its part for each hop asked for, and when each was learned.",
+            )
+        ],
+    )
+
+
+def _row(model: TrainedModel, hops: Iterable[int]) -> list[object]:
+    losses = dict(zip(model.asked, model.partial_losses, strict=True))
+    return [
+        "IC" if model.curriculum else "no IC",
+        model.layers,
+        model.seed,
+        _in_words(model.loss),
+        *(_in_words(losses[hop]) if hop in losses else "–" for hop in hops),
+        " · ".join("never" if step is None else str(step) for step in model.crossings),
+    ]
+
+
+def _in_words(loss: float | None) -> str:
+    return "diverged" if loss is None else f"{loss:.3f}"

@@ -1,11 +1,12 @@
 """Section 9: how the heads of a transformer emerge during training; Figures 6 and 7, Appendix D, claims C12 and C13.
 
-A circuit is followed through the checkpoints twice: the one at the end of training, and the one that is there when all
-hops have just been learned. They need not be the same: a spike of the loss can rebuild a circuit.
+A circuit is followed through the checkpoints twice: the one at the end of training, and the one found where all hops
+have just been learned. They need not be the same: a spike of the loss can rebuild a circuit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,33 +16,45 @@ from typing import TYPE_CHECKING
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import Effort
-from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence
+from hopscope.circuits.store import CircuitStore
+from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, PathHistory
 from hopscope.emergence.timing import LEAST_PLATEAU
+from hopscope.emergence.track import emergence_of_run
 from hopscope.paper.claims import Finding, Verdict, in_folder
-from hopscope.paper.judging import RUN_GONE, ModelVerdict, Readings, below, every_model, losses, spans
 from hopscope.paper.models import (
     MAX_LOSS,
+    PRUNED,
+    RUN_GONE,
+    Circuits,
     FollowedModel,
     ModelStudy,
+    ModelVerdict,
     Studied,
     all_learned_at,
+    below,
     do_for_every_model,
+    every_model,
+    losses,
     read_followed,
     read_models,
     shape_in_words,
+    spans,
 )
 from hopscope.paper.report import PageFigure, Section, Table
-from hopscope.paper.section_8_claims import PRUNED, alone
-from hopscope.paper.section_9_figures import appendix_d, figure_7
-from hopscope.plot.style import save
+from hopscope.paper.section_8 import alone
+from hopscope.plot.circuit import arrows, draw_circuit, explain
+from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, save, thousands
 from hopscope.plot.training import figure_6
 from hopscope.training.execution import FASTEST, Execution
-from hopscope.training.metrics import Metrics
+from hopscope.training.metrics import Metrics, learned_below
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import SILENT, ProgressDisplay
+from hopscope.training.side_by_side import SILENT, ProgressDisplay, finished
 from hopscope.words import counted
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from hopscope.training.side_by_side import Then
 
 _CAPTIONS = {
@@ -53,7 +66,6 @@ _CAPTIONS = {
 
 CERTAIN = 0.95
 """An order counts as settled from this certainty up, or, against it, from its complement down."""
-
 
 MUCH_LATER = 2
 """How many times as long as any other gap the last must be, for the last hop to come much later than the others."""
@@ -90,9 +102,6 @@ def _follow_all(path: Path, *, models: int, effort: Effort) -> None:
 
 def follow(path: Path, number: int, effort: Effort) -> None:
     """Find and follow both circuits of one model of the run in `path`; those of the same search are kept."""
-    from hopscope.circuits.store import CircuitStore
-    from hopscope.emergence.track import emergence_of_run
-
     run = RunFolder(path)
     if run.result.models[number].diverged:
         return
@@ -110,8 +119,6 @@ def read(study: ModelStudy, folder: Path) -> EmergenceResult:
     Raises:
         InputError: a run or a record is damaged, or belongs to another model.
     """
-    from hopscope.training.side_by_side import finished
-
     runs = finished(study.setups, folder / study.at)
     models = read_models(study.setups, folder / study.at)
     followed = [read_followed(model, folder / study.at, runs.get(model.setup.name)) for model in models]
@@ -122,9 +129,9 @@ def judge(result: EmergenceResult) -> list[Finding]:
     """Findings on C12 and C13."""
     if not result.followed:
         return [Finding("C12", "not run"), Finding("C13", "not run")]
-    scale = f"{result.study.scale}: {shape_in_words([one.model for one in result.followed])}"
-    found = [_learns([one.model for one in result.followed], scale), _in_order(result.followed, scale)]
-    return in_folder(result.study.at, found)
+    models = [followed.model for followed in result.followed]
+    scale = f"{result.study.scale}: {shape_in_words(models)}"
+    return in_folder(result.study.at, [_learns(models, scale), _in_order(result.followed, scale)])
 
 
 def _learns(models: Sequence[Studied], scale: str) -> Finding:
@@ -132,26 +139,25 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
     large = [model for model in models if model.shape == (24, 1, 4)]
     alike = [model for model in large if not model.pruned]
     if not alike:
-        why = PRUNED if large else "no model of 24 layers, one head and D = 4"
-        return Finding("C12", "not run", reason=why)
+        return Finding("C12", "not run", reason=PRUNED if large else "no model of 24 layers, one head and D = 4")
     trained = [model.learned for model in alike if model.learned]
-    outcomes = [below(one.held_out, MAX_LOSS) if one.held_out else "fails" for one in trained]
-    readings = Readings.of(alike)
+    outcomes = [below(learned.held_out, MAX_LOSS) if learned.held_out else "fails" for learned in trained]
+    circuits = Circuits.of(alike)
     gone = [RUN_GONE] * (len(alike) - len(trained))
-    learned, open_why = every_model(outcomes, 1, "whose own loss has an interval across the threshold", gone)
-    ours = f"validation MSE over the last steps {losses([one.window for one in trained])}"
-    held_out = f"held out {spans([one.held_out for one in trained if one.held_out]) or '-'}"
-    if readings.nothing:
-        failed: Verdict = "not reproduced" if learned == "not reproduced" else "not run"
-        why = "" if failed == learned else readings.nothing
-        return Finding("C12", failed, ours, len(trained), held_out, scale, reason=why)
-    circuit = alone("C12", readings, scale, least=1)
+    learns, open_why = every_model(outcomes, 1, "whose own loss has an interval across the threshold", gone)
+    observed = f"validation MSE over the last steps {losses([learned.window for learned in trained])}"
+    held_out = f"held out {spans([learned.held_out for learned in trained if learned.held_out]) or '-'}"
+    if circuits.nothing:
+        failed: Verdict = "not reproduced" if learns == "not reproduced" else "not run"
+        why = "" if failed == learns else circuits.nothing
+        return Finding("C12", failed, observed, len(trained), held_out, scale, reason=why)
+    circuit = alone(circuits, scale, "C12", least=1)
     verdict, reason = circuit.verdict, circuit.reason
-    if learned != "reproduced" and verdict != "not reproduced":
-        verdict, reason = learned, open_why
+    if learns != "reproduced" and verdict != "not reproduced":
+        verdict, reason = learns, open_why
     interval = f"{held_out}; circuit {circuit.interval}"
     reason = reason if verdict == "inconclusive" else ""
-    return Finding("C12", verdict, f"{ours}; {circuit.ours}", readings.models, interval, scale, reason=reason)
+    return Finding("C12", verdict, f"{observed}; {circuit.observed}", circuits.models, interval, scale, reason=reason)
 
 
 def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
@@ -163,54 +169,44 @@ def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
     if all(one.training is None for one in followed):
         return Finding("C13", "not run", reason="no circuit was followed")
     parts = [_parts(one) for one in followed]
-    outcomes: list[ModelVerdict] = [
-        "fails" if "fails" in part else "open" if "open" in part else "meets" for part in parts
-    ]
-    verdict, reason = every_model(outcomes)
-    if verdict == "inconclusive" and "open" in outcomes:
+    verdict, reason = every_model([_worst(of_one) for of_one in parts])
+    if verdict == "inconclusive" and any("open" in of_one for of_one in parts):
         reason = _why_open(followed)
-    met = [sum(mine[part] == "meets" for mine in parts) for part in range(3)]
+    met = [sum(of_one[part] == "meets" for of_one in parts) for part in range(3)]
     n = len(followed)
-    ours = f"plateau long enough in {met[0]} of {n}, losses in order in {met[1]}, paths in {met[2]}; " + "; ".join(
-        map(_told, followed)
-    )
-    certain = [one.final.order.certainty if one.final else () for one in followed]
-    interval = "paths, certainty of each order: " + "; ".join(
-        " ".join(f"{share:.2f}" for share in shares) or "-" for shares in certain
-    )
-    return Finding("C13", verdict, ours, n, interval, scale, reason=reason)
+    observed = f"plateau long enough in {met[0]} of {n}, losses in order in {met[1]}, paths in {met[2]}; "
+    observed += "; ".join(map(_in_words, followed))
+    certain = (one.final.order.certainty if one.final else () for one in followed)
+    words = (" ".join(f"{share:.2f}" for share in shares) or "-" for shares in certain)
+    interval = f"paths, certainty of each order: {'; '.join(words)}"
+    return Finding("C13", verdict, observed, n, interval, scale, reason=reason)
 
 
 def _why_open(followed: Sequence[FollowedModel]) -> str:
     """What is lacking, if no model fails and the order of some is open."""
-    unfollowed = sum(one.final is None for one in followed)
-    doubtful = sum(not one.final_certified or not one.first_certified for one in followed)
-    if unfollowed:
+    if unfollowed := sum(one.final is None for one in followed):
         return f"no circuit was followed in {counted(unfollowed, 'model')}"
     if any(one.first is None for one in followed):
         return "no circuit was followed from where all hops are learned"
-    if doubtful:
-        return f"{counted(doubtful, 'model')} with a circuit that is not certified"
     return "an order, or how much later the last hop came, that the data leave open"
 
 
 def _parts(one: FollowedModel) -> tuple[ModelVerdict, ModelVerdict, ModelVerdict]:
-    """Verdicts on the plateau's length, the order of the losses and that of the paths; the first two need no
-    circuit."""
-    both: list[ModelVerdict] = [
-        _paths(circuit) if circuit and certified else "open"
-        for circuit, certified in ((one.final, one.final_certified), (one.first, one.first_certified))
-    ]
-    paths: ModelVerdict = "fails" if "fails" in both else "open" if "open" in both else "meets"
+    """Verdicts on the plateau's length and the order of the losses, which need no circuit, and on that of the paths."""
+    paths = _worst([_paths(circuit) if circuit else "open" for circuit in (one.final, one.first)])
     if one.training is None:
         return "open", "open", paths
-    (flat, steps) = one.training
+    flat, steps = one.training
     least = round(LEAST_PLATEAU * steps, 6)  # for 6,400 steps the product is 2e-13 above 1,792
     length: ModelVerdict = "meets" if flat.left is not None and flat.left >= least else "fails"
-    return length, _losses(flat.learned), paths
+    return length, _loss_order(flat.learned), paths
 
 
-def _losses(learned: Sequence[int | None]) -> ModelVerdict:
+def _worst(verdicts: Sequence[ModelVerdict]) -> ModelVerdict:
+    return "fails" if "fails" in verdicts else "open" if "open" in verdicts else "meets"
+
+
+def _loss_order(learned: Sequence[int | None]) -> ModelVerdict:
     steps = [step for step in learned if step is not None]
     if len(steps) < len(learned) or any(one > after for one, after in pairwise(steps)):
         return "fails"
@@ -229,25 +225,24 @@ def _paths(emergence: Emergence) -> ModelVerdict:
     return "meets" if certainty >= CERTAIN and much_later else "open"
 
 
-def _told(one: FollowedModel) -> str:
+def _in_words(one: FollowedModel) -> str:
     if one.training is None:
-        return f"seed {one.model.seed}: nothing is there"
-    epoch = partial(_epoch, of=STEPS_PER_EPOCH)
+        return f"seed {one.model.seed}: nothing is known"
     flat, _ = one.training
-    learned = ", ".join(map(epoch, flat.learned))
     circuits = [
-        f"{' '.join(map(epoch, circuit.order.emerged))} ({when}, "
+        f"{' '.join(map(_epoch, circuit.order.emerged))} ({when}, "
         f"{sum(path.crossing.step is not None for path in circuit.paths)} of {counted(len(circuit.paths), 'path')} "
         "cross 0.5)"
         for when, circuit in (("at the end", one.final), ("when all are learned", one.first))
         if circuit
     ]
     paths = ", ".join(circuits) or "not followed"
-    return f"seed {one.model.seed}: plateau {epoch(flat.left)}, losses {learned}, paths {paths}, in epochs"
+    learned = ", ".join(map(_epoch, flat.learned))
+    return f"seed {one.model.seed}: plateau {_epoch(flat.left)}, losses {learned}, paths {paths}, in epochs"
 
 
-def _epoch(step: float | None, of: int) -> str:
-    return "never" if step is None else f"{step / of:.0f}"
+def _epoch(step: float | None) -> str:
+    return "never" if step is None else f"{step / STEPS_PER_EPOCH:.0f}"
 
 
 def section(result: EmergenceResult, figures: Path) -> Section | None:
@@ -299,4 +294,115 @@ def _table(emergences: list[Emergence]) -> Table:
         rows=rows,
         caption="Every path of every circuit followed: when its attention crosses 0.5, what it came to, and by how "
         "much the loss of the whole model rises without it.",
+    )
+
+
+def figure_7(emergence: Emergence, circuit: Circuit) -> Figure:
+    """Left: the circuit. Right: the epoch at which each of its paths crosses 0.5, with 95% intervals.
+
+    Args:
+        emergence: the emergence of one model's circuit.
+        circuit: the circuit that was followed.
+    """
+    paths = sorted(emergence.paths, key=_when)
+    drawn = arrows(circuit)
+    layers = max((arrow.row for arrow in drawn), default=1)
+    with house():
+        figure = new_figure(PAGE + 0.6, max(2.8, 0.21 * len(paths) + 1.1, 0.62 * layers + 1.0))
+        left, right = figure.subplots(1, 2, width_ratios=(1.0, 0.85))
+        draw_circuit(left, circuit, drawn)
+        explain(left, drawn)
+        _draw_crossings(right, emergence, paths)
+    return figure
+
+
+def _draw_crossings(axes: Axes, emergence: Emergence, paths: Sequence[PathHistory]) -> None:
+    end = emergence.steps[-1] / emergence.steps_per_epoch
+    for row, path in enumerate(paths):
+        look, found = hop_look(path.hop), path.crossing
+        if found.step is None:
+            axes.text(end, row, "never", ha="right", va="center", fontsize=7, color=look.color)
+            continue
+        low = found.step if found.low is None else found.low
+        high = emergence.steps[-1] if found.high is None else found.high
+        ends = [step / emergence.steps_per_epoch for step in (low, high)]
+        axes.plot(ends, [row, row], color=look.color, linewidth=1.0, zorder=2)
+        axes.plot(
+            [found.step / emergence.steps_per_epoch], [row], color=look.color, marker=look.marker, markersize=5,
+            markeredgecolor="white", markeredgewidth=0.6, linestyle="none", zorder=3,
+        )  # fmt: skip
+    learned: dict[int, list[int]] = {}
+    for hop, step in zip(emergence.asked, emergence.plateau.learned, strict=False):
+        if step is not None:
+            learned.setdefault(step, []).append(hop)
+    height, last = 0, -math.inf
+    for step, hops in sorted(learned.items()):
+        epoch, color = step / emergence.steps_per_epoch, hop_look(hops[0]).color
+        # Names of lines that stand close together are written one above the other.
+        height, last = (height + 1 if epoch - last < 0.05 * len(hops) * end else 0), epoch
+        axes.axvline(epoch, color=color, linewidth=0.9, linestyle=":", zorder=1)
+        axes.annotate(
+            ", ".join(map(hop_label, hops)), (epoch, 1), xycoords=("data", "axes fraction"), xytext=(0, 1 + 8 * height),
+            textcoords="offset points", color=color, fontsize=7, ha="center", va="bottom",
+        )  # fmt: skip
+    axes.set_yticks(range(len(paths)), [path_name(path, emergence) for path in paths])
+    axes.set_ylim(len(paths) - 0.5, -0.5)
+    axes.set_xlim(0, end * 1.01)
+    below = f"loss below {learned_below(emergence.chains):.2g}"
+    axes.set_xlabel(f"epoch ({emergence.steps_per_epoch} steps) of emergence\ndotted: {below}")
+
+
+def _when(path: PathHistory) -> tuple[float, int]:
+    return (math.inf if path.crossing.step is None else path.crossing.step, path.layer)
+
+
+def path_name(path: PathHistory, emergence: Emergence) -> str:
+    """The path's name: layer, head where there are several, query and key."""
+    head = f".{path.head}" if emergence.heads > 1 else ""
+    return f"{path.layer}{head}   {path.query} → {path.key}"
+
+
+def appendix_d(emergence: Emergence) -> Figure:
+    """A panel for each path: its mean attention, how often its key comes first, and what its absence costs."""
+    columns = min(4, len(emergence.paths))
+    rows = math.ceil(len(emergence.paths) / columns)
+    costliest = max(1.0, *(max(path.change) for path in emergence.paths))
+    with house():
+        figure = new_figure(COLUMN if columns == 1 else PAGE, 1.45 * rows + 0.6)
+        panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for axes, path in zip(panels.flat, emergence.paths, strict=False):
+            color = hop_look(path.hop).color
+            axes.axhline(0.5, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+            axes.plot(emergence.steps, path.attention, color=color, linewidth=1.5, zorder=3)
+            axes.plot(emergence.steps, path.foremost, color=color, linewidth=0.9, linestyle=":", zorder=2)
+            axes.plot(emergence.steps, path.change, color=INK, linewidth=0.8, zorder=2)
+            if path.crossing.step is not None:
+                axes.plot(
+                    [path.crossing.step], [0.5], color=color, marker="o", markersize=4.5, markeredgecolor="white",
+                    markeredgewidth=0.6, zorder=4,
+                )  # fmt: skip
+            axes.set_title(path_name(path, emergence), fontsize=7.5)
+            axes.set_ylim(min(0.0, *path.change) - 0.03, 1.05 * costliest)
+            thousands(axes)
+        for axes in panels.flat[len(emergence.paths) :]:
+            axes.set_visible(False)
+        for column in range(columns):
+            lowest = panels[(len(emergence.paths) - 1 - column) // columns][column]
+            lowest.set_xlabel("step")
+            lowest.tick_params(labelbottom=True)
+        _legend(figure)
+    return figure
+
+
+def _legend(figure: Figure) -> None:
+    from matplotlib.lines import Line2D
+
+    figure.legend(
+        handles=[
+            Line2D([], [], color=BLUE, linewidth=1.5, label="mean attention (colour: hop)"),
+            Line2D([], [], color=BLUE, linewidth=0.9, linestyle=":", label="share of queries where it is the largest"),
+            Line2D([], [], color=INK, linewidth=0.8, label="rise of the loss without it"),
+        ],
+        loc="outside upper left",
+        ncols=3,
     )
