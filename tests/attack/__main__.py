@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
+from command_line import Ended, call_in_fork, contents
 from killing import import_all
 from odd_input import damage, flips, with_odd_value
-from sandbox import Ended, command, contents
 
 from hopscope.integrity import check
 
@@ -59,7 +59,7 @@ class Attack:
         self._good, self._room = folder / "good", folder / "room"
         self._good.mkdir()
         for arguments in (["train", "run", *TINY], CIRCUIT):
-            ended = command(arguments, self._good, seconds=600)
+            ended = call_in_fork(arguments, self._good, seconds=600)
             assert ended.status == 0, ended.said
         graph = {"steps": [{"keys": ["a"], "value": "b"}], "known": ["a"], "target": "b"}
         (self._good / "graph.json").write_text(json.dumps(graph))
@@ -71,7 +71,7 @@ class Attack:
             arguments = with_odd_value(arguments, self._random)
         with self._case() as inside:
             before = contents(inside)
-            ended = command(arguments, inside)
+            ended = call_in_fork(arguments, inside)
             self._note(ended, repr(arguments)[:400], changed=contents(inside) != before, may_be_long=True)
 
     def damage_files(self) -> None:
@@ -81,19 +81,19 @@ class Attack:
             path = self._random.choice(sorted(path for path in (inside / "run").rglob("*.*") if path.is_file()))
             how = damage(path, self._random)
             damaged = contents(inside)
-            ended = command(arguments, inside)
+            ended = call_in_fork(arguments, inside)
             self._note(ended, f"{how} of {path.name}, then {arguments[:3]}", changed=contents(inside) != damaged)
 
     def kill(self, count: int) -> None:
         """Commands killed around a write and called again: then nothing differs."""
         for arguments in (TRAIN, SWEEP, [*CIRCUIT, "--overwrite"]):
             with self._case() as inside:
-                whole = command(arguments, inside, seconds=600)
+                whole = call_in_fork(arguments, inside, seconds=600)
                 wanted = contents(inside)
             for moment in self._random.sample(range(1, whole.moments + 1), min(count, whole.moments)):
                 with self._case() as inside:
-                    killed = command(arguments, inside, kill_at=moment, seconds=600)
-                    ended = command(arguments, inside, seconds=600)
+                    killed = call_in_fork(arguments, inside, kill_at=moment, seconds=600)
+                    ended = call_in_fork(arguments, inside, seconds=600)
                     what = f"{arguments[:2]} killed at moment {moment} of {whole.moments}"
                     self._note(ended, what, changed=False)
                     if killed.status != 137 or contents(inside) != wanted:

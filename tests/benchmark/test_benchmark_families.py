@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
 import torch
-from asking_folders import TWO_HOPS, WEIGHING
+from respondents import TWO_HOPS, WEIGHING
 from small_decoders import stir
 
 from examples.text_model.text import make_tokenizer

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
-from asking_folders import SAMPLING, TWO_HOPS, WEIGHING, ask
+from respondents import SAMPLING, TWO_HOPS, WEIGHING, ask
 from safetensors.torch import load_file, save_file
 from small_decoders import FAMILIES, decoder, stir
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("transformers", reason="the extra `llm` is not installed")
 
 import torch
-from asking_folders import SAMPLING, TWO_HOPS, WEIGHING, ask
+from respondents import SAMPLING, TWO_HOPS, WEIGHING, ask
 from small_decoders import chat_model
 from tokenizers_made import ending
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_programs import CELL, ONE, Asked, Say, half, right
+from respondents import ONE, TWO_HOPS, Asked, Say, half, right
 
 from hopscope.benchmark.answers import Record, weighed
 from hopscope.benchmark.points import Point, Summary, compare, places, summarise
@@ -27,12 +27,12 @@ from hopscope.statistics import wilson
 def records(say: Say, count: int, name: str = "p", **settings: Any) -> list[Record]:
     found: list[Record] = []
     chosen = BenchmarkSettings(**settings)
-    ProgramRespondent(name, say).ask(chosen.questions(CELL, count), chosen, found.append)
+    ProgramRespondent(name, say).ask(chosen.questions(TWO_HOPS, count), chosen, found.append)
     return found
 
 
 def point(found: Sequence[Record], **settings: Any) -> Point:
-    return summarise("p", CELL, found, BenchmarkSettings(**settings))
+    return summarise("p", TWO_HOPS, found, BenchmarkSettings(**settings))
 
 
 def test_hops_are_those_of_equations() -> None:
@@ -60,10 +60,10 @@ def test_a_summary_by_hand() -> None:
 
 def test_places_and_pairs() -> None:
     found = records(lambda q: right(q) if q.lines[0] == 8 else next(a for a in q.acceptable if a != q.answer), 60)
-    by_line = {p.line: p.accuracy for p in places("p", CELL, found, BenchmarkSettings()) if p.lookup == 1}
+    by_line = {p.line: p.accuracy for p in places("p", TWO_HOPS, found, BenchmarkSettings()) if p.lookup == 1}
     assert by_line == {5: 0.0, 6: 0.0, 7: 0.0, 8: 1.0}
-    assert {p.line for p in places("p", CELL, found, BenchmarkSettings()) if p.lookup == 2} == {1, 2, 3, 4}
-    assert sum(p.accepted for p in places("p", CELL, found, BenchmarkSettings()) if p.lookup == 2) == 60
+    assert {p.line for p in places("p", TWO_HOPS, found, BenchmarkSettings()) if p.lookup == 2} == {1, 2, 3, 4}
+    assert sum(p.accepted for p in places("p", TWO_HOPS, found, BenchmarkSettings()) if p.lookup == 2) == 60
     pair = compare(records(right, 20), records(half, 30, "q"), BenchmarkSettings())
     assert pair is not None
     assert (pair.both, pair.only_first, pair.only_second, pair.difference) == (20, 10, 0, 0.5)
@@ -107,7 +107,7 @@ def chances(item: Question) -> dict[str, float]:
 def test_both_modes_count_hard_questions_alike_under_the_attempt_cap(attempts: int) -> None:
     """A cap drops hard questions; exact mode gives the expectation of just that, and its limit without a cap."""
     settings = BenchmarkSettings(attempts=attempts)
-    items, rng = settings.questions(CELL, 6000), random.Random(0)
+    items, rng = settings.questions(TWO_HOPS, 6000), random.Random(0)
 
     def say(item: Question) -> str:
         draw = rng.random()

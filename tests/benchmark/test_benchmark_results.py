@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_programs import CELL, ONE, Asked, half, right
+from respondents import ONE, TWO_HOPS, Asked, half, right
 
 from hopscope.benchmark.answers import Reply, Trial
 from hopscope.benchmark.points import Summary, summarise
@@ -81,7 +81,7 @@ def test_a_reply_that_is_no_text_is_an_error_of_its_question(reply: Any, kind: s
 
 def test_what_a_question_cost_before_it_was_asked_again_is_counted(tmp_path: Path) -> None:
     """Three replies and an error, then one: four were paid for; a record that knows no price takes none away."""
-    results, item = Results(tmp_path, BenchmarkSettings()), BenchmarkSettings().questions(CELL, 1)[0]
+    results, item = Results(tmp_path, BenchmarkSettings()), BenchmarkSettings().questions(TWO_HOPS, 1)[0]
     results.know("p", {})
     results.mend("p")
 
@@ -93,7 +93,7 @@ def test_what_a_question_cost_before_it_was_asked_again_is_counted(tmp_path: Pat
     results.append(Trial(item, "exact", 20, [paid(item.answer, 0.5)]).record("p"))
     [record] = Results(tmp_path).records("p").values()
     assert (record.error, record.attempts, record.first_correct) == (None, 1, True)
-    point = summarise("p", CELL, [record], BenchmarkSettings())
+    point = summarise("p", TWO_HOPS, [record], BenchmarkSettings())
     assert (point.input_tokens, point.output_tokens, point.reasoning_tokens, point.cost) == (400, 8, 4, 3.5)
     assert (point.mean_attempts, point.unanswered) == (1, 0)
 
@@ -171,7 +171,8 @@ def test_records_that_are_lost_are_found(tmp_path: Path) -> None:
     kept = records.read_text()
     assert troubles() == []
     records.write_text("".join(kept.splitlines(keepends=True)[:2]))
-    assert [f"{records} has 2 of the 3 records of {CELL.formulation}" in trouble for trouble in troubles()] == [True]
+    (trouble,) = troubles()
+    assert f"{records} has 2 of the 3 records of {TWO_HOPS.formulation}" in trouble
     records.write_text(kept)
     shutil.rmtree(tmp_path / "records")
     assert ["has 0 of the 3 records" in trouble for trouble in troubles()] == [True]

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from circuit_command import call
+from command_line import call
 from planted_models import LITTLE, witness
 
 import hopscope as hs
@@ -166,7 +166,8 @@ def test_of_a_run_it_says_of_which_model_it_is(run) -> None:
 def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsys) -> None:
     before = sorted(path.name for path in run.path.rglob("*"))
     out = tmp_path / "mine.json"
-    assert call("certify", str(run.path), "L1.H1 >x1 -> x0>", "L2.H1 x0?", "--out", str(out), "--max-loss", "0.4") == 0
+    paths = "L1.H1 >x1 -> x0>", "L2.H1 x0?"
+    assert call("circuit", "certify", str(run.path), *paths, "--out", str(out), "--max-loss", "0.4") == 0
     told = capsys.readouterr().out
     assert "given, not searched for" in told
     assert f"wrote {out}" in told
@@ -174,7 +175,7 @@ def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsy
     assert record.bar == 0.4
     assert AttentionPath.parse("L1.H1 >x1 -> x0>", role_names(2)) in [path.path for path in record.paths]
     assert sorted(path.name for path in run.path.rglob("*")) == before
-    assert call("certify", str(run.path), "--of", str(out), "--json") == 0
+    assert call("circuit", "certify", str(run.path), "--of", str(out), "--json") == 0
     again = json.loads(capsys.readouterr().out)
     assert (again["bar"], again["paths"][0]["query"]) == (0.4, record.to_json()["paths"][0]["query"])
 
@@ -199,7 +200,7 @@ def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) 
             "hopscope.circuits.interface.check_circuit", lambda *given, **named: pytest.fail("it computes")
         )
     (run.path.parent / "notes.json").write_text('{"my": "notes"}')
-    assert call("certify", str(run.path), *arguments) == 2
+    assert call("circuit", "certify", str(run.path), *arguments) == 2
     assert re.search(says, capsys.readouterr().err)
 
 

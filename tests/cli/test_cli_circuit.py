@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from circuit_command import call
+from command_line import call
 from known_run import certificate, circuit_json, known_run, witness_shape
 
 from hopscope.circuits.checks import CertificateConfig
@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(str(run.path)) == 0
+    assert call("circuit", str(run.path)) == 0
     out = capsys.readouterr().out
     assert out.startswith("no circuit: model")
     assert "does not solve the problem" in out
@@ -45,7 +45,7 @@ def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[s
     assert not (run.path / "figures" / "circuit.png").exists()
     assert not list(run.path.glob(".circuit*")), "nothing is left of the search"
 
-    assert call(str(run.path), "--json") == 0
+    assert call("circuit", str(run.path), "--json") == 0
     record = json.loads(capsys.readouterr().out)
     there = json.loads((run.path / "circuit.json").read_text())
     assert there.pop("seal")["run"] == run.record.content_hash
@@ -53,7 +53,7 @@ def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[s
     assert (record["found"], record["paths"], record["schema"]) == (False, [], 1)
     assert record["model"] == run.model_hashes[0]
 
-    assert call(str(run.path), "--show") == 0
+    assert call("circuit", str(run.path), "--show") == 0
     assert capsys.readouterr().out == "".join(out.partition("wrote")[0])
 
 
@@ -61,13 +61,13 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
     few = ("--effort", "quick", "--json")
     records = {}
     for step in ("0", "1"):
-        assert call(str(run.path), "--model", "1", "--checkpoint", step, "--no-figures", *few) == 0
+        assert call("circuit", str(run.path), "--model", "1", "--checkpoint", step, "--no-figures", *few) == 0
         records[step] = json.loads(capsys.readouterr().out)
         there = json.loads((run.path / "circuits" / f"step-00000{step}-1.json").read_text())
         assert {name: value for name, value in there.items() if name != "seal"} == records[step]
     assert records["0"]["losses"] != records["1"]["losses"], "each looks at its own weights"
     assert records["0"]["model"] != records["1"]["model"] == run.model_hashes[1], "the last checkpoint is the model"
-    assert call(str(run.path), "--checkpoint", "0", *few) == 0
+    assert call("circuit", str(run.path), "--checkpoint", "0", *few) == 0
     assert (run.path / "figures" / "maps-step-000000.png").exists()
 
 
@@ -91,7 +91,7 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
 def test_bad_input(
     run: RunFolder, tmp_path: Path, arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(*(argument.format(run=run.path, folder=tmp_path) for argument in arguments)) == 2
+    assert call("circuit", *(argument.format(run=run.path, folder=tmp_path) for argument in arguments)) == 2
     said = capsys.readouterr().err
     assert words in said
     assert "names" not in said
@@ -106,7 +106,7 @@ def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (("--model", "5"), "model must be from 0 to 1 (the run has 2), got 5"),
         (("--checkpoint", "77"), "has no checkpoint at step 77; the nearest is at step 1"),
     ):
-        assert call(str(other.path), "--show", *options) == 2
+        assert call("circuit", str(other.path), "--show", *options) == 2
         assert words in capsys.readouterr().err
 
 
@@ -120,10 +120,10 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
     made, before = replace(Circuit.load(path), seed=run.seeds[0], bar=0.05), path.read_bytes()
     searched = []
     monkeypatch.setattr("hopscope.circuits.store.search_circuit", lambda *given, **named: searched.append(1) or made)
-    assert call(str(run.path), "--no-figures", "--json") == 0
+    assert call("circuit", str(run.path), "--no-figures", "--json") == 0
     assert json.loads(capsys.readouterr().out)["certified"]
     for other in (("--seed", "1"), ("--effort", "quick")):
-        assert call(str(run.path), *other, "--no-figures") == 2
+        assert call("circuit", str(run.path), *other, "--no-figures") == 2
         assert re.search(r"holds a certified circuit, found with .*; pass --overwrite", capsys.readouterr().err)
     model = Run(run.path)[0]
     assert model.find_circuit() == Circuit.load(path)
@@ -131,7 +131,7 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
         with pytest.raises(InputError, match=r"holds a certified circuit, found with .*overwrite=True"):
             model.find_circuit(**described)
     assert (path.read_bytes(), searched) == (before, [])
-    assert call(str(run.path), "--seed", "1", "--overwrite", "--no-figures") == 0
+    assert call("circuit", str(run.path), "--seed", "1", "--overwrite", "--no-figures") == 0
     assert searched == [1]
 
 
@@ -148,7 +148,7 @@ def test_a_search_tells_a_log_of_its_stages(
         return made
 
     monkeypatch.setattr("hopscope.circuits.store.search_circuit", find)
-    assert call(str(run.path), "--json", "--no-figures") == 0
+    assert call("circuit", str(run.path), "--json", "--no-figures") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["found"]
     assert [line.rpartition(":")[0] for line in err.splitlines()] == ["growing-1 (2 of 3)", "certificate: harness"]
@@ -161,16 +161,16 @@ def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
     run = known_run(tmp_path / "run", models=2)
     then = content_hash([run.model_hashes[0], 300])
     circuit_json(run, run.path / "circuit.json", model=then)
-    assert call(str(run.path), "--show") == 0  # a run that goes on is as it was at any checkpoint
+    assert call("circuit", str(run.path), "--show") == 0  # a run that goes on is as it was at any checkpoint
     monkeypatch.setattr(RunFolder, "finished", True)
-    assert call(str(run.path), "--show") == 2
+    assert call("circuit", str(run.path), "--show") == 2
     assert "circuit.json holds the circuit of that model as it was before" in capsys.readouterr().err
     (run.path / "circuit-1.json").write_bytes((run.path / "circuit.json").read_bytes())
-    assert call(str(run.path), "--show", "--model", "1") == 2
+    assert call("circuit", str(run.path), "--show", "--model", "1") == 2
     assert "circuit-1.json holds the circuit of another model" in capsys.readouterr().err
     (run.path / "circuits").mkdir()
     circuit_json(run, run.path / "circuits" / "step-000300.json", model=then)
-    assert call(str(run.path), "--show", "--checkpoint", "300") == 0
+    assert call("circuit", str(run.path), "--show", "--checkpoint", "300") == 0
 
 
 def test_figures_are_drawn_after_a_search_and_where_they_are_asked_for(
@@ -183,7 +183,7 @@ def test_figures_are_drawn_after_a_search_and_where_they_are_asked_for(
 
     def drawn_by(*options: str) -> list[str]:
         drawn.clear()
-        assert call(str(run.path), "--effort", "quick", *options) == 0
+        assert call("circuit", str(run.path), "--effort", "quick", *options) == 0
         return list(drawn)
 
     assert drawn_by() == ["maps", "prompt"]
@@ -196,16 +196,16 @@ def test_figures_are_drawn_after_a_search_and_where_they_are_asked_for(
 def test_what_is_another_runs_is_not_shown(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
     other = train(recipe, RetrievalProblem(hops=1), tmp_path / "other", execution=REFERENCE)
-    assert call(str(other.path), "--effort", "quick", "--no-figures") == 0
+    assert call("circuit", str(other.path), "--effort", "quick", "--no-figures") == 0
     shutil.copy(run.path / "run.json", other.path / "run.json")
-    assert call(str(other.path), "--show") == 2
+    assert call("circuit", str(other.path), "--show") == 2
     assert "circuit.json belongs to another run" in capsys.readouterr().err
 
 
 def test_a_language_model_wants_a_formulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text("{}")
     for more in ((), ("--show",)):
-        assert call(str(tmp_path), *more) == 2
+        assert call("circuit", str(tmp_path), *more) == 2
         assert f"{tmp_path} is a language model; pass --formulation equations" in capsys.readouterr().err
 
 
@@ -217,7 +217,7 @@ def test_an_earlier_checkpoint_does_not_pass_for_the_last_one(
     (tmp_path / "run" / "checkpoints" / "step-000001.safetensors").rename(
         tmp_path / "run" / "checkpoints" / "step-000000.safetensors"
     )
-    assert call(str(tmp_path / "run")) == 2
+    assert call("circuit", str(tmp_path / "run")) == 2
     said = capsys.readouterr().err
     assert "step-000001.safetensors is missing, and the run has come to step 1; put it back" in said
     assert not (tmp_path / "run" / "circuit.json").exists()

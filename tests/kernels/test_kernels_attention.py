@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from threads import on_threads
 from torch import Tensor
 
 from hopscope.kernels import fused_attention
@@ -16,6 +15,7 @@ from hopscope.model.fixed_attention import HeldHead
 from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
+from hopscope.training.execution import using_threads
 
 needs_compiler = pytest.mark.skipif(
     not fused_attention.available(), reason="no C compiler: attention goes the plain way"
@@ -50,7 +50,7 @@ def test_values_and_gradients(sequences, positions, heads, d_head, causal, size,
     made[..., : heads * d_head] *= size / d_head**0.5
     gradient = torch.randn(sequences, positions, heads * d_head, generator=generator)
     quick, exact = made.clone().requires_grad_(), made.double().requires_grad_()
-    with on_threads(threads):
+    with using_threads(threads):
         weighted = fused_attention.attend(quick, heads, causal)
         weighted.backward(gradient)
     expected = plain(exact, heads, causal)
@@ -77,7 +77,7 @@ def test_the_last_positions_alone(positions, asking, d_head, causal, threads, se
     gradient = torch.randn(3, asking, inner, generator=generator)
     query, rest = made[:, -asking:, :inner].clone().requires_grad_(), made[..., inner:].clone().requires_grad_()
     exact = made.double().requires_grad_()
-    with on_threads(threads):
+    with using_threads(threads):
         weighted = fused_attention.attend_last(query, rest, heads, causal)
         weighted.backward(gradient)
     expected = plain(exact, heads, causal)[:, -asking:]

@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from threads import on_threads
 from torch import Tensor
 
 from hopscope.kernels import fused_block
@@ -22,7 +21,7 @@ from hopscope.model.fixed_attention import HeldHead
 from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.execution import Execution, kernels_used
+from hopscope.training.execution import Execution, kernels_used, using_threads
 from hopscope.training.recipe import Recipe, Setup
 
 needs_compiler = pytest.mark.skipif(not fused_block.available("fp32"), reason="no compiler here")
@@ -69,7 +68,7 @@ def outcome(
     mine = x.to(dtype, copy=True).requires_grad_()
     assert block.goes_whole(mine) is fused
     block.zero_grad()
-    with on_threads(threads):
+    with using_threads(threads):
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
             out = fused_block.through(mine, [block.parts()], reads) if fused else block(mine, reads)
         out.backward(gradient.to(out.dtype))

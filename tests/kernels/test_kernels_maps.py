@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from threads import on_threads
 from torch import Tensor, nn
 
 from hopscope.kernels import products
@@ -18,6 +17,7 @@ from hopscope.kernels.compiled import kernels
 from hopscope.kernels.gelu import gelu
 from hopscope.kernels.modules import quicken
 from hopscope.model.transformer import LayerNorm, Linear
+from hopscope.training.execution import using_threads
 
 has_onednn = pytest.mark.skipif(not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch has no oneDNN")
 needs_compiler = pytest.mark.skipif(kernels() is None, reason="no C compiler here; GELU goes torch's way")
@@ -118,7 +118,7 @@ def test_gelu_is_torchs(size, threads):
     x[0, :3] = torch.tensor([0.0, -0.0, torch.nan])
     gradient = random(3, 20_001, seed=1)
     mine, exact = x.clone().requires_grad_(), x.double().requires_grad_()
-    with on_threads(threads):
+    with using_threads(threads):
         made = gelu(mine)
         made.backward(gradient)
     assert made.grad_fn.name() == "_GeluBackward"

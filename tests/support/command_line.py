@@ -1,4 +1,4 @@
-"""The command line in a fork of this process, everything small: exit status, output, and whether it ended in time."""
+"""The command line in this process; or in a fork with everything small: its status, output, and whether it ended."""
 
 from __future__ import annotations
 
@@ -12,9 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from killing import Writes
 
+from hopscope.cli import main
+from hopscope.signals import raise_on_stop_signals
+
 SECONDS = 10
+
+
+def call(*arguments: str) -> int:
+    """The exit status of `hopscope ARGUMENTS` in this process."""
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,9 @@ class Ended:
         return ""
 
 
-def command(arguments: Sequence[str], inside: Path, *, kill_at: int | None = None, seconds: float = SECONDS) -> Ended:
+def call_in_fork(
+    arguments: Sequence[str], inside: Path, *, kill_at: int | None = None, seconds: float = SECONDS
+) -> Ended:
     """Run `hopscope ARGUMENTS` in a fork, in the folder `inside`; standard output goes nowhere.
 
     Args:
@@ -63,11 +77,6 @@ def command(arguments: Sequence[str], inside: Path, *, kill_at: int | None = Non
             for number, to in ((0, out), (1, out), (2, error)):
                 os.dup2(to, number)
             sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
-            import pytest
-
-            from hopscope.cli import main
-            from hopscope.signals import raise_on_stop_signals
-
             raise_on_stop_signals()
             quick()
             with pytest.MonkeyPatch.context() as patch:

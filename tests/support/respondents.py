@@ -1,8 +1,9 @@
-"""Programs that are asked as language models are."""
+"""What the benchmark asks in its tests: programs that answer as language models do, and model folders."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from hopscope.benchmark.answers import weighed
@@ -44,4 +45,16 @@ def half(item: Question) -> str:
 
 ONE = (["equations"], [2])
 """One point: equations at D = 2."""
-CELL = Cell("equations", 2)
+TWO_HOPS = Cell("equations", 2)
+SAMPLING = BenchmarkSettings(attempts=300, max_tokens=4, temperature=2.0)
+WEIGHING = BenchmarkSettings(mode="exact", exact_tree=True, attempts=300, max_tokens=4, temperature=2.0)
+"""Hot, so that replies are rejected too."""
+
+
+def ask(folder: Path, count: int, settings: BenchmarkSettings, batch: int = 64, cell: Cell = TWO_HOPS) -> list[Any]:
+    """The records of a folder that is asked what the benchmark asks, in order."""
+    from hopscope.benchmark.local import LocalModel
+
+    model, records = LocalModel(folder, "cpu", batch), []  # type: ignore[var-annotated]
+    (model.weigh if settings.mode == "exact" else model.ask)(settings.questions(cell, count), settings, records.append)
+    return sorted(records, key=lambda record: record.index)
