@@ -42,3 +42,7 @@ def __getattr__(name: str) -> Any:
     from hopscope.theory.witness import build_witness  # which loads torch
 
     return build_witness
+
+
+def __dir__() -> list[str]:
+    return __all__
