@@ -17,7 +17,7 @@ from unchecked import CHECKED
 import hopscope as hs
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli import VERBS, main, program
-from hopscope.model.fixed_attention import HeldHead
+from hopscope.model.architecture import HeldHead
 from hopscope.problem.text.formulation import Extensions
 from hopscope.training.on_ray import RayCluster
 

@@ -27,7 +27,7 @@ _HOMES = {
     "Execution": "hopscope.training.execution",
     "Run": "hopscope.lab",
     "Model": "hopscope.lab",
-    "HeldHead": "hopscope.model.fixed_attention",
+    "HeldHead": "hopscope.model.architecture",
     "Hooks": "hopscope.model.hooks",
     "Parts": "hopscope.model.torch_module",
     "Circuit": "hopscope.circuits.circuit",
@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from hopscope.language.language_model import LanguageModel as LanguageModel
     from hopscope.language.text_batch import text as text
     from hopscope.model.architecture import Architecture as Architecture
+    from hopscope.model.architecture import HeldHead as HeldHead
     from hopscope.model.architecture import InitialWeights as InitialWeights
-    from hopscope.model.fixed_attention import HeldHead as HeldHead
     from hopscope.model.hooks import Hooks as Hooks
     from hopscope.model.torch_module import Parts as Parts
     from hopscope.model.transformer import Transformer as Transformer

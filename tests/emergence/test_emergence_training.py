@@ -9,7 +9,7 @@ import torch
 
 from hopscope.errors import InputError
 from hopscope.lab import train
-from hopscope.model.fixed_attention import HeldHead
+from hopscope.model.architecture import HeldHead
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem

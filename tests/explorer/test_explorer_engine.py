@@ -12,8 +12,7 @@ from hopscope.circuits.evaluate.ablations import ALIKE, IDENTITY, UNIFORM, ZERO,
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.explorer.arrays import batch_of, half, pack, prompts, weights
 from hopscope.explorer.manifest import _problem
-from hopscope.model.architecture import Architecture
-from hopscope.model.fixed_attention import HeldHead
+from hopscope.model.architecture import Architecture, HeldHead
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath, HeadRow

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hopscope.kernels import fused_attention
-from hopscope.model.architecture import Architecture
+from hopscope.model.architecture import Architecture, HeldHead
 from hopscope.model.fast import FastTransformer
-from hopscope.model.fixed_attention import HeldHead
 from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer

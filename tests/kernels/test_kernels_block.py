@@ -15,9 +15,8 @@ from torch import Tensor
 
 from hopscope.kernels import fused_block
 from hopscope.kernels.precision import Precision
-from hopscope.model.architecture import Architecture
+from hopscope.model.architecture import Architecture, HeldHead
 from hopscope.model.fast import FastBlock, FastTransformer
-from hopscope.model.fixed_attention import HeldHead
 from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
 from hopscope.problem.retrieval import RetrievalProblem

@@ -63,7 +63,7 @@ def test_every_role_stands_where_the_text_says(one: Question, kind: str) -> None
         assert "is not one token" in str(error)  # noqa: PT017 - where an answer is several tokens
         assert one.formulation != "equations"
         return
-    text, start = written(one.prompt, made)
+    text, start = written(one, made)
     offsets = made(text, return_offsets_mapping=True, add_special_tokens=made.chat_template is None)["offset_mapping"]
     names = text_role_names(one.hops)
     ends: dict[int, dict[str, str]] = {}

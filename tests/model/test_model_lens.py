@@ -15,8 +15,7 @@ from safetensors.torch import load_file
 import hopscope as hs
 from hopscope.cli.export import command
 from hopscope.errors import InputError
-from hopscope.model.architecture import Architecture
-from hopscope.model.fixed_attention import HeldHead
+from hopscope.model.architecture import Architecture, HeldHead
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.model.transformer_lens import export_to_transformer_lens, to_transformer_lens

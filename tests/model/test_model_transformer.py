@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
-from hopscope.model.architecture import Architecture, InitialWeights
+from hopscope.model.architecture import Architecture, HeldHead, InitialWeights
 from hopscope.model.fast import FastTransformer
-from hopscope.model.fixed_attention import HeldHead
 from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer

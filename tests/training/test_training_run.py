@@ -15,7 +15,7 @@ from small_runs import PROBLEM, TINY
 
 from hopscope.errors import InputError
 from hopscope.lab import train
-from hopscope.model.fixed_attention import HeldHead
+from hopscope.model.architecture import HeldHead
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Setup

@@ -86,7 +86,7 @@ def attend(
     **others: Any,
 ) -> tuple[Float[Tensor, "batch pos head d_value"], Float[Tensor, "batch head pos pos"]]:
     """softmax(q k) v, computed explicitly, with keys and pattern as the hooks of the language model leave them."""
-    hooks, shared = module.hopscope_seam.hooks, query.shape[1] // key.shape[1]
+    hooks, shared = module.hopscope_model.hooks, query.shape[1] // key.shape[1]
     key = hooks.keys(module.layer_idx, key)
     key, value = (one.repeat_interleave(shared, dim=1) for one in (key, value))
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)

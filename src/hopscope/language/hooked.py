@@ -32,13 +32,22 @@ from hopscope.language.decoder_layers import (
 )
 from hopscope.language.limits import check_tokens, places, window
 from hopscope.model.architecture import Architecture
-from hopscope.model.hooks import GivenPattern, Hooks, Keys, Pattern, PatternRecorder, Queried, Stream, reach_beside
+from hopscope.model.hooks import (
+    Hooks,
+    Keys,
+    PatchableModel,
+    Pattern,
+    PatternRecorder,
+    Queried,
+    Stream,
+    reach_beside,
+)
 
 _SAME = 1e-3
 """Largest difference of a logit, as a share of the largest logit, or of 1, that another order of summation may make."""
 
 
-class HookedDecoder:
+class HookedDecoder(PatchableModel):
     """One decoder-only language model.
 
     Args:
@@ -79,7 +88,7 @@ class HookedDecoder:
         quicken(model)
         show_attention()
         for layer in self._layers:
-            attention_of(layer).hopscope_seam = self
+            attention_of(layer).hopscope_model = self
         model.set_attn_implementation(SHOWN)
         if config._attn_implementation != SHOWN:
             raise InputError(f"{type(model).__name__} has an attention of its own kind, which cannot be shown")
@@ -119,29 +128,10 @@ class HookedDecoder:
         """The stream that enters the first layer."""
         return self._through(inputs[0], None, 0, 0, None)[None]
 
-    def run(
-        self,
-        x: Stream,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        hooks: Hooks | None = None,
-        reads: int | None = None,
-    ) -> Queried:
-        """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out.
-
-        All positions are computed whatever `reads` says: a language model is read in the middle of padded sequences.
-        """
-        stop = self.shape.layers if stop is None else stop
-        if start >= stop:
-            return x
-        return self._through(_any_tokens(x[0]), x[0], start, stop, hooks)[None]
-
-    def patterns(self, inputs: Int[Tensor, "1 batch pos"], hooks: Hooks | None = None) -> list[Pattern]:
-        """Every layer's pattern, all positions as queries."""
-        seen = PatternRecorder(hooks)
-        self._through(inputs[0], None, 0, self.shape.layers, seen)
-        return seen.patterns
+    def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
+        """See `HookedModel.run`. All positions are computed: a language model is read in the middle of padded
+        sequences, whatever `reads` says."""
+        return self._through(_any_tokens(x[0]), x[0], layers.start, layers.stop, hooks)[None] if layers else x
 
     def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
         """A layer's own pattern where its queries are read off one stream and its keys off another."""
@@ -152,9 +142,9 @@ class HookedDecoder:
 
     def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
         """What a layer's attention adds to the stream under a pattern, its values read off a stream."""
-        given = GivenPattern(pattern)
-        self.run(value, start=layer, stop=layer + 1, hooks=given)
-        return given.wrote
+        imposed = _Imposed(pattern)
+        self.run(value, start=layer, stop=layer + 1, hooks=imposed)
+        return imposed.written
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos vocabulary"]:
         """The logits read out of the stream after the last block, position by position, through final norm and head."""
@@ -317,6 +307,22 @@ class _Compared(PatternRecorder):
         """The keys of the first time."""
         self._first = keys if self._first is None else self._first
         return self._first
+
+
+class _Imposed(Hooks):
+    """A pattern in the place of a layer's own; records what attention then adds to the stream."""
+
+    written: Queried
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        return self._pattern
+
+    def attn_out(self, layer: int, written: Queried) -> Queried:
+        self.written = written
+        return written
 
 
 class _Without(Hooks):

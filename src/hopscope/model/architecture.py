@@ -1,13 +1,78 @@
-"""The shape of a transformer and how its initial weights are drawn, as values."""
+"""The shape of a transformer, heads whose attention is fixed, and how initial weights are drawn, as values."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from hopscope.checks import check_count, check_number, make_plain
+from hopscope.checks import Count, NonNegative, check_fields, check_items
 from hopscope.errors import InputError
-from hopscope.model.fixed_attention import HeldHead, check_held
+
+HeldPattern = Literal["previous", "itself", "uniform", "nothing"]
+"""`previous`: all weight on the position before (the first position on itself). `itself`: all weight on the position
+itself. `uniform`: equal weights on all positions that may be seen. `nothing`: no weight at all, which forbids the head;
+it then writes a constant."""
+
+
+@dataclass(frozen=True)
+class HeldHead:
+    """A head whose attention is fixed in training and after; its values and output are learned.
+
+    It is part of the architecture, so that analysis, ablation and further training meet the heads that the model was
+    trained with.
+
+        >>> import hopscope as hs
+        >>> hs.HeldHead(1, 2, "previous").head
+        2
+
+    Args:
+        layer: number of the layer, from 1.
+        head: number of the head in its layer, from 1.
+        pattern: one of `HeldPattern`.
+
+    Raises:
+        InputError: the pattern is unknown, or a number is below 1.
+    """
+
+    layer: Count
+    head: Count
+    pattern: HeldPattern
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @classmethod
+    def parse(cls, text: str) -> HeldHead:
+        """The head that `1.2=previous` names: layer 1, head 2.
+
+        Raises:
+            InputError: the text is not of this form.
+        """
+        match = re.fullmatch(r"\s*(\d{1,9})\.(\d{1,9})=(\w+)\s*", text)
+        if match is None:
+            raise InputError(f"a held head is written LAYER.HEAD=PATTERN, as in 1.2=previous, got {text!r}")
+        return cls(int(match[1]), int(match[2]), match[3])  # type: ignore[arg-type]  # checked when made
+
+
+def check_held(held: Sequence[HeldHead], layers: int, heads: int) -> None:
+    """Check that held heads exist.
+
+    Raises:
+        InputError: an entry is not a `HeldHead`, the architecture lacks it, or it is held twice.
+    """
+    seen = set()
+    for head in check_items("held", held, "held heads"):
+        if not isinstance(head, HeldHead):
+            raise InputError(f"held must be heads, as in HeldHead(1, 1, 'previous'), got {head!r}")
+        if head.layer > layers or head.head > heads:
+            raise InputError(
+                f"head {head.layer}.{head.head} cannot be held: there are {layers} layers of {heads} heads, from 1"
+            )
+        if (head.layer, head.head) in seen:
+            raise InputError(f"head {head.layer}.{head.head} is held twice; keep head")
+        seen.add((head.layer, head.head))
 
 
 @dataclass(frozen=True)
@@ -35,22 +100,20 @@ class Architecture:
             does not exist.
     """
 
-    d_input: int
-    d_output: int
-    reads: int
-    layers: int
-    heads: int
-    d_model: int
-    head_dim: int | None = None
+    d_input: Count
+    d_output: Count
+    reads: Count
+    layers: Count
+    heads: Count
+    d_model: Count
+    head_dim: Count | None = None
     mlp: bool = True
     causal: bool = True
     layer_norm: bool = True
     held: tuple[HeldHead, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("d_input", "d_output", "reads", "layers", "heads", "d_model", "head_dim"):
-            if name != "head_dim" or self.head_dim is not None:
-                check_count(name, getattr(self, name))
+        check_fields(self)
         if self.head_dim is None and self.d_model % self.heads:
             raise InputError(
                 f"d_model must be divisible by heads, got {self.d_model} and {self.heads}; "
@@ -62,9 +125,6 @@ class Architecture:
     def d_head(self) -> int:
         """Width of a head."""
         return self.d_model // self.heads if self.head_dim is None else self.head_dim
-
-
-Scheme = Literal["torch", "gpt2"]
 
 
 @dataclass(frozen=True)
@@ -91,18 +151,13 @@ class InitialWeights:
         InputError: a value is out of range.
     """
 
-    init: Scheme = "torch"
-    qk_gain: float = 1.0
-    embedding_gain: float = 1.0
-    output_gain: float = 1.0
+    init: Literal["torch", "gpt2"] = "torch"
+    qk_gain: NonNegative = 1.0
+    embedding_gain: NonNegative = 1.0
+    output_gain: NonNegative = 1.0
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        if self.init not in get_args(Scheme):
-            raise InputError(f"init must be {' or '.join(get_args(Scheme))}, got {self.init!r}")
-        for name in ("qk_gain", "embedding_gain", "output_gain"):
-            check_number(name, getattr(self, name), 0.0)
-            object.__setattr__(self, name, float(getattr(self, name)))  # 1 and 1.0 are hashed differently
+        check_fields(self)
 
 
 AS_TORCH = InitialWeights()

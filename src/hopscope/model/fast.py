@@ -243,25 +243,17 @@ class FastTransformer(Transformer):
             assert isinstance(block, FastBlock)
             block.whole = precision if fused_block.available(precision) else None
 
-    def run(
-        self,
-        x: Stream,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        hooks: Hooks | None = None,
-        reads: int | None = None,
-    ) -> Queried:
-        """See `Transformer.run`. Blocks that go whole and follow one another go together."""
-        blocks = [block for block in [*self.blocks][start:stop] if isinstance(block, FastBlock)]
-        whole = [hooks is None and block.goes_whole(x) for block in blocks]
-        for together, numbers in groupby(range(len(blocks)), whole.__getitem__):
-            some = [blocks[number] for number in numbers]
+    def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
+        """See `HookedModel.run`. Blocks that go whole and follow one another go together."""
+        blocks = {layer: block for layer, block in enumerate(self.blocks) if isinstance(block, FastBlock)}
+        whole = {layer: hooks is None and blocks[layer].goes_whole(x) for layer in layers}
+        for together, grouped in groupby(layers, whole.__getitem__):
+            group = [*grouped]
             if together:
-                asking = reads if some[-1].layer == self.shape.layers - 1 else None
-                x = fused_block.through(x, [block.parts() for block in some], asking)
+                asking = reads if group[-1] == self.shape.layers - 1 else None
+                x = fused_block.through(x, [blocks[layer].parts() for layer in group], asking)
             else:
-                x = super().run(x, start=some[0].layer, stop=some[-1].layer + 1, hooks=hooks, reads=reads)
+                x = super().run_layers(x, range(group[0], group[-1] + 1), hooks, reads)
         return x
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:

@@ -6,8 +6,9 @@ One pass runs with one `Hooks` object, whose methods are called in every layer. 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -75,42 +76,18 @@ class PatternRecorder(Hooks):
         return self._inner.attn_out(layer, written)
 
 
-class GivenPattern(Hooks):
-    """Puts a pattern in the place of a layer's own.
+class HookedModel(ABC):
+    """A transformer whose forward pass takes hooks and can start or stop at any layer.
 
     Attributes:
-        wrote: what the layer's attention adds to the stream under that pattern.
+        shape: its architecture: layers, heads and widths.
+        models: how many models it holds.
+        embed: a function or module that gives, for inputs, the stream that enters the first layer.
     """
 
-    wrote: Queried
-
-    def __init__(self, pattern: Pattern) -> None:
-        self._pattern = pattern
-
-    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The given pattern."""
-        return self._pattern
-
-    def attn_out(self, layer: int, written: Queried) -> Queried:
-        """The output as it is, recorded."""
-        self.wrote = written
-        return written
-
-
-@runtime_checkable
-class HookedModel(Protocol):
-    """A transformer whose forward pass takes hooks and can start or stop at any layer."""
-
-    @property
-    def shape(self) -> Architecture:
-        """Its architecture: layers, heads and widths."""
-
-    @property
-    def models(self) -> int:
-        """How many models it holds."""
-
-    def embed(self, inputs: Any) -> Stream:
-        """The stream that enters the first layer."""
+    shape: Architecture
+    models: int
+    embed: Callable[[Any], Stream]
 
     def run(
         self,
@@ -121,22 +98,35 @@ class HookedModel(Protocol):
         hooks: Hooks | None = None,
         reads: int | None = None,
     ) -> Queried:
-        """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out."""
+        """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out.
+
+        `reads` is the number of last positions at which the very last block is computed; None for all.
+        """
+        return self.run_layers(x, range(start, self.shape.layers if stop is None else stop), hooks, reads)
+
+    @abstractmethod
+    def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
+        """Take the stream through some layers, see `run`."""
 
     def patterns(self, inputs: Any, hooks: Hooks | None = None) -> list[Pattern]:
         """Every layer's pattern, all positions as queries."""
+        recorder = PatternRecorder(hooks)
+        self.run(self.embed(inputs), hooks=recorder)
+        return recorder.patterns
 
+    @abstractmethod
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """The read-out of the stream after the last block."""
 
 
-@runtime_checkable
-class PatchableModel(HookedModel, Protocol):
+class PatchableModel(HookedModel):
     """A hooked model whose queries, keys and values can be computed from different streams, as path patching needs."""
 
+    @abstractmethod
     def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
         """A layer's own pattern with its queries computed from one stream and its keys from another."""
 
+    @abstractmethod
     def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
         """What a layer's attention adds to the stream under a pattern, with its values computed from a stream."""
 

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.kernels import Bias, FixedRows, Weight
-from hopscope.model.fixed_attention import HeldHead
+from hopscope.model.architecture import HeldHead
 from hopscope.model.hooks import Hooks
 from hopscope.model.transformer import Attention, Block, Transformer
 

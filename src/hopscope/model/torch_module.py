@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
-from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried, Stream
+from hopscope.model.hooks import HookedModel, Hooks, Pattern, Queried, Stream
 
 _SAME = 1e-4
 """Largest difference allowed between a module and its parts run one by one, as a share of the largest answer, or of 1.
@@ -74,7 +74,7 @@ def _numbered(name: str, parts: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 @dataclass(frozen=True)
-class TorchModule:
+class TorchModule(HookedModel):
     """A module and how it divides into parts.
 
     Attributes:
@@ -155,21 +155,11 @@ class TorchModule:
         with resting(self.module):
             return self.parts(self.module).embed(inputs[0])[None]
 
-    def run(
-        self,
-        x: Stream,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        hooks: Hooks | None = None,
-        reads: int | None = None,
-    ) -> Queried:
-        """Take the stream through the blocks from `start` to before `stop`, None for all that follow. After the last
-        block, `reads` keeps only so many last positions."""
-        parts, last = self.parts(self.module), self.shape.layers if stop is None else stop
-        stream = x[0]
+    def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
+        """See `HookedModel.run`; after the last block, only `reads` last positions are kept."""
+        parts, stream = self.parts(self.module), x[0]
         with resting(self.module):
-            for layer in range(start, last):
+            for layer in layers:
                 with _shown(parts.patterns[layer], layer, hooks or Hooks()) as passed:
                     stream = _stream(parts.blocks[layer](stream), f"block {layer + 1}")
                 if len(passed) != 1:
@@ -178,13 +168,7 @@ class TorchModule:
                         f"the pattern of block {layer + 1} {how} through the module given for it; a block has one "
                         "attention, and that a module of its own"
                     )
-        return stream[None, :, -(reads or stream.shape[1]) :] if last == self.shape.layers else stream[None]
-
-    def patterns(self, inputs: Float[Tensor, "model batch pos d_input"], hooks: Hooks | None = None) -> list[Pattern]:
-        """Every layer's pattern, all positions as queries."""
-        seen = PatternRecorder(hooks)
-        self.run(self.embed(inputs), hooks=seen)
-        return seen.patterns
+        return stream[None, :, -(reads or stream.shape[1]) :] if layers.stop == self.shape.layers else stream[None]
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """The read-out of the stream after the last block."""

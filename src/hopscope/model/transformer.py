@@ -19,9 +19,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.model.architecture import Architecture
-from hopscope.model.fixed_attention import HeldHead, HeldPattern
-from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried, Stream
+from hopscope.model.architecture import Architecture, HeldHead, HeldPattern
+from hopscope.model.hooks import Hooks, PatchableModel, Pattern, Queried, Stream
 
 
 class Linear(nn.Module):
@@ -146,7 +145,7 @@ class Block(nn.Module):
         return x if self.mlp is None else x + self.mlp(self.mlp_norm(x))
 
 
-class Transformer(nn.Module):
+class Transformer(PatchableModel, nn.Module):
     """M transformers of one architecture. Weights are zero until initialised or loaded.
 
     >>> batch = hs.sample(run.problem, 5, torch.Generator().manual_seed(0))
@@ -155,6 +154,7 @@ class Transformer(nn.Module):
     """
 
     block: ClassVar[type[Block]] = Block
+    embed: Linear
 
     def __init__(self, shape: Architecture, models: int = 1) -> None:
         super().__init__()
@@ -170,28 +170,11 @@ class Transformer(nn.Module):
         """Answer a batch for every model. The last block is computed only where it is read out; no more is needed."""
         return self.answers(self.run(self.embed(inputs), hooks=hooks, reads=self.shape.reads))
 
-    def run(
-        self,
-        x: Stream,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        hooks: Hooks | None = None,
-        reads: int | None = None,
-    ) -> Queried:
-        """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out.
-
-        `reads` is the number of last positions at which the very last block is computed; None for all.
-        """
-        for layer in range(start, self.shape.layers if stop is None else stop):
+    def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
+        """See `HookedModel.run`."""
+        for layer in layers:
             x = self.blocks[layer](x, reads if layer == self.shape.layers - 1 else None, hooks)
         return x
-
-    def patterns(self, inputs: Float[Tensor, "model batch pos d_input"], hooks: Hooks | None = None) -> list[Pattern]:
-        """Every layer's pattern, all positions as queries."""
-        seen = PatternRecorder(hooks)
-        self.run(self.embed(inputs), hooks=seen)
-        return seen.patterns
 
     def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
         """A layer's own pattern with its queries computed from one stream and its keys from another."""

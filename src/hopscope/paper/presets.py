@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from hopscope.circuits.search.config import Effort
 from hopscope.errors import InputError
-from hopscope.model.architecture import InitialWeights
-from hopscope.model.fixed_attention import HeldHead
+from hopscope.model.architecture import HeldHead, InitialWeights
 from hopscope.paper import recipes
 from hopscope.paper.models import ModelStudy
 from hopscope.paper.section_4 import BenchmarkStudy

@@ -235,8 +235,7 @@ def sample(problem: RetrievalProblem, batch: int, generator: torch.Generator) ->
     device, positions = generator.device, layout(problem)
     shape = (batch, problem.chains, positions.symbols, problem.symbol_dim)
     symbols = torch.randn(shape, generator=generator, device=device)
-    shape = (batch, problem.hops + 1, positions.rows)
-    keys = torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
+    keys = torch.rand(batch, problem.hops + 1, positions.rows, generator=generator, device=device, dtype=torch.float64)
     return compose(problem, symbols, keys.argsort(dim=-1))
 
 
@@ -278,6 +277,6 @@ class Examples:
         numbers = math.prod(shape)
         even = numbers + numbers % 2
         bits = random_bits(seeds, indices, even + (problem.hops + 1) * positions.rows)
-        symbols = to_normal(bits[..., :even])[..., :numbers].unflatten(-1, shape)
-        keys = bits[..., even:].unflatten(-1, (problem.hops + 1, positions.rows))
+        symbols = to_normal(bits[..., :even])[..., :numbers].reshape(*bits.shape[:-1], *shape)
+        keys = bits[..., even:].reshape(*bits.shape[:-1], problem.hops + 1, positions.rows)
         return compose(problem, symbols, keys.argsort(dim=-1))

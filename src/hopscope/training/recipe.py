@@ -7,8 +7,7 @@ from typing import Literal, get_args
 
 from hopscope.checks import check_choice, check_count, check_flag, check_items, check_number, check_seed, make_plain
 from hopscope.errors import InputError
-from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
-from hopscope.model.fixed_attention import HeldHead, check_held
+from hopscope.model.architecture import AS_TORCH, Architecture, HeldHead, InitialWeights, check_held
 from hopscope.problem.retrieval import RetrievalProblem
 
 ScheduleName = Literal["constant", "cosine", "warmup-stable-decay", "decay-when-learned"]
