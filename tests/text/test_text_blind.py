@@ -7,13 +7,8 @@ from collections import Counter
 import pytest
 
 from hopscope.benchmark.guessing import FRESH, answer_spread, blind_scores
-from hopscope.errors import InputError
 from hopscope.problem.text.blind import BLIND, look
-from hopscope.problem.text.chains import KINGDOMS
-from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, question, questions
-
-FIXED = Extensions(links="fixed")
 
 
 @pytest.mark.slow
@@ -38,13 +33,10 @@ def test_answers_are_spread_evenly(name: str) -> None:
 
 
 def test_a_solver_that_sees_the_answer_is_found() -> None:
-    """At one hop the value on the asked symbol's line is the answer; with fixed links memory is."""
+    """At one hop the value on the asked symbol's line is the answer."""
     score = {score.solver: score for score in blind_scores("equations", hops=1, count=300)}
     assert score["value on the same line"].accuracy == 1.0
     assert score["value on the same line"].p < 1e-100
-    fixed = {score.solver: score for score in blind_scores("kingdoms", count=300, extensions=FIXED)}
-    assert fixed["remembered answer"].accuracy == 1.0
-    assert fixed["value at the same place"].p > 1e-4
 
 
 def test_solvers_by_hand() -> None:
@@ -64,21 +56,3 @@ def test_solvers_by_hand() -> None:
         "first answer in order": "0",
         "last answer in order": "3",
     }
-
-
-def test_fixed_links_shuffle_lines_alone() -> None:
-    drawn, fixed = questions("kingdoms", count=300), questions("kingdoms", count=300, extensions=FIXED)
-    pairs = {frozenset(q.prompt.split("\n")[:-1]) for q in fixed}
-    assert len(pairs) == 1
-    assert len({q.prompt for q in fixed}) == 300
-    facts = next(iter(pairs))
-    assert {"Alice lives in Novaria.", "Lamb contains Zephyrium.", "Zephyrium causes Chronogy."} <= facts
-    assert all(
-        dict(zip(KINGDOMS[5], KINGDOMS[0], strict=True))[q.prompt.split(" ")[-8].rstrip("?")] == q.answer for q in fixed
-    )
-    assert [q.latent.order for q in drawn] == [q.latent.order for q in fixed]
-    assert len({frozenset(q.prompt.split("\n")[:-1]) for q in drawn}) == 300
-    with pytest.raises(InputError, match="links does not apply to equations"):
-        question("equations", extensions=FIXED)
-    with pytest.raises(InputError, match="would give fixed links away"):
-        Extensions(links="fixed", shots=1)

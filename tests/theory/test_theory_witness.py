@@ -21,8 +21,7 @@ from hopscope.theory.witness import Witness, build_witness
 from hopscope.theory.witness.built import try_witness
 
 KINDS: dict[str, dict[str, Any]] = {
-    "token codes": {"causal": True, "position": "token"},
-    "pair codes": {"causal": True, "position": "pair"},
+    "masked": {},
     "no mask": {"causal": False},
 }
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -76,14 +75,6 @@ def test_four_hops_in_three_layers_by_a_better_order(order: str) -> None:
     }
 
 
-@pytest.mark.parametrize("order", ["shallowest-first", "1,3,2,4"])
-def test_other_orders_have_no_witness(order: str) -> None:
-    with pytest.raises(
-        InputError, match="for 4 hops with pair 3 after pairs 2 and 4, as in 1,2,4,3; got 4 hops, order"
-    ):
-        build_witness(4, order=order)
-
-
 class Ablate:
     """Uniform attention in rows of the circuit's roles: in all but the circuit, or in one path of it.
 
@@ -132,7 +123,7 @@ def test_the_simulator_delivers_along_the_circuit(kind: str, hops: int) -> None:
 
 
 @kinds
-@pytest.mark.parametrize("change", [{"chains": 1}, {"chains": 7, "curriculum": False}, {"symbol_dim": 16}])
+@pytest.mark.parametrize("change", [{"chains": 1}, {"chains": 7, "curriculum": False}])
 def test_other_sizes(kind: str, change: dict[str, int]) -> None:
     witness = build_witness(4, **KINDS[kind], **change)
     assert losses(witness, batch_for(witness)).max() < 1e-6
@@ -159,12 +150,9 @@ def test_does_not_touch_the_global_generator() -> None:
     ("change", "sentence"),
     [
         ({"hops": 0}, "hops must be a whole number of at least 1, got 0"),
-        ({"hops": 2, "spare_heads": -1}, "spare_heads must be at least 0, got -1"),
-        (
-            {"hops": 2, "position": "none"},
-            "under a causal mask, deepest-first, needs position token or pair, got 'none'",
-        ),
-        ({"hops": 2, "causal": False, "position": "token"}, "without a mask needs position pair, got 'token'"),
+        ({"hops": 2, "spare_heads": -1}, "spare_heads must be a whole number of at least 0, got -1"),
+        ({"hops": 4, "order": "shallowest-first"}, "with pair 3 after pairs 2 and 4, as in 1,2,4,3; got 4 hops, order"),
+        ({"hops": 4, "order": "1,3,2,4"}, "with pair 3 after pairs 2 and 4, as in 1,2,4,3; got 4 hops, order"),
     ],
 )
 def test_what_cannot_be_built(change: dict[str, Any], sentence: str) -> None:

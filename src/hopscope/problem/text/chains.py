@@ -79,8 +79,6 @@ class ChainFormulation(Formulation[Chains]):
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Chains:
         """Independent uniform bijections, orders of lines and query."""
         links = tuple(draw.permutation(chains) for _ in range(hops))
-        if extensions.links == "fixed":
-            links = (tuple(range(chains)),) * hops
         asked = draw.below(chains)
         order = draw.order([chains] * hops, [True] * hops, extensions.lines)
         words = tuple(tuple(level) for level in self.words(hops, chains, extensions, draw))
@@ -207,7 +205,7 @@ def _people(wanted: int) -> tuple[str, ...]:
     return (*_PEOPLE, *islice((word for word in made if word not in _PEOPLE), max(0, wanted - len(_PEOPLE))))[:wanted]
 
 
-KINGDOMS = (
+_KINGDOMS = (
     ("Alice", "Bob", "Charlie", "David"),
     ("Novaria", "Silvania", "Aurora", "Florinia"),
     ("harmonianism", "celestianism", "elysianism", "luminism"),
@@ -221,20 +219,19 @@ _VERBS = (" lives in ", " believe in ", " eat ", " contains ", " causes ")
 class Kingdoms(ChainFormulation):
     """Five blocks of facts (Appendix A.3). The text reads from person to condition, the question backwards.
 
-    Words at the same position of each row of `KINGDOMS` belong together in the paper's examples (Alice, Novaria,
-    harmonianism, ...), in Section 4 and Appendix A.3 alike, so the author may have shuffled only lines: `links="fixed"`
-    does this.
+    Words at the same position of each row belong together in the paper's examples (Alice, Novaria, harmonianism, ...),
+    in Section 4 and Appendix A.3 alike, so the author may have shuffled lines alone. Here links are drawn.
     """
 
     name = "kingdoms"
     paper_hops = 5
     instruction = "Say directly the name without other words."
-    allowed = frozenset({"form", "lines", "links", "repeat", "filler", "shots", "think"})
+    allowed = frozenset({"form", "lines", "repeat", "filler", "shots", "think"})
     asks, begins = ("Who has ", "?"), ("The one who has ", " is")
 
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
         """The paper's words."""
-        return KINGDOMS
+        return _KINGDOMS
 
     def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
         """A line such as `Bob lives in Silvania.`, in which the symbol that is looked up comes last."""

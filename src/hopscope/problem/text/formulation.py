@@ -37,8 +37,6 @@ class Extensions:
             their level.
         lines: order of the lines: `blocks`, the published order; `reversed`, the blocks in reverse order, that of the
             question's symbol first; `shuffled`, all lines in one random order.
-        links: which symbol leads to which in kingdoms: `drawn` for every question, or `fixed` as in both examples
-            of the paper, which agree in all five links; then only the lines' order and the condition asked for vary.
         latin: make the functions' values at each argument all differ (a Latin square), so that no floor is above 1/4.
         repeat: number of times that the facts are printed, 1 in the paper.
         filler: number of dots printed on a line after the question, as room to compute without words.
@@ -52,7 +50,6 @@ class Extensions:
     form: Form = "instruction"
     names: Literal["paper", "extended", "random"] = "paper"
     lines: LineOrder = "blocks"
-    links: Literal["drawn", "fixed"] = "drawn"
     latin: bool = False
     repeat: Annotated[int, Range(1, 10_001)] = 1
     filler: Annotated[int, Range(0, 10_001)] = 0
@@ -65,8 +62,6 @@ class Extensions:
             raise InputError(f"the answer follows at once in the form {self.form}; leave think and filler out")
         if self.think and self.shots:
             raise InputError("solved questions show no reasoning, so shots and think exclude each other; drop one")
-        if self.links == "fixed" and self.shots:
-            raise InputError("solved questions would give fixed links away, so the two exclude each other; drop one")
 
     def changed(self) -> dict[str, Any]:
         """The extensions that are on, by name; empty for the paper's format."""

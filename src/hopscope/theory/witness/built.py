@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import torch
 
+from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
-from hopscope.problem.retrieval import PositionCode, RetrievalProblem
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.delivery import deliver
 from hopscope.theory.witness.masked import both_ways_program, causal_program
@@ -62,10 +63,8 @@ def build_witness(
     hops: int,
     *,
     causal: bool = True,
-    position: PositionCode | None = None,
     order: str = "deepest-first",
     chains: int = 4,
-    symbol_dim: int | None = None,
     curriculum: bool = True,
     spare_heads: int = 0,
 ) -> Witness:
@@ -73,38 +72,28 @@ def build_witness(
 
     Args:
         hops: D, the number of hops.
-        causal: with a causal mask, layers have one head (pointer doubling); without one, two (looking both ways).
+        causal: with a causal mask, layers have one head (pointer doubling); without one, two (both directions).
         order: order of the pairs. Under a causal mask it is `deepest-first`, or, for 4 hops, any order with pair 3
-            after pairs 2 and 4, as in `1,2,4,3`: three layers of three heads (looking both ways under a mask).
-        position: what a position code numbers; `None` for `token` with pointer doubling, which also allows `pair`. For
-            looking both ways it must be `pair`: nothing linear in token codes tells a pair's first member from its
-            second.
+            after pairs 2 and 4, as in `1,2,4,3`: three layers of three heads (both directions under a mask).
         chains: N, the number of chains.
-        symbol_dim: K; `None` for 32, or 128 for looking both ways under a mask. Below half of that, unrelated symbols
-            may come close enough to be mixed up.
         curriculum: whether it answers with x1 ... x{D} (IC) or x{D} alone.
         spare_heads: number of heads to add to every layer, all zero.
 
     Raises:
-        InputError: a value is out of range, or the construction cannot use the order or the position code.
+        InputError: a value is out of range, or no construction is known for the order.
     """
-    if spare_heads < 0:
-        raise InputError(f"spare_heads must be at least 0, got {spare_heads}")
+    check_count("spare_heads", spare_heads, least=0)
     doubling = causal and RetrievalProblem(hops, order=order).order == "deepest-first"
-    allowed: tuple[PositionCode, ...] = ("token", "pair") if doubling else ("pair",)
-    numbered: PositionCode = allowed[0] if position is None else position
-    if numbered not in allowed:
-        mask = f"under a causal mask, {order}," if causal else "without a mask"
-        raise InputError(f"a witness {mask} needs position {' or '.join(allowed)}, got {position!r}")
-    if symbol_dim is None:
-        symbol_dim = 128 if causal and not doubling else 32
     problem = RetrievalProblem(
         hops=hops,
         chains=chains,
         order=order,
-        symbol_dim=symbol_dim,
-        position=numbered,
-        base=_base(hops, chains, numbered),
+        # Comparing with differences lets chance resemblance weigh more, so that symbols must be longer.
+        symbol_dim=128 if causal and not doubling else 32,
+        # Nothing linear in token codes tells a pair's first member from its second, which both directions need.
+        position="token" if doubling else "pair",
+        # A small base keeps neighbours far apart; `earlier` needs at least the sequence's length.
+        base=1.5 * chains * (2 * hops + 1) if doubling else 2.0,
         causal=causal,
         curriculum=curriculum,
         position_dim=32,
@@ -113,11 +102,6 @@ def build_witness(
     build = causal_program if doubling else both_ways_program if causal else unmasked_program
     program = build(problem)
     return Witness(problem, assemble(program, spare_heads), circuit(program))
-
-
-def _base(hops: int, chains: int, position: PositionCode) -> float:
-    """The base of the codes: a small one keeps neighbours far apart; `earlier` needs at least the sequence's length."""
-    return 1.5 * chains * (2 * hops + 1) if position == "token" else 2.0
 
 
 class WithoutLayer(NamedTuple):

@@ -30,17 +30,15 @@ from hopscope.theory.witness.matching import earlier, not_the_first, same_code, 
 from hopscope.theory.witness.program import Head, LayerProgram, Term
 
 _MATCH, _AVOID, _EARLIER, _IN_VAIN = 800.0, 60.0, 6.0, 100.0
-# A quarter of a match: enough to lose to a pair that really starts with that symbol, too little to disturb the others.
-_AVOID_OWN = _MATCH / 4
 
 
 def causal_program(problem: RetrievalProblem) -> LayerProgram:
-    """The program for a problem with a causal mask, deepest pairs first, and unit symbols."""
+    """The program for a problem with a causal mask, deepest pairs first, one code per token and unit symbols."""
     hops = problem.hops
     chain = [f"next{n}" for n in range(hops + 1)]
-    layers = [(first_members(problem, "next0", "start"),)]
+    layers = [(_first_members(problem, "next0", "start"),)]
     layers += [(_twice_as_far(problem, 1 << t - 2),) for t in range(2, minimum_causal(hops) + 1)]
-    codes = dict.fromkeys(("code", "before") if problem.position == "token" else ("code",), problem.code_dim)
+    codes = dict.fromkeys(("code", "before"), problem.code_dim)
     return LayerProgram(
         problem=problem,
         slots={**codes, **dict.fromkeys(["start", *chain], problem.symbol_dim)},
@@ -51,7 +49,7 @@ def causal_program(problem: RetrievalProblem) -> LayerProgram:
     )
 
 
-def first_members(problem: RetrievalProblem, symbol: str, start: str) -> Head:
+def _first_members(problem: RetrievalProblem, symbol: str, start: str) -> Head:
     """The head of layer 1: attend to the token before or, with one code per pair, to the other one with this code."""
     attends = {second_member(k): first_member(k) for k in range(1, problem.hops + 1)}
     if problem.position == "token":
@@ -72,16 +70,11 @@ def _twice_as_far(problem: RetrievalProblem, held: int) -> Head:
 def _starts_with(problem: RetrievalProblem, last: str) -> tuple[Term, ...]:
     """The terms that find the second member of the pair that starts with the symbol in slot `last`.
 
-    Other positions have that symbol in `start` too, and must lose.
-
-    With one code per pair, a position with no partner before it found itself, so its `start` is its own symbol, which
-    lowers its score. With one code per token, a first member found the pair before it, which is another chain's. But
-    the pair of that chain that really starts with the symbol is in an earlier block, so the earlier position wins; and
-    the very first position, which found itself, is recognised by its `before` slot, which holds its own code.
+    Other positions have that symbol in `start` too, and must lose. A first member found the pair before it, which is
+    another chain's; but the pair of that chain that really starts with the symbol is in an earlier block, so the
+    earlier position wins. The very first position, which found itself, is recognised by its `before` slot, which holds
+    its own code.
     """
-    if problem.position == "pair":
-        own = same_symbol(problem, last, "next0", -_AVOID_OWN)
-        return (same_symbol(problem, last, "start", _MATCH), own)
     # Being earlier must never outweigh being equal, however far apart the two are.
     match = _MATCH + 2 * _EARLIER * problem.sequence_length
     return (
@@ -123,7 +116,7 @@ def both_ways_program(problem: RetrievalProblem) -> LayerProgram:
         slots={"code": problem.code_dim, **symbols},
         symbol="on0",
         code="code",
-        layers=((first_members(problem, "on0", "back1"),), (forwards, backwards, to_itself), (ask,)),
+        layers=((_first_members(problem, "on0", "back1"),), (forwards, backwards, to_itself), (ask,)),
         answers=tuple(on[k] for k in problem.target_hops),
     )
 
