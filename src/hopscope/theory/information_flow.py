@@ -10,7 +10,7 @@ every fact has one key, there are no distractors, and rule 1 is Assumption 1 to 
 
 *A head a row* allows more than rule 1: a position that shares something with one position of a row can attend to any of
 that row. Real heads can do so where a layer has as many of them as a block has rows, each of which attends to its row
-unless it finds a match elsewhere (docs/theory.md, "A head a row").
+unless it finds a match elsewhere (docs/theory.md, Theorem 7).
 """
 
 from __future__ import annotations
