@@ -10,7 +10,7 @@ from made_results import trained
 
 from hopscope.paper import section_5
 from hopscope.paper.claims import Finding
-from hopscope.paper.section_5 import TheoryStudy, judge, run
+from hopscope.paper.section_5 import TheoryStudy, judge, simulate_all
 from hopscope.paper.section_7 import TrainedModel
 
 LOW, HIGH = 0.01, 0.75
@@ -25,7 +25,9 @@ AS_THEORY_SAYS = (learners(1, 0, 0, 0), learners(2, 1, 0), learners(3, 2, 3), le
 
 
 def judged(*models: list[TrainedModel], hops: int = 6) -> dict[str, Finding]:
-    return {finding.id: finding for finding in judge(run(TheoryStudy("laptop", hops), list(chain(*models))))}
+    return {
+        finding.id: finding for finding in judge(simulate_all(TheoryStudy("laptop", 3, hops), list(chain(*models))))
+    }
 
 
 @pytest.fixture(autouse=True)

@@ -25,12 +25,12 @@ def test_figure_4_has_the_papers_depths_and_hops_and_a_twin_for_every_run_withou
     assert {setup.recipe.prune_every for setup in study.setups()} == {None}
     assert len({setup.recipe.steps for setup in study.setups()}) == 1
     assert len(study.setups()) == 2 * len(study.layers) * len(study.seeds)
-    assert FIGURE_4.alone == ()
+    assert FIGURE_4.circuits.setups == FIGURE_4.emergence.setups == ()
 
 
 def test_the_short_preset_is_of_as_shape_and_lets_every_claim_on_circuits_be_judged():
     assert PAPER_SHORT.depth.setups() == []
-    setups = PAPER_SHORT.alone
+    setups = PAPER_SHORT.circuits.setups
     assert sorted(setup.seeds for setup in setups) == [(seed,) for seed in range(10)]
     for setup in setups:
         assert setup.problem == A.problem

@@ -52,10 +52,13 @@ def command(folder: Path, model: int, figures: bool, overwrite: bool, as_json: b
     if figures:
         from hopscope.circuits.circuit import Circuit
         from hopscope.circuits.store import circuit_path
-        from hopscope.paper.section_9 import save_figures
+        from hopscope.paper.section_9 import page_figures
+        from hopscope.plot.style import save
 
         circuit = Circuit.load(circuit_path(run.path, model))
-        drawn = [*save_figures(run.metrics, emergence, circuit, run.path / "figures").values()]
+        for figure in page_figures(run.metrics, emergence, circuit):
+            drawn.append(run.path / "figures" / figure.name)
+            save(figure.figure, drawn[-1])
     for trouble in emergence.troubles:
         click.echo(f"left out: {trouble}", err=True)
     if as_json:

@@ -39,10 +39,10 @@ def command(folder: Path, preset: str | None, claims_only: bool, as_json: bool) 
     name = preset or _preset(folder)
 
     from hopscope.paper.presets import named
-    from hopscope.paper.reproduce import read, write_report
+    from hopscope.paper.reproduce import read, write_pages
 
     found = read(named(name), folder)
-    page = folder / "claims.json" if claims_only else write_report(found)
+    page = folder / "claims.json" if claims_only else write_pages(found)
     click.echo(json.dumps([claim.to_json() for claim in found.claims]) if as_json else str(page))
 
 

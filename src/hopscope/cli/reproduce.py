@@ -37,7 +37,7 @@ def command(
       hopscope reproduce --out elsewhere --workers 1
     """
     from hopscope.cli.display import jobs_display, runs_display
-    from hopscope.paper.reproduce import reproduce, write_report
+    from hopscope.paper.reproduce import reproduce, write_pages
     from hopscope.training.execution import Execution
     from hopscope.training.side_by_side import ProgressDisplay
 
@@ -46,7 +46,7 @@ def command(
     found = reproduce(preset, out, execution, ProgressDisplay(runs_display, jobs_display))
     if preset == "tiny" and not as_json:
         click.echo("tiny models learn next to nothing: no verdict below means anything, only that all of it runs")
-    page = write_report(found)
+    page = write_pages(found)
     if as_json:
         click.echo(json.dumps([claim.to_json() for claim in found.claims]))
         return

@@ -61,6 +61,7 @@ def command(
     from hopscope.paper.section_7 import DepthStudy, read
     from hopscope.paper.section_7_claims import judge
     from hopscope.paper.section_7_figures import section
+    from hopscope.plot.style import save
     from hopscope.records import plain
     from hopscope.training.execution import Execution
     from hopscope.training.on_ray import train_all_on_ray
@@ -95,7 +96,9 @@ def command(
         else:
             train_all(setups, folder, execution=execution, watch=watch)
     found = read(study, folder, at=".")
-    section(found, folder / "figures")
+    page = section(found)
+    for figure in page.figures if page else ():
+        save(figure.figure, folder / "figures" / figure.name)
     if as_json:
         click.echo(json.dumps(plain(found.models)))
         return

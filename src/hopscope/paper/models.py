@@ -104,6 +104,7 @@ class Studied:
         number: its number within the run, from 0.
         learned: the outcome of training; None where the run itself is missing.
         circuit: the record of its circuit; None where no circuit was searched for.
+        run: its finished run; None where that is missing.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Studied:
     number: int
     learned: Learned | None
     circuit: Circuit | None
+    run: RunFolder | None = None
 
     @property
     def imposed(self) -> StrictReading | None:
@@ -232,7 +234,7 @@ def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
                 continue
             name = f"{setup.name}-{number}" if number else setup.name
             learned = Learned.of(run, number) if run else None
-            found.append(Studied(name, setup, seed, number, learned, circuit))
+            found.append(Studied(name, setup, seed, number, learned, circuit, run))
     return tuple(found)
 
 
@@ -256,32 +258,29 @@ def all_learned_at(run: RunFolder, number: int) -> int | None:
     return next((step for step in sorted(run.checkpoints)[:-1] if step >= max(steps)), None)
 
 
-def read_followed(model: Studied, folder: Path, run: RunFolder | None) -> FollowedModel:
-    """Read one followed model. Its first circuit is that of the checkpoint at which all hops had just been learned.
+def read_followed(model: Studied, folder: Path) -> FollowedModel:
+    """How the circuits of a model of a run in `folder` came to be.
 
-    Args:
-        model: the model, with its circuit at the end.
-        folder: the folder of the run folders.
-        run: the run of the model; None where it is missing.
+    The first circuit is that of the checkpoint at which all hops had just been learned.
 
     Raises:
         InputError: a record is damaged, or belongs to another model.
     """
-    path, number = folder / model.setup.name, model.number
-    final = _history(emergence_path(path, number), model, run)
+    path, number, run = folder / model.setup.name, model.number, model.run
+    final = _history(emergence_path(path, number), model)
     step = all_learned_at(run, number) if run is not None and run.checkpoints else None
     if run is None or step is None:
         return FollowedModel(model, final, None, run.metrics if run else None)
     then = replace(model, circuit=_circuit(path, model.setup, number, run, step))
-    return FollowedModel(model, final, _history(emergence_path(path, number, step), then, run), run.metrics)
+    return FollowedModel(model, final, _history(emergence_path(path, number, step), then), run.metrics)
 
 
-def _history(path: Path, model: Studied, run: RunFolder | None) -> Emergence | None:
+def _history(path: Path, model: Studied) -> Emergence | None:
     """How a model's circuit came to be; None where it was not followed, or where another circuit of it was."""
     if model.circuit is None or not path.exists():
         return None
     history = Emergence.load(path)
-    of = run.model_hashes[model.number] if run is not None else model.circuit.model
+    of = model.run.model_hashes[model.number] if model.run is not None else model.circuit.model
     if (history.run, history.number, history.model) != (hash_of(model.setup), model.number, of):
         raise _of_another_model(path)
     return history if history.follows(model.circuit) else None

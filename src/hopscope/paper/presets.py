@@ -39,14 +39,8 @@ class Preset:
     circuits: ModelStudy
     emergence: ModelStudy
 
-    @property
-    def alone(self) -> tuple[Setup, ...]:
-        """The setups that are trained beside the depth study, in `transformers/`."""
-        studies = (self.circuits, self.emergence)
-        return tuple(setup for study in studies if study.at == "transformers" for setup in study.setups)
 
-
-def _on_one_ladder(depth: DepthStudy, summary: str, effort: Effort, **others: object) -> Preset:
+def _followed_sweep(depth: DepthStudy, summary: str, effort: Effort, **others: object) -> Preset:
     """A preset whose circuits are those of the depth study's followed runs."""
     assert depth.followed is not None
     followed = tuple(depth.runs(True, depth.followed))
@@ -56,11 +50,11 @@ def _on_one_ladder(depth: DepthStudy, summary: str, effort: Effort, **others: ob
         depth=depth,
         circuits=ModelStudy(depth.scale, followed, "sweep", effort),
         emergence=ModelStudy(depth.scale, followed, "sweep", effort),
-        **{"benchmark": BenchmarkStudy(), "theory": TheoryStudy(depth.scale), **others},  # type: ignore[arg-type]
+        **{"benchmark": BenchmarkStudy(), "theory": TheoryStudy(depth.scale, depth.hops), **others},  # type: ignore[arg-type]
     )
 
 
-LAPTOP = _on_one_ladder(
+LAPTOP = _followed_sweep(
     DepthStudy(
         scale="laptop",
         recipe=recipes.LAPTOP,
@@ -89,7 +83,7 @@ PAPER = Preset(
     name="paper",
     summary="the exact recipes of the paper; days on a CPU, made for a GPU",
     benchmark=BenchmarkStudy(),
-    theory=TheoryStudy("paper"),
+    theory=TheoryStudy("paper", 5),
     depth=DepthStudy(
         scale="paper",
         recipe=recipes.SWEEP,
@@ -107,7 +101,7 @@ FIGURE_4 = Preset(
     name="figure-4",
     summary="Figure 4 at the laptop's width, five hops with the curriculum and three without; hours on two cores",
     benchmark=BenchmarkStudy(),
-    theory=TheoryStudy("figure-4"),
+    theory=TheoryStudy("figure-4", 5),
     depth=replace(
         PAPER.depth,
         scale="figure-4",
@@ -123,7 +117,7 @@ PAPER_SHORT = Preset(
     name="paper-short",
     summary="ten transformers of A's shape in a sixth of its steps, by a rate that falls; half an hour of a core each",
     benchmark=BenchmarkStudy(),
-    theory=TheoryStudy("paper-short"),
+    theory=TheoryStudy("paper-short", 3),
     depth=replace(PAPER.depth, scale="paper-short", layers=()),
     circuits=ModelStudy(
         "paper-short",
@@ -134,7 +128,7 @@ PAPER_SHORT = Preset(
     emergence=ModelStudy("paper-short", (), "transformers", "thorough"),
 )
 
-TINY = _on_one_ladder(
+TINY = _followed_sweep(
     DepthStudy(
         scale="tiny",
         recipe=Recipe(
@@ -166,7 +160,7 @@ TINY = _on_one_ladder(
     "two layers, one hop, its first head handed over: that everything works, a minute",
     "quick",
     benchmark=BenchmarkStudy(count=20),
-    theory=TheoryStudy("tiny", 4),
+    theory=TheoryStudy("tiny", 1, 4),
 )
 
 BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, FIGURE_4, PAPER, PAPER_SHORT, TINY)}

@@ -6,8 +6,6 @@ to run folders and to the figures' files beside the page, by relative paths.
 
 from __future__ import annotations
 
-import base64
-import os
 import platform
 import re
 from collections import Counter
@@ -16,34 +14,35 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from hopscope.errors import InputError
 from hopscope.files import write_text
 from hopscope.paper.claims import VERDICTS, Finding
-from hopscope.plot.style import FORMATS
+from hopscope.plot.style import save
 from hopscope.version import VERSION
 
-LARGEST_SVG = 2_000_000
-"""A drawing larger than this, in bytes, goes into the page as its PNG."""
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _PACKAGES = ("torch", "numpy", "matplotlib")
 
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A figure that `style.save` wrote.
+    """A figure of the page.
 
     Args:
-        stem: the path of its files without their endings; .svg or .png must be there.
+        name: the name of its files, without an ending.
+        figure: the figure; it is drawn and written with the page.
         caption: what it shows and how to read it; `code` stands between backticks.
     """
 
-    stem: Path
+    name: str
+    figure: Figure
     caption: str
 
 
@@ -85,7 +84,7 @@ def write_page(
     """Write the page, atomically.
 
     Args:
-        path: the HTML file; links are relative to its folder.
+        path: the HTML file; figures are written to `figures/` beside it, and links are relative to its folder.
         title: the title of the page.
         lead: the first sentences, under the title.
         claims: the rows of the claims table, in order.
@@ -93,18 +92,15 @@ def write_page(
         rerun: shell commands that make the page again.
         made: the date to show; None for now.
         explorer: the explorer's file, relative to the page; None where there is none.
-
-    Raises:
-        InputError: a figure has no file.
     """
     made = (made or datetime.now(UTC)).astimezone(UTC)
-    counts = Counter(claim.verdict for claim in claims)
+    figures, counts = path.parent / "figures", Counter(claim.verdict for claim in claims)
     html = _environment().get_template("page.html").render(
         title=title,
         lead=lead,
         claims=[(claim, _interval(claim.interval), _link(claim.run), _preset(claim)) for claim in claims],
         verdicts=[(verdict, counts[verdict]) for verdict in VERDICTS],
-        sections=[(section, [_drawn(figure, path.parent) for figure in section.figures]) for section in sections],
+        sections=[(section, [_drawn(figure, figures) for figure in section.figures]) for section in sections],
         rerun="\n".join(rerun),
         made=made,
         explorer=_link(explorer),
@@ -178,40 +174,18 @@ def _is_number(cell: object) -> bool:
 
 
 def _drawn(figure: PageFigure, folder: Path) -> dict[str, Any]:
-    files = {suffix: figure.stem.with_name(f"{figure.stem.name}.{suffix}") for suffix in FORMATS}
-    there = {suffix: file for suffix, file in files.items() if file.is_file()}
-    svg, png = there.get("svg"), there.get("png")
-    if svg is not None and (png is None or svg.stat().st_size <= LARGEST_SVG):
-        drawing, width = _inline_svg(svg.read_text(encoding="utf-8"), figure.stem.name, figure.caption)
-    elif png is not None:
-        drawing, width = _inline_png(png.read_bytes(), figure.caption)
-    else:
-        raise InputError(f"{files['svg']} does not exist, nor does its PNG; draw the figure before the page")
-    links = [(suffix, quote(Path(os.path.relpath(file, folder)).as_posix())) for suffix, file in there.items()]
-    return {"caption": figure.caption, "drawing": drawing, "width": width, "links": links}
-
-
-def _inline_svg(svg: str, name: str, alt: str) -> tuple[Markup, int]:
-    """The drawing as an element of the page, and its width in pixels; its ids are made unique to it."""
+    """Write the figure's files; return its SVG as an element of the page, its width in pixels, and links to them."""
+    files = save(figure.figure, folder / figure.name)
+    svg = next(file for file in files if file.suffix == ".svg").read_text(encoding="utf-8")
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    match = re.search(r"<svg\b[^>]*>", svg)
-    size = re.search(r'\bviewBox="0 0 ([\d.]+) ([\d.]+)"', match[0]) if match else None
-    if match is None or size is None:
-        raise InputError(f"the drawing {name}.svg is not one that hopscope made; draw it again")
-    body = svg[match.end() :]
-    prefix = re.sub(r"\W", "-", name)
-    body = re.sub(r'\bid="', f'id="{prefix}-', body)
-    body = re.sub(r'href="#', f'href="#{prefix}-', body)
-    body = body.replace("url(#", f"url(#{prefix}-")
-    head = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(size[1], size[2], alt)
-    return head + Markup(body), round(float(size[1]) * 96 / 72)
-
-
-def _inline_png(png: bytes, alt: str) -> tuple[Markup, int]:
-    width = int.from_bytes(png[16:20], "big")
-    data = base64.b64encode(png).decode()
-    element = Markup('<img src="data:image/png;base64,{}" alt="{}">').format(data, alt)
-    return element, round(width * 96 / 200)
+    width, height = re.findall(r'<svg\b[^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0]
+    prefix = re.sub(r"\W", "-", figure.name)  # ids are unique in the page
+    body = svg[svg.index(">", svg.index("<svg")) + 1 :]
+    body = re.sub(r'\bid="|href="#|url\(#', lambda found: f"{found[0]}{prefix}-", body)
+    start = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(width, height, figure.caption)
+    links = [(file.suffix[1:], quote(f"{folder.name}/{file.name}")) for file in files]
+    width = round(float(width) * 96 / 72)
+    return {"caption": figure.caption, "drawing": start + Markup(body), "width": width, "links": links}
 
 
 def _versions() -> list[tuple[str, str]]:

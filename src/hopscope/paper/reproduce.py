@@ -12,15 +12,15 @@ report.html     the report: the table of claims, figures/ (PNG, SVG, PDF), explo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from hopscope.checks import check_outside_runs, check_path
 from hopscope.errors import InputError
-from hopscope.explorer.exhibit import exhibit
-from hopscope.explorer.page import build
-from hopscope.files import write_text
+from hopscope.explorer.page import explore
 from hopscope.paper import (
     presets,
     section_4,
@@ -34,7 +34,7 @@ from hopscope.paper import (
 from hopscope.paper.claims import Finding, check_replaces_claims, complete, write_claims
 from hopscope.paper.presets import Preset
 from hopscope.paper.report import Section, write_page
-from hopscope.paper.section_7 import read_trained
+from hopscope.paper.section_7 import TrainedModel
 from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.run import RunFolder
 from hopscope.training.side_by_side import SILENT, ProgressDisplay
@@ -44,6 +44,15 @@ LEAD = (
     "(Mușat, ICLR 2025). A chain of D hops, x0 to xD, is scattered over a sequence with three others; a transformer "
     "is asked where each chain ends. Every number below was computed by the commands at the end of this page."
 )
+
+_SECTIONS: tuple[tuple[Callable[[Any], list[Finding]], Callable[[Any], Section | None]], ...] = (
+    (section_4.judge, section_4.section),
+    (section_5.judge, section_5.section),
+    (section_7_claims.judge, section_7_figures.section),
+    (section_8.judge, section_8.section),
+    (section_9.judge, section_9.section),
+)
+"""What judges the result of each section of the paper, and what draws it."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ def reproduce(
         raise InputError(f"{folder} is a file; give a folder for the reproduction")
     check_replaces_claims(folder / "claims.json")
     then = section_9.after_training(chosen.emergence) if chosen.emergence.at == "sweep" else {}
-    # A circuit is looked for as soon as its model is trained, beside the training of others; then whatever is left.
+    # A circuit is searched for as soon as its model is trained, beside the training of others; then whatever is left.
     section_7.run(chosen.depth, folder, execution, display, then=then)
     section_9.run(chosen.emergence, folder, execution, display)
     section_8.run(chosen.circuits, folder, execution, display)
@@ -110,64 +119,49 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
-    check_replaces_claims(folder / "claims.json")
     depth = section_7.read(preset.depth, folder)
-    circuits = section_8.read(preset.circuits, folder)
-    emergence = section_9.read(preset.emergence, folder)
-    alone = read_trained(preset.alone, folder / "transformers")
-    theory = section_5.run(preset.theory, (*depth.models, *alone))
-    benchmark = section_4.run(preset.benchmark, folder)
-    findings = [
-        *section_4.judge(benchmark),
-        *section_5.judge(theory),
-        *section_7_claims.judge(depth),
-        *section_8.judge(circuits),
-        *section_9.judge(emergence),
-    ]
+    circuits, emergence = section_8.read(preset.circuits, folder), section_9.read(preset.emergence, folder)
+    studied = (*circuits.models, *(followed.model for followed in emergence.followed))
+    swept = {setup.name for setup in preset.depth.setups()}
+    beside = [model for model in studied if model.run and model.setup.name not in swept]
+    trained = (*depth.models, *(TrainedModel.of(model.run)[model.number] for model in beside))
+    results = (
+        section_4.read(preset.benchmark, folder),
+        section_5.simulate_all(preset.theory, trained),
+        depth,
+        circuits,
+        emergence,
+    )
+    findings = [finding for (judge, _), result in zip(_SECTIONS, results, strict=True) for finding in judge(result)]
     claims = complete(findings)
     write_claims(folder / "claims.json", claims)
-    return Reproduction(preset, folder, benchmark, theory, depth, circuits, emergence, claims)
+    return Reproduction(preset, folder, *results, claims)
+
+
+def write_pages(found: Reproduction) -> Path:
+    """Write the explorer of the first model that was followed, if its run is there, and the report; return its path."""
+    for followed in found.emergence.followed:
+        path = found.folder / found.emergence.study.at / followed.model.setup.name
+        if followed.final is not None and (path / "run.json").exists():
+            explore([RunFolder(path)], found.folder / "explorer.html", model=followed.model.number)
+            break
+    return write_report(found)
 
 
 def write_report(found: Reproduction) -> Path:
-    """Draw what was found into its folder, and write the page; return the page's path."""
-    figures = found.folder / "figures"
-    sections: list[Section | None] = [
-        section_4.section(found.benchmark, figures),
-        section_5.section(found.preset.depth.hops, figures),
-        section_7_figures.section(found.depth, figures),
-        section_8.section(found.circuits, figures),
-        section_9.section(found.emergence, figures),
-    ]
-    name = found.preset.name
-    explorer = _write_explorer(found)
-    page = found.folder / "report.html"
+    """Draw what was found into its folder, and write the page, with a link to the explorer; return the page's path."""
+    name, folder = found.preset.name, found.folder
+    results = (found.benchmark, found.theory, found.depth, found.circuits, found.emergence)
+    sections = [draw(result) for (_, draw), result in zip(_SECTIONS, results, strict=True)]
+    out = "" if folder.as_posix() == f"runs/{name}" else f" --out {quote(folder.as_posix())}"
+    which = "" if folder.name == name else f" --preset {name}"
     write_page(
-        page,
+        folder / "report.html",
         title="The retrieval problem, reproduced",
         lead=f"{LEAD} Scale: `{name}`, {found.preset.summary}.",
         claims=found.claims,
-        explorer=explorer,
         sections=[section for section in sections if section],
-        rerun=_rerun(found),
+        rerun=[f"hopscope reproduce --preset {name}{out}", f"hopscope report {quote(folder.as_posix())}{which}"],
+        explorer="explorer.html" if (folder / "explorer.html").exists() else None,
     )
-    return page
-
-
-def _rerun(found: Reproduction) -> list[str]:
-    """The commands that make all of it, and that draw it again, in its folder."""
-    name, folder = found.preset.name, found.folder.as_posix()
-    out = "" if folder == f"runs/{name}" else f" --out {quote(folder)}"
-    told = "" if found.folder.name == name else f" --preset {name}"
-    return [f"hopscope reproduce --preset {name}{out}", f"hopscope report {quote(folder)}{told}"]
-
-
-def _write_explorer(found: Reproduction) -> str | None:
-    """Write the explorer of the first model that was followed, beside the report; None where no such run is there."""
-    for one in found.emergence.followed:
-        path = found.folder / found.emergence.study.at / one.model.setup.name
-        if one.final is None or not (path / "run.json").exists():
-            continue
-        write_text(found.folder / "explorer.html", build([exhibit(RunFolder(path), one.model.number)]).html)
-        return "explorer.html"
-    return None
+    return folder / "report.html"

@@ -15,7 +15,7 @@ from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding, Verdict
 from hopscope.paper.report import PageFigure, Section
-from hopscope.plot.style import INK, PAGE, Look, hop_look, house, new_figure, save
+from hopscope.plot.style import INK, PAGE, Look, hop_look, house, new_figure
 from hopscope.problem.text.questions import FORMULATIONS, questions
 from hopscope.statistics import holm, wilson
 from hopscope.words import counted
@@ -66,7 +66,7 @@ class BenchmarkResult:
     spreads: tuple[AnswerSpread, ...]
 
 
-def run(study: BenchmarkStudy, folder: Path) -> BenchmarkResult:
+def read(study: BenchmarkStudy, folder: Path) -> BenchmarkResult:
     """Put fresh questions to the blind solvers, and read the benchmark in `folder`, where there is one.
 
     Raises:
@@ -204,12 +204,11 @@ def _percent(share: float | None) -> str:
     return "none" if share is None else f"{share:.1%}"
 
 
-def section(result: BenchmarkResult, figures: Path) -> Section | None:
+def section(result: BenchmarkResult) -> Section | None:
     """The section with Figure 2; None where no language model gave an acceptable answer."""
     points = result.summary.points if result.summary else ()
     if all(point.accuracy is None for point in points):
         return None
-    save(figure_2(points), figures / "figure-2")
     models = len({point.model for point in points})
     caption = "Accuracy with 95% intervals; dashed: a random guess, dotted: the best shortcut (as Figure 2)."
     return Section(
@@ -218,7 +217,7 @@ def section(result: BenchmarkResult, figures: Path) -> Section | None:
             f"{counted(models, 'language model')} asked the five formulations, untuned, {_how(result.summary)}; "
             "`docs/benchmark.md` says how.",
         ],
-        figures=[PageFigure(figures / "figure-2", caption)],
+        figures=[PageFigure("figure-2", figure_2(points), caption)],
     )
 
 

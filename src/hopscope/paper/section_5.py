@@ -13,7 +13,7 @@ from hopscope.paper.claims import Finding
 from hopscope.paper.models import LEAST_MODELS
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.paper.section_7 import TrainedModel
-from hopscope.plot.style import BLUE, FORMATS, INK, VERMILION, house, new_figure, save, write
+from hopscope.plot.style import BLUE, FORMATS, INK, VERMILION, house, new_figure, write
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import symbol_of
 from hopscope.statistics import clopper_pearson
@@ -39,11 +39,13 @@ class TheoryStudy:
 
     Attributes:
         scale: the preset's name, for the scale of the trained models.
+        drawn_hops: the hops of the chain whose flow is drawn.
         largest_hops: the most hops of a chain; all from 1 on are simulated, without a mask, and causal in both block
             orders.
     """
 
     scale: str
+    drawn_hops: int
     largest_hops: int = 64
 
 
@@ -94,7 +96,7 @@ class TheoryResult:
     trained: tuple[TrainedModel, ...]
 
 
-def run(study: TheoryStudy, trained: Sequence[TrainedModel]) -> TheoryResult:
+def simulate_all(study: TheoryStudy, trained: Sequence[TrainedModel]) -> TheoryResult:
     """Simulate, and put the trained runs beside the result."""
     return TheoryResult(study, _simulated(study.largest_hops), tuple(trained))
 
@@ -209,10 +211,9 @@ def _unlawful_meetings(scene: Scene) -> int:
     return sum(bool(runs[i] & runs[j]) for i in range(len(runs)) for j in range(i + 2, len(runs)))
 
 
-def section(hops: int, figures: Path) -> Section:
-    """The section with Theorem 1 beside the exact minima, and the flow of `hops` hops."""
-    stem = figures / "flow"
-    save(figure_3(RetrievalProblem(hops=hops)), stem)
+def section(result: TheoryResult) -> Section:
+    """The section with Theorem 1 beside the exact minima, and how information flows along one chain."""
+    hops = result.study.drawn_hops
     rows = [[row.hops, row.theorem_1, row.no_mask, row.causal] for row in map(depths, (1, 2, 3, 4, 5, 8, 16, 32, 64))]
     return Section(
         "How many layers D hops need (Section 5)",
@@ -225,7 +226,8 @@ def section(hops: int, figures: Path) -> Section:
         ],
         figures=[
             PageFigure(
-                stem,
+                "flow",
+                figure_3(RetrievalProblem(hops=hops)),
                 f"What positions share before any layer, D = {hops} (as in Figures 3 and 8), and what the query can "
                 "know after each, without a mask and under a causal one.",
             )

@@ -5,7 +5,7 @@ For each formulation and number of layers a model is trained from every seed: a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -251,12 +251,3 @@ def _known(study: DepthStudy, folder: Path) -> dict[tuple[str, int], TrainedMode
                 "folder"
             )
     return {(model.made, model.seed): model for model in models}
-
-
-def read_trained(setups: Sequence[Setup], folder: Path) -> tuple[TrainedModel, ...]:
-    """The models of the finished runs of these setups in `folder`.
-
-    Raises:
-        InputError: a run there is damaged, or belongs to another setup.
-    """
-    return tuple(model for run in finished(setups, folder).values() for model in TrainedModel.of(run))

@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.paper.section_7 import DepthResult, TrainedModel
-from hopscope.plot.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure, save
+from hopscope.plot.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure
 from hopscope.plot.training import Panel, training
 from hopscope.theory.depth import depths, reach
 from hopscope.words import counted
@@ -163,7 +162,7 @@ def _shown(loss: float) -> bool:
     return loss <= CEILING  # false for NaN
 
 
-def section(result: DepthResult, figures: Path) -> Section | None:
+def section(result: DepthResult) -> Section | None:
     """The section with the figures of Section 7 and a table of every run; None where nothing is finished."""
     study, models = result.study, result.models
     if not models:
@@ -172,30 +171,29 @@ def section(result: DepthResult, figures: Path) -> Section | None:
     lines = {f"Theorem 1, D = {study.hops}": depths(study.hops).theorem_1}
     lines[f"exact causal minimum, D = {study.hops}"] = exact[study.hops]
     lines = {label: layers for label, layers in lines.items() if layers <= max(study.layers, default=0)}
-    drawn = {
-        "figure-4-left": (
+    drawn = [
+        PageFigure(
+            "figure-4-left",
             final_losses(models, lines),
             f"Figure 4, left. Final validation loss (mean over the last {study.recipe.final_steps} steps) by number of "
             "layers; line: mean over the seeds on the scale, band: lowest to highest of them, dots: seeds. Vertical "
             "lines: how many layers the theory asks for.",
         )
-    }
+    ]
     if any(model.curriculum for model in models):
-        drawn["figure-4-right"] = (
-            partial_losses(models, exact),
+        caption = (
             "Figure 4, right. The same with the implicit curriculum, hop by hop. Dotted lines, in the colour of their "
             "hop: the exact minimum depth floor(log2 k) + 2 of hop k (under Assumptions 1 and 2, deepest or shallowest "
-            "pairs first), left of which theory lets no run learn it.",
+            "pairs first), left of which theory lets no run learn it."
         )
+        drawn.append(PageFigure("figure-4-right", partial_losses(models, exact), caption))
     if result.curves:
         panels = [Panel(counted(layers, "layer"), rows, study.recipe.log_every) for layers, rows in result.curves]
-        drawn["training"] = (
-            training(*panels),
+        caption = (
             "Losses over time with the implicit curriculum, a panel for each number of layers. A mark shows where a "
-            "hop falls below 0.5.",
+            "hop falls below 0.5."
         )
-    for name, (figure, _) in drawn.items():
-        save(figure, figures / name)
+        drawn.append(PageFigure("training", training(*panels), caption))
     reached = ", ".join(f"{counted(layers, 'layer')} {counted(reach(layers), 'hop')}" for layers in study.layers)
     return Section(
         "Training by depth (Section 7)",
@@ -207,7 +205,7 @@ def section(result: DepthResult, figures: Path) -> Section | None:
             f"shallowest pairs first), says how far each can reach: {reached}. Theorem 1, a lower bound, would allow "
             "more.",
         ],
-        figures=[PageFigure(figures / name, caption) for name, (_, caption) in drawn.items()],
+        figures=drawn,
         tables=[
             Table(
                 header=["", "layers", "seed", "final loss", *(f"x{hop}" for hop in exact), "below 0.5 at step"],

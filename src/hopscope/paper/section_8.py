@@ -38,7 +38,6 @@ from hopscope.paper.models import (
 )
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.plot.circuit import figure_5
-from hopscope.plot.style import save
 from hopscope.statistics import clopper_pearson
 from hopscope.theory.depth import depths
 from hopscope.training.execution import FASTEST, Execution
@@ -287,18 +286,18 @@ def _share_within(values: Sequence[float], low: float, high: float) -> str:
     return f"{sum(low <= value <= high for value in values)} of {len(values)}"
 
 
-def section(result: CircuitResult, figures: Path) -> Section | None:
+def section(result: CircuitResult) -> Section | None:
     """The section with a drawing of every circuit and a table of its paths; None where no circuit was searched for."""
     found = [(model.name, model.circuit) for model in result.models if model.circuit]
     if not found:
         return None
     drawn = []
     for name, circuit in found:
-        stem = figures / f"circuit-{circuit.number if len(result.study.setups) == 1 else name}"
-        save(figure_5(circuit), stem)
+        stem = f"circuit-{circuit.number if len(result.study.setups) == 1 else name}"
         state = circuit.verdict if circuit.found else "none found"
         numbers = "Numbers: loss of the circuit without the path, with the model's own patterns."
-        drawn.append(PageFigure(stem, f"Circuit of seed {circuit.seed} (as Figure 5): {state}. {numbers}"))
+        caption = f"Circuit of seed {circuit.seed} (as Figure 5): {state}. {numbers}"
+        drawn.append(PageFigure(stem, figure_5(circuit), caption))
     heads = ", ".join(str(len(circuit.used_heads)) for _, circuit in found)
     layers, total = found[0][1].layers, found[0][1].layers * found[0][1].heads
     certified = sum(bool(circuit.certified) for _, circuit in found)

@@ -43,12 +43,12 @@ from hopscope.paper.models import (
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.paper.section_8 import alone
 from hopscope.plot.circuit import arrows, draw_circuit, explain
-from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, save, thousands
+from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
 from hopscope.plot.training import figure_6
 from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.metrics import Metrics, learned_below
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import SILENT, ProgressDisplay, finished
+from hopscope.training.side_by_side import SILENT, ProgressDisplay
 from hopscope.words import counted
 
 if TYPE_CHECKING:
@@ -119,10 +119,8 @@ def read(study: ModelStudy, folder: Path) -> EmergenceResult:
     Raises:
         InputError: a run or a record is damaged, or belongs to another model.
     """
-    runs = finished(study.setups, folder / study.at)
     models = read_models(study.setups, folder / study.at)
-    followed = [read_followed(model, folder / study.at, runs.get(model.setup.name)) for model in models]
-    return EmergenceResult(study, tuple(followed))
+    return EmergenceResult(study, tuple(read_followed(model, folder / study.at) for model in models))
 
 
 def judge(result: EmergenceResult) -> list[Finding]:
@@ -245,35 +243,28 @@ def _epoch(step: float | None) -> str:
     return "never" if step is None else f"{step / STEPS_PER_EPOCH:.0f}"
 
 
-def section(result: EmergenceResult, figures: Path) -> Section | None:
+def section(result: EmergenceResult) -> Section | None:
     """The section with the first model's figures and a table of all paths; None where no model has a circuit."""
-    there = [(one, one.final) for one in result.followed if one.final and one.model.circuit]
-    if not there:
+    known = [(one.metrics, one.final, one.model.circuit) for one in result.followed if one.final and one.model.circuit]
+    if not known:
         return None
-    first, emergence = there[0]
-    assert first.model.circuit is not None
-    stems = save_figures(first.metrics, emergence, first.model.circuit, figures)
     return Section(
         "How heads emerge (Section 9)",
         paragraphs=[
             "The circuit found at the end of training is followed back through the checkpoints: how much its paths "
             "attend to what they will, and what their absence would cost there and then.",
         ],
-        figures=[PageFigure(stem, _CAPTIONS[name]) for name, stem in stems.items()],
-        tables=[_table([final for _, final in there])],
+        figures=page_figures(*known[0]),
+        tables=[_table([emergence for _, emergence, _ in known])],
     )
 
 
-def save_figures(metrics: Metrics | None, emergence: Emergence, circuit: Circuit, folder: Path) -> dict[str, Path]:
-    """Draw Figure 6 (if there are metrics), Figure 7 and Appendix D; return the stems of their files by name."""
+def page_figures(metrics: Metrics | None, emergence: Emergence, circuit: Circuit) -> list[PageFigure]:
+    """Figure 6 (if there are metrics), Figure 7 and Appendix D of one model, for the report or for its run's folder."""
     figures = {"figure-6": figure_6(metrics, emergence.number)} if metrics is not None and len(metrics) else {}
     figures |= {"figure-7": figure_7(emergence, circuit), "appendix-d": appendix_d(emergence)}
     suffix = f"-model-{emergence.number}" if emergence.number else ""
-    stems = {}
-    for name, figure in figures.items():
-        stems[name] = folder / f"{name}{suffix}"
-        save(figure, stems[name])
-    return stems
+    return [PageFigure(name + suffix, figure, _CAPTIONS[name]) for name, figure in figures.items()]
 
 
 def _table(emergences: list[Emergence]) -> Table:
