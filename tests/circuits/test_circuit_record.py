@@ -228,8 +228,7 @@ def test_text_says_what_is_there() -> None:
 
 
 def test_drawing(tmp_path: Path) -> None:
-    from hopscope.plot.attention_maps import appendix_c, one_prompt
-    from hopscope.plot.circuit import arrows, figure_5
+    from hopscope.plot.circuit import appendix_c, arrows, figure_5, one_prompt
     from hopscope.plot.style import INK, save
 
     shared = made(*SERIAL, (3, 2, ">x1", "x0>"))

@@ -42,7 +42,7 @@ from hopscope.paper.models import (
 )
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.paper.section_8 import alone
-from hopscope.plot.circuit import arrows, draw_circuit, explain
+from hopscope.plot.circuit import arrows, draw_circuit
 from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
 from hopscope.plot.training import figure_6
 from hopscope.training.execution import FASTEST, Execution
@@ -302,7 +302,6 @@ def figure_7(emergence: Emergence, circuit: Circuit) -> Figure:
         figure = new_figure(PAGE + 0.6, max(2.8, 0.21 * len(paths) + 1.1, 0.62 * layers + 1.0))
         left, right = figure.subplots(1, 2, width_ratios=(1.0, 0.85))
         draw_circuit(left, circuit, drawn)
-        explain(left, drawn)
         _draw_crossings(right, emergence, paths)
     return figure
 

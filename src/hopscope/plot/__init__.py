@@ -7,8 +7,7 @@
 ['losses.png', 'losses.svg', 'losses.pdf']
 """
 
-from hopscope.plot.attention_maps import appendix_c, one_prompt
-from hopscope.plot.circuit import figure_5
+from hopscope.plot.circuit import appendix_c, figure_5, one_prompt
 from hopscope.plot.style import (
     BLUE,
     COLUMN,

@@ -1,10 +1,14 @@
-"""A circuit in the manner of Figure 5: layers upward, the positions of one chain across, paths as arrows."""
+"""A model's circuit in the manner of Figure 5, and its attention maps (Appendix C)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from jaxtyping import Float
+from torch import Tensor
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath
@@ -16,13 +20,17 @@ from hopscope.theory.scene import place_in_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
+    from numpy.typing import NDArray
 
 _INTO = {"query": VERMILION, "key": PURPLE, "value": BLUE, "answer": GREEN}
 """Colours by what a path mostly feeds."""
 
-_HIGH = 0.3
-"""The height of an arrow's number, in layers."""
+
+_ACROSS, _SIDE, _PALE = 8, 0.95, 0.25
+"""Attention maps: how many are in a row at most where layers have one head, their side in inches, opacity if silent."""
+
+SilentHeads = Collection[tuple[int, int]]
+"""Layer and head, from 0."""
 
 
 @dataclass(frozen=True)
@@ -86,19 +94,11 @@ def figure_5(circuit: Circuit) -> Figure:
         figure = new_figure(width, 0.95 * rows + 1.3)
         axes = figure.subplots()
         draw_circuit(axes, circuit, drawn)
-        explain(axes, drawn)
     return figure
 
 
-def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow], room: float = 0.0) -> None:
-    """Draw the arrows from what is read (below) to where it is written (above); `explain` names their colours.
-
-    Args:
-        axes: where to draw.
-        circuit: the circuit.
-        drawn: its arrows.
-        room: the width of an arrow's number, in columns; of two that would stand closer, one is moved down its arrow.
-    """
+def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow]) -> None:
+    """Draw the circuit's arrows, from what is read (below) to where it is written (above), and name their colours."""
     at = _columns(circuit)
     layers = _layers(circuit)
     top = max(len(layers), 1)
@@ -109,10 +109,7 @@ def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow], room: flo
             axes.plot([x], [row], "o", color="white", markeredgecolor=INK, markersize=4, markeredgewidth=0.8, zorder=3)
         axes.annotate(_label(circuit, role), (x, 0), (0, -9), textcoords="offset points", ha="center", va="top")
     for arrow in drawn:
-        _draw_arrow(axes, at, arrow)
-    taken: list[tuple[float, float]] = []
-    for arrow in sorted(drawn, key=lambda arrow: abs(at[arrow.query] - at[arrow.key])):  # the longer can make room
-        taken.append(_write_number(axes, at, arrow, taken, room))
+        _draw_arrow(axes, (at[arrow.key], arrow.row - 1), (at[arrow.query], arrow.row), arrow)
     for row, layer in enumerate(layers, start=1):
         heads = sorted({path.path.head + 1 for path in circuit.paths if path.path.layer + 1 == layer})
         name = f"layer {layer}" + (f"\nhead{'s' if len(heads) > 1 else ''} " if circuit.heads > 1 else "")
@@ -124,59 +121,30 @@ def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow], room: flo
         axes.text(sum(at.values()) / len(at), 0.5, "no circuit", ha="center", va="center", fontsize=11)
     axes.set_xlim(min(at.values()) - 2.6, max(at.values()) + 0.6)
     axes.set_ylim(-0.5, top + 0.4)
+    _name_colours(axes, drawn)
 
 
-def _draw_arrow(axes: Axes, at: dict[str, float], arrow: Arrow) -> None:
-    start, end = (at[arrow.key], arrow.row - 1), (at[arrow.query], arrow.row)
-    color = _INTO.get(arrow.into, INK)
-    axes.annotate(
-        "",
-        end,
-        start,
-        arrowprops={
-            "arrowstyle": "-|>",
-            "color": color,
-            "linewidth": 0.8 + 1.4 * arrow.weight,
-            "shrinkA": 3,
-            "shrinkB": 3,
-            "mutation_scale": 9,
-        },
-        zorder=2,
-    )
-
-
-def _write_number(
-    axes: Axes, at: dict[str, float], arrow: Arrow, taken: Sequence[tuple[float, float]], room: float
-) -> tuple[float, float]:
-    """Write an arrow's number on it, away from those that are there. Returns where it stands."""
-    start, end = (at[arrow.key], arrow.row - 1), (at[arrow.query], arrow.row)
+def _draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], arrow: Arrow) -> None:
+    """An arrow with its number a little above its middle."""
+    style = {"arrowstyle": "-|>", "color": _INTO.get(arrow.into, INK), "linewidth": 0.8 + 1.4 * arrow.weight,
+             "shrinkA": 3, "shrinkB": 3, "mutation_scale": 9}  # fmt: skip
+    axes.annotate("", end, start, arrowprops=style, zorder=2)
     label = f"{arrow.worst:.2f}" + (f" ×{len(arrow.heads)}" if len(arrow.heads) > 1 else "")
-    places = [((1 - t) * start[0] + t * end[0], (1 - t) * start[1] + t * end[1]) for t in (0.58, 0.3, 0.8)]
-    middle = next((place for place in places if _free(place, taken, room)), places[0])
+    x, y = (0.42 * below + 0.58 * above for below, above in zip(start, end, strict=True))
     box = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
-    axes.text(*middle, label, ha="center", va="center", fontsize=6, color=INK, bbox=box, zorder=4)
-    return middle
+    axes.text(x, y, label, ha="center", va="center", fontsize=6, color=INK, bbox=box, zorder=4)
 
 
-def _free(place: tuple[float, float], taken: Sequence[tuple[float, float]], room: float) -> bool:
-    return all(abs(place[0] - x) >= room or abs(place[1] - y) >= _HIGH for x, y in taken)
-
-
-def explain(axes: Axes, drawn: Sequence[Arrow]) -> None:
-    """Name the colours that occur, below the circuit."""
-    handles = colours(drawn)
-    if handles:
-        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=len(handles), fontsize=6.5)
-
-
-def colours(drawn: Sequence[Arrow]) -> list[Line2D]:
-    """A line of each colour that occurs, with what it means; none where no uses were looked for."""
+def _name_colours(axes: Axes, drawn: Sequence[Arrow]) -> None:
+    """Name the colours that occur, below the circuit; none where no uses were looked for."""
     from matplotlib.lines import Line2D
 
     names = {"query": "feeds a query", "key": "feeds a key", "value": "feeds a value", "answer": "feeds the answer"}
     names |= {"": "no use seen"}
     used = [into for into in names if any(arrow.into == into for arrow in drawn)]
-    return [Line2D([], [], color=_INTO.get(into, INK), label=names[into]) for into in used if used != [""]]
+    if used and used != [""]:
+        handles = [Line2D([], [], color=_INTO.get(into, INK), label=names[into]) for into in used]
+        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=len(handles), fontsize=6.5)
 
 
 def _columns(circuit: Circuit) -> dict[str, float]:
@@ -187,8 +155,8 @@ def _columns(circuit: Circuit) -> dict[str, float]:
     names, last = circuit.roles, len(circuit.problem.roles) - 1
     further = {role for path in circuit.paths for role in path.path[2:] if role > last}
     further |= {answer_role(circuit.hops)} if circuit.text else set()
-    roles = sorted({*range(last + 1), *further}, key=lambda role: _standing(circuit.problem, role))
-    blocks = [_standing(circuit.problem, role)[0] for role in roles]
+    roles = sorted({*range(last + 1), *further}, key=lambda role: _place(circuit.problem, role))
+    blocks = [_place(circuit.problem, role)[0] for role in roles]
     return {names[role]: place + 0.5 * block for place, (role, block) in enumerate(zip(roles, blocks, strict=True))}
 
 
@@ -204,9 +172,96 @@ def _label(circuit: Circuit, role: str) -> str:
     return "last" if number == answer_role(circuit.hops) else "…"
 
 
-def _standing(problem: RetrievalProblem, role: int) -> tuple[int, int]:
+def _place(problem: RetrievalProblem, role: int) -> tuple[int, int]:
     """The block of a role, and its place within the row."""
     if problem.graph == "chain":
         return place_in_text(problem, role)
     step = problem.fact_of(role)
     return problem.blocks.index(step) if step else len(problem.blocks), role
+
+
+def appendix_c(
+    maps: Float[Tensor, "layer head role role"],
+    problem: RetrievalProblem,
+    circuit: Circuit | None = None,
+    *,
+    silent: SilentHeads = frozenset(),
+) -> Figure:
+    """Mean attention by role, a panel for each head, layers downward.
+
+    Rows are queries and columns keys, in the order of the sequence; those on the left and at the bottom are named. What
+    a row lacks to 1 goes to other chains.
+
+    Args:
+        maps: mean attention, with roles by number, as from `hs.Model.attention()`.
+        problem: the problem whose roles there are.
+        circuit: the circuit whose paths are framed; None for no frames.
+        silent: layer and head, from 0, of heads that write nothing, such as those that training removed; drawn pale.
+            `hopscope.circuits.checks.claimed.silent_heads(model.evaluator)` tells them.
+    """
+    from matplotlib.patches import Rectangle
+
+    roles = [
+        role for step in (*problem.blocks, 0) for role, place in enumerate(problem.facts.places) if place.step == step
+    ]
+    names = [problem.roles[role] for role in roles]
+    framed = {path.path.names(circuit.roles) for path in circuit.paths} if circuit is not None else set()
+    with house():
+        figure, grid = _panels(maps[:, :, roles][..., roles], "Mean attention by role", silent)
+        lowest = _lowest(grid)
+        for layer, panels in enumerate(grid, start=1):
+            for head, axes in enumerate(panels, start=1):
+                if axes.get_subplotspec().is_first_col():  # type: ignore[union-attr]
+                    axes.set_yticks(range(len(names)), names, fontsize=4)
+                if axes in lowest:
+                    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=4)
+                for (row, query), (column, key) in product(enumerate(names), repeat=2):
+                    if (layer, head, query, key) in framed:
+                        corner = (column - 0.5, row - 0.5)
+                        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=VERMILION, linewidth=1.0))
+    return figure
+
+
+def one_prompt(patterns: Float[Tensor, "layer head query key"], *, silent: SilentHeads = frozenset()) -> Figure:
+    """Attention by position on one prompt, a panel for each head, layers downward; `silent` heads are drawn pale."""
+    with house():
+        return _panels(patterns, "Attention by position on one prompt", silent)[0]
+
+
+def _panels(
+    maps: Float[Tensor, "layer head query key"], title: str, silent: SilentHeads
+) -> tuple[Figure, list[list[Axes]]]:
+    """A map for every head; layers of one head each are wrapped into rows, so that the figure is not a ribbon."""
+    layers, heads = maps.shape[:2]
+    columns = heads if heads > 1 else min(layers, _ACROSS)
+    rows = layers if heads > 1 else -(-layers // columns)
+    figure = new_figure(max(3.4, _SIDE * columns + 0.3), _SIDE * rows * 1.12 + 0.5)
+    panels = figure.subplots(rows, columns, squeeze=False)
+    figure.suptitle(title + ("\npale: heads that write nothing, such as pruned ones" if silent else ""), fontsize=8)
+    for axes in panels.flat[layers * heads :]:
+        axes.set_axis_off()
+    grid = panels.tolist() if heads > 1 else [[axes] for axes in panels.ravel().tolist()[:layers]]
+    for layer, head in product(range(layers), range(heads)):
+        _panel(grid[layer][head], maps[layer, head].detach().numpy(), layer, head, silent)
+    return figure, grid
+
+
+def _lowest(grid: list[list[Axes]]) -> list[Axes]:
+    """The panels below which there is none."""
+    flat = [axes for row in grid for axes in row]
+    columns = flat[0].get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
+    return flat[-columns:]
+
+
+def _panel(axes: Axes, values: NDArray[Any], layer: int, head: int, silent: SilentHeads) -> None:
+    share = _PALE if (layer, head) in silent else 1.0
+    axes.imshow(values, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="equal", alpha=share)
+    axes.set_title(f"{layer + 1}.{head + 1}", fontsize=6, pad=2, alpha=max(share, 0.4))
+    axes.grid(False)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.tick_params(length=0, pad=1)
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+        spine.set_linewidth(0.4)
+        spine.set_color(INK)

@@ -103,10 +103,7 @@ def figure_6(metrics: Metrics, model: int = 0) -> Figure:
     with house():
         figure = new_figure(PAGE, 2.6)
         left, right = figure.subplots(1, 2, sharex=True)
-        lines = (
-            (metrics.train_loss, "training", VERMILION),
-            (metrics.validation_loss, "validation", BLUE),
-        )
+        lines = ((metrics.train_loss, "training", VERMILION), (metrics.validation_loss, "validation", BLUE))
         for losses, label, color in lines:
             left.plot(*thinned(steps, losses[:, model].tolist()), color=color, linewidth=1.1, label=label)
         left.set_title("Loss")
