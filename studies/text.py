@@ -148,6 +148,7 @@ class Answered:
     def of(cls, circuit: hs.Circuit, arm: str, seed: int) -> Answered:
         """What is kept of a circuit."""
         assert circuit.text is not None
+        layers = circuit.checks["delivery"].numbers if "delivery" in circuit.checks else {}
         paths = tuple(path.path.names(circuit.roles) for path in circuit.paths)
         return cls(
             arm=arm,
@@ -155,13 +156,13 @@ class Answered:
             hops=circuit.hops,
             accuracy=circuit.text.scores["full"].accuracy,
             lowest=circuit.text.lowest,
-            bar=circuit.bar,
+            bar=circuit.max_loss,
             losses=circuit.losses,
-            certified="natural" in circuit.certified,
-            failed=circuit.certificate.failed,
+            certified=circuit.certified,
+            failed=circuit.failed,
             strategy=circuit.strategy,
-            layers_used=circuit.certificate.number("deliverability", "layers_used") or 0,
-            layers_needed=circuit.certificate.number("deliverability", "layers_needed") or 0,
+            layers_used=int(layers.get("layers", 0)),
+            layers_needed=int(layers.get("layers_needed", 0)),
             delivers=circuit.delivers,
             looked_up=_kinds_looked_up(paths),
             paths=paths,

@@ -42,7 +42,7 @@ _HOMES = {
     "SearchConfig": "hopscope.circuits.search.config",
     "Extensions": "hopscope.problem.text.formulation",
     "EmergenceConfig": "hopscope.emergence.config",
-    "CertificateConfig": "hopscope.circuits.checks.certificate",
+    "CertificateConfig": "hopscope.circuits.checks.config",
 }
 _MODULES = {
     "benchmark": "hopscope.benchmark",
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from hopscope import theory as theory
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
-    from hopscope.circuits.checks.certificate import CertificateConfig as CertificateConfig
+    from hopscope.circuits.checks.config import CertificateConfig as CertificateConfig
     from hopscope.circuits.circuit import Circuit as Circuit
     from hopscope.circuits.find import find_circuit as find_circuit
     from hopscope.circuits.search.config import SearchConfig as SearchConfig

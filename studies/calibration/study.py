@@ -50,7 +50,7 @@ class CalibrationStudy:
     each: int = 4
     max_loss: float = 0.05
     config: hs.CertificateConfig = field(
-        default_factory=lambda: hs.CertificateConfig(sequences=96, deciding=512, few=32, rough=8, draws=100, halves=16)
+        default_factory=lambda: hs.CertificateConfig(sequences=96, deciding=512, few=32, draws=100, halves=16)
     )
 
 
@@ -97,7 +97,7 @@ def standard(_: hs.Recipe) -> CalibrationStudy:
 
 def quick(_: hs.Recipe) -> CalibrationStudy:
     """A tiny version that only shows that the study runs."""
-    few = hs.CertificateConfig(sequences=48, deciding=48, few=16, rough=4, draws=20, halves=4)
+    few = hs.CertificateConfig(sequences=48, deciding=48, few=16, draws=20, halves=4)
     return CalibrationStudy(((1, 0),), ("true", "missing"), 1, config=few)
 
 
@@ -128,7 +128,7 @@ def certify(study: CalibrationStudy, hops: int, seed: int, kind: str, number: in
     if truth in ("true", "false"):
         model = planted.model or host.model
         circuit = model.check(planted.circuit, max_loss=study.max_loss, seed=drawn, proof=study.config)
-        failed = circuit.certificate.failed
+        failed = circuit.failed
     records.write(kept, Certified(hops, seed, kind, number, planted.description, truth, failed))
 
 

@@ -90,8 +90,8 @@ class Seen:
     def of(cls, circuit: hs.Circuit, model: str, step: int | None = None) -> Seen:
         """What is kept of a circuit."""
         paths, *again = circuit.ends
-        strict = circuit.strict
-        if strict and strict.loss(strict.fill).mse > circuit.bar:
+        strict = circuit.imposed
+        if strict and strict.loss(strict.fill).mean > circuit.max_loss:
             strict = None
         return cls(
             model=model,
@@ -100,7 +100,7 @@ class Seen:
             step=step,
             hops=circuit.hops,
             loss=circuit.losses["full"],
-            certified=circuit.certified,
+            certified=("natural",) * circuit.certified + ("strict",) * bool(circuit.imposed and circuit.imposed.passed),
             delivers=circuit.delivers,
             strategy=circuit.strategy,
             paths=paths,
@@ -120,7 +120,7 @@ class Search:
 
 HASTY = Search(
     hs.SearchConfig(orders=1, growing=1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2),
-    hs.CertificateConfig(sequences=32, deciding=32, few=16, rough=4, draws=4, halves=4),
+    hs.CertificateConfig(sequences=32, deciding=32, few=16, draws=4, halves=4),
 )
 """For the quick versions of studies; its certificates are worth nothing."""
 

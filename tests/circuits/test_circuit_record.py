@@ -1,4 +1,4 @@
-"""The record of a circuit: round trips, damaged files, what a certificate must have, text, drawing."""
+"""The record of a circuit: round trips, damaged files, when it is certified, text, drawing."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import torch
 from circuit_records import DOUBLING, SERIAL, made
 from small_models import disguised_witness
 
-from hopscope.circuits.checks import Certificate, CertificateConfig, Part
-from hopscope.circuits.checks.certificate import PART_NAMES
-from hopscope.circuits.checks.claimed import silent_heads
+from hopscope.circuits.checks import CHECKS, Card, CertificateConfig, Check, PathGroup
+from hopscope.circuits.checks.card import Baselines, Curve, Damage, Faithfulness, Size
+from hopscope.circuits.checks.evidence import silent_heads
 from hopscope.circuits.circuit import FORM, Circuit
 from hopscope.circuits.circuit_parts import Asked, SearchRecord
 from hopscope.circuits.compare import compare
@@ -32,11 +32,24 @@ from hopscope.training.data import held_out
 
 STORED = Path(__file__).parents[2] / "results" / "laptop" / "sweep" / "ic-layers-4-seed-1" / "circuit.json"
 
+PASSED = {name: Check(name, "passed", "it is so") for name in CHECKS}
+CARD = Card(
+    size=Size(4, 5, 2, 70),
+    own=Faithfulness(0.9, 0.95, 0.92),
+    imposed=Faithfulness(0.8, 0.85, 0.82),
+    order=("layer 1 head 1 >x1",),
+    curve=Curve(((0, 0.0), (2, 0.5), (4, 1.5))),
+    completeness=Damage(0.9, 0.5, 0.4),
+    baselines=Baselines(None, 7, 0.5, 0.6, None),
+    strategy="serial",
+    found_by="position",
+)
+
 
 @cache
 def found() -> Circuit:
-    """A circuit that is certified in both senses."""
-    return Circuit.load(STORED)
+    """A circuit that is certified."""
+    return replace(Circuit.load(STORED), checks=PASSED, card=CARD)
 
 
 def test_a_record_survives_a_round_trip(tmp_path: Path) -> None:
@@ -44,11 +57,13 @@ def test_a_record_survives_a_round_trip(tmp_path: Path) -> None:
     found().save(str(path))
     assert Circuit.load(str(path)) == found()
     values, stored = json.loads(path.read_text()), json.loads(STORED.read_text())
-    assert (values["kind"], values["schema"], values["certified"]) == ("hopscope circuit", 1, ["natural", "strict"])
-    assert {name: values[name] for name in values if name != "seal"} | {"search": {}} == {
-        name: stored[name] for name in values if name != "seal"
-    } | {"search": {}}
-    assert values["paths"][0].keys() >= {"layer", "head", "query", "key", "weight", "ablation_mse", "interval", "feeds"}
+    assert (values["kind"], values["schema"], values["certified"]) == ("hopscope circuit", 1, True)
+    unlike = ("seal", "search", "checks", "card", "certified")
+    assert {name: values[name] for name in values if name not in unlike} == {
+        name: stored[name] for name in values if name not in unlike
+    }
+    assert values["paths"][0].keys() >= {"layer", "head", "query", "key", "weight", "without", "feeds"}
+    assert values["checks"].keys() == set(CHECKS)
     for there, words in (
         ('{"kind": "mine"}', "is not the record of a circuit"),
         ("[1]", "is not the record of a circuit"),
@@ -61,17 +76,30 @@ def test_a_record_survives_a_round_trip(tmp_path: Path) -> None:
     assert Circuit.load(path) == found()
 
 
-def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
-    """Its failed parts left out, a circuit would be certified by what it passes."""
+def test_a_circuit_is_certified_by_six_checks_of_six() -> None:
+    """A check that is missing certifies nothing; one that makes no sense for the task does not count against."""
     whole = found()
-    assert whole.strict is not None
-    for name in PART_NAMES:
-        left = {part: seen for part, seen in whole.certificate.parts.items() if part != name}
-        assert replace(whole, certificate=Certificate("natural", left)).certified == ("strict",)
-        strict = replace(whole.strict, certificate=Certificate("strict", left))
-        assert replace(whole, strict=strict).certified == ("natural",)
-    with pytest.raises(InputError, match="must be natural, and strict of the strict reading, got strict, strict"):
-        replace(whole, certificate=whole.strict.certificate)
+    assert whole.certified
+    for name in CHECKS:
+        rest = {other: check for other, check in whole.checks.items() if other != name}
+        assert not replace(whole, checks=rest).certified
+        for outcome, certified in (("failed", False), ("not testable", False), ("not asked", True)):
+            changed = replace(whole, checks=rest | {name: Check(name, outcome, "")})  # type: ignore[arg-type]
+            assert changed.certified is certified
+            assert changed.failed == (() if certified else (name,))
+
+
+def test_a_group_is_of_paths_of_the_circuit(tmp_path: Path) -> None:
+    whole = found()
+    one, two, *_ = (path.path for path in whole.paths)
+    grouped = replace(whole, groups=(PathGroup((one, two)),))
+    grouped.save(tmp_path / "circuit.json")
+    assert Circuit.load(tmp_path / "circuit.json") == grouped
+    with pytest.raises(InputError, match="is in a group, but no path of the circuit"):
+        replace(whole, groups=(PathGroup((one, two._replace(layer=0, head=0, query=1, key=0))),))
+    for paths, needs in (((one,), 1), ((one, one), 1), ((one, two), 2), ((one, two), 0)):
+        with pytest.raises(InputError, match="a group "):
+            PathGroup(paths, needs)
 
 
 @pytest.mark.parametrize(
@@ -79,27 +107,28 @@ def test_a_certificate_that_lacks_a_part_certifies_nothing() -> None:
     [
         ({"hops": 4}, "hops is 4, but 3 by the rest of the record"),
         ({"found": False}, "found is False, but True by the rest of the record"),
-        ({"bar": "low"}, "bar: Expected float, got str"),
-        ({"bar": None}, "missing required field bar"),
+        ({"max_loss": "low"}, "max_loss: Expected float, got str"),
+        ({"max_loss": None}, "missing required field max_loss"),
         ({"layers": True}, "layers: Expected int, got bool"),
         ({"paths": {}}, "paths: Expected array, got object"),
         ({"problem": {"hops": 0}}, "hops must be"),
         ({"problem": {"hops": 2, "colour": 1}}, "problem has no field colour"),
-        ({"certificate": {"sufficiency": {"passed": True}}}, "part 'sufficiency' of the certificate lacks passed"),
+        ({"checks": {"sufficiency": {"outcome": "passed"}}}, "checks[...]: Object missing required field name"),
         ({"losses": {}}, "losses lack full"),
         ({"search": {"bars": 3}}, "bars"),
-        ({"program": []}, "missing in the program"),
-        ({"program": [{"form": "uniform"}]}, "program: Object missing required field layer"),
-        ({"bar": -1}, "bar must be a number of at least 0"),
+        ({"interventions": []}, "missing in the interventions"),
+        ({"interventions": [{"form": "uniform"}]}, "program: Object missing required field layer"),
+        ({"max_loss": -1}, "max_loss must be a number of at least 0"),
         ({"seed": -5}, "seed must be a whole number"),
-        ({"helpers": [{"layer": 99, "head": 1, "query": "x0?", "natural_mse": 0.1, "natural_interval": [0, 1]}]},
+        ({"helpers": [{"layer": 99, "head": 1, "query": "x0?", "without": {"mean": 0.1, "interval": [0, 1]}}]},
          "has layer 99, but the model has 4"),
         ({"paths": {"layer": 0}}, "count from 1, got layer 0"),
         ({"paths": {"layer": 99}}, "has layer 99, but the model has 4"),
         ({"paths": {"head": 1.5}}, "Expected int, got float"),
         ({"paths": {"key": None}}, "Expected str, got null"),
         ({"paths": {"query": ">x7"}}, "'>x7' is not a role here; the roles are x0>, >x1"),
-        ({"paths": {"interval": [2, 1]}}, "an interval must be its lowest and highest number, got 2"),
+        ({"paths": {"without": {"mean": 1, "interval": [2, 1]}}},
+         "an interval must be its lowest and highest number, got (2"),
         ({"paths": {"feeds": [{"into": "soul"}]}}, "feeds[0].into"),
         ({"paths": {"feeds": [{"into": "key", "colour": 1}]}}, "colour"),
     ],
@@ -110,7 +139,7 @@ def test_damaged_records(damage: dict[str, Any], says: str, tmp_path: Path) -> N
         values["paths"][1] |= damage["paths"]
     else:
         values |= damage
-    values = {name: value for name, value in values.items() if value is not None or name in ("strict", "text")}
+    values = {name: value for name, value in values.items() if value is not None or name in ("imposed", "text")}
     FORM.write(path, {name: value for name, value in values.items() if name not in FORM.named})
     with pytest.raises(InputError) as caught:
         Circuit.load(path)
@@ -128,19 +157,19 @@ def test_what_is_replayed_is_what_is_said() -> None:
     """Planted: a record whose program attends elsewhere than its path, or lies outside the model."""
     circuit = found()
     path = circuit.paths[0].path
-    with pytest.raises(InputError, match=r"is a path, but in the program its row attends to >x3$"):
-        replace(circuit, program={**circuit.program, path.row: one_hot(circuit.roles.index(">x3"))})
-    with pytest.raises(InputError, match="is one_hot, but keep in the program"):
-        replace(circuit, program={**circuit.program, path.row: KEEP})
-    with pytest.raises(InputError, match="is one_hot, but missing in the program"):
-        replace(circuit, program={})
+    with pytest.raises(InputError, match=r"is a path, but its row attends to >x3 in the interventions$"):
+        replace(circuit, interventions={**circuit.interventions, path.row: one_hot(circuit.roles.index(">x3"))})
+    with pytest.raises(InputError, match="is one_hot, but keep in the interventions"):
+        replace(circuit, interventions={**circuit.interventions, path.row: KEEP})
+    with pytest.raises(InputError, match="is one_hot, but missing in the interventions"):
+        replace(circuit, interventions={})
     with pytest.raises(InputError, match=r"a row of the circuit, of .*, has layer 99, but the model has 4"):
-        replace(circuit, program={**circuit.program, HeadRow(98, 0, 0): KEEP})
-    assert circuit.strict is not None
-    first, *rest = circuit.strict.paths
+        replace(circuit, interventions={**circuit.interventions, HeadRow(98, 0, 0): KEEP})
+    assert circuit.imposed is not None
+    first, *rest = circuit.imposed.paths
     for change in ({"layer": 99}, {"head": 17}, {"query": "foo"}):
         with pytest.raises(InputError, match=r"has layer 99|has head 17|foo"):
-            replace(circuit, strict=replace(circuit.strict, paths=(replace(first, **change), *rest)))
+            replace(circuit, imposed=replace(circuit.imposed, paths=(replace(first, **change), *rest)))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +190,7 @@ def test_what_nobody_can_ask_for_is_refused_before_the_search(asked: dict[str, o
 def test_a_stored_circuit_is_searched_for_again_only_where_it_is_not_what_is_asked_for(tmp_path: Path) -> None:
     """A certified one is returned where no search is described, and replaced by `overwrite` alone."""
     certified, path = found(), tmp_path / "circuit.json"
-    doubtful = replace(certified, certificate=Certificate("natural"), strict=None)
+    doubtful = replace(certified, checks={}, imposed=None)
     searched: list[Circuit] = []
 
     def kept(circuit: Circuit, draws: int = 200, model: str = certified.model, **how: Any) -> Circuit:
@@ -170,7 +199,7 @@ def test_a_stored_circuit_is_searched_for_again_only_where_it_is_not_what_is_ask
             searched.append(made)
             return made
 
-        asked = {"seed": 0, "model": model, "bar": 0.05, "proof": CertificateConfig(draws=draws)}
+        asked = {"seed": 0, "model": model, "max_loss": 0.05, "proof": CertificateConfig(draws=draws)}
         return stored_circuit(path, asked, search, **{"described": True, **how})
 
     assert kept(doubtful) == kept(doubtful) == searched[-1]
@@ -207,24 +236,41 @@ def test_an_interrupted_search_of_the_same_settings_goes_on(tmp_path: Path) -> N
     assert [file.name for file in tmp_path.iterdir()] == ["circuit.json"]
 
 
-def test_text_says_what_is_there() -> None:
+def test_text_is_one_screen() -> None:
     text = str(found())
-    assert text.startswith(f"certified (natural, strict) circuit: model {found().model} (seed 1)")
-    assert re.search(r"4 +12 +x0\? -> >x2 +0\.\d\d", text)
+    assert text.startswith(f"certified circuit: model {found().model} (seed 1)")
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(text.splitlines()) <= 50
+    assert re.search(r"L4\.H\d+ x0\? -> >x2 +0\.\d\d", text)
     assert "FAIL" not in text
-    bars = re.findall(r"would hold at any bar from (\S+) to (\S+); the bar is 0.05", text)
-    assert [float(least) < 0.05 < float(most) for least, most in bars] == [True, True]  # natural and strict
+    for line in (
+        "size          4 paths; 5 active rows and 2 at a mean: 10% of 70",
+        "faithfulness  own patterns; rest uniform 0.900, mean 0.950, resample 0.920",
+        "curve         CPR 0.625, CMD 0.625",
+        "baselines     best of 7 random circuits not testable, ACDC 0.500,",
+        "tags          serial; position-based",
+    ):
+        assert line in text
     of_text = replace(found(), text=Asked("own", "equations", floor=0.25, lowest=0.9))
-    assert str(of_text).startswith("certified (natural, strict) circuit: own, D = 3, ")
-    none = replace(
-        made(), certificate=Certificate("natural", {"sufficiency": Part(False, "it does not solve the problem", {})})
-    )
+    assert str(of_text).startswith("certified circuit: own, D = 3, ")
+    check = Check("sufficiency", "failed", "it does not solve the problem")
+    none = replace(made(), checks={"sufficiency": check})
     assert str(none).startswith("no circuit: model m")
     assert "FAIL  sufficiency" in str(none)
+    assert "not re-evaluated" in str(replace(found(), checks={}, card=None))
     assert "different mechanisms" in compare(made(*SERIAL), made(*DOUBLING)).as_text("a", "b")
     hasty = replace(found(), search=SearchRecord(proof=CertificateConfig(draws=4), given=True))
-    assert "on less than the usual proof: draws 4 (200)" in str(hasty)
+    assert "measured on less than usual: draws 4 (200)" in str(hasty)
     assert "given, not searched for" in str(hasty)
+
+
+def test_the_curve_and_its_areas() -> None:
+    assert found().faithfulness_curve() is CARD.curve
+    assert (CARD.curve.cpr, CARD.curve.cmd) == (0.625, 0.625)
+    beyond = Curve(((0, 0.0), (1, 2.0)))
+    assert (beyond.cpr, beyond.cmd) == (1.0, 1.0)
+    with pytest.raises(InputError, match="the card of this circuit was not measured"):
+        made(*SERIAL).faithfulness_curve()
 
 
 def test_drawing(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import torch
 from circuit_records import imposed
 from small_models import random_model, some_batch
 
-from hopscope.circuits.checks import Certificate, CertificateConfig, Evidence, Part
-from hopscope.circuits.checks.attended import deliverability
-from hopscope.circuits.checks.harness import harness
+from hopscope.circuits.checks import CertificateConfig, Check, Evidence
+from hopscope.circuits.checks.delivery import delivery, measure_delivery
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, SearchRecord
 from hopscope.circuits.compare import first_head_ties_pairs
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
+from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.emergence.track import emergence_of_run
@@ -40,18 +40,12 @@ def paths(*written: str) -> list[AttentionPath]:
 
 
 def evidence(*written: str) -> Evidence:
-    """What stands behind the certificate of a model that knows nothing, said to have these paths."""
+    """The evidence on a model that knows nothing, said to have these paths."""
     evaluator = VectorEvaluator(random_model(PROBLEM, layers=3, heads=3), PROBLEM, some_batch(PROBLEM, 6))
     units = Units.of(evaluator)
     program = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in paths(*written)}
-    proof = CertificateConfig(sequences=8, deciding=8, few=4, rough=4, draws=2, halves=4)
+    proof = CertificateConfig(sequences=8, deciding=8, few=4, draws=2, halves=4)
     return Evidence(evaluator, units.hypotheses, program, 0.05, 1, proof)
-
-
-def test_the_tools_do_what_they_say_where_there_are_distractors() -> None:
-    """Patterns put in place position by position, by the harness's own hand, give the evaluator's losses."""
-    part = harness(evidence(*PATHS))
-    assert part.passed, part.says
 
 
 def test_a_row_is_the_same_in_a_fact_and_in_its_distractors() -> None:
@@ -76,22 +70,21 @@ def test_a_circuit_without_one_of_the_look_ups_that_meet_is_no_circuit(
 ) -> None:
     """The certificate's part, where every row matters: it passes the whole circuit alone."""
     known = evidence(*(path for path in PATHS if path != left_out))
-    monkeypatch.setattr(Evidence, "rises", property(lambda self: dict.fromkeys(self.rows, 1.0)))
-    monkeypatch.setattr(Evidence, "rises_in_model", property(lambda self: dict.fromkeys(self.rows, 1.0)))
-    part = deliverability(known)
+    monkeypatch.setattr(Evidence, "settled", lambda self, candidates, limit, near: [1e3] * len(candidates))
+    part = delivery(measure_delivery(known))
     assert part.passed is (left_out is None)
     assert part.numbers["layers_needed"] == 3
-    assert ("its paths carry 3 to the query" if part.passed else "and not 3") in part.says
+    assert ("the paths carry 3 to the query" if part.passed else "and not 3") in part.says
 
 
 def circuit(*written: str) -> Circuit:
-    between = (0.2, 0.5)
+    between = Measured(0.3, (0.2, 0.5))
     return Circuit(
-        model="m", seed=0, number=0, problem=PROBLEM, layers=3, heads=3, bar=0.05,
-        losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
-        paths=tuple(CircuitPath(path, "one_hot", 0.9, 0.3, between, 0.4, between) for path in paths(*written)),
-        program=imposed(paths(*written), PROBLEM), others=(), search=SearchRecord(),
-        certificate=Certificate("natural", {"sufficiency": Part(True, "", {})}),
+        model="m", seed=0, number=0, problem=PROBLEM, layers=3, heads=3, max_loss=0.05,
+        losses={"full": 0.01, "imposed": 0.03, "own": 0.02},
+        paths=tuple(CircuitPath(path, "one_hot", 0.9, between, between) for path in paths(*written)),
+        interventions=imposed(paths(*written), PROBLEM), others=(), search=SearchRecord(),
+        checks={"sufficiency": Check("sufficiency", "passed", "")},
     )  # fmt: skip
 
 

@@ -1,17 +1,16 @@
-"""Rows elsewhere: what moves and what does not, in vectors and in text; and the part of the certificate that asks."""
+"""Rows elsewhere: what moves and what does not, in vectors and in text; and how a position-based model shows."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from by_place import GoesByPlace
-from planted_models import LITTLE, evidence_of, witness
+from planted_models import by_place, evidence_of, witness
 from tokenizers_made import tokenizer
 
-from hopscope.circuits.checks import PARTS, Evidence
 from hopscope.circuits.evaluate.ablations import KEEP
 from hopscope.circuits.evaluate.counterfactual import pair_elsewhere
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.elsewhere import highest_rise
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.language.text_batch import lines_elsewhere, text, text_batch
 from hopscope.problem.retrieval import RetrievalProblem
@@ -69,31 +68,27 @@ def test_lines_of_one_pair_change_places_and_nothing_else(kind, pair) -> None:
             assert torch.equal(found, torch.full_like(found, role))
 
 
-@pytest.mark.parametrize("sense", ["natural", "strict"])
 @pytest.mark.parametrize("hops", [1, 3])
-def test_what_rows_hold_is_found_wherever_they_stand(sense, hops) -> None:
-    part = PARTS["places"](evidence_of(witness(hops), sense=sense))
-    assert part.passed
-    assert part.numbers["rise"] < 0.001
-    assert {number["pair"] for number in part.numbers["moved"]} == set(range(1, hops + 1))
-    assert {number["hop"] for number in part.numbers["moved"]} == set(range(1, hops + 1))
+@pytest.mark.parametrize("own", [True, False])
+def test_content_is_found_wherever_it_is(hops: int, own: bool) -> None:
+    evidence = evidence_of(witness(hops))
+    rise = highest_rise(evidence.few, evidence.own if own else {}, None)
+    assert rise is not None
+    assert rise < 0.001
 
 
-def all_kept(model, problem, sense="natural") -> Evidence:
-    """The whole model as its circuit."""
-    evaluator = VectorEvaluator(model, problem, held_out(problem, 32))
-    program = dict.fromkeys(evaluator.rows, KEEP)
-    return Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE, sense)
-
-
-@pytest.mark.parametrize("sense", ["natural", "strict"])
 @pytest.mark.parametrize("chains", [2, 4])
-def test_who_goes_by_place_does_not_pass(sense, chains) -> None:
-    """Planted: a head for every place, and a query that knows at which place its pair stands."""
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_position_based_model_loses_the_answer(chains: int, kept: bool) -> None:
+    """Planted: a head for every position, and a query that knows at which position its pair is."""
     problem = RetrievalProblem(hops=1, chains=chains, symbols="unit")
-    evidence = all_kept(GoesByPlace(problem), problem, sense)
-    assert float(evidence.evaluator.own.mean()) == 0
-    part = PARTS["places"](evidence)
-    assert not part.passed
-    assert part.numbers["rise"] > 1
-    assert part.says.startswith("it goes by place: with the attention of layer 1 from where the rows of pair 1 stand")
+    evaluator = VectorEvaluator(GoesByPlace(problem), problem, held_out(problem, 32))
+    assert float(evaluator.own.mean()) == 0
+    rise = highest_rise(evaluator, dict.fromkeys(evaluator.rows, KEEP) if kept else {}, None)
+    assert rise is not None
+    assert rise > 1
+
+
+def test_with_one_chain_there_is_no_other_position() -> None:
+    evidence = evidence_of(by_place())
+    assert highest_rise(evidence.few, {}, None) is None

@@ -21,7 +21,7 @@ from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 
 FEW = SearchConfig(orders=1, growing=1, sequences=16, confirming=64, deciding=64)
-PROOF = CertificateConfig(sequences=64, deciding=64, few=16, rough=4, draws=40, halves=4)
+PROOF = CertificateConfig(sequences=64, deciding=64, few=16, draws=40, halves=4)
 
 
 PROBLEM = hs.RetrievalProblem(hops=2)

@@ -31,7 +31,7 @@ recipe = Recipe(layers=shape.layers, heads=shape.heads, d_model=shape.d_model, h
 run = RunFolder.create(root / "run", Setup("witness", witness.problem, recipe, (0,)), REFERENCE)
 run.save_checkpoint(1, witness.transformer.state_dict())
 budget = SearchConfig(orders=1, growing=1, sequences=8, confirming=8, deciding=8)
-proof = CertificateConfig(sequences=8, deciding=8, few=8, rough=2, draws=2, halves=4)
+proof = CertificateConfig(sequences=8, deciding=8, few=8, draws=2, halves=4)
 
 def program(folder):
     CircuitStore(RunFolder(folder)).find(effort=budget, proof=proof)

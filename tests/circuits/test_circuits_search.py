@@ -105,9 +105,9 @@ def test_why_each_path_is_there() -> None:
     }
     for path in circuit.paths:
         # With later patterns imposed the first layer is idle; left to the model, it is not.
-        assert (path.ablation_mse < 0.05) == (path.path.layer == 0)
-        assert path.natural_mse > 0.2
-        assert path.interval[0] <= path.ablation_mse <= path.interval[1]
+        assert (path.without_imposed.mean < 0.05) == (path.path.layer == 0)
+        assert path.without.mean > 0.2
+        assert path.interval[0] <= path.without_imposed.mean <= path.interval[1]
     assert circuit.strategy == "doubling"
 
 
@@ -129,7 +129,7 @@ def test_a_search_is_given_up_where_too_much_is_left() -> None:
     circuit = found_in(made, budget=replace(QUICK, most_rows=left - 1))
     assert not circuit.found
     assert not circuit.certified
-    assert circuit.strict is None
+    assert circuit.imposed is None
     assert circuit.losses["full"] < 0.05
     part = circuit.certificate.parts["sufficiency"]
     assert part.numbers["rows_left"] == left

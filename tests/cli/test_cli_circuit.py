@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from command_line import call
-from known_run import certificate, circuit_json, known_run, witness_shape
+from known_run import all_passed, circuit_json, known_run, witness_shape
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
@@ -115,9 +115,9 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
 ) -> None:
     monkeypatch.setattr(Recipe, "architecture", witness_shape)
     run = known_run(tmp_path / "run")
-    path = circuit_json(run, run.path / "circuit.json", certificate=certificate())
+    path = circuit_json(run, run.path / "circuit.json", checks=all_passed())
     Circuit.load(path).save(path, run.record.content_hash)
-    made, before = replace(Circuit.load(path), seed=run.seeds[0], bar=0.05), path.read_bytes()
+    made, before = replace(Circuit.load(path), seed=run.seeds[0], max_loss=0.05), path.read_bytes()
     searched = []
     monkeypatch.setattr("hopscope.circuits.store.search_circuit", lambda *given, **named: searched.append(1) or made)
     assert call("circuit", str(run.path), "--no-figures", "--json") == 0
@@ -144,14 +144,14 @@ def test_a_search_tells_a_log_of_its_stages(
 
     def find(evaluator: Any, config: Any, origin: Any, proof: Any, journal: Journal) -> Circuit:
         journal.progress("growing-1", 1, 3)
-        journal.progress("certificate: harness", 1, 1)
+        journal.progress("check: outside", 1, 1)
         return made
 
     monkeypatch.setattr("hopscope.circuits.store.search_circuit", find)
     assert call("circuit", str(run.path), "--json", "--no-figures") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["found"]
-    assert [line.rpartition(":")[0] for line in err.splitlines()] == ["growing-1 (2 of 3)", "certificate: harness"]
+    assert [line.rpartition(":")[0] for line in err.splitlines()] == ["growing-1 (2 of 3)", "check: outside"]
 
 
 def test_a_circuit_is_shown_as_that_of_its_own_model_alone(

@@ -94,7 +94,7 @@ def test_a_record_stays_until_something_changes(run):
     assert not measured(*QUICK)
     assert measured(*QUICK, "--overwrite")
     assert measured("--sequences", 9, *QUICK[2:])
-    circuit_json(run, run.path / "circuit.json", losses={"full": 0.0, "imposed": 0.02, "natural": 0.01})
+    circuit_json(run, run.path / "circuit.json", losses={"full": 0.0, "imposed": 0.02, "own": 0.01})
     assert measured(*QUICK)
 
 

@@ -224,7 +224,7 @@ def test_the_record_comes_back_as_it_was(tmp_path):
     assert Emergence.load(tmp_path / "emergence.json") == emergence
     again = MapsOverTime.load(tmp_path / "maps.json")
     assert again == maps
-    assert emergence.circuit["natural"] == 0.01
+    assert emergence.circuit["own"] == 0.01
     frame = again.frame(6)
     assert frame.shape == (3, 1, 2, 7, 7)
     for path in PATHS:

@@ -16,7 +16,7 @@ import hopscope as hs
 from examples.text_model.recipe import TextModelRecipe
 from examples.text_model.text import make_tokenizer
 from examples.text_model.training import make_model, publish
-from hopscope.circuits.checks import CertificateConfig, Evidence, certify
+from hopscope.circuits.checks import CertificateConfig, Evidence, all_passed, run_checks
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
@@ -47,11 +47,11 @@ def evaluator(questions: int = 64) -> TextEvaluator:
 def test_the_planted_circuit_and_nothing_else_is_found_and_certified(found: Circuit) -> None:
     circuit = found
     assert sorted(path.path for path in circuit.paths) == sorted(PATHS)
-    assert circuit.certified == ("natural",)
-    assert circuit.certificate.number("deliverability", "layers_needed") == 2
+    assert circuit.certified
+    assert circuit.checks["delivery"].numbers["layers_needed"] == 2
     assert circuit.text is not None
     scores = circuit.text.scores
-    assert scores["full"].accuracy == scores["imposed"].accuracy == scores["natural"].accuracy == 1
+    assert scores["full"].accuracy == scores["imposed"].accuracy == scores["own"].accuracy == 1
     assert scores["nothing"].accuracy < 0.5
     assert circuit.text.floor == 0.25
 
@@ -65,7 +65,7 @@ def test_what_each_path_feeds_is_known_of_language_models_too(found: Circuit) ->
         "layer 2 head 2: answer -> >x1": ("the answer",),
     }
     (last,) = (path for path in found.paths if path.path.layer == 1)
-    assert last.feeds[0].change == pytest.approx(last.natural_mse - found.losses["natural"], abs=0.05)
+    assert last.feeds[0].change == pytest.approx(last.without.mean - found.losses["own"], abs=0.05)
     fallen = [path.feeds[0].attention for path in found.paths if path is not last]
     assert all(0.2 < fall < 0.9 for fall in fallen), fallen  # what is left is the share of a guess
 
@@ -128,8 +128,8 @@ def _planted_falsely(kind: str) -> list[AttentionPath]:
     ("kind", "failed"),
     [
         ("true", set()),
-        ("row left out", {"sufficiency", "deliverability"}),
-        ("wrong key", {"random_keys", "deliverability"}),
+        ("row left out", {"sufficiency", "delivery"}),
+        ("wrong key", {"right_keys", "delivery"}),
         ("decoy", {"necessity"}),
         ("twin", {"sufficiency", "necessity"}),
     ],
@@ -140,9 +140,9 @@ def test_a_circuit_that_is_planted_falsely_is_not_certified(kind: str, failed: s
     own = ours.mse([{}])[0]
     bar = own + 0.05 * (0.75 - own)
     evidence = Evidence(ours, Units.of(ours).hypotheses, planted_one, bar, 7, CertificateConfig(sequences=128, few=64))
-    certificate = certify(evidence, Journal())
-    assert certificate.passed == (kind == "true")
-    assert failed <= set(certificate.failed)
+    checks = run_checks(evidence)
+    assert all_passed(checks) == (kind == "true")
+    assert failed <= {name for name, check in checks.items() if not check.passed}
 
 
 def test_questions_of_different_lengths_are_filled_up_where_nobody_looks() -> None:
@@ -190,9 +190,9 @@ def test_a_model_that_guesses_has_no_circuit_and_says_so() -> None:
     untrained = HookedDecoder(make_model(TextModelRecipe(layers=2, d_model=32, heads=2)))
     circuit = find_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), effort="quick")
     assert not circuit.found
-    assert circuit.certified == ()
-    assert "does not solve the problem" in circuit.certificate.parts["sufficiency"].says
-    assert "25% needs no retrieval" in circuit.certificate.parts["sufficiency"].says
+    assert not circuit.certified
+    assert "does not solve the problem" in circuit.checks["sufficiency"].says
+    assert "25% needs no retrieval" in circuit.checks["sufficiency"].says
 
 
 @pytest.mark.parametrize(

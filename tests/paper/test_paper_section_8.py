@@ -20,7 +20,7 @@ from made_results import (
     studied,
 )
 
-from hopscope.circuits.circuit_parts import StrictReading
+from hopscope.circuits.circuit_parts import ImposedCircuit
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Learned, Studied
 
@@ -154,7 +154,7 @@ class TestC10:
 
 class TestC11:
     def many(self, meet: int, of: int = 10) -> list[Studied]:
-        def one(good: bool) -> StrictReading:
+        def one(good: bool) -> ImposedCircuit:
             return imposed(SERIAL, without=0.4 if good else 0.04)
 
         return [studied(one(number < meet), f"m{number}") for number in range(of)]

@@ -9,7 +9,7 @@ import pytest
 from planted_circuits import DOUBLING, SERIAL, TIES, seen
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import Loss
+from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
 from hopscope.statistics import sign_test
@@ -50,13 +50,13 @@ def test_a_strict_circuit_above_the_bar_is_no_small_one():
     """Few paths are the strict reading's of some models, at a loss of 0.64: such models are not small ones."""
     record = Path(__file__).parents[2] / "results" / "laptop" / "sweep" / "ic-layers-4-seed-0" / "circuit.json"
     circuit = Circuit.load(record)
-    assert circuit.strict is not None
-    high, low = Loss(0.64, (0.6, 0.68)), Loss(circuit.bar, (0.01, 0.06))
+    assert circuit.imposed is not None
+    high, low = Measured(0.64, (0.6, 0.68)), Measured(circuit.max_loss, (0.01, 0.06))
     lost, held = (
-        replace(circuit, strict=replace(circuit.strict, zero=one, uniform=one, identity=one)) for one in (high, low)
+        replace(circuit, imposed=replace(circuit.imposed, zero=one, uniform=one, identity=one)) for one in (high, low)
     )
     bad, good = Seen.of(lost, "bad"), Seen.of(held, "good")
-    assert (bad.strict, len(good.strict)) == ((), len(circuit.strict.paths))
+    assert (bad.strict, len(good.strict)) == ((), len(circuit.imposed.paths))
     assert (bad.paths, len(bad.paths)) == (good.paths, len(circuit.paths))
     models = [seen(DOUBLING, seed, [DOUBLING], strict=bad.strict) for seed in range(20)]
     assert verdicts(models)[0] == "not as asked"

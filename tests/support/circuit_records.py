@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hopscope.circuits.checks import Certificate, Part
+from hopscope.circuits.checks import Check
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, SearchRecord
 from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, one_hot
+from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role_names
@@ -41,10 +42,8 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
     """A circuit of these paths, with numbers that do not matter."""
     numbers: dict[str, Any] = {
         "weight": 0.9,
-        "ablation_mse": 0.3,
-        "interval": (0.2, 0.4),
-        "natural_mse": 0.4,
-        "natural_interval": (0.3, 0.5),
+        "without_imposed": Measured(0.3, (0.2, 0.4)),
+        "without": Measured(0.4, (0.3, 0.5)),
     }
     problem, there = RetrievalProblem(hops=hops), [AttentionPath.named(*path, text_role_names(hops)) for path in paths]
     return Circuit(
@@ -54,17 +53,11 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         problem=problem,
         layers=layers,
         heads=heads,
-        bar=0.05,
-        losses={"full": 0.01, "imposed": 0.03, "natural": 0.02},
+        max_loss=0.05,
+        losses={"full": 0.01, "imposed": 0.03, "own": 0.02},
         paths=tuple(CircuitPath(path, form_in(there, path), **numbers) for path in there),
-        program=imposed(there, problem),
+        interventions=imposed(there, problem),
         others=(),
         search=SearchRecord(),
-        certificate=Certificate(
-            "natural",
-            {
-                "heads": Part(True, "", {"layers_needed": 3}),
-                "sufficiency": Part(True, "", {"imposed_mse": 0.03, "interval": [0.02, 0.04]}),
-            },
-        ),
+        checks={"sufficiency": Check("sufficiency", "passed", "", {"circuit": 0.02}, (0.01, 0.03))},
     )

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from known_run import circuit_json, known_run, witness_shape
+from known_run import all_passed, circuit_json, known_run, witness_shape
 
 from hopscope.emergence.track import emergence_of_run
 from hopscope.explorer.arrays import _TYPES, Chunk
@@ -38,11 +38,9 @@ def witness_recipes() -> Iterator[None]:
 def explored(path: Path) -> RunFolder:
     """The run, followed through its checkpoints. Call it under `witness_recipes`."""
     run = known_run(path)
-    certificate = {
-        "sufficiency": {"passed": True, "says": "0.01 <b>& less</b>"},
-        "outside": {"passed": False, "says": ""},
-    }
-    circuit_json(run, path / "circuit.json", certificate=certificate)
+    checks = all_passed()
+    checks["sufficiency"]["says"], checks["outside"]["outcome"] = "0.01 <b>& less</b>", "failed"
+    circuit_json(run, path / "circuit.json", checks=checks, certified=False)
     emergence_of_run(run)
     return RunFolder(path)
 

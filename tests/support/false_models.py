@@ -24,7 +24,8 @@ from made_results import (
     studied,
 )
 
-from hopscope.circuits.circuit_parts import Loss, StrictReading
+from hopscope.circuits.circuit_parts import ImposedCircuit
+from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.emergence.timing import Order, Plateau
 from hopscope.paper.claims import Verdict
 from hopscope.paper.models import Learned, Studied
@@ -38,7 +39,7 @@ OTHER: tuple[NamedPath, ...] = (*TIES, (4, 1, "x1>", "x0?"), (7, 1, "x2>", ">x1"
 MECHANISMS = (SERIAL, DOUBLING, BACKWARD, OTHER)
 
 
-def _named(readings: Sequence[StrictReading]) -> list[Studied]:
+def _named(readings: Sequence[ImposedCircuit]) -> list[Studied]:
     return [studied(reading, f"m{number}") for number, reading in enumerate(readings)]
 
 
@@ -92,7 +93,7 @@ def _needed(rng: Rng, models: int, idle: float, little: bool = False) -> Verdict
         without = 0.051 + rng.exponential(0.01, 6) if little else 0.4 * np.exp(rng.normal(0, 0.3, 6))
         if rng.random() < idle:
             without[-1] = 0.045
-        losses = [Loss(mse, (0.97 * mse, 1.03 * mse)) for mse in map(float, without)]
+        losses = [Measured(mse, (0.97 * mse, 1.03 * mse)) for mse in map(float, without)]
         reading = imposed(zero=loss(own), first_layer_uniform=loss(rng.uniform(own, 0.05 if little else 0.1)))
         paths = [replace(path, without=one) for path, one in zip(reading.paths, losses, strict=True)]
         readings.append(replace(reading, paths=tuple(paths)))

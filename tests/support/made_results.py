@@ -10,7 +10,8 @@ import numpy as np
 
 from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.settings import BenchmarkSettings
-from hopscope.circuits.circuit_parts import Loss, StrictPath, StrictReading
+from hopscope.circuits.circuit_parts import ImposedCircuit, ImposedPath
+from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.paper import section_4, section_8, section_9
@@ -65,15 +66,15 @@ DOUBLING: tuple[NamedPath, ...] = (*TIES, (4, 1, ">x1", ">x2"), (7, 1, "x0?", ">
 BACKWARD: tuple[NamedPath, ...] = (*TIES, (4, 1, "x1>", ">x1"), (7, 1, ">x1", ">x3"), (11, 1, "x0?", "x2>"))
 
 
-def loss(mse: float, half: float = 0.001) -> Loss:
+def loss(mse: float, half: float = 0.001) -> Measured:
     """A loss with a narrow interval."""
-    return Loss(mse, (mse - half, mse + half))
+    return Measured(mse, (mse - half, mse + half))
 
 
-def imposed(paths: Sequence[NamedPath] = SERIAL, without: float = 0.4, **changes: Any) -> StrictReading:
+def imposed(paths: Sequence[NamedPath] = SERIAL, without: float = 0.4, **changes: Any) -> ImposedCircuit:
     """A strict reading in which every claim on circuits holds, but for the number of models."""
-    made = StrictReading(
-        paths=tuple(StrictPath(*path, loss(without)) for path in paths),
+    made = ImposedCircuit(
+        paths=tuple(ImposedPath(*path, loss(without)) for path in paths),
         zero=loss(0.01),
         uniform=loss(0.02),
         identity=loss(0.03),
@@ -91,12 +92,12 @@ class Record:
     """What the judges read of a circuit's record."""
 
     model: str
-    strict: StrictReading | None
+    imposed: ImposedCircuit | None
     losses: dict[str, float]
     found: bool = True
-    paths: tuple[StrictPath, ...] = ()
+    paths: tuple[ImposedPath, ...] = ()
     ends: tuple[Any, ...] = ((),)
-    bar: float = 0.05
+    max_loss: float = 0.05
     given_up: bool = False
 
 
@@ -105,7 +106,7 @@ D_LIKE = Setup("d", RetrievalProblem(hops=4), Recipe(layers=24, heads=1, d_model
 
 
 def studied(
-    reading: StrictReading | None,
+    reading: ImposedCircuit | None,
     name: str = "a",
     setup: Setup = A_LIKE,
     learned: Learned | None = None,

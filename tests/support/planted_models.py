@@ -19,7 +19,7 @@ from hopscope.training.data import held_out
 LAST_OF_TWO = AttentionPath(2, 0, 4, 3)
 """The last path of the witness of two hops."""
 
-LITTLE = CertificateConfig(sequences=48, deciding=192, few=24, rough=8, draws=60, halves=16)
+LITTLE = CertificateConfig(sequences=48, deciding=192, few=24, draws=60, halves=16)
 
 
 def witness(hops: int, spare_heads: int = 1, noise: float = 2e-5, curriculum: bool = True) -> Witness:
@@ -92,7 +92,7 @@ def evidence_of(
     evaluator = VectorEvaluator(made.transformer, made.problem, batch)
     program = dict.fromkeys(evaluator.rows, UNIFORM)
     program |= {path.row: one_hot(path.key) for path in (made.circuit if paths is None else paths)}
-    options = {"bar": 0.05, "seed": 1, "proof": LITTLE, **options}
+    options = {"max_loss": 0.05, "seed": 1, "proof": LITTLE, **options}
     return Evidence(evaluator, Units.of(evaluator).hypotheses, program | (change or {}), **options)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from planted_models import LITTLE, witness
 
-from hopscope.circuits.checks import Evidence
-from hopscope.circuits.checks.certificate import Sense
+from hopscope.circuits.checks import Evidence, Patterns
 from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
@@ -14,11 +13,11 @@ from hopscope.training.data import held_out
 from studies.calibration.sink import Sink, with_sink
 
 
-def sink(sense: Sense, form: Ablation | None = None, *, brings: float = 0.0) -> tuple[Evidence, AttentionPath]:
+def sink(patterns: Patterns, form: Ablation | None = None, *, brings: float = 0.0) -> tuple[Evidence, AttentionPath]:
     """The witness's circuit and, said to be one more path of it, the sink.
 
     Args:
-        sense: the sense of the certificate.
+        patterns: whether patterns are the model's own or imposed.
         form: the form of the sink's row; by default all weight on the key.
         brings: how much it writes at rest.
     """
@@ -28,4 +27,4 @@ def sink(sense: Sense, form: Ablation | None = None, *, brings: float = 0.0) -> 
     path = rest.path(made.problem, made.transformer.shape.heads)
     program = dict.fromkeys(evaluator.rows, UNIFORM) | {one.row: one_hot(one.key) for one in made.circuit}
     program[path.row] = form or one_hot(path.key)
-    return Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE, sense), path
+    return Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE, patterns), path

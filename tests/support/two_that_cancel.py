@@ -10,8 +10,7 @@ from planted_models import LITTLE, witness
 from torch import Tensor
 
 import hopscope as hs
-from hopscope.circuits.checks import Evidence
-from hopscope.circuits.checks.certificate import Sense
+from hopscope.circuits.checks import Evidence, Patterns
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
@@ -43,7 +42,7 @@ class _Two(BlockWithMore):
 
 
 def _evidence(
-    own: Float[Tensor, "query key"], reads: Callable[[Tensor], Tensor], loud: float, sense: Sense
+    own: Float[Tensor, "query key"], reads: Callable[[Tensor], Tensor], loud: float, patterns: Patterns
 ) -> Evidence:
     made = witness(2)
     batch = held_out(made.problem, 64, 0, "circuit search")
@@ -51,17 +50,17 @@ def _evidence(
     module = hs.Model.from_torch(whole, made.problem, lambda one: one.parts, Altered.untrain)
     evaluator = VectorEvaluator(module.transformer, made.problem, batch)
     program = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in made.circuit}
-    return Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE, sense)
+    return Evidence(evaluator, Units.of(evaluator).hypotheses, program, 0.05, 1, LITTLE, patterns)
 
 
-def at_rest(sense: Sense) -> Evidence:
+def at_rest(patterns: Patterns) -> Evidence:
     """Both rest at themselves, and write what they read elsewhere: alone, either does harm where it is uniform."""
     length = witness(2).problem.sequence_length
     elsewhere = 1 - torch.eye(length)
-    return _evidence(torch.eye(length), lambda pattern: (pattern * elsewhere).sum(dim=-1), 3.0, sense)
+    return _evidence(torch.eye(length), lambda pattern: (pattern * elsewhere).sum(dim=-1), 3.0, patterns)
 
 
-def little_looks(sense: Sense) -> Evidence:
+def little_looks(patterns: Patterns) -> Evidence:
     """Both rest likewise, but for a look at the place before that one can hardly see, and write what they see there."""
     length = witness(2).problem.sequence_length
     own, places = torch.eye(length), torch.arange(1, length)
@@ -71,4 +70,4 @@ def little_looks(sense: Sense) -> Evidence:
         seen: Tensor = pattern.diagonal(-1, dim1=1, dim2=2)
         return torch.nn.functional.pad(seen, (1, 0))
 
-    return _evidence(own, look, 100.0, sense)
+    return _evidence(own, look, 100.0, patterns)

@@ -1,14 +1,14 @@
-"""What a circuit consists of: paths with their losses, helper rows, other circuits, the strict reading, text scores."""
+"""What a circuit consists of: paths with their losses, helper rows, other circuits, the imposed one, text scores."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hopscope.circuits.checks.certificate import Certificate, CertificateConfig
-from hopscope.circuits.evaluate.bootstrap import Interval
-from hopscope.errors import InputError
+from hopscope.circuits.checks.card import Card, Check, CheckName, all_passed
+from hopscope.circuits.checks.config import CertificateConfig
+from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.problem.paths import AttentionPath, Feed, NamedPath
 
 
@@ -42,7 +42,7 @@ class Asked:
         floor: accuracy that shows no retrieval: of a guess, or of leaving some lines unread, whichever is higher.
         lowest: lower end of the 95% interval of the model's accuracy (Wilson); above `floor`, or there is no circuit.
         scores: the scores of the model (`full`), of the circuit with its patterns imposed (`imposed`) and with the
-            model's own (`natural`), and of nothing (`nothing`), on the certificate's questions.
+            model's own (`own`), and of nothing (`nothing`), on fresh questions.
     """
 
     name: str
@@ -68,7 +68,7 @@ class SearchRecord:
         minimality: which smaller parts the search tried.
         evaluations: how many programs were measured on how many sequences, in all.
         orders_ending_here: names of the search orders that ended in the circuit.
-        proof: how many sequences and random draws the certificate was measured on.
+        proof: how many sequences and random draws checks and card were measured on.
     """
 
     seed: int = 0
@@ -96,29 +96,20 @@ class CircuitPath:
 
     Attributes:
         path: the attention path.
-        form: what replaces the row in the imposed circuit: `one_hot`, `mixture`, `mean`, `positional` or `keep`.
+        ablation: what replaces the row where patterns are imposed: `one_hot`, `mixture`, `mean`, `positional`, `keep`.
         weight: the model's mean attention along this path.
-        ablation_mse: loss of the imposed circuit without this path.
-        interval: 95% interval of `ablation_mse`.
-        natural_mse: loss of the natural circuit without this path: without this key where the row attends to others
-            too, else without the whole row.
-        natural_interval: 95% interval of `natural_mse`.
+        without_imposed: loss without this path of the circuit with its patterns imposed.
+        without: loss without this path of the circuit with own patterns: without this key where the row attends to
+            others too, else without the whole row.
         feeds: what reads it, the strongest use first.
     """
 
     path: AttentionPath
-    form: str
+    ablation: str
     weight: float
-    ablation_mse: float
-    interval: Interval
-    natural_mse: float
-    natural_interval: Interval
+    without_imposed: Measured
+    without: Measured
     feeds: tuple[Feed, ...] = ()
-
-    def __post_init__(self) -> None:
-        for low, high in (self.interval, self.natural_interval):
-            if low > high:
-                raise InputError(f"an interval must be its lowest and highest number, got {low}, {high}")
 
     def uses(self, roles: Sequence[str]) -> tuple[str, ...]:
         """Its uses in words, the strongest first; heads of one layer that read it in the same way are one use."""
@@ -127,21 +118,20 @@ class CircuitPath:
 
 @dataclass(frozen=True)
 class Helper:
-    """A row in use that attends to no other role of its own chain, or for which that is not needed.
+    """An active row that attends to no other role of its own chain, or for which that is not needed.
 
-    Layer and head count from 1; `natural_mse` is the loss of the natural circuit without this row.
+    Layer and head count from 1; `without` is the loss of the circuit, with own patterns, without this row.
     """
 
     layer: int
     head: int
     query: str
-    natural_mse: float
-    natural_interval: Interval
+    without: Measured
 
 
 @dataclass(frozen=True)
 class OtherCircuit:
-    """Another circuit that some orders of the search ended in, with its loss, its patterns imposed.
+    """Another circuit that some orders of the search ended in, with its loss, patterns imposed.
 
     `overlap` is how many paths it shares with the first circuit, as a share of all paths of either.
     """
@@ -157,18 +147,10 @@ Fill = Literal["zero", "uniform", "identity"]
 
 
 @dataclass(frozen=True)
-class Loss:
-    """A mean squared error over all hops, on sequences that no search saw, with its 95% interval by the bootstrap."""
+class ImposedPath:
+    """A path of an imposed circuit; layer and head count from 1.
 
-    mse: float
-    interval: Interval
-
-
-@dataclass(frozen=True)
-class StrictPath:
-    """A path of the strict circuit; layer and head count from 1.
-
-    `without` is the loss of the strict circuit without this path: its row filled like those that are no path or, if it
+    `without` is the loss of the circuit without this path: its row filled like those that are no path or, if it
     is its head's only path, the head idle.
     """
 
@@ -176,7 +158,7 @@ class StrictPath:
     head: int
     query: str
     key: str
-    without: Loss
+    without: Measured
 
     @property
     def where(self) -> NamedPath:
@@ -185,8 +167,8 @@ class StrictPath:
 
 
 @dataclass(frozen=True)
-class StrictReading:
-    """What the paper's procedure finds in one model.
+class ImposedCircuit:
+    """The circuit that the paper's procedure (Appendix E) finds in one model: its patterns are imposed.
 
     Attributes:
         paths: the paths, none of which can be taken away alone; the first useful layer is exempt from that.
@@ -195,26 +177,33 @@ class StrictReading:
         identity: the same with those rows attending to themselves.
         fill: the filling that `without` and `first_layer_uniform` were measured with.
         first_layer_uniform: loss with every head of the first useful layer uniform.
-        fewest_heads: layer and head, from 1, of the fewest whole heads found to hold the bar with the model's own
-            patterns, every other head uniform or identity. Heads are switched off one after the other, the least costly
-            first, so that fewer may do.
+        fewest_heads: layer and head, from 1, of the fewest whole heads found that stay below the threshold with
+            their own patterns, every other head uniform or identity. Heads are switched off one after the other, the
+            least costly first, so that fewer may do.
         fewest_heads_loss: loss with those heads.
-        others: the paths, as in `StrictPath.where`, that each other order of the same procedure ended in.
-        natural: loss of the same circuit where its paths' rows keep the model's own patterns; reported, not required.
-        certificate: the certificate of the circuit in the strict sense.
+        others: the paths, as in `ImposedPath.where`, that each other order of the same procedure ended in.
+        own: loss of the same circuit where its paths' rows keep the model's own patterns.
+        checks: the six checks of the circuit, by name, with its patterns imposed; empty without paths.
+        card: its card; None without paths.
     """
 
-    paths: tuple[StrictPath, ...]
-    zero: Loss
-    uniform: Loss
-    identity: Loss
+    paths: tuple[ImposedPath, ...]
+    zero: Measured
+    uniform: Measured
+    identity: Measured
     fill: Fill
-    first_layer_uniform: Loss
+    first_layer_uniform: Measured
     fewest_heads: tuple[tuple[int, int], ...]
-    fewest_heads_loss: Loss
+    fewest_heads_loss: Measured
     others: tuple[tuple[NamedPath, ...], ...] = ()
-    natural: Loss | None = None
-    certificate: Certificate = field(default_factory=lambda: Certificate("strict"))
+    own: Measured | None = None
+    checks: Mapping[CheckName, Check] = field(default_factory=dict)
+    card: Card | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether all six checks passed, with imposed patterns."""
+        return all_passed(self.checks)
 
     @property
     def heads(self) -> tuple[tuple[int, int], ...]:
@@ -226,7 +215,7 @@ class StrictReading:
         """The first useful layer, from 1; 0 without paths."""
         return min((path.layer for path in self.paths), default=0)
 
-    def loss(self, fill: Fill) -> Loss:
+    def loss(self, fill: Fill) -> Measured:
         """The loss with the other rows of useful heads filled in one of the three ways."""
-        losses: dict[Fill, Loss] = {"zero": self.zero, "uniform": self.uniform, "identity": self.identity}
+        losses: dict[Fill, Measured] = {"zero": self.zero, "uniform": self.uniform, "identity": self.identity}
         return losses[fill]

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar
 
-from hopscope.circuits.checks.certificate import Sense
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.strategy import Strategy
 from hopscope.problem.paths import NamedPath
@@ -158,9 +157,9 @@ class Census:
 
     Attributes:
         models: how many models were looked at.
-        with_circuit: how many have a circuit in the natural reading.
-        certified: how many have a certified circuit, by sense. A model without a circuit in the natural reading may
-            have one in the strict reading.
+        with_circuit: how many have a circuit.
+        certified: how many have a certified circuit.
+        imposed_passed: in how many the circuit of Appendix E passes all checks, with imposed patterns.
         heads: how many have a circuit of so many heads; `layers` and `paths` likewise.
         strategies: how many answer in which way.
         first_head_ties_pairs: in how many the first layer in use ties the members of pairs (C8).
@@ -169,7 +168,8 @@ class Census:
 
     models: int
     with_circuit: int
-    certified: dict[Sense, int]
+    certified: int
+    imposed_passed: int
     heads: dict[int, int]
     layers: dict[int, int]
     paths: dict[int, int]
@@ -181,8 +181,8 @@ class Census:
         """The counts in a few lines, as `hopscope circuit census` prints them."""
         have = "has" if self.models == 1 else "have"
         lines = [
-            f"{self.with_circuit} of {counted(self.models, 'model')} {have} a circuit, {self.certified['natural']} "
-            f"certified in the natural reading, {self.certified['strict']} in the strict one; in "
+            f"{self.with_circuit} of {counted(self.models, 'model')} {have} a circuit, {self.certified} certified; "
+            f"{self.imposed_passed} an Appendix E circuit that passes all checks; in "
             f"{self.first_head_ties_pairs} the first layer in use ties the members of pairs"
         ]
         for name in ("heads", "layers", "paths", "strategies"):
@@ -215,7 +215,8 @@ def census(circuits: Sequence[Circuit]) -> Census:
     return Census(
         models=len(circuits),
         with_circuit=len(found),
-        certified={sense: sum(sense in circuit.certified for circuit in circuits) for sense in get_args(Sense)},
+        certified=sum(circuit.certified for circuit in circuits),
+        imposed_passed=sum(circuit.imposed is not None and circuit.imposed.passed for circuit in circuits),
         heads=_counted(len(circuit.used_heads) for circuit in found),
         layers=_counted(len({path.path.layer for path in circuit.paths}) for circuit in found),
         paths=_counted(len(circuit.paths) for circuit in found),

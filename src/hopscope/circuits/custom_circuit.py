@@ -12,7 +12,7 @@ from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Ablation, AblationKind, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
-from hopscope.circuits.find import Origin, certified_circuit
+from hopscope.circuits.find import Origin, checked_circuit
 from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
@@ -65,10 +65,10 @@ def check_circuit(
     proof: CertificateConfig,
     journal: Journal,
 ) -> Circuit:
-    """A circuit of your own with its certificate, in the natural sense. Nothing is searched for."""
+    """A circuit of your own with its checks and card. Nothing is searched for."""
     check_seed(seed)
     if max_loss is None and isinstance(circuit, Circuit):
-        max_loss = circuit.bar
+        max_loss = circuit.max_loss
     max_loss = SearchConfig.of(max_loss=max_loss).max_loss
     evaluator.require_finite()
     hypotheses = Units.of(evaluator).hypotheses
@@ -77,7 +77,7 @@ def check_circuit(
     else:
         program = _of_paths(circuit, evaluator, hypotheses)
     evidence = Evidence(evaluator, hypotheses, program, max_loss, seed, proof)
-    return certified_circuit(evidence, origin, SearchRecord(seed=seed, given=True, proof=proof), journal)
+    return checked_circuit(evidence, origin, SearchRecord(seed=seed, given=True, proof=proof), journal)
 
 
 def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -> Interventions:
@@ -93,7 +93,7 @@ def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -
             f"the circuit is of a model of {theirs[0]} layers x {theirs[1]} heads on {circuit.problem.named}, this one "
             f"has {ours[0]} x {ours[1]} and answers {evaluator.problem.named}; give its paths one by one"
         )
-    program = dict.fromkeys(evaluator.rows, UNIFORM) | {**circuit.program}
+    program = dict.fromkeys(evaluator.rows, UNIFORM) | {**circuit.interventions}
     means = [row for row, form in program.items() if form.kind is AblationKind.MEAN]
     return program | {row: hypotheses.mean(row) for row in means}
 

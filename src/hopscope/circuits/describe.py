@@ -1,4 +1,4 @@
-"""The numbers of a circuit that was found, on sequences that no search saw: its paths, and the strict reading."""
+"""The numbers of a circuit on sequences that no search saw: its paths, and the circuit of Appendix E."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
 
-from hopscope.circuits.checks import Certificate, Evidence, certify, tidy
+from hopscope.circuits.checks import Evidence, Measured, run_card, run_checks, tidy
 from hopscope.circuits.checks.sampling import Lost, by_sequence
-from hopscope.circuits.circuit_parts import CircuitPath, Fill, Helper, Loss, StrictPath, StrictReading
+from hopscope.circuits.circuit_parts import CircuitPath, Fill, Helper, ImposedCircuit, ImposedPath
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.patching import Patcher
+from hopscope.circuits.resume import Journal
 from hopscope.circuits.search.appendix_e import FILLS, Imposed
 from hopscope.model.hooks import PatchableModel
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow
@@ -28,66 +29,64 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
 
     Uses are not known of a module that somebody else wrote, since the insides of its heads are not.
     """
-    without = by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths])
-    imposed = evidence.measured(list(without))
+    imposed = evidence.measured(
+        list(by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths]))
+    )
     lost: list[tuple[HeadRow | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
-    measured = evidence.measured([one.without for _, one in lost])
-    natural = {where: loss for (where, _), loss in zip(lost, measured, strict=True)}
-    partial = {*evidence.partial}
-    without_path = {path: path if path in partial else path.row for path in evidence.paths}
+    measured = evidence.measured([losses.without for _, losses in lost])
+    own = {part: loss for (part, _), loss in zip(lost, measured, strict=True)}
     uses: dict[HeadRow, list[Feed]] = {}
     if isinstance(model := evidence.few.transformer, PatchableModel):
-        patcher = Patcher(evidence.few, model, evidence.natural)
+        patcher = Patcher(evidence.few, model, evidence.own)
         uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
     paths = tuple(
         CircuitPath(
             path,
-            form=evidence.program[path.row].kind.value,
+            ablation=evidence.imposed[path.row].kind.value,
             weight=tidy(evidence.hypotheses.weights(path.row)[path.key]),
-            ablation_mse=mse,
-            interval=interval,
-            natural_mse=natural[without_path[path]].mean,
-            natural_interval=natural[without_path[path]].interval,
+            without_imposed=loss,
+            without=own[path if path in evidence.partial else path.row],
             feeds=tuple(
                 replace(use, change=tidy(use.change), attention=tidy(use.attention))
                 for use in uses.get(path.row, ())
-                if use.change >= _LEAST_CHANGE * evidence.bar or use.attention >= _LEAST_ATTENTION
+                if use.change >= _LEAST_CHANGE * evidence.max_loss or use.attention >= _LEAST_ATTENTION
             ),
         )
-        for path, (mse, interval) in zip(evidence.paths, imposed, strict=True)
+        for path, loss in zip(evidence.paths, imposed, strict=True)
     )
-    helpers = tuple(
-        Helper(row.layer + 1, row.head + 1, evidence.evaluator.names[row.query], *natural[row])
-        for row in evidence.helpers
-    )
-    return paths, helpers
+    names = evidence.evaluator.names
+    return paths, tuple(Helper(row.layer + 1, row.head + 1, names[row.query], own[row]) for row in evidence.helpers)
 
 
-def strict_reading(ends: Sequence[Imposed], heads: Interventions, units: Units, evidence: Evidence) -> StrictReading:
-    """Measure and certify what the strict search ended in."""
+def imposed_circuit(
+    ends: Sequence[Imposed], heads: Interventions, units: Units, evidence: Evidence, journal: Journal
+) -> ImposedCircuit:
+    """Measure and check what the procedure of Appendix E ended in."""
     best, roles = ends[0], evidence.problem.all_roles
     uniform = best
     for head in best.heads if best.paths else ():
         uniform = uniform.with_head(head, UNIFORM) if head[0] == best.paths[0].layer else uniform
     fills = [replace(best, fill=FILLS[fill]).program for fill in get_args(Fill)]
-    *by_fill, first_uniform, whole = _losses(evidence, [*fills, uniform.program, heads])
+    *by_fill, first_uniform, whole, own = _losses(
+        evidence, [*fills, uniform.program, heads, units.natural(best.program)]
+    )
     ways = [[left.program for left in best.without(path)] for path in best.paths]
-    without = [min(_losses(evidence, programs), key=lambda loss: loss.mse) for programs in ways]
-    (natural,) = _losses(evidence, [units.natural(best.program)])
-    return StrictReading(
-        paths=tuple(StrictPath(*path.names(roles), loss) for path, loss in zip(best.paths, without, strict=True)),
+    without = [min(_losses(evidence, candidates), key=lambda loss: loss.mean) for candidates in ways]
+    checks = run_checks(evidence, journal) if best.paths else {}
+    return ImposedCircuit(
+        paths=tuple(ImposedPath(*path.names(roles), loss) for path, loss in zip(best.paths, without, strict=True)),
         **dict(zip(get_args(Fill), by_fill, strict=True)),
         fill=next(fill for fill in get_args(Fill) if FILLS[fill] == best.fill),
         first_layer_uniform=first_uniform,
         fewest_heads=tuple(sorted({(row.layer + 1, row.head + 1) for row in units.on(heads)})),
         fewest_heads_loss=whole,
         others=tuple(tuple(path.names(roles) for path in end.paths) for end in ends[1:]),
-        natural=natural,
-        certificate=certify(evidence) if best.paths else Certificate("strict"),
+        own=own,
+        checks=checks,
+        card=run_card(evidence, checks, journal) if best.paths else None,
     )
 
 
-def _losses(evidence: Evidence, programs: Sequence[Interventions]) -> list[Loss]:
+def _losses(evidence: Evidence, candidates: Sequence[Interventions]) -> list[Measured]:
     """Losses on fresh sequences, with their intervals."""
-    errors = evidence.evaluator.errors(programs).double().mean(dim=2)
-    return [Loss(*measured) for measured in evidence.measured(list(errors))]
+    return evidence.measured(list(by_sequence(evidence.evaluator, list(candidates))))

@@ -1,17 +1,26 @@
-"""From a trained model to its circuit: the search, its certificate, and the paper's own procedure (Appendix E)."""
+"""From a trained model to its circuit: the search, its checks, and the paper's own procedure (Appendix E)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 
-from hopscope.circuits.checks import Certificate, CertificateConfig, Evidence, certify, no_circuit, tidy
+from hopscope.circuits.checks import (
+    CertificateConfig,
+    Check,
+    CheckName,
+    Evidence,
+    no_circuit,
+    run_card,
+    run_checks,
+    tidy,
+)
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import OtherCircuit, SearchRecord, StrictReading
-from hopscope.circuits.describe import explained, strict_reading
+from hopscope.circuits.circuit_parts import ImposedCircuit, OtherCircuit, SearchRecord
+from hopscope.circuits.describe import explained, imposed_circuit
 from hopscope.circuits.evaluate.ablations import UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
@@ -56,7 +65,7 @@ def find_circuit(
     journal: Journal | None = None,
     initial: InitialWeights = AS_TORCH,
 ) -> Circuit:
-    """The circuit of one model, certified, in the natural and in the strict reading.
+    """The circuit of one model with its checks and card, and the one that the procedure of Appendix E finds.
 
     A model whose loss is not below the threshold has no circuit: the record says so.
 
@@ -66,10 +75,10 @@ def find_circuit(
         effort: `quick` finds one circuit, `thorough` the different ones that a model holds; or a configuration.
         max_loss: the loss a circuit may have at most, by default the configuration's, which is the paper's 0.05.
         seed: the seed of the search; its sequences and random orders follow from it.
-        proof: how many sequences and random draws the certificate is measured on.
+        proof: how many sequences and random draws checks and card are measured on.
         journal: reports the progress of the search, and remembers what is finished.
-        initial: how the model's weights were drawn before it was trained, which the check `untrained` needs; for a
-            model that we trained, its `recipe.initial`. A torch module brings its own way.
+        initial: how the model's weights were drawn before it was trained, for the baseline of untrained heads; for a
+            model that we trained, its `recipe.initial`. A torch module has its own way.
 
     Raises:
         InputError: more than one model, a value out of range, or a module whose heads cannot be given initial weights.
@@ -113,13 +122,13 @@ def search_circuit(
     proof: CertificateConfig,
     journal: Journal,
     *,
-    strict: bool = True,
+    appendix_e: bool = True,
 ) -> Circuit:
-    """The circuit of a model, certified."""
+    """The circuit of a model with its checks and card; with `appendix_e` also what that procedure finds."""
     evaluator.require_finite()
     units = Units.of(evaluator)
     outcome = Orders(evaluator, units, config, journal).run()
-    reading = _strict(evaluator, units, config, journal, proof) if strict and not outcome.left else None
+    imposed = _imposed(evaluator, units, config, journal, proof) if appendix_e and not outcome.left else None
     search = SearchRecord(
         **asked_of(config),
         minimality=outcome.minimality,
@@ -128,18 +137,18 @@ def search_circuit(
         proof=proof,
     )
     if not outcome.found:
-        certificate = no_circuit(outcome.full_mse, config.max_loss, config.seed, rows_left=outcome.left)
-        return without_circuit(evaluator, origin, config.max_loss, outcome.full_mse, search, certificate, reading)
+        checks = no_circuit(outcome.full_mse, config.max_loss, rows_left=outcome.left)
+        return without_circuit(evaluator, origin, config.max_loss, outcome.full_mse, search, checks, imposed)
     first = outcome.found[0]
     evidence = Evidence(evaluator, units.hypotheses, first.program, config.max_loss, config.seed + 1, proof)
     others = [_other(units, found, first) for found in outcome.found[1:]]
-    return certified_circuit(evidence, origin, search, journal, others, reading)
+    return checked_circuit(evidence, origin, search, journal, others, imposed)
 
 
 def asked_of(config: SearchConfig) -> dict[str, Any]:
     """The settings of a search, as its record has them."""
-    told = {name: value for name, value in asdict(config).items() if name not in ("effort", "max_loss")}
-    return told | {"room": SLACK}
+    settings = {name: value for name, value in asdict(config).items() if name not in ("effort", "max_loss")}
+    return settings | {"room": SLACK}
 
 
 def without_circuit(
@@ -148,35 +157,44 @@ def without_circuit(
     max_loss: float,
     loss: float,
     search: SearchRecord,
-    certificate: Certificate,
-    strict: StrictReading | None = None,
+    checks: Mapping[CheckName, Check],
+    imposed: ImposedCircuit | None = None,
 ) -> Circuit:
-    """The record of a model without a circuit, whose own loss is given; the certificate says why."""
+    """The record of a model without a circuit, whose own loss is given; the check of sufficiency says why."""
     shape = evaluator.shape
     return Circuit(
-        **asdict(origin), problem=evaluator.problem, layers=shape.layers, heads=shape.heads, bar=max_loss,
-        losses={"full": tidy(loss)}, paths=(), program={}, others=(), search=search, certificate=certificate,
-        strict=strict,
+        **asdict(origin), problem=evaluator.problem, layers=shape.layers, heads=shape.heads, max_loss=max_loss,
+        losses={"full": tidy(loss)}, paths=(), interventions={}, others=(), search=search, checks=checks,
+        imposed=imposed,
     )  # fmt: skip
 
 
-def certified_circuit(
+def checked_circuit(
     evidence: Evidence,
     origin: Origin,
     search: SearchRecord,
     journal: Journal,
     others: Sequence[OtherCircuit] = (),
-    strict: StrictReading | None = None,
+    imposed: ImposedCircuit | None = None,
 ) -> Circuit:
-    """The record of a circuit, certified, with the numbers of its paths."""
-    certificate = certify(evidence, journal)
+    """The record of a circuit with its checks, its card and the numbers of its paths."""
+    checks = run_checks(evidence, journal)
+    card = run_card(evidence, checks, journal)
     paths, helpers = explained(evidence)
-    names = ("full", "imposed", "natural", "nothing")
-    measured = {name: certificate.number("sufficiency", f"{name}_mse") for name in names}
-    losses = {name: loss for name, loss in measured.items() if loss is not None}
-    program = {row: form for row, form in sorted(evidence.program.items()) if form != UNIFORM}
-    none = without_circuit(evidence.evaluator, origin, evidence.bar, 0.0, search, certificate, strict)
-    return replace(none, losses=losses, paths=paths, helpers=helpers, program=program, others=tuple(others))
+    means = evidence.wholes.mean(dim=(1, 2)).tolist()
+    losses = dict(zip(("full", "imposed", "own", "nothing"), map(tidy, means), strict=True))
+    interventions = {row: ablation for row, ablation in sorted(evidence.imposed.items()) if ablation != UNIFORM}
+    none = without_circuit(evidence.evaluator, origin, evidence.max_loss, 0.0, search, checks, imposed)
+    return replace(
+        none,
+        losses=losses,
+        paths=paths,
+        interventions=interventions,
+        others=tuple(others),
+        card=card,
+        groups=evidence.groups,
+        helpers=helpers,
+    )
 
 
 def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
@@ -186,14 +204,13 @@ def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
     return OtherCircuit(tuple(paths), tidy(found.mse), found.orders, tidy(shared))
 
 
-def _strict(
+def _imposed(
     evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal, proof: CertificateConfig
-) -> StrictReading | None:
+) -> ImposedCircuit | None:
     """The result of the paper's own procedure; None where the model's loss is not below the threshold."""
     ends = appendix_e(evaluator, units, config, journal)
     if not ends:
         return None
-    heads = whole_heads(evaluator, units, config)
-    journal.progress("certificate, strict", 1, 1)
-    evidence = Evidence(evaluator, units.hypotheses, ends[0].program, config.max_loss, config.seed + 1, proof, "strict")
-    return strict_reading(ends, heads, units, evidence)
+    heads, program = whole_heads(evaluator, units, config), ends[0].program
+    evidence = Evidence(evaluator, units.hypotheses, program, config.max_loss, config.seed + 1, proof, "imposed")
+    return imposed_circuit(ends, heads, units, evidence, journal)

@@ -142,20 +142,20 @@ class AnyModel(ABC):
         proof: CertificateConfig | None = None,
         progress: SearchProgress = SILENT,
     ) -> Circuit:
-        """A circuit of your own, or a stored one, with its certificate in this model.
+        """A circuit of your own, or a stored one, with its checks and card in this model.
 
         Nothing is searched for, and nothing stored; `save` the result.
 
             >>> few = hs.CertificateConfig(sequences=64, few=64)
             >>> run[0].check(["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"], proof=few).certified  # hardly trained
-            ()
+            False
 
         Args:
             circuit: a circuit, or its paths, each as in `ablate`. A head or a row instead of a path is active with all
                 that it attends to. Every other row of the model is off.
             max_loss: the mean squared error that it may have at most; by default its record's, else the paper's 0.05.
             seed: the seed of the sequences and random draws that it is checked on.
-            proof: how many sequences and random draws the certificate is measured on.
+            proof: how many sequences and random draws checks and card are measured on.
             progress: called with what is being done, stages finished, stages in all.
 
         Raises:
@@ -263,7 +263,7 @@ class ForeignModel(AnyModel):
         proof: CertificateConfig | None = None,
         progress: SearchProgress = SILENT,
     ) -> Circuit:
-        """Its circuit, found and certified, for `circuit.save(path)`; for the arguments see `hs.find_circuit`."""
+        """Its circuit, found and checked, for `circuit.save(path)`; for the arguments see `hs.find_circuit`."""
         return find_circuit(
             self.transformer,
             self.problem,

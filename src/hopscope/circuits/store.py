@@ -118,7 +118,7 @@ class CircuitStore:
             evaluator = VectorEvaluator(transformer, run.problem, batch, run.recipe.initial)
             return search_circuit(evaluator, config, origin, proof, journal)
 
-        asked = {"model": origin.model, "bar": config.max_loss, **asked_of(config), "proof": proof}
+        asked = {"model": origin.model, "max_loss": config.max_loss, **asked_of(config), "proof": proof}
         run_hash, how = run.record.content_hash, {"described": described, "overwrite": overwrite}
         return stored_circuit(path, asked, search, run=run_hash, progress=progress, **how)
 
@@ -135,9 +135,9 @@ def stored_circuit(
 ) -> Circuit:
     """The circuit in `path`, if it is what is asked for; else one is searched for and stored there.
 
-    `asked` is what the record must say: its model, its `bar`, and fields of its search. A certified circuit of the same
-    model is returned where no other search is `described`, and never replaced unless `overwrite` says so. Any other
-    record is replaced. A search that was interrupted goes on where it was.
+    `asked` is what the record must say: its model, its `max_loss`, and fields of its search. A certified circuit of
+    the same model is returned where no other search is `described`, and replaced by `overwrite` alone. Any other record
+    is replaced. A search that was interrupted goes on where it was.
 
     Raises:
         InputError: the record is damaged, or of a certified circuit that is not asked for.
@@ -166,4 +166,4 @@ def stored_circuit(
 
 def _said(circuit: Circuit, name: str) -> Any:
     """What a record says of its model, its threshold or its search."""
-    return getattr(circuit if name in ("model", "bar") else circuit.search, name)
+    return getattr(circuit if name in ("model", "max_loss") else circuit.search, name)

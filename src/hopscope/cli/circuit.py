@@ -266,7 +266,7 @@ def _draw(path: Path, record: Path, circuit: Circuit, step: int | None, task: Te
     """Draw the circuit, and of a run's model its attention by role and on one prompt; gives the files."""
     import torch
 
-    from hopscope.circuits.checks.claimed import silent_heads
+    from hopscope.circuits.checks.evidence import silent_heads
     from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
     from hopscope.plot import appendix_c, figure_5, one_prompt, save
     from hopscope.training.data import held_out

@@ -114,7 +114,7 @@ def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
 
 def alone(circuit: Circuit) -> dict[HeadRow, Any]:
     """The natural circuit: rows in use keep the model's own patterns, everything else is off as the search left it."""
-    program = circuit.program
+    program = circuit.interventions
     helpers = {HeadRow(row.layer - 1, row.head - 1, circuit.problem.roles.index(row.query)) for row in circuit.helpers}
     used = {path.path.row for path in circuit.paths} | helpers
     rows = (

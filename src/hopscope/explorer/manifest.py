@@ -125,27 +125,28 @@ def _metrics(one: Exhibit, name: str, arrays: Arrays) -> dict[str, Any] | None:
 def _circuit(circuit: Circuit | None) -> dict[str, Any] | None:
     if circuit is None:
         return None
-    strict = circuit.strict
+    strict = circuit.imposed
     return {
         "found": circuit.found,
         "verdict": circuit.verdict,
-        "bar": circuit.bar,
+        "bar": circuit.max_loss,
         "losses": circuit.losses,
         "paths": [
             {
                 "layer": one.path.layer, "head": one.path.head, "query": one.path.query, "key": one.path.key,
-                "form": one.form, "weight": one.weight, "hop": hop_of(one.path, circuit.hops),
-                "without": one.ablation_mse, "without_natural": one.natural_mse, "feeds": list(one.uses(circuit.roles)),
+                "form": one.ablation, "weight": one.weight, "hop": hop_of(one.path, circuit.hops),
+                "without": one.without_imposed.mean, "without_natural": one.without.mean,
+                "feeds": list(one.uses(circuit.roles)),
                 "strict": bool(strict and one.path.names(circuit.roles) in {path.where for path in strict.paths}),
             }
             for one in circuit.paths
         ],
-        "certificate": [
-            {"name": name, "passed": part.passed, "says": part.says} for name, part in circuit.certificate.parts.items()
+        "checks": [
+            {"name": check.name, "outcome": check.outcome, "says": check.says} for check in circuit.checks.values()
         ],
         "strict": None
         if strict is None
-        else {"paths": len(strict.paths), "zero": strict.zero.mse, "heads": len(strict.heads)},
+        else {"paths": len(strict.paths), "zero": strict.zero.mean, "heads": len(strict.heads)},
     }  # fmt: skip
 
 

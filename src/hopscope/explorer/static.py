@@ -64,12 +64,9 @@ def static(one: Exhibit) -> Static:
         )
         figures.append(Drawing(drawn, "Validation loss by hop over training."))
         tables.append(_losses(one))
-    if one.circuit is not None and one.circuit.certificate.parts:
-        rows = tuple(
-            ("passes" if part.passed else "FAILS", name.replace("_", " "), part.says)
-            for name, part in one.circuit.certificate.parts.items()
-        )
-        tables.append(Listing("Table: the certificate of the natural reading", ("", "part", "what was found"), rows))
+    if one.circuit is not None and one.circuit.checks:
+        rows = tuple((check.outcome, name.replace("_", " "), check.says) for name, check in one.circuit.checks.items())
+        tables.append(Listing("Table: the checks of the circuit", ("", "check", "what was found"), rows))
     return Static(one.name, one.missing, tuple(figures), tuple(tables))
 
 
@@ -84,7 +81,7 @@ def _paths(one: Exhibit) -> Listing:
         rise = f"{history.change[-1]:+.3f}" if history else "–"
         feeds = "; ".join(path.uses(one.circuit.roles))
         known = str(place), f"{layer}.{head}", f"{query} → {key}", f"{path.weight:.2f}", born, rise
-        rows.append((*known, f"{path.ablation_mse:.3f}", feeds))
+        rows.append((*known, f"{path.without_imposed.mean:.3f}", feeds))
     header = ("birth", "head", "path", "attention", "born at step", "rise of loss, cut alone", "circuit without it")
     return Listing("Table: the paths of the circuit", (*header, "feeds"), tuple(rows))
 

@@ -130,9 +130,9 @@ def _cut(one: Exhibit) -> Chapter:
     if one.emergence is not None:
         worst = max(range(len(circuit.paths)), key=lambda place: one.emergence.paths[place].change[-1])  # type: ignore[union-attr]
     else:
-        worst = max(range(len(circuit.paths)), key=lambda place: circuit.paths[place].natural_mse)
+        worst = max(range(len(circuit.paths)), key=lambda place: circuit.paths[place].without.mean)
     path = circuit.paths[worst]
-    needed = all(each.ablation_mse > circuit.losses["imposed"] for each in circuit.paths)
+    needed = all(each.without_imposed.mean > circuit.losses["imposed"] for each in circuit.paths)
     return Chapter(
         "Cut it yourself",
         f"Here {path.path.describe(circuit.roles)} is cut: its row attends everywhere alike. The network in this page "

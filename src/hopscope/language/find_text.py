@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hopscope.checks import check_number, check_seed
-from hopscope.circuits.checks import Certificate, CertificateConfig, Part, tidy
+from hopscope.circuits.checks import CertificateConfig, Check, tidy
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Asked, Scores, SearchRecord
 from hopscope.circuits.custom_circuit import CustomCircuit, check_circuit
@@ -92,7 +92,7 @@ def find_text_circuit(
     if not asked.solves:
         return asked.no_circuit(search)
     config = replace(config, max_loss=asked.max_loss)
-    circuit = search_circuit(asked.evaluator, config, asked.origin, proof, journal, strict=False)
+    circuit = search_circuit(asked.evaluator, config, asked.origin, proof, journal, appendix_e=False)
     search = replace(circuit.search, effort=effort, faithfulness=faithfulness)
     return asked.described(circuit, search, proof, seed + 1)
 
@@ -195,9 +195,8 @@ class _Subject:
             if answers.lowest <= answers.floor
             else f"the model's loss is {full:.3f}, too close to that of guessing for a circuit to be told from it"
         )
-        part = Part(False, says, {"full_mse": tidy(full), "bar": max_loss}, self.origin.seed)
-        certificate = Certificate("natural", {"sufficiency": part})
-        circuit = without_circuit(evaluator, self.origin, max_loss, full, search, certificate)
+        check = Check("sufficiency", "failed", says, {"model": tidy(full)})
+        circuit = without_circuit(evaluator, self.origin, max_loss, full, search, {"sufficiency": check})
         return replace(circuit, text=answers)
 
 
@@ -206,8 +205,8 @@ def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
     nothing = dict.fromkeys(evaluator.rows, UNIFORM)
     programs = {"full": {}, "nothing": nothing}
     if circuit.found:
-        imposed = nothing | circuit.program
-        programs |= {"imposed": imposed, "natural": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
+        imposed = nothing | circuit.interventions
+        programs |= {"imposed": imposed, "own": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
     return {name: _tidy(evaluator.scores(program)) for name, program in programs.items()}
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import StrictReading
+from hopscope.circuits.circuit_parts import ImposedCircuit
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import CircuitStore, circuit_path
 from hopscope.emergence.history import Emergence
@@ -116,9 +116,9 @@ class Studied:
     run: RunFolder | None = None
 
     @property
-    def imposed(self) -> StrictReading | None:
+    def imposed(self) -> ImposedCircuit | None:
         """What the Appendix E procedure found; None where it found no circuit."""
-        found = self.circuit.strict if self.circuit else None
+        found = self.circuit.imposed if self.circuit else None
         return found if found is not None and found.paths else None
 
     @property
@@ -126,7 +126,7 @@ class Studied:
         """Why the record of its circuit decides nothing; empty if it decides something."""
         if self.circuit is None:
             return _UNSEARCHED
-        if self.circuit.bar != MAX_LOSS:
+        if self.circuit.max_loss != MAX_LOSS:
             return _OTHER_THRESHOLD
         return _GIVEN_UP if self.circuit.given_up else ""
 
@@ -158,7 +158,7 @@ class Circuits:
         undecided: why the record of each other model decides nothing.
     """
 
-    found: tuple[tuple[Studied, StrictReading], ...]
+    found: tuple[tuple[Studied, ImposedCircuit], ...]
     missing: int
     undecided: tuple[str, ...]
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import get_args
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import CircuitPath, Fill, Loss, StrictReading
+from hopscope.circuits.circuit_parts import CircuitPath, Fill, ImposedCircuit
 from hopscope.circuits.compare import overlap, steps_beyond_first
+from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import CircuitStore
 from hopscope.paper.claims import Finding, Verdict, in_folder
@@ -237,7 +238,7 @@ def alone(circuits: Circuits, scale: str, claim: str = "C10", least: int = LEAST
     order: list[Verdict] = ["reproduced", "inconclusive", "not reproduced", "not run"]
     fill = min(FILLS, key=lambda fill: order.index(verdicts[fill][0]))
     verdict, reason = verdicts[fill]
-    words = "; ".join(f"{name} {losses([loss.mse for loss in found]) or '-'}" for name, found in by_fill.items())
+    words = "; ".join(f"{name} {losses([loss.mean for loss in found]) or '-'}" for name, found in by_fill.items())
     observed = f"MSE of the circuit alone, other rows filled: {words}" + circuits.aside
     interval = f"{fill}: {spans([loss.interval for loss in by_fill[fill]]) or '-'}"
     return Finding(claim, verdict, observed, circuits.models, interval, scale, reason=reason)
@@ -246,8 +247,8 @@ def alone(circuits: Circuits, scale: str, claim: str = "C10", least: int = LEAST
 def _needed(circuits: Circuits, scale: str) -> Finding:
     """Judge C11. A model whose circuit is not known may meet the claim or not, and counts on neither side."""
     found = [imposed for _, imposed in circuits.found]
-    later = [loss.mse for imposed in found for loss in _beyond_first(imposed)]
-    first = [imposed.first_layer_uniform.mse for imposed in found]
+    later = [loss.mean for imposed in found for loss in _beyond_first(imposed)]
+    first = [imposed.first_layer_uniform.mean for imposed in found]
     meet, n = sum(map(_needs_every_path, found)), circuits.models
     low, high = clopper_pearson(meet, n)[0], clopper_pearson(meet + len(circuits.undecided), n)[1]
     observed = (
@@ -268,16 +269,16 @@ def _needed(circuits: Circuits, scale: str) -> Finding:
     return Finding("C11", verdict, observed, n, f"share of models {low:.2f} to {high:.2f}", scale, reason=reason)
 
 
-def _needs_every_path(imposed: StrictReading) -> bool:
+def _needs_every_path(imposed: ImposedCircuit) -> bool:
     """Whether a circuit surely works alone, and surely fails by far without any one path beyond its first useful layer,
     while the loss with that layer uniform lies in between."""
-    own, beyond, uniform = imposed.loss(imposed.fill), _beyond_first(imposed), imposed.first_layer_uniform.mse
+    own, beyond, uniform = imposed.loss(imposed.fill), _beyond_first(imposed), imposed.first_layer_uniform.mean
     works = below(own.interval, MAX_LOSS) == "meets"
     needed = bool(beyond) and all(loss.interval[0] > NEEDED for loss in beyond)
-    return works and needed and own.mse < uniform < min(loss.mse for loss in beyond)
+    return works and needed and own.mean < uniform < min(loss.mean for loss in beyond)
 
 
-def _beyond_first(imposed: StrictReading) -> list[Loss]:
+def _beyond_first(imposed: ImposedCircuit) -> list[Measured]:
     """The losses without each one path beyond the first useful layer."""
     return [path.without for path in imposed.paths if path.layer > imposed.first_layer]
 
@@ -300,7 +301,7 @@ def section(result: CircuitResult) -> Section | None:
         drawn.append(PageFigure(stem, figure_5(circuit), caption))
     heads = ", ".join(str(len(circuit.used_heads)) for _, circuit in found)
     layers, total = found[0][1].layers, found[0][1].layers * found[0][1].heads
-    certified = sum(bool(circuit.certified) for _, circuit in found)
+    certified = sum(circuit.certified for _, circuit in found)
     table = Table(
         ["seed", "layer", "head", "path", "attention", "loss without it, imposed", "own patterns", "feeds"],
         [_row(circuit, path) for _, circuit in found for path in circuit.paths],
@@ -322,5 +323,5 @@ def section(result: CircuitResult) -> Section | None:
 def _row(circuit: Circuit, path: CircuitPath) -> list[object]:
     layer, head, query, key = path.path.names(circuit.roles)
     uses = ", ".join(path.uses(circuit.roles)) or "–"
-    numbers = [f"{number:.3f}" for number in (path.weight, path.ablation_mse, path.natural_mse)]
+    numbers = [f"{number:.3f}" for number in (path.weight, path.without_imposed.mean, path.without.mean)]
     return [circuit.seed, layer, head, f"{query} to {key}", *numbers, uses]

@@ -73,7 +73,7 @@ def arrows(circuit: Circuit) -> list[Arrow]:
                 key=key,
                 heads=tuple(path.path.head + 1 for path in paths),
                 weight=max(path.weight for path in paths),
-                worst=max(path.natural_mse for path in paths),
+                worst=max(path.without.mean for path in paths),
                 into=feeds[0].into if feeds else "",
             )
         )

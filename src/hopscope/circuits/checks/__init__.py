@@ -1,13 +1,17 @@
-"""The certificate of a circuit: what makes it more than a guess, part by part, on sequences that no search has seen.
+"""The six checks and the card of a circuit, measured on sequences that no search has seen.
 
-Each file is a part or a family of parts. A part measures, says in one sentence what it saw, and passes or fails by a
-rule that stands in its docstring. Each can fail: `studies/calibration.py` plants false circuits and counts.
+Each file is a check: a function of measured losses, which decides, and one that measures them.
 """
 
 from __future__ import annotations
 
-from hopscope.circuits.checks.certificate import Certificate, CertificateConfig, Part, Sense, tidy
-from hopscope.circuits.checks.certify import PARTS, certify, no_circuit
+from hopscope.circuits.checks.card import CHECKS, Card, Check, CheckName, PathGroup, Patterns, all_passed
+from hopscope.circuits.checks.config import CertificateConfig
 from hopscope.circuits.checks.evidence import Evidence
+from hopscope.circuits.checks.run_checks import no_circuit, run_card, run_checks
+from hopscope.circuits.evaluate.bootstrap import Measured, tidy
 
-__all__ = ["PARTS", "Certificate", "CertificateConfig", "Evidence", "Part", "Sense", "certify", "no_circuit", "tidy"]
+__all__ = [
+    "CHECKS", "Card", "CertificateConfig", "Check", "CheckName", "Evidence", "Measured", "PathGroup", "Patterns",
+    "all_passed", "no_circuit", "run_card", "run_checks", "tidy",
+]  # fmt: skip

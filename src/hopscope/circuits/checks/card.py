@@ -167,6 +167,7 @@ class Card:
         size: its size.
         own: its faithfulness with the model's own patterns.
         imposed: its faithfulness with its patterns imposed.
+        order: names of the active rows, in the order in which they fall, the one that is missed least first.
         curve: faithfulness over circuit size.
         completeness: damage in the model compared with damage in the circuit.
         baselines: other circuits of its size.
@@ -177,6 +178,7 @@ class Card:
     size: Size
     own: Faithfulness
     imposed: Faithfulness
+    order: tuple[str, ...]
     curve: Curve
     completeness: Damage
     baselines: Baselines

@@ -10,46 +10,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.checks.certificate import CertificateConfig, tidy
+from hopscope.circuits.checks.config import CertificateConfig
 from hopscope.circuits.evaluate.ablations import Interventions
-from hopscope.circuits.evaluate.bootstrap import Interval, intervals
+from hopscope.circuits.evaluate.bootstrap import Measured, measured
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.problem.counter import derive_seed
 
 
-class Measured(NamedTuple):
-    """A mean over sequences with its 95% interval, rounded for people."""
-
-    mean: float
-    interval: Interval
-
-    @classmethod
-    def of(cls, values: Float[Tensor, " sequence"], seed: int) -> Measured:
-        """The mean of values by sequence; the interval is by the bootstrap, from `seed`."""
-        ((low, high),) = intervals(values[None], seed)
-        return cls(tidy(float(values.mean())), (tidy(low), tidy(high)))
-
-
-class Levels(NamedTuple):
-    """The losses of the model (`full`) and of nothing, between which a circuit's `own` lies."""
-
-    full: float
-    nothing: float
-    own: float
-
-    def faithfulness(self, loss: float) -> float:
-        """How far a loss goes from that of nothing (0) to that of the model (1)."""
-        return (self.nothing - loss) / max(self.nothing - self.full, 1e-12)
-
-    def at(self, faithfulness: float) -> float:
-        """The loss that goes this far."""
-        return self.nothing - faithfulness * (self.nothing - self.full)
-
-
 class Lost(NamedTuple):
-    """Losses by sequence without a row (or key), and those of the program it is judged in, on the same sequences.
+    """Losses by sequence without something, and the circuit's own on the same sequences.
 
-    `due` is how much the mean must rise at least for the row to be needed.
+    `due` is how much the mean must rise at least for it to be needed.
     """
 
     without: Float[Tensor, " sequence"]
@@ -58,14 +29,17 @@ class Lost(NamedTuple):
 
     @property
     def rise(self) -> Float[Tensor, " sequence"]:
-        """How much the loss rises without the row."""
+        """How much the loss rises."""
         return self.without - self.own
 
 
 T = TypeVar("T")
 
 SURE = 5.0
-"""How many standard errors on few sequences count as clear: beyond that, more sequences would not change a verdict."""
+"""How many standard errors on few sequences count as clear: beyond that, more would not change the outcome."""
+
+_FRESH = "circuit certificate"
+"""The purpose that the seeds of fresh sequences and random draws are derived for."""
 
 
 class Sampling:
@@ -73,83 +47,72 @@ class Sampling:
 
     Args:
         evaluator: the model, on any batch; its transformer and problem are used.
-        bar: the limit that losses are compared with where no other is named.
+        max_loss: the loss threshold, with which losses are compared where no other limit is named.
         seed: the seed of the fresh sequences and random draws; no search sees them.
         proof: how many sequences and random draws there are.
 
     From then on, `evaluator` is the model on `proof.sequences` fresh sequences; `few` and `rough` on the first of them.
     """
 
-    def __init__(self, evaluator: Evaluator, bar: float, seed: int, proof: CertificateConfig) -> None:
-        self.bar, self.seed, self.proof = bar, seed, proof
-        self.evaluator = evaluator.fresh(proof.sequences, seed, "circuit certificate")
+    def __init__(self, evaluator: Evaluator, max_loss: float, seed: int, proof: CertificateConfig) -> None:
+        self.max_loss, self.seed, self.proof = max_loss, seed, proof
+        self.evaluator = evaluator.fresh(proof.sequences, seed, _FRESH)
         self.few, self.rough = self.evaluator.part(proof.few), self.evaluator.part(proof.rough)
 
     @cached_property
     def more(self) -> Evaluator:
         """The model on many other sequences, for what `evaluator` leaves open."""
-        return self.evaluator.fresh(self.proof.deciding, self.seed, "circuit certificate, in doubt")
+        return self.evaluator.fresh(self.proof.deciding, self.seed, f"{_FRESH}, in doubt")
 
     def until_clear(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool], *, few: bool = True) -> T:
         """A measurement on as many sequences as it takes until it is in no doubt, or on as many as there are."""
-        found = self._at_hand(measure, doubtful, few=few)
+        found = self._first(measure, doubtful, few=few)
         return measure(self.more) if doubtful(found) else found
 
     def all_until_clear(
-        self,
-        measures: Sequence[Callable[[Evaluator], T]],
-        doubtful: Callable[[T], bool],
-        refuting: Callable[[T], bool],
-        *,
-        few: bool = True,
+        self, measures: Sequence[Callable[[Evaluator], T]], doubtful: Callable[[T], bool], refuting: Callable[[T], bool]
     ) -> list[T]:
         """As `until_clear`, but once one measurement refutes what all must show, none is made on `more` sequences."""
-        found = [self._at_hand(measure, doubtful, few=few) for measure in measures]
+        found = [self._first(measure, doubtful, few=False) for measure in measures]
         for number, measure in enumerate(measures):
             if doubtful(found[number]) and not any(map(refuting, found)):
                 found[number] = measure(self.more)
         return found
 
-    def _at_hand(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool], *, few: bool) -> T:
+    def _first(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool], *, few: bool) -> T:
         """A measurement on the `few` sequences if they are enough, else on all but `more`."""
         found = measure(self.few if few else self.evaluator)
         return measure(self.evaluator) if few and doubtful(found) else found
 
-    def sure(self, program: Interventions) -> Measured:
-        """The loss of a program; on more sequences if its interval contains the bar."""
-        return self.sure_of(lambda evaluator: by_sequence(evaluator, [program])[0])
+    def sure(self, interventions: Interventions) -> Measured:
+        """The loss under interventions; on more sequences if its interval contains the threshold."""
+        return self.sure_of(lambda evaluator: by_sequence(evaluator, [interventions])[0])
 
     def sure_of(self, losses: Callable[[Evaluator], Float[Tensor, " sequence"]]) -> Measured:
-        """The mean of some losses by sequence; on more sequences if their interval contains the bar."""
-        (measured,) = self.measured([self.until_clear(losses, lambda found: self.in_doubt([found]), few=False)])
-        return measured
+        """The mean of losses by sequence; on more sequences if their interval contains the threshold."""
+        (found,) = self.measured([self.until_clear(losses, lambda found: self.in_doubt([found]), few=False)])
+        return found
 
     def in_doubt(self, losses: Sequence[Float[Tensor, " sequence"]], limit: float | None = None) -> bool:
-        """Whether the interval of any of the losses contains a limit, by default the bar."""
-        limit = self.bar if limit is None else limit
-        return any(one.interval[0] <= limit <= one.interval[1] for one in self.measured(losses))
+        """Whether the interval of any of the losses contains a limit, by default the threshold."""
+        limit = self.max_loss if limit is None else limit
+        return any(loss.interval[0] <= limit <= loss.interval[1] for loss in self.measured(losses))
 
-    def settled(self, programs: list[Interventions], limit: float, near: Interventions) -> list[float]:
+    def settled(self, candidates: list[Interventions], limit: float, near: Interventions) -> list[float]:
         """Mean losses; on twice as many sequences, up to `few`, while it is open on which side of `limit` a loss is.
 
-        `near` is a program from which the others depart; its first layers are computed once.
+        `near` is what the candidates depart from; its first layers are computed once.
         """
-        return [loss for loss, _ in self.settled_or_open(programs, limit, near)]
-
-    def settled_or_open(
-        self, programs: list[Interventions], limit: float, near: Interventions
-    ) -> list[tuple[float, bool]]:
-        """The losses of `settled`, each with whether it is still open on `few` sequences."""
-        losses, close = [0.0] * len(programs), [*range(len(programs))]
+        losses, close = [0.0] * len(candidates), [*range(len(candidates))]
         for evaluator in self._rising:
             if close:
                 evaluator.depart_from(near)
-                errors = by_sequence(evaluator, [programs[number] for number in close])
+                errors = by_sequence(evaluator, [candidates[number] for number in close])
                 doubts = SURE * errors.std(dim=1) / evaluator.sequences**0.5
                 for number, loss in zip(close, errors.mean(dim=1).tolist(), strict=True):
                     losses[number] = loss
                 close = [n for n, doubt in zip(close, doubts.tolist(), strict=True) if abs(losses[n] - limit) <= doubt]
-        return [(loss, number in close) for number, loss in enumerate(losses)]
+        return losses
 
     @cached_property
     def _rising(self) -> list[Evaluator]:
@@ -160,14 +123,14 @@ class Sampling:
 
     def measured(self, values: Sequence[Float[Tensor, " _"]]) -> list[Measured]:
         """The means of values by sequence, with their intervals."""
-        seed = derive_seed(self.seed, "circuit certificate", "bootstrap")
-        return [Measured.of(value, seed) for value in values]
+        seed = derive_seed(self.seed, _FRESH, "bootstrap")
+        return [measured(one, seed) for one in values]
 
     def random(self, purpose: str) -> torch.Generator:
         """A random generator for one purpose."""
-        return torch.Generator().manual_seed(derive_seed(self.seed, "circuit certificate", purpose))
+        return torch.Generator().manual_seed(derive_seed(self.seed, _FRESH, purpose))
 
 
-def by_sequence(evaluator: Evaluator, programs: list[Interventions]) -> Float[Tensor, "program sequence"]:
-    """The losses of programs by sequence."""
-    return evaluator.errors(programs).double().mean(dim=2) if programs else torch.zeros(0, evaluator.sequences)
+def by_sequence(evaluator: Evaluator, candidates: list[Interventions]) -> Float[Tensor, "candidate sequence"]:
+    """The losses under each candidate's interventions, by sequence."""
+    return evaluator.errors(candidates).double().mean(dim=2) if candidates else torch.zeros(0, evaluator.sequences)

@@ -1,7 +1,8 @@
-"""Bootstrap intervals of means over sequences: one resampling serves any number of measurements."""
+"""Means over sequences with their bootstrap intervals: one resampling serves any number of measurements."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -9,9 +10,34 @@ import numpy.typing as npt
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.errors import InputError
+
 Interval = tuple[float, float]
 
 _RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A mean over sequences that no search saw, with its 95% interval by the bootstrap; six digits of each."""
+
+    mean: float
+    interval: Interval
+
+    def __post_init__(self) -> None:
+        if self.interval[0] > self.interval[1]:
+            raise InputError(f"an interval must be its lowest and highest number, got {self.interval}")
+
+
+def tidy(value: float) -> float:
+    """A value rounded to six digits: more would be noise."""
+    return float(f"{value:.6g}")
+
+
+def measured(values: Float[Tensor, " sequence"], seed: int) -> Measured:
+    """The mean of values by sequence, with its interval from `seed`."""
+    ((low, high),) = intervals(values[None], seed)
+    return Measured(tidy(float(values.mean())), (tidy(low), tidy(high)))
 
 
 def intervals(values: Float[Tensor, "measurement sequence"], seed: int, level: float = 0.95) -> list[Interval]:
@@ -27,10 +53,10 @@ def intervals(values: Float[Tensor, "measurement sequence"], seed: int, level: f
     return list(zip(low, high, strict=True))
 
 
-@lru_cache(maxsize=4)  # a certificate measures hundreds of losses on a few sets of sequences
+@lru_cache(maxsize=4)  # the checks measure hundreds of losses on a few sets of sequences
 def _drawn(sequences: int, seed: int) -> npt.NDArray[np.float64]:
     """How often each resample draws each sequence: (sequence, resample)."""
     random, often = np.random.default_rng(seed), np.empty((sequences, _RESAMPLES))
-    for index in range(_RESAMPLES):
-        often[:, index] = np.bincount(random.integers(0, sequences, sequences), minlength=sequences)
+    for resample in range(_RESAMPLES):
+        often[:, resample] = np.bincount(random.integers(0, sequences, sequences), minlength=sequences)
     return often

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import Interventions
@@ -108,3 +108,27 @@ def taken_from_elsewhere(
             found.append(Taken(layer, by_pattern, by_writing, by_choice))
         x, y = x_after, y_after
     return found
+
+
+@torch.no_grad()
+def highest_rise(evaluator: Evaluator, program: Interventions, layers: Iterable[int] | None) -> float | None:
+    """The highest rise of a hop's loss with one layer's attention taken from where the rows of one pair are elsewhere.
+
+    The attention is taken by what is written and by the whole pattern, of which the lower rise counts since each has
+    harmless causes of its own, and by the choice among what does not move; the higher of these two counts. None with
+    one chain: there is no other position then.
+    """
+    problem, wanted = evaluator.problem, None if layers is None else [*layers]
+    if problem.chains < 2:
+        return None
+    own = evaluator.errors([program])[0].mean(dim=0)
+    rises = [0.0]
+    for pair in range(1, problem.hops + 1):
+        for taken in taken_from_elsewhere(evaluator, program, pair, wanted):
+            by_pattern, by_writing, by_choice = (_rises(evaluator, stream, own) for stream in taken[1:])
+            rises += torch.maximum(torch.minimum(by_pattern, by_writing), by_choice).tolist()
+    return max(rises)
+
+
+def _rises(evaluator: Evaluator, stream: Queried, own: Float[Tensor, " hop"]) -> Float[Tensor, " hop"]:
+    return evaluator.squared_errors(stream).mean(dim=0) - own

@@ -20,13 +20,14 @@ def acdc(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Ra
     """
     gauge = Gauge.scanning(evaluator, config)
     for threshold in _THRESHOLDS:
-        program = _swept(gauge.evaluator, units, threshold * config.max_loss)
+        program = swept(gauge.evaluator, units, threshold * config.max_loss)
         if gauge.passes(program):
             return program
     return units.base
 
 
-def _swept(evaluator: Evaluator, units: Units, threshold: float) -> Interventions:
+def swept(evaluator: Evaluator, units: Units, threshold: float) -> Interventions:
+    """What the rule leaves of `units.base` with a threshold."""
     program = units.base
     (now,) = evaluator.mse([program])
     for row in sorted(units.on(program), reverse=True):

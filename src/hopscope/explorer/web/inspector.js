@@ -72,20 +72,20 @@ function aboutHead(model, look, number) {
 function aboutCircuit(model) {
   const { circuit, theory, problem } = model;
   if (!circuit || !circuit.found) return el("div", {}, el("h3", {}, circuit ? "No circuit" : "No record of a circuit"),
-    el("p", { class: "hint" }, circuit ? `The model's loss of ${decimal(circuit.losses.full)} is not under the bar of ${circuit.bar}.` : "All heads are shown below; the circuit is not known."), certificate(circuit));
+    el("p", { class: "hint" }, circuit ? `The model's loss of ${decimal(circuit.losses.full)} is not below the threshold of ${circuit.bar}.` : "All heads are shown below; the circuit is not known."), checks(circuit));
   const { losses } = circuit, heads = new Set(model.paths.map((path) => `${path.layer}.${path.head}`)).size;
   return el("div", {}, el("h3", {}, `Circuit, ${circuit.verdict}`),
     el("dl", {}, el("dt", {}, "paths"), el("dd", {}, `${model.paths.length} in ${heads} of ${model.shape.layers * model.shape.heads} heads, ${model.used.length} layers`),
       el("dt", {}, "theory needs"), el("dd", {}, theory.least === null ? "no depth is enough" : `${theory.least} layers (Theorem 1: at least ${theory.theorem_1})`),
-      el("dt", {}, "loss"), el("dd", {}, `${decimal(losses.full)} model, ${decimal(losses.imposed)} circuit imposed, ${decimal(losses.natural)} natural, ${decimal(losses.nothing)} nothing`)),
-    certificate(circuit), el("p", { class: "hint" }, "Click an arrow, a strip or a head."));
+      el("dt", {}, "loss"), el("dd", {}, `${decimal(losses.full)} model, ${decimal(losses.imposed)} circuit imposed, ${decimal(losses.own)} own patterns, ${decimal(losses.nothing)} nothing`)),
+    checks(circuit), el("p", { class: "hint" }, "Click an arrow, a strip or a head."));
 }
 
-function certificate(circuit) {
-  if (!circuit || !circuit.certificate.length) return null;
-  const failed = circuit.certificate.filter((part) => !part.passed).length;
-  return el("details", {}, el("summary", {}, `Certificate, natural reading: ${circuit.certificate.length - failed} of ${circuit.certificate.length} parts pass`),
-    el("ul", { class: "parts" }, circuit.certificate.map((part) => el("li", { class: part.passed ? null : "fail" }, el("b", {}, part.name.replaceAll("_", " ")), ` ${part.says}`))));
+function checks(circuit) {
+  if (!circuit || !circuit.checks.length) return null;
+  const failed = circuit.checks.filter((check) => check.outcome === "failed").length;
+  return el("details", {}, el("summary", {}, `Checks: ${circuit.checks.length - failed} of ${circuit.checks.length} passed`),
+    el("ul", { class: "parts" }, circuit.checks.map((check) => el("li", { class: check.outcome === "failed" ? "fail" : null }, el("b", {}, check.name.replaceAll("_", " ")), ` ${check.says}`))));
 }
 
 /** To the clipboard where there is one, else by a selection. */

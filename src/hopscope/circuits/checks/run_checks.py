@@ -1,0 +1,66 @@
+"""Runs the six checks of a circuit, and measures its card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hopscope.circuits.checks.card import Card, Check, CheckName
+from hopscope.circuits.checks.completeness import completeness, measure_completeness
+from hopscope.circuits.checks.delivery import delivery, measure_delivery
+from hopscope.circuits.checks.evidence import Evidence
+from hopscope.circuits.checks.measure_card import measure_card
+from hopscope.circuits.checks.necessity import measure_necessity, necessity
+from hopscope.circuits.checks.outside import measure_outside, outside
+from hopscope.circuits.checks.right_keys import measure_right_keys, right_keys
+from hopscope.circuits.checks.sufficiency import measure_sufficiency, sufficiency
+from hopscope.circuits.evaluate.bootstrap import tidy
+from hopscope.circuits.resume import Journal
+from hopscope.records import convert, plain
+
+_MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {
+    "sufficiency": lambda evidence: sufficiency(measure_sufficiency(evidence)),
+    "necessity": lambda evidence: necessity(measure_necessity(evidence)),
+    "completeness": lambda evidence: completeness(measure_completeness(evidence)),
+    "outside": lambda evidence: outside(measure_outside(evidence)),
+    "right_keys": lambda evidence: right_keys(measure_right_keys(evidence)),
+    "delivery": lambda evidence: delivery(measure_delivery(evidence)),
+}
+
+
+def run_checks(evidence: Evidence, journal: Journal | None = None) -> dict[CheckName, Check]:
+    """The six checks of a circuit. The journal remembers what is finished."""
+    return {
+        name: _once(f"check: {name}", lambda make=make: make(evidence), Check, evidence, journal or Journal())
+        for name, make in _MEASURED.items()
+    }
+
+
+def run_card(evidence: Evidence, checks: Mapping[CheckName, Check], journal: Journal | None = None) -> Card:
+    """The card of a circuit whose checks were run."""
+    return _once("card", lambda: measure_card(evidence, checks), Card, evidence, journal or Journal())
+
+
+def _once(name: str, make: Callable[[], Any], type_: Any, evidence: Evidence, journal: Journal) -> Any:
+    name = f"{evidence.patterns} patterns, {name}"
+    journal.progress(name, 1, 1)
+    return convert(journal.once(name, lambda: plain(make()), evidence.evaluator), type_, name)
+
+
+def no_circuit(loss: float, max_loss: float, *, rows_left: int = 0) -> dict[CheckName, Check]:
+    """The checks of a model without a circuit below the threshold, or for which the search was given up."""
+    own = f"the model's own loss, {loss:.3f}, is"
+    if loss > max_loss:
+        why = (
+            f"{own} above the threshold of {max_loss:g}: it does not solve the problem, so there is no circuit to find"
+        )
+    elif rows_left:
+        why = (
+            f"{rows_left} rows of attention are left when all that is easily done without is off (the model's own loss "
+            f"is {loss:.3f}, the threshold {max_loss:g}): no small circuit, so the search was given up; `--effort "
+            "thorough` goes on, a higher `--max-loss` or a model trained with `prune_every` may have a small one"
+        )
+    else:
+        why = f"{own} so close to the threshold of {max_loss:g} that no circuit is surely below it"
+    numbers = {"model": tidy(loss)} | ({"rows_left": float(rows_left)} if rows_left else {})
+    return {"sufficiency": Check("sufficiency", "failed", why, numbers)}

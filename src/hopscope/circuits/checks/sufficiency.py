@@ -1,0 +1,80 @@
+"""Check `sufficiency`: does the circuit alone do what the model does? (Faithfulness, Wang et al. 2022.)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from jaxtyping import Float
+from torch import Tensor
+
+from hopscope.circuits.checks.card import Check
+from hopscope.circuits.checks.evidence import Evidence
+from hopscope.circuits.evaluate.ablations import AblationKind
+from hopscope.circuits.evaluate.bootstrap import Measured
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired, rewirings
+
+
+@dataclass(frozen=True)
+class SufficiencyLosses:
+    """Losses with everything but the circuit ablated.
+
+    Attributes:
+        max_loss: the loss threshold.
+        model: the loss of the model.
+        circuit: the loss of the circuit alone.
+        controls: its losses where what it does not claim is taken from the rest, by what was done.
+        at_mean: rows at their mean, and helper rows, that an imposed circuit must not have.
+    """
+
+    max_loss: float
+    model: Measured
+    circuit: Measured
+    controls: Mapping[str, Measured]
+    at_mean: int = 0
+
+
+BLIND = "rows at their mean attend to their own chain as to any other"
+ALIKE_ROWS = "rows kept as they are attend to all chains alike but for named keys"
+REWIRED = "ablated rows write what they average over rewired sequences"
+
+
+def measure_sufficiency(evidence: Evidence) -> SufficiencyLosses:
+    """Measure the model, the circuit and its controls for unclaimed information (`circuits.evaluate.rewired`)."""
+    own = evidence.patterns == "own"
+    model, circuit = evidence.measured(list(evidence.wholes.mean(dim=2)[[0, 2 if own else 1]]))
+    controls: dict[str, Measured] = {}
+    if evidence.blinded != evidence.base:
+        controls[BLIND] = evidence.sure(evidence.blinded)
+    named = evidence.as_they_are if own else {}
+    if named:
+        controls[ALIKE_ROWS] = evidence.sure_of(lambda some: errors_alike(some, evidence.blinded, named))
+
+    def rewired(evaluator: Evaluator, pair: int) -> Float[Tensor, " sequence"]:
+        return errors_rewired(evaluator, evidence.blinded, named, evidence.averaging, pair)
+
+    if evidence.averaging:
+        losses = [evidence.sure_of(partial(rewired, pair=pair)) for pair in rewirings(evidence.evaluator)]
+        controls[REWIRED] = max(losses, key=lambda loss: loss.interval[1])
+    spread = [row for row in evidence.rows if evidence.imposed[row].kind is not AblationKind.ONE_HOT]
+    beside = 0 if own else len({*evidence.at_mean, *spread})
+    return SufficiencyLosses(evidence.max_loss, model, circuit, controls, beside)
+
+
+def sufficiency(losses: SufficiencyLosses) -> Check:
+    """Passes if the intervals of model, circuit and controls all end below the threshold.
+
+    An imposed circuit must be one-hot besides: no row at a mean, no active row without a key.
+    """
+    judged = {"the circuit alone": losses.circuit, **{f"where {name}": loss for name, loss in losses.controls.items()}}
+    worst = max(judged, key=lambda name: judged[name].interval[1])
+    passed = max(losses.model.interval[1], judged[worst].interval[1]) < losses.max_loss and not losses.at_mean
+    says = f"the circuit alone has a loss of {losses.circuit.mean:.3f}, the model {losses.model.mean:.3f}"
+    if judged[worst].interval[1] >= losses.max_loss and worst in list(judged)[1:]:
+        says += f"; {worst}, it has {judged[worst].mean:.3f}"
+    if losses.at_mean:
+        says += f"; {losses.at_mean} rows are neither ablated nor one-hot at a key"
+    numbers = {"model": losses.model.mean, "circuit": losses.circuit.mean, "worst": judged[worst].mean}
+    return Check("sufficiency", "passed" if passed else "failed", says, numbers, judged[worst].interval)

@@ -1,0 +1,144 @@
+"""The six checks decide on measured losses: each on hand-written ones, on both sides of its rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hopscope.circuits.checks.completeness import CompletenessLosses, Rises, completeness
+from hopscope.circuits.checks.delivery import DeliveryFlow, delivery
+from hopscope.circuits.checks.necessity import NecessityLosses, Without, necessity
+from hopscope.circuits.checks.outside import OutsideLosses, outside
+from hopscope.circuits.checks.right_keys import KeyLosses, right_keys
+from hopscope.circuits.checks.run_checks import no_circuit
+from hopscope.circuits.checks.sufficiency import BLIND, REWIRED, SufficiencyLosses, sufficiency
+from hopscope.circuits.evaluate.bootstrap import Measured
+from hopscope.problem.paths import AttentionPath
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.delivery import deliver
+
+LIMIT = 0.05
+
+
+def loss(mean: float, half: float = 0.005) -> Measured:
+    return Measured(mean, (mean - half, mean + half))
+
+
+GOOD = SufficiencyLosses(LIMIT, loss(0.01), loss(0.03), {BLIND: loss(0.031), REWIRED: loss(0.032)})
+
+
+@pytest.mark.parametrize(
+    ("change", "passed", "says"),
+    [
+        ({}, True, "the circuit alone has a loss of 0.030, the model 0.010"),
+        ({"circuit": loss(0.046)}, False, "0.046"),  # its interval reaches beyond the threshold
+        ({"model": loss(0.06)}, False, "the model 0.060"),
+        ({"controls": {REWIRED: loss(0.2)}}, False, "over rewired sequences, it has 0.200"),
+        ({"at_mean": 2}, False, "2 rows are neither ablated nor one-hot at a key"),
+    ],
+)
+def test_sufficiency(change: dict[str, object], passed: bool, says: str) -> None:
+    check = sufficiency(replace(GOOD, **change))  # type: ignore[arg-type]
+    assert (check.name, check.passed) == ("sufficiency", passed)
+    assert says in check.says
+
+
+def without(name: str, mean: float, rise: float = 0.5) -> Without:
+    return Without(name, loss(mean), loss(rise), 0.01)
+
+
+@pytest.mark.parametrize(
+    ("parts", "pair", "not_needed"),
+    [
+        ((without("a", 0.3), without("b", 0.2)), without("a and b", 0.4), ""),
+        ((without("a", 0.3), without("b", 0.052)), None, "b"),  # the interval of the loss contains the threshold
+        ((without("a", 0.3), without("b", 0.2, rise=0.012)), None, "b"),  # it hardly rises
+        ((without("a", 0.3), without("b", 0.2)), without("a and b", 0.02), "a and b"),  # two that cancel
+    ],
+)
+def test_necessity(parts: tuple[Without, ...], pair: Without | None, not_needed: str) -> None:
+    check = necessity(NecessityLosses(LIMIT, parts, pair))
+    assert check.passed is (not not_needed)
+    assert check.numbers["not_needed"] == (1 if not_needed else 0)
+    if not_needed:
+        assert check.says == f"not surely needed: {not_needed}"
+    assert check.numbers["least"] == min(part.loss.mean for part in parts)
+
+
+def test_an_empty_circuit_is_not_needed() -> None:
+    assert not necessity(NecessityLosses(LIMIT, ())).passed
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "passed", "whole"),
+    [
+        ({"a": Rises(0.4, 0.5), "b": Rises(0.2, 0.5)}, {"a -> k": Rises(0.4, 0.5)}, True, 0.6),
+        ({"a": Rises(0.4, 0.5), "b": Rises(0.05, 0.5, enough=False)}, {}, False, 0.45),
+        ({"a": Rises(0.4, 0.5)}, {"a -> k": Rises(0.0, 0.5, enough=False)}, False, 0.8),  # another key of its row
+        ({"a": Rises(0.2, 0.5), "b": Rises(0.2, 0.5)}, {}, False, 0.4),  # half in all, though each a quarter
+        ({"a": Rises(0.4, 0.5), "b": Rises(0.0, 0.005, enough=False)}, {}, True, 0.4 / 0.505),  # b does no damage
+        ({}, {}, False, 0.0),
+    ],
+)
+def test_completeness(rows: dict[str, Rises], keys: dict[str, Rises], passed: bool, whole: float) -> None:
+    check = completeness(CompletenessLosses(LIMIT, rows, keys))
+    assert check.passed is passed
+    assert check.numbers["whole"] == pytest.approx(whole)
+    names = [name for name, rise in (*rows.items(), *keys.items()) if not rise.enough and rise.circuit > 0.01]
+    assert all(name in check.says for name in names)
+
+
+@pytest.mark.parametrize(
+    ("losses", "passed"),
+    [
+        (OutsideLosses(LIMIT, loss(0.03), 32), True),
+        (OutsideLosses(LIMIT, loss(0.049), 32), False),
+        (OutsideLosses(LIMIT, loss(0.03), 32, loss(0.04), "L1.H1 x0? -> >x1"), True),
+        (OutsideLosses(LIMIT, loss(0.03), 32, loss(0.3), "L1.H1 x0? -> >x1"), False),
+    ],
+)
+def test_outside(losses: OutsideLosses, passed: bool) -> None:
+    check = outside(losses)
+    assert check.passed is passed
+    assert check.interval == max(
+        losses.worst_half.interval, losses.other_keys.interval if losses.other_keys else losses.worst_half.interval
+    )
+
+
+ROW = KeyLosses("layer 1 head 1 x0?", 0.02, 0.98, others=4, as_good=1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "passed"),
+    [
+        ((ROW,), True),
+        ((replace(ROW, faithfulness=0.8),), False),
+        ((replace(ROW, better=("x1>",)),), False),
+        ((replace(ROW, as_good=3),), False),
+        ((replace(ROW, as_good=2), ROW), True),
+        ((), False),
+    ],
+)
+def test_right_keys(rows: tuple[KeyLosses, ...], passed: bool) -> None:
+    assert right_keys(rows).passed is passed
+
+
+def test_delivery() -> None:
+    roles = RetrievalProblem(hops=1).roles
+    tie, retrieve = (AttentionPath.parse(path, roles) for path in ("L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"))
+    check = delivery(DeliveryFlow(deliver(1, [tie, retrieve]), "x1", 2, 2))
+    assert check.passed
+    assert check.says == "the paths carry x1 to the query under Assumptions 1 and 2, in 2 layers; 2 would do"
+    broken = delivery(DeliveryFlow(deliver(1, [retrieve]), "x1", 1, 2, ("L1.H1 >x1 -> x0>",)))
+    assert broken.outcome == "failed"
+    assert broken.says.endswith("; 1 paths change nothing")
+    assert delivery(DeliveryFlow(None)).outcome == "not asked"
+
+
+def test_a_model_without_a_circuit_fails_sufficiency_and_says_why() -> None:
+    assert "does not solve the problem" in no_circuit(0.3, LIMIT)["sufficiency"].says
+    assert "so close to the threshold" in no_circuit(0.0499, LIMIT)["sufficiency"].says
+    given_up = no_circuit(0.01, LIMIT, rows_left=70)["sufficiency"]
+    assert given_up.says.startswith("70 rows of attention are left")
+    assert given_up.numbers["rows_left"] == 70

@@ -1,0 +1,341 @@
+"""Circuits planted in models built by hand: true ones pass all six checks, each false one fails the check it must."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from loud_background import FLAT, LOUD, loud_background
+from planted_models import (
+    LAST_OF_TWO,
+    LITTLE,
+    also,
+    attention,
+    by_place,
+    cancelling_heads,
+    columns,
+    copy_head,
+    evidence_of,
+    shared_answer,
+    witness,
+)
+from resting_head import resting
+from sink_on_a_key import sink
+from two_keys import two_keys
+from two_that_cancel import at_rest, little_looks
+
+from hopscope.circuits.checks import CHECKS, CertificateConfig, Evidence, PathGroup, all_passed, run_card, run_checks
+from hopscope.circuits.checks.necessity import measure_necessity, necessity
+from hopscope.circuits.checks.outside import measure_outside, outside
+from hopscope.circuits.checks.right_keys import measure_right_keys, right_keys
+from hopscope.circuits.checks.sufficiency import measure_sufficiency, sufficiency
+from hopscope.circuits.evaluate.ablations import (
+    ALIKE,
+    IDENTITY,
+    KEEP,
+    POSITIONAL,
+    UNIFORM,
+    ZERO,
+    Ablation,
+    AblationKind,
+    one_hot,
+)
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.errors import InputError
+from hopscope.problem.paths import HeadRow
+
+
+def failed(evidence: Evidence) -> tuple[str, ...]:
+    """The checks that a circuit fails."""
+    return tuple(name for name, check in run_checks(evidence).items() if not check.passed)
+
+
+def test_a_true_circuit_passes_and_one_without_a_path_does_not() -> None:
+    made = witness(1)
+    checks = run_checks(evidence_of(made))
+    assert tuple(checks) == CHECKS
+    assert all_passed(checks)
+    assert "sufficiency" in failed(evidence_of(made, {max(made.circuit).row: UNIFORM}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hops", [1, 2, 3])
+@pytest.mark.parametrize("patterns", ["own", "imposed"])
+def test_the_built_in_circuit_passes_all_checks(hops: int, patterns: str) -> None:
+    assert failed(evidence_of(witness(hops), patterns=patterns)) == ()
+
+
+def cancelling_inside() -> Evidence:
+    """Two more heads, both claimed: without either the other does harm, without both nothing is missing."""
+    made = witness(2, 2)
+    copy_head(made.transformer, LAST_OF_TWO.layer, 0, 1, 0.6)
+    copy_head(made.transformer, LAST_OF_TWO.layer, 0, 2, -0.6)
+    return evidence_of(made, also(1, 2))
+
+
+def cancelling_outside(patterns: str = "own") -> Evidence:
+    """Heads that cancel, none of them claimed."""
+    made = witness(2, 6)
+    cancelling_heads(made)
+    return evidence_of(made, patterns=patterns)
+
+
+def second_key() -> Evidence:
+    """A row is said to attend to another role too, to which it never attends; the row is needed all the same."""
+    two = Ablation(AblationKind.MIXTURE, (LAST_OF_TWO.key, 1), (0.9, 0.1))
+    return evidence_of(witness(2), {LAST_OF_TWO.row: two})
+
+
+def blurred_key() -> Evidence:
+    """A row of the first layer that is said to attend elsewhere half of the time: imposed, that costs nothing."""
+    made = witness(2)
+    path = made.circuit[1]
+    return evidence_of(made, {path.row: Ablation(AblationKind.MIXTURE, (path.key, path.query), (0.5, 0.5))})
+
+
+def backup_outside() -> Evidence:
+    """A head outside that finds x1 as the claimed one does; that one of them does is enough, x2 alone being asked."""
+    made = witness(2, 1, noise=0.0, curriculum=False)
+    copy_head(made.transformer, 1, 0, 1)
+    return evidence_of(made)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("plant", "check"),
+    [
+        (lambda: evidence_of(shared_answer(), also(1)), "necessity"),
+        (cancelling_inside, "necessity"),
+        (second_key, "necessity"),
+        (lambda: sink("own")[0], "necessity"),
+        (cancelling_outside, "outside"),
+        (blurred_key, "right_keys"),
+        (backup_outside, "completeness"),
+        (lambda: evidence_of(two_keys(0.15)), "completeness"),
+        (lambda: evidence_of(two_keys(0.5, turns=100.0)), "outside"),
+        (lambda: evidence_of(by_place()), "delivery"),
+    ],
+)
+def test_exactly_this_check_fails(plant: Callable[[], Evidence], check: str) -> None:
+    assert failed(plant()) == (check,)
+
+
+@pytest.mark.slow
+def test_a_wrong_key_and_a_missing_path_fail_several_checks() -> None:
+    made = witness(2)
+    row = made.circuit[1].row
+    assert {"necessity", "right_keys", "delivery"} <= set(failed(evidence_of(made, {row: one_hot(row.query)})))
+    lost = witness(3)
+    missing = failed(evidence_of(lost, {lost.circuit[-1].row: UNIFORM}))
+    assert {"sufficiency", "outside", "delivery"} <= set(missing)
+
+
+@pytest.mark.slow
+def test_a_silent_twin_delivers_in_theory_alone() -> None:
+    """A silent twin of the pair-tying head is claimed in its place; imposed, the first layer is idle anyway."""
+    made = witness(2)
+    copy_head(made.transformer, 0, 0, 1, 0.0)
+    silent = tuple(path._replace(head=1) if path.layer == 0 else path for path in made.circuit)
+    checks = run_checks(evidence_of(made, paths=silent, patterns="imposed"))
+    assert checks["sufficiency"].passed
+    assert not checks["delivery"].passed
+    assert not checks["necessity"].passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("patterns", ["own", "imposed"])
+def test_nothing_and_everything_both_fail(patterns: str) -> None:
+    made = witness(1)
+    nothing = evidence_of(made, paths=(), patterns=patterns)
+    assert {"sufficiency", "necessity", "right_keys"} <= set(failed(nothing))
+    card = run_card(nothing, run_checks(nothing))
+    assert (card.size.active, card.curve.points[0][0], card.curve.points[-1][1]) == (0, 0, 1.0)
+    everything = dict.fromkeys(evidence_of(made).evaluator.live_rows, KEEP)
+    assert "necessity" in failed(evidence_of(made, everything, patterns=patterns))
+
+
+@pytest.mark.slow
+def test_a_backup_that_is_named_as_a_group_is_no_fault() -> None:
+    """Planted: two heads, either of which is enough: as a group they pass, one by one they fail."""
+    made = witness(2, 1, noise=0.0, curriculum=False)
+    copy_head(made.transformer, 1, 0, 1)
+    own = next(path for path in made.circuit if path.layer == 1)
+    backup = own._replace(head=1)
+    alone = evidence_of(made, {backup.row: one_hot(backup.key)})
+    assert "necessity" in failed(alone)
+    group = PathGroup((own, backup))
+    assert failed(evidence_of(made, {backup.row: one_hot(backup.key)}, groups=(group,))) == ()
+    last = max(path for path in made.circuit)
+    false = evidence_of(made, {backup.row: one_hot(backup.key)}, groups=(PathGroup((backup, last)),))
+    assert "necessity" in failed(false), "a group of paths that do not stand in for each other"
+
+
+@pytest.mark.slow
+def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:
+    """Planted: a head that rests where it reads nothing, and attends to x0> with a seventh of its weight."""
+    evidence, head = resting(0.15)
+    assert evidence.partial == [head]
+    assert float(evidence.lost[head.row].without.mean()) > 4 * evidence.max_loss  # the row is needed, to rest
+    check = necessity(measure_necessity(evidence))
+    assert check.says == f"not surely needed: {head.describe(evidence.evaluator.names)}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [KEEP, POSITIONAL])
+def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Ablation) -> None:
+    evidence = evidence_of(witness(2), {LAST_OF_TWO.row: form})
+    assert evidence.partial == [LAST_OF_TWO]
+    assert necessity(measure_necessity(evidence)).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mixed", [True, False])
+def test_an_imposed_circuit_is_one_hot(mixed: bool) -> None:
+    """Planted: a row that attends to itself a little, and an idle row at its positional mean."""
+    row = LAST_OF_TWO.row if mixed else HeadRow(0, 1, 4)
+    two = Ablation(AblationKind.MIXTURE, (LAST_OF_TWO.key, LAST_OF_TWO.query), (0.97, 0.03))
+    own, imposed = (
+        evidence_of(witness(2), {row: two if mixed else POSITIONAL}, patterns=p) for p in ("own", "imposed")
+    )
+    assert sufficiency(measure_sufficiency(own)).passed
+    check = sufficiency(measure_sufficiency(imposed))
+    assert check.says.endswith("; 1 rows are neither ablated nor one-hot at a key")
+
+
+@pytest.mark.slow
+def test_a_model_that_does_not_do_it_has_no_circuit_that_explains_it() -> None:
+    """Its last retrieval step is lost: imposed, the key that it should attend to would do."""
+    made = witness(2)
+    at, head = attention(made.transformer, LAST_OF_TWO.layer), columns(made.transformer, LAST_OF_TWO.head)
+    with torch.no_grad():
+        at.query.weight[..., head] = 0.0
+    losses = measure_sufficiency(evidence_of(made, patterns="imposed"))
+    assert losses.circuit.mean < losses.max_loss < losses.model.mean
+    assert not sufficiency(losses).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("score", [0.56, -2.0])
+def test_rows_at_their_mean_do_not_tell_their_chain(score: float) -> None:
+    """Planted: a row writes a third of the answer with 0.1 more, or less, weight on its own chain."""
+    made = loud_background(0.35, score)
+    hypotheses = evidence_of(made).hypotheses
+    evidence = evidence_of(made, {row: hypotheses.mean(row) for row in (LOUD, FLAT)})
+    assert evidence.at_mean == [LOUD, FLAT]
+    losses = measure_sufficiency(evidence)
+    assert losses.circuit.mean < evidence.max_loss < 0.1 < max(loss.mean for loss in losses.controls.values())
+    assert not sufficiency(losses).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("patterns", ["own", "imposed"])
+def test_outside_takes_what_is_known_of_a_chain_and_no_rest(patterns: str) -> None:
+    """Planted: two heads at rest, of which one alone does harm where uniform; and two that attend hardly visibly."""
+    evidence = at_rest(patterns)  # type: ignore[arg-type]
+    assert ALIKE in evidence.carrying_nothing.values()
+    assert outside(measure_outside(evidence)).passed
+    assert not outside(measure_outside(little_looks(patterns))).passed  # type: ignore[arg-type]
+    assert not outside(measure_outside(cancelling_outside(patterns))).passed
+
+
+@pytest.mark.slow
+def test_a_wrong_key_of_an_exempt_row_is_seen() -> None:
+    """Imposed patterns make it idle, so that no loss of the imposed circuit could tell."""
+    made = witness(2)
+    tie = min(path for path in made.circuit if path.layer == 0)
+    for key in (other for other in range(tie.query) if other != tie.key):
+        evidence = evidence_of(made, {tie.row: one_hot(key)}, patterns="imposed")
+        assert tie.row in evidence.exempt
+        assert not right_keys(measure_right_keys(evidence)).passed
+
+
+@pytest.mark.slow
+def test_the_only_row_of_a_head_is_switched_off_as_the_idle_head_that_costs_least() -> None:
+    """Planted: a head whose other rows are nothing (`zero`). As a whole it may be uniform or at itself too."""
+    rows = [HeadRow(LAST_OF_TWO.layer, LAST_OF_TWO.head, query) for query in range(LAST_OF_TWO.query)]
+    evidence = evidence_of(witness(2), dict.fromkeys(rows, ZERO), patterns="imposed")
+    losses = evidence.few.mse([{**evidence.imposed, LAST_OF_TWO.row: off} for off in (ZERO, UNIFORM, IDENTITY)])
+    assert float(evidence.lost[LAST_OF_TWO.row].without.mean()) == pytest.approx(min(losses), rel=0.1)
+    assert max(losses) > 1.2 * min(losses)
+
+
+@pytest.mark.slow
+def test_doubt_is_decided_on_more_sequences_unless_something_is_refuted() -> None:
+    """A threshold amid a row's losses; one far below, where a few sequences do; and a second row that is not needed."""
+    made, row = shared_answer(spare_heads=2), LAST_OF_TWO._replace(head=1).row
+    copy_head(made.transformer, LAST_OF_TWO.layer, 0, 2, 0.0)
+    proof = replace(LITTLE, deciding=1024)
+    loss = float(evidence_of(made, also(1)).lost[row].without.mean())
+    for limit, heads, sequences in ((loss, (1,), 1024), (loss / 4, (1,), LITTLE.few), (loss, (1, 2), LITTLE.sequences)):
+        lost = evidence_of(made, also(*heads), max_loss=limit, proof=proof).lost[row]
+        assert len(lost.without) == len(lost.own) == sequences
+
+
+@pytest.mark.parametrize(
+    ("first", "on_more", "asked"),
+    [
+        ("yes yes yes", "yes yes yes", 0),
+        ("open yes open", "yes yes yes", 2),
+        ("open no open", "yes yes yes", 0),
+        ("open yes open", "no yes yes", 1),
+    ],
+)
+def test_nothing_is_decided_once_something_is_refuted(first: str, on_more: str, asked: int) -> None:
+    evidence, measured = evidence_of(witness(2)), []
+    few, more = first.split(), on_more.split()
+
+    def measure(number: int, evaluator: Evaluator) -> str:
+        if evaluator is not evidence.more:
+            return few[number]
+        measured.append(number)
+        return more[number]
+
+    measures = [partial(measure, number) for number in range(3)]
+    found = evidence.all_until_clear(measures, lambda seen: seen == "open", lambda seen: seen == "no")
+    assert found == [more[number] if number in measured else few[number] for number in range(3)]
+    assert len(measured) == asked
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"draws": 0}, "draws of a certificate must be a whole number of at least 1, got 0"),
+        ({"halves": 1}, "halves of a certificate must be a whole number of at least 4, got 1"),
+        ({"sequences": 32}, r"sequences must be at least few \(48\), got 32"),
+    ],
+)
+def test_too_few_sequences_or_draws_are_refused(options: dict[str, int], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        CertificateConfig(**options)
+
+
+@pytest.mark.slow
+def test_the_same_circuit_gets_the_same_checks_and_card() -> None:
+    before = torch.random.get_rng_state()
+    both = [evidence_of(witness(2)) for _ in range(2)]
+    checks = [run_checks(evidence) for evidence in both]
+    assert checks[0] == checks[1]
+    cards = [run_card(*one) for one in zip(both, checks, strict=True)]
+    assert cards[0] == cards[1]
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.slow
+def test_the_card_of_a_true_circuit() -> None:
+    """The witness of two hops: faithful in every way, and better than with untrained heads."""
+    evidence = evidence_of(witness(2, 3))
+    card = run_card(evidence, run_checks(evidence))
+    assert (card.size.paths, card.size.active, card.size.at_mean) == (4, 4, 0)
+    for shares in (card.own, card.imposed):
+        assert min(shares.uniform, shares.mean, shares.resample) > 0.99
+    assert card.curve.points[0] == (0, 0.0)
+    assert dict(card.curve.points)[4] > 0.99
+    assert card.curve.points[-1] == (card.size.rows, 1.0)
+    assert card.order[-1] != card.order[0]
+    assert card.completeness.whole > 0.9
+    assert card.baselines.untrained is not None
+    assert card.baselines.untrained < 0.5
+    assert (card.strategy, card.found_by) == ("serial", "content")
