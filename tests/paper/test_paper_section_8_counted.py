@@ -44,8 +44,11 @@ def test_a_model_that_solves_and_has_no_circuit_speaks_against_c10() -> None:
 
 NOBODY_KNOWS = {
     "given up": (searched(studied(None, "d"), **GIVEN_UP), "1 model whose search was given up"),
-    "another bar": (searched(studied(imposed(), "d"), bar=0.4), "1 model searched at another threshold than 0.05"),
-    "none at another bar": (searched(studied(None, "d"), bar=0.01), "1 model searched at another threshold than 0.05"),
+    "another bar": (searched(studied(imposed(), "d"), max_loss=0.4), "1 model searched at another threshold than 0.05"),
+    "none at another bar": (
+        searched(studied(None, "d"), max_loss=0.01),
+        "1 model searched at another threshold than 0.05",
+    ),
     "unsearched": (replace(studied(None, "d"), circuit=None), "1 model whose circuit was not searched for"),
 }
 """Models that solve the task, and why the record of their circuit decides nothing."""

@@ -6,14 +6,17 @@ so that the circuit can be replayed.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
 from hopscope.circuits.checks.card import Card, Check, CheckName, Curve, PathGroup, all_passed
 from hopscope.circuits.circuit_parts import Asked, CircuitPath, Helper, ImposedCircuit, OtherCircuit, SearchRecord
+from hopscope.circuits.circuit_text import WIDTH, card_lines, check_lines, imposed_lines, path_lines, search_lines
 from hopscope.circuits.evaluate.ablations import CHOSEN, Interventions, from_json, to_json
 from hopscope.circuits.strategy import Strategy, strategy
 from hopscope.errors import UNTOUCHED, InputError
@@ -122,9 +125,17 @@ class Circuit:
 
     def __str__(self) -> str:
         """The card and the checks in one screen, as `hopscope circuit` prints them."""
-        from hopscope.circuits.circuit_text import as_text
-
-        return as_text(self)
+        lines = [*textwrap.wrap(self.headline, WIDTH), *search_lines(self.search)]
+        if self.card:
+            lines += ["", *card_lines(self.card)]
+        lines += ["", *(line for check in self.checks.values() for line in check_lines(check))]
+        lines += ["not re-evaluated: neither checks nor card were measured"] * (self.found and not self.checks)
+        if self.paths:
+            lines += ["", *path_lines(self.paths, self.roles)]
+        for other in self.others:
+            paths = counted(len(other.paths), "path")
+            lines.append(f"also found: {paths}, loss {other.mse:.3f}, {other.overlap:.0%} shared with this one")
+        return "\n".join([*lines, *(["", *imposed_lines(self.imposed)] if self.imposed else [])])
 
     @property
     def headline(self) -> str:
@@ -181,9 +192,9 @@ class Circuit:
 
     def plot(self) -> Figure:
         """The circuit as a figure, in the manner of the paper's Figure 5."""
-        from hopscope.plot.circuit import figure_5
-
-        return figure_5(self)
+        drawing = import_module("hopscope.plot.circuit")  # a room above this one, loaded where somebody draws
+        figure: Figure = drawing.figure_5(self)
+        return figure
 
     @property
     def strategy(self) -> Strategy:

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from hopscope.circuits.checks.card import Baselines, Card, Check
 from hopscope.circuits.checks.config import CertificateConfig
-from hopscope.circuits.circuit_parts import ImposedCircuit
+from hopscope.circuits.circuit_parts import CircuitPath, ImposedCircuit, SearchRecord
 
-if TYPE_CHECKING:
-    from hopscope.circuits.circuit import Circuit
-
-_WIDTH = 80
+WIDTH = 80
+"""The longest line."""
 
 
-def as_text(circuit: Circuit) -> str:
-    """The card, the checks, the paths and the circuit of Appendix E."""
-    lines = textwrap.wrap(circuit.headline, _WIDTH)
-    if circuit.card:
-        lines += ["", *_card(circuit.card)]
-    lines += ["", *(line for check in circuit.checks.values() for line in _check(check))]
-    given, usual = asdict(circuit.search.proof or CertificateConfig()), asdict(CertificateConfig())
+def search_lines(search: SearchRecord) -> list[str]:
+    """On how little the numbers rest, and whether there was a search."""
+    given, usual = asdict(search.proof or CertificateConfig()), asdict(CertificateConfig())
     less = [f"{name} {given[name]} ({usual[name]})" for name in usual if given[name] < usual[name]]
-    lines += [f"measured on less than usual: {', '.join(less)}"] * bool(less)
-    lines += ["given, not searched for"] * circuit.search.given
-    if circuit.found and not circuit.checks:
-        lines.append("not re-evaluated: neither checks nor card were measured")
-    if circuit.paths:
-        lines += ["", *_paths(circuit)]
-    for other in circuit.others:
-        lines.append(f"also found: {len(other.paths)} paths, loss {other.mse:.3f}, {other.overlap:.0%} shared")
-    if circuit.imposed:
-        lines += ["", *_imposed(circuit.imposed)]
-    return "\n".join(lines)
+    lines = [f"measured on less than usual: {', '.join(less)}"] * bool(less)
+    return lines + ["given, not searched for"] * search.given
 
 
-def _card(card: Card) -> list[str]:
+def card_lines(card: Card) -> list[str]:
+    """The numbers of the card."""
     size, lines = card.size, []
     lines.append(
         f"size          {size.paths} paths; {size.active} active rows and {size.at_mean} at a mean: "
@@ -52,7 +38,7 @@ def _card(card: Card) -> list[str]:
         f"completeness  {damage.whole:.2f} of the damage, worst row {damage.worst_row:.2f}, "
         f"worst key {damage.worst_key:.2f}"
     )
-    lines += textwrap.wrap(f"baselines     {_baselines(card.baselines)}", _WIDTH, subsequent_indent=" " * 14)
+    lines += textwrap.wrap(f"baselines     {_baselines(card.baselines)}", WIDTH, subsequent_indent=" " * 14)
     by = {"content": "content-based", "position": "position-based", "not asked": "content or position: not asked"}
     return [*lines, f"tags          {card.strategy}; {by[card.found_by]}"]
 
@@ -70,29 +56,30 @@ def _baselines(baselines: Baselines) -> str:
     return ", ".join(told)
 
 
-def _check(check: Check) -> list[str]:
+def check_lines(check: Check) -> list[str]:
+    """A check: whether it passed, and what was found."""
     outcome = {"passed": "pass", "failed": "FAIL"}.get(check.outcome, check.outcome)
-    return textwrap.wrap(f"{outcome}  {check.name:<12}  {check.says}", _WIDTH, subsequent_indent=" " * 20)
+    return textwrap.wrap(f"{outcome}  {check.name:<12}  {check.says}", WIDTH, subsequent_indent=" " * 20)
 
 
-def _paths(circuit: Circuit) -> list[str]:
+def path_lines(paths: Sequence[CircuitPath], roles: Sequence[str]) -> list[str]:
     """A table of the paths: loss without each with own and with imposed patterns, and what it feeds."""
     rows = [["path", "weight", "own", "imposed", "feeds"]]
-    for path in circuit.paths:
-        layer, head, query, key = path.path.names(circuit.roles)
+    for path in paths:
+        layer, head, query, key = path.path.names(roles)
         without = (f"{loss.mean:.3f}" for loss in (path.without, path.without_imposed))
-        uses = "; ".join(path.uses(circuit.roles)) or "-"
+        uses = "; ".join(path.uses(roles)) or "-"
         rows.append([f"L{layer}.H{head} {query} -> {key}", f"{path.weight:.2f}", *without, uses])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["loss without each path:"]
     for row in rows:
         numbers = (cell.rjust(width) for cell, width in zip(row[1:4], widths[1:4], strict=True))
         line = "  ".join([row[0].ljust(widths[0]), *numbers, row[4]])
-        lines.append(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}...")
+        lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}...")
     return lines
 
 
-def _imposed(circuit: ImposedCircuit) -> list[str]:
+def imposed_lines(circuit: ImposedCircuit) -> list[str]:
     """The circuit of Appendix E: its losses, and which checks it failed."""
     own = f", {circuit.own.mean:.3f} with own patterns" if circuit.own else ""
     line = f"imposed patterns (Appendix E): {len(circuit.paths)} paths, loss {circuit.loss(circuit.fill).mean:.3f}{own}"
@@ -100,4 +87,4 @@ def _imposed(circuit: ImposedCircuit) -> list[str]:
     outcome = "unchecked" if not circuit.checks else f"failed {', '.join(failed)}" if failed else "passed all checks"
     heads = ", ".join(f"{layer}.{head}" for layer, head in circuit.fewest_heads)
     fewest = f"fewest whole heads: {heads}, loss {circuit.fewest_heads_loss.mean:.3f}"
-    return [*textwrap.wrap(f"{line}; {outcome}", _WIDTH), *textwrap.wrap(fewest, _WIDTH)]
+    return [*textwrap.wrap(f"{line}; {outcome}", WIDTH), *textwrap.wrap(fewest, WIDTH)]

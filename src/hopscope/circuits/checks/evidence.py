@@ -308,6 +308,15 @@ class Evidence(Sampling):
             off[row] = self.off[row] if whole else self.keyless.get(gone[0], self.off[row])
         return off
 
+    def without_backups(self, row: HeadRow) -> Interventions:
+        """Ablations by which what stands in for a row's paths, in their groups, is gone."""
+        off: Interventions = {}
+        for group in self.groups:
+            others = [path for path in group.paths if path.row != row]
+            if len(others) < len(group.paths):
+                off |= self.together_off(others[: _too_many(group) - 1])
+        return off
+
     def _lost_together(self, paths: Sequence[AttentionPath]) -> Lost:
         candidate = {**self.base, **self.together_off(paths)}
 

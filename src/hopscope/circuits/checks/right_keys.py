@@ -44,15 +44,20 @@ class KeyLosses:
 def measure_right_keys(evidence: Evidence) -> tuple[KeyLosses, ...]:
     """Impose the claimed pattern on each row with a path alone, then point it at every other key it may attend to."""
     asked = [row for row in evidence.rows if row not in evidence.helpers]
-    imposed = by_sequence(evidence.few, [{**evidence.around(row), row: evidence.imposed[row]} for row in asked])
+    imposed = by_sequence(evidence.few, [{**_around(evidence, row), row: evidence.imposed[row]} for row in asked])
     return tuple(_one_row(evidence, row, own) for row, own in zip(asked, imposed, strict=True))
+
+
+def _around(evidence: Evidence, row: HeadRow) -> Interventions:
+    """What a row is judged in: the circuit without what would stand in for the row if it attended elsewhere."""
+    return {**evidence.around(row), **evidence.without_backups(row)}
 
 
 def _one_row(evidence: Evidence, row: HeadRow, own: Float[Tensor, " sequence"]) -> KeyLosses:
     margin, visible, names = COUNTS * evidence.max_loss, evidence.evaluator.where.visible, evidence.evaluator.names
     claimed = {path.key for path in evidence.paths if path.row == row}
     others = [key for key in range(len(visible)) if key not in {*claimed, row.query} and visible[row.query, key]]
-    candidates: list[Interventions] = [{**evidence.around(row), row: one_hot(key)} for key in others]
+    candidates: list[Interventions] = [{**_around(evidence, row), row: one_hot(key)} for key in others]
     loss = float(own.mean())
     losses = evidence.settled(candidates, max(loss, evidence.max_loss), evidence.base)
     lower = [number for number, other in enumerate(losses) if other < loss - margin]
