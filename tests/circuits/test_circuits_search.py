@@ -64,10 +64,10 @@ def test_exactly_the_built_in_circuit(hops: int) -> None:
     witness = disguised_witness(hops)
     circuit = found_in(witness)
     assert paths_of(circuit) == built_in(witness)
-    assert {path.form for path in circuit.paths} == {"one_hot"}
-    assert not circuit.certificate.failed
+    assert {path.ablation for path in circuit.paths} == {"one_hot"}
+    assert circuit.failed == ()
     assert circuit.certified
-    assert circuit.certificate.number("minimality", "kind") == "every subset"
+    assert circuit.search.minimality == "every subset"
     assert circuit.others == ()
 
 
@@ -107,7 +107,7 @@ def test_why_each_path_is_there() -> None:
         # With later patterns imposed the first layer is idle; left to the model, it is not.
         assert (path.without_imposed.mean < 0.05) == (path.path.layer == 0)
         assert path.without.mean > 0.2
-        assert path.interval[0] <= path.without_imposed.mean <= path.interval[1]
+        assert path.without_imposed.interval[0] <= path.without_imposed.mean <= path.without_imposed.interval[1]
     assert circuit.strategy == "doubling"
 
 
@@ -115,8 +115,8 @@ def test_a_witness_without_a_layer_has_no_circuit() -> None:
     circuit = found_in(disguised_witness(2).without_layer(1))
     assert not circuit.found
     assert circuit.paths == ()
-    assert not circuit.certificate.passed
-    assert "does not solve the problem" in circuit.certificate.parts["sufficiency"].says
+    assert circuit.failed == ("sufficiency",)
+    assert "does not solve the problem" in circuit.checks["sufficiency"].says
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_search_is_given_up_where_too_much_is_left() -> None:
     assert not circuit.certified
     assert circuit.imposed is None
     assert circuit.losses["full"] < 0.05
-    part = circuit.certificate.parts["sufficiency"]
+    part = circuit.checks["sufficiency"]
     assert part.numbers["rows_left"] == left
     assert f"{left} rows of attention are left" in part.says
     assert "given up" in part.says
