@@ -158,7 +158,7 @@ def test_studies_and_examples_name_what_is_public_alone(file: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "from hopscope.circuits.find import find_circuit",
+        "from hopscope.circuits.find import search_circuit",
         "import hopscope.lab",
         "import importlib",
         "from hopscope import words",

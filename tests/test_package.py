@@ -232,7 +232,7 @@ def test_numpys_numbers_are_numbers_whatever_they_are_given_to():
     """As `np.arange` and a table's cells give them; records take no others than Python's own."""
     made = {bool: numpy.bool_, int: numpy.int64, float: numpy.float32, str: numpy.str_}
     asked = [
-        hs.SearchConfig(max_loss=0.25, orders=2, most_rows=9), hs.CertificateConfig(draws=20),
+        hs.SearchConfig(max_loss=0.25, seed=2), hs.SearchBudget(orders=2, most_rows=9), hs.CertificateConfig(draws=20),
         hs.EmergenceConfig(sequences=4, seed=1),
         BenchmarkSettings(seed=1, temperature=0.5, attempts=3, max_tokens=8), RayCluster(cpus_each=2, gpus_each=0.25),
         Extensions(latin=True, repeat=2, lines="reversed"), HeldHead(1, 2, "previous"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.search.config import BUDGETS
 from hopscope.emergence.history import Emergence
 from hopscope.integrity import check
 from hopscope.paper.claims import read_claims
@@ -49,9 +49,7 @@ def test_runs(path):
 def test_circuits(path):
     circuit = Circuit.load(path)
     assert len(circuit.losses) >= 1
-    given_up = (
-        circuit.given_up and circuit.checks["sufficiency"].numbers["rows_left"] > SearchConfig.of("quick").most_rows
-    )
+    given_up = circuit.given_up and circuit.checks["sufficiency"].numbers["rows_left"] > BUDGETS["quick"].most_rows
     assert circuit.found or given_up or circuit.losses["full"] > circuit.max_loss
 
 

@@ -26,12 +26,11 @@ _HOMES = {
     "InitialWeights": "hopscope.model.architecture",
     "Execution": "hopscope.training.execution",
     "Run": "hopscope.lab",
-    "Model": "hopscope.lab",
+    "Model": "hopscope.circuits.interface",
     "HeldHead": "hopscope.model.architecture",
     "Hooks": "hopscope.model.hooks",
     "Parts": "hopscope.model.torch_module",
     "Circuit": "hopscope.circuits.circuit",
-    "find_circuit": "hopscope.circuits.find",
     "Setup": "hopscope.training.recipe",
     "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
@@ -39,6 +38,7 @@ _HOMES = {
     "LanguageModel": "hopscope.language.language_model",
     "text": "hopscope.language.text_batch",
     "BenchmarkSettings": "hopscope.benchmark.settings",
+    "SearchBudget": "hopscope.circuits.search.config",
     "SearchConfig": "hopscope.circuits.search.config",
     "Extensions": "hopscope.problem.text.formulation",
     "EmergenceConfig": "hopscope.emergence.config",
@@ -62,11 +62,11 @@ if TYPE_CHECKING:
     from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
     from hopscope.circuits.checks.config import CertificateConfig as CertificateConfig
     from hopscope.circuits.circuit import Circuit as Circuit
-    from hopscope.circuits.find import find_circuit as find_circuit
+    from hopscope.circuits.interface import Model as Model
+    from hopscope.circuits.search.config import SearchBudget as SearchBudget
     from hopscope.circuits.search.config import SearchConfig as SearchConfig
     from hopscope.emergence.config import EmergenceConfig as EmergenceConfig
     from hopscope.errors import InputError as InputError
-    from hopscope.lab import Model as Model
     from hopscope.lab import Run as Run
     from hopscope.lab import train as train
     from hopscope.language.language_model import LanguageModel as LanguageModel

@@ -14,28 +14,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
-from torch import nn
-
 from hopscope.checks import check_count, check_new_folder, check_path, check_watch, plain_value
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
+from hopscope.circuits.evaluate.vector_evaluator import single
 from hopscope.circuits.find import Origin
-from hopscope.circuits.interface import SEQUENCES, AnyModel, ForeignModel
+from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import SILENT, SearchProgress
-from hopscope.circuits.search.config import Effort, SearchConfig
+from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
 from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.track import emergence_of_run
 from hopscope.errors import InputError
-from hopscope.model.torch_module import Parts
 from hopscope.model.transformer import Transformer
 from hopscope.model.transformer_lens import to_transformer_lens
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import trainer
-from hopscope.training.data import held_out
 from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe, Setup
@@ -46,8 +42,8 @@ if TYPE_CHECKING:
     from transformer_lens.model_bridge import TransformerBridge
 
 
-class Model(AnyModel):
-    """One trained model.
+class RunModel(Model):
+    """One model of a run.
 
         >>> run[0].seed, run[0].loss > 0
         (3, True)
@@ -60,7 +56,7 @@ class Model(AnyModel):
 
     def __init__(self, run: RunFolder, number: int, step: int | None = None) -> None:
         self.run, self.number, self.step = run, number, step
-        self.seed, self.problem = run.seeds[number], run.problem
+        self.seed, self.problem, self.initial = run.seeds[number], run.problem, run.recipe.initial
 
     def __repr__(self) -> str:
         at = "" if self.step is None else f" at step {self.step}"
@@ -74,46 +70,14 @@ class Model(AnyModel):
     @cached_property
     def evaluator(self) -> Evaluator:
         """The model on 256 sequences that no training and no search has seen."""
-        batch = held_out(self.problem, SEQUENCES, purpose="notebook")
-        return VectorEvaluator(self.transformer, self.problem, batch, self.run.recipe.initial)
+        return super().evaluator
 
     @property
     def origin(self) -> Origin:
         """The model as records of its circuits name it: by its run, and its place there."""
         return CircuitStore(self.run).origin(self.number, self.step)
 
-    @staticmethod
-    def from_torch(
-        module: nn.Module,
-        problem: RetrievalProblem,
-        parts: Callable[[Any], Parts],
-        untrain: Callable[[Any, int, int], None] | None = None,
-    ) -> ForeignModel:
-        """A torch module of your own: look at its attention, ablate it, and find its circuit with a certificate::
-
-            model = hs.Model.from_torch(
-                gpt,
-                hs.RetrievalProblem(hops=3),
-                parts=lambda gpt: hs.Parts(gpt.embed, gpt.blocks, gpt.read, [b.attention.pattern for b in gpt.blocks]),
-                untrain=lambda gpt, layer, head: gpt.blocks[layer].attention.reset(head),
-            )
-            model.find_circuit().certified
-
-        Args:
-            module: the module; given inputs as `hs.sample` makes them, [sequence, position, d_input], it answers at all
-                positions or at the last ones. It may be trained on meanwhile; when looked at, it is in evaluation mode.
-            problem: the problem that it answers.
-            parts: a function that finds the parts of such a module; see `hs.Parts`.
-            untrain: a function that gives initial weights, in place, to head (layer, head), from 0, of a copy of the
-                module. Without it no circuit can be certified, since one part of the certificate needs it.
-
-        Raises:
-            InputError: it is not a module or does not take such inputs, the parts do not make up the module or are not
-                those of a copy, or patterns do not pass where they are said to, one a block.
-        """
-        return ForeignModel.of(module, problem, parts, untrain)
-
-    def at(self, step: SupportsIndex) -> Model:
+    def at(self, step: SupportsIndex) -> RunModel:
         """The model as it was after `step` updates.
 
         Raises:
@@ -122,12 +86,12 @@ class Model(AnyModel):
         """
         wanted: int = plain_value(step)
         check_count("the step of a checkpoint", wanted, least=0)
-        return Model(self.run, self.number, wanted)
+        return RunModel(self.run, self.number, wanted)
 
     def find_circuit(
         self,
         *,
-        effort: Effort | SearchConfig | None = None,
+        effort: Effort | SearchBudget | SearchConfig | None = None,
         max_loss: float | None = None,
         seed: int | None = None,
         proof: CertificateConfig | None = None,
@@ -196,7 +160,7 @@ class Model(AnyModel):
         return to_transformer_lens(self.transformer, self.problem.sequence_length)
 
 
-class Run(RunFolder, Sequence[Model]):
+class Run(RunFolder, Sequence[RunModel]):
     """A run on disk, and a sequence of its models.
 
         >>> len(run), run[0].seed
@@ -213,17 +177,17 @@ class Run(RunFolder, Sequence[Model]):
         return len(self.seeds)
 
     @overload
-    def __getitem__(self, number: int) -> Model: ...
+    def __getitem__(self, number: int) -> RunModel: ...
 
     @overload
-    def __getitem__(self, number: slice) -> list[Model]: ...
+    def __getitem__(self, number: slice) -> list[RunModel]: ...
 
-    def __getitem__(self, number: Any) -> Model | list[Model]:
+    def __getitem__(self, number: Any) -> RunModel | list[RunModel]:
         """Model `number` of the run; negative numbers and slices as in a list."""
         if isinstance(number, slice):
-            return [Model(self, index) for index in range(len(self))[number]]
+            return [RunModel(self, index) for index in range(len(self))[number]]
         try:
-            return Model(self, range(len(self))[number])
+            return RunModel(self, range(len(self))[number])
         except IndexError:
             raise IndexError(f"the run has {counted(len(self), 'model')}, numbered from 0; got {number}") from None
         except TypeError:

@@ -114,12 +114,12 @@ class Seen:
 class Search:
     """How circuits are searched for, and how much stands behind a certificate."""
 
-    budget: hs.SearchConfig = field(default_factory=lambda: hs.SearchConfig.of("quick"))
+    budget: hs.SearchConfig = field(default_factory=lambda: hs.SearchConfig("quick"))
     proof: hs.CertificateConfig = field(default_factory=lambda: hs.CertificateConfig())
 
 
 HASTY = Search(
-    hs.SearchConfig(orders=1, growing=1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2),
+    hs.SearchConfig(hs.SearchBudget(1, 1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2)),
     hs.CertificateConfig(sequences=32, deciding=32, few=16, draws=4, halves=4),
 )
 """For the quick versions of studies; its certificates are worth nothing."""

@@ -27,7 +27,15 @@ from sink_on_a_key import sink
 from two_keys import two_keys
 from two_that_cancel import at_rest, little_looks
 
-from hopscope.circuits.checks import CHECKS, CertificateConfig, Evidence, PathGroup, all_passed, run_card, run_checks
+from hopscope.circuits.checks import (
+    CHECKS,
+    CertificateConfig,
+    Evidence,
+    PathGroup,
+    all_passed,
+    measure_card,
+    run_checks,
+)
 from hopscope.circuits.checks.necessity import measure_necessity, necessity
 from hopscope.circuits.checks.outside import measure_outside, outside
 from hopscope.circuits.checks.right_keys import measure_right_keys, right_keys
@@ -151,7 +159,7 @@ def test_nothing_and_everything_both_fail(patterns: str) -> None:
     made = witness(1)
     nothing = evidence_of(made, paths=(), patterns=patterns)
     assert {"sufficiency", "necessity", "right_keys"} <= set(failed(nothing))
-    card = run_card(nothing, run_checks(nothing))
+    card = measure_card(nothing, run_checks(nothing))
     assert (card.size.active, card.curve.points[0][0], card.curve.points[-1][1]) == (0, 0, 1.0)
     everything = dict.fromkeys(evidence_of(made).evaluator.live_rows, KEEP)
     assert "necessity" in failed(evidence_of(made, everything, patterns=patterns))
@@ -318,7 +326,7 @@ def test_the_same_circuit_gets_the_same_checks_and_card() -> None:
     both = [evidence_of(witness(2)) for _ in range(2)]
     checks = [run_checks(evidence) for evidence in both]
     assert checks[0] == checks[1]
-    cards = [run_card(*one) for one in zip(both, checks, strict=True)]
+    cards = [measure_card(*one) for one in zip(both, checks, strict=True)]
     assert cards[0] == cards[1]
     assert torch.equal(torch.random.get_rng_state(), before)
 
@@ -327,7 +335,7 @@ def test_the_same_circuit_gets_the_same_checks_and_card() -> None:
 def test_the_card_of_a_true_circuit() -> None:
     """The witness of two hops: faithful in every way, and better than with untrained heads."""
     evidence = evidence_of(witness(2, 3))
-    card = run_card(evidence, run_checks(evidence))
+    card = measure_card(evidence, run_checks(evidence))
     assert (card.size.paths, card.size.active, card.size.at_mean) == (4, 4, 0)
     for shares in (card.own, card.imposed):
         assert min(shares.uniform, shares.mean, shares.resample) > 0.99

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from circuit_records import DOUBLING, SERIAL, made
 from small_models import disguised_witness
+from unchecked import unchecked
 
 from hopscope.circuits.checks import CHECKS, Card, CertificateConfig, Check, PathGroup
 from hopscope.circuits.checks.card import Baselines, Curve, Damage, Faithfulness, Size
@@ -22,9 +24,9 @@ from hopscope.circuits.circuit_parts import Asked, SearchRecord
 from hopscope.circuits.compare import compare
 from hopscope.circuits.evaluate.ablations import KEEP, one_hot
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.find import find_circuit
-from hopscope.circuits.resume import Journal
-from hopscope.circuits.store import stored_circuit
+from hopscope.circuits.interface import Model
+from hopscope.circuits.resume import Search, Stage
+from hopscope.circuits.store import SearchRequest, find_stored
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 from hopscope.theory.witness import build_witness
@@ -183,56 +185,62 @@ def test_what_is_replayed_is_what_is_said() -> None:
 )
 def test_what_nobody_can_ask_for_is_refused_before_the_search(asked: dict[str, object], says: str) -> None:
     witness = disguised_witness(1)
-    with pytest.raises(InputError, match=says):
-        find_circuit(witness.transformer, **({"problem": witness.problem} | asked))  # type: ignore[arg-type]
+    with unchecked(), pytest.raises(InputError, match=says):
+        Model(witness.transformer, asked.pop("problem", witness.problem)).find_circuit(**asked)  # type: ignore[arg-type]
 
 
-def test_a_stored_circuit_is_searched_for_again_only_where_it_is_not_what_is_asked_for(tmp_path: Path) -> None:
+def test_a_stored_circuit_is_searched_for_again_only_where_it_is_not_what_is_requested(tmp_path: Path) -> None:
     """A certified one is returned where no search is described, and replaced by `overwrite` alone."""
     certified, path = found(), tmp_path / "circuit.json"
     doubtful = replace(certified, checks={}, imposed=None)
     searched: list[Circuit] = []
 
-    def kept(circuit: Circuit, draws: int = 200, model: str = certified.model, **how: Any) -> Circuit:
-        def search(journal: Journal) -> Circuit:
-            made = replace(circuit, model=model, search=replace(circuit.search, proof=CertificateConfig(draws=draws)))
+    def stored(circuit: Circuit, draws: int = 200, model: str = certified.model, **how: Any) -> Circuit:
+        proof = CertificateConfig(draws=draws)
+
+        def search() -> Search[Circuit]:
+            yield from ()
+            made = replace(circuit, model=model, search=SearchRecord("thorough", proof=proof))
             searched.append(made)
             return made
 
-        asked = {"seed": 0, "model": model, "max_loss": 0.05, "proof": CertificateConfig(draws=draws)}
-        return stored_circuit(path, asked, search, **{"described": True, **how})
+        request = SearchRequest(model, "thorough", 0, proof, max_loss=0.05)
+        return find_stored(path, request, search(), **{"described": True, **how})
 
-    assert kept(doubtful) == kept(doubtful) == searched[-1]
+    assert stored(doubtful) == stored(doubtful) == searched[-1]
     assert len(searched) == 1
-    assert kept(certified, draws=150) == kept(certified, draws=150, described=False) == searched[-1]
-    assert kept(certified, draws=500, described=False) == searched[-1]
+    assert stored(certified, draws=150) == stored(certified, draws=150, described=False) == searched[-1]
+    assert stored(certified, draws=500, described=False) == searched[-1]
     for other, words in (
         ({"draws": 500}, "proof "),
         ({"model": "m", "described": False}, "model \\w+, not m"),
     ):
         with pytest.raises(InputError, match=rf"holds a certified circuit, found with {words}.*overwrite=True"):
-            kept(certified, **other)
+            stored(certified, **other)
     assert len(searched) == 2
-    assert kept(certified, draws=500, overwrite=True) == Circuit.load(path) == searched[2]
+    assert stored(certified, draws=500, overwrite=True) == Circuit.load(path) == searched[2]
 
 
-def test_an_interrupted_search_of_the_same_settings_goes_on(tmp_path: Path) -> None:
-    path, memories = tmp_path / "circuit.json", []
+def test_an_interrupted_search_of_the_same_settings_resumes(tmp_path: Path) -> None:
+    path, computed, evaluator = tmp_path / "circuit.json", [], SimpleNamespace(evaluations=0, count=lambda spent: None)
 
-    def search(journal: Journal) -> Circuit:
-        memories.append(dict(journal.memory))
-        journal.memory["half"] = 1
-        journal.remember(journal.memory)
-        if len(memories) < 4:
-            raise KeyboardInterrupt
+    def search(seed: int, stop: str = "") -> Search[Circuit]:
+        for name in ("first", "second"):
+            yield Stage(name, partial(computed.append, f"{name} {seed}"), evaluator, lambda _: 1, lambda _: None)  # type: ignore[arg-type]
+            if name == stop:
+                raise KeyboardInterrupt
         return found()
 
-    for seed in (0, 0, 1):
+    def stored(seed: int, stop: str = "") -> Circuit:
+        request = SearchRequest(found().model, "thorough", seed, CertificateConfig(), max_loss=0.05)
+        return find_stored(path, request, search(seed, stop), described=True, run="r")
+
+    for seed, stop in ((0, "first"), (0, "second"), (1, "first")):
         with pytest.raises(KeyboardInterrupt):
-            stored_circuit(path, {"model": found().model, "seed": seed}, search, described=True, run="r")
+            stored(seed, stop)
     assert (tmp_path / ".circuit-search.json").exists()
-    assert stored_circuit(path, {"model": found().model, "seed": 1}, search, described=True, run="r") == found()
-    assert memories == [{}, {"half": 1}, {}, {"half": 1}]
+    assert stored(1) == found()
+    assert computed == ["first 0", "second 0", "first 1", "second 1"]
     assert [file.name for file in tmp_path.iterdir()] == ["circuit.json"]
 
 
@@ -259,7 +267,7 @@ def test_text_is_one_screen() -> None:
     assert "FAIL  sufficiency" in str(none)
     assert "not re-evaluated" in str(replace(found(), checks={}, card=None))
     assert "different mechanisms" in compare(made(*SERIAL), made(*DOUBLING)).as_text("a", "b")
-    hasty = replace(found(), search=SearchRecord(proof=CertificateConfig(draws=4), given=True))
+    hasty = replace(found(), search=SearchRecord(proof=CertificateConfig(draws=4)))
     assert "measured on less than usual: draws 4 (200)" in str(hasty)
     assert "given, not searched for" in str(hasty)
 

@@ -16,11 +16,11 @@ import hopscope as hs
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.interface import ABLATIONS
-from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.search.config import SearchBudget
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 
-FEW = SearchConfig(orders=1, growing=1, sequences=16, confirming=64, deciding=64)
+FEW = SearchBudget(1, 1, sequences=16, confirming=64, deciding=64)
 PROOF = CertificateConfig(sequences=64, deciding=64, few=16, draws=40, halves=4)
 
 

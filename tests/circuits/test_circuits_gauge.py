@@ -9,7 +9,7 @@ from planted_models import LAST_OF_TWO, shared_answer
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.circuits.search.gauge import Further, Gauge, clear, mean_and_error
 from hopscope.training.data import held_out
 
@@ -24,7 +24,7 @@ def evaluator() -> Evaluator:
 
 
 def confirming(evaluator: Evaluator, deciding: int) -> Gauge:
-    return Gauge.confirming(evaluator, SearchConfig(sequences=16, confirming=32, deciding=deciding))
+    return Gauge.confirming(evaluator, SearchConfig(SearchBudget(sequences=16, confirming=32, deciding=deciding)))
 
 
 @pytest.mark.slow
@@ -43,7 +43,10 @@ def test_what_little_differs_from_what_is_known_is_not_measured_again(
     evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One measurement on more sequences serves for all that is near; what is far is measured itself."""
-    gauge, scanning = confirming(evaluator, 4096), Gauge.scanning(evaluator, SearchConfig(sequences=16, confirming=32))
+    gauge, scanning = (
+        confirming(evaluator, 4096),
+        Gauge.scanning(evaluator, SearchConfig(SearchBudget(sequences=16, confirming=32))),
+    )
     score = gauge.sharp(WITHOUT)
     assert score < gauge.scores([WITHOUT])[0]
     assert scanning.sharp(WITHOUT) == scanning.scores([WITHOUT])[0]

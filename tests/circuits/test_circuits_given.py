@@ -14,11 +14,11 @@ from planted_models import LITTLE, witness
 
 import hopscope as hs
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.custom_circuit import check_circuit
+from hopscope.circuits.custom_circuit import check_custom_circuit
 from hopscope.circuits.evaluate.ablations import KEEP, Ablation, AblationKind
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.find import Origin, find_circuit
-from hopscope.circuits.resume import Journal
+from hopscope.circuits.find import Origin
+from hopscope.circuits.resume import run_search
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer
 from hopscope.problem.paths import AttentionPath, HeadRow
@@ -33,7 +33,7 @@ TINY = hs.Recipe(layers=2, heads=2, d_model=8, steps=4, batch_size=4, log_every=
 
 
 def certified(given, bar: float | None = None, seed: int = 1) -> Circuit:
-    return check_circuit(EVALUATOR, given, bar, seed, Origin("a model"), LITTLE, Journal())
+    return run_search(check_custom_circuit(EVALUATOR, given, bar, seed, Origin("a model"), LITTLE))
 
 
 def failed(circuit: Circuit) -> set[str]:
@@ -50,16 +50,16 @@ def test_the_built_in_circuit_is_certified_whoever_gives_it() -> None:
     again = certified(circuit)  # a record
     assert again == circuit
     assert "given, not searched for" in str(circuit)
-    assert Circuit.to_json(circuit)["search"]["given"] is True
+    assert Circuit.to_json(circuit)["search"]["effort"] is None
 
 
 @pytest.mark.slow
 def test_it_is_the_certificate_that_a_search_gives() -> None:
     """The same sequences, and the same hypotheses, as the search has that finds it."""
-    found = hs.find_circuit(MADE.transformer, MADE.problem, effort="quick", seed=0, proof=LITTLE)
-    batch = held_out(MADE.problem, hs.SearchConfig.of("quick").confirming, 0, "circuit search")
+    found = hs.Model(MADE.transformer, MADE.problem).find_circuit(effort="quick", seed=0, proof=LITTLE)
+    batch = held_out(MADE.problem, hs.SearchConfig("quick").budget.confirming, 0, "circuit search")
     evaluator = VectorEvaluator(MADE.transformer, MADE.problem, batch)
-    given = check_circuit(evaluator, found, None, 1, Origin(found.model), LITTLE, Journal())
+    given = run_search(check_custom_circuit(evaluator, found, None, 1, Origin(found.model), LITTLE))
     assert (given.checks, given.card) == (found.checks, found.card)
     assert given.paths == found.paths
 
@@ -120,8 +120,8 @@ def test_records_of_other_models_and_of_none_are_no_circuits_here() -> None:
         batch = held_out(other.problem, 16, 0, "circuit search")
         evaluator = VectorEvaluator(other.transformer, other.problem, batch)
         with pytest.raises(hs.InputError, match="the circuit is of a model of 3 layers x 3 heads"):
-            check_circuit(evaluator, circuit, None, 1, Origin("other"), LITTLE, Journal())
-    none = hs.find_circuit(MADE.transformer, MADE.problem, effort="quick", max_loss=1e-9, proof=LITTLE)
+            run_search(check_custom_circuit(evaluator, circuit, None, 1, Origin("other"), LITTLE))
+    none = hs.Model(MADE.transformer, MADE.problem).find_circuit(effort="quick", max_loss=1e-9, proof=LITTLE)
     assert not none.found
     with pytest.raises(hs.InputError, match="the record says that there is no circuit"):
         certified(none)
@@ -197,7 +197,7 @@ def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) 
     monkeypatch.chdir(run.path)
     if "--out" in arguments:  # before anything is computed
         monkeypatch.setattr(
-            "hopscope.circuits.interface.check_circuit", lambda *given, **named: pytest.fail("it computes")
+            "hopscope.circuits.interface.check_custom_circuit", lambda *given, **named: pytest.fail("it computes")
         )
     (run.path.parent / "notes.json").write_text('{"my": "notes"}')
     assert call("circuit", "certify", str(run.path), *arguments) == 2
@@ -215,7 +215,7 @@ def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) 
 def test_a_transformer_of_another_problem_is_refused(changed, says) -> None:
     other = FastTransformer(replace(MADE.transformer.shape, **changed))
     with pytest.raises(hs.InputError, match=says):
-        find_circuit(other, MADE.problem)
+        hs.Model(other, MADE.problem)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -226,6 +226,6 @@ def test_a_model_whose_answers_are_not_finite_has_no_circuit(value: float) -> No
     evaluator = VectorEvaluator(transformer, MADE.problem, held_out(MADE.problem, 8, 0, "circuit search"))
     says = "answers are not finite, as those of one that diverged; it has no circuit"
     with pytest.raises(InputError, match=says):
-        find_circuit(transformer, MADE.problem, effort="quick")
+        hs.Model(transformer, MADE.problem).find_circuit(effort="quick")
     with pytest.raises(InputError, match=says):
-        check_circuit(evaluator, PATHS, None, 1, Origin("a model"), LITTLE, Journal())
+        run_search(check_custom_circuit(evaluator, PATHS, None, 1, Origin("a model"), LITTLE))

@@ -16,7 +16,7 @@ from killing import contents, import_all, killed_everywhere
 from small_models import disguised_witness
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.store import CircuitStore
-from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.search.config import SearchBudget
 from hopscope.training.execution import Execution, REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -30,7 +30,7 @@ recipe = Recipe(layers=shape.layers, heads=shape.heads, d_model=shape.d_model, h
                 steps=1, batch_size=1, checkpoint_every=1, log_every=1, final_steps=1)
 run = RunFolder.create(root / "run", Setup("witness", witness.problem, recipe, (0,)), REFERENCE)
 run.save_checkpoint(1, witness.transformer.state_dict())
-budget = SearchConfig(orders=1, growing=1, sequences=8, confirming=8, deciding=8)
+budget = SearchBudget(orders=1, growing=1, sequences=8, confirming=8, deciding=8)
 proof = CertificateConfig(sequences=8, deciding=8, few=8, draws=2, halves=4)
 
 def program(folder):

@@ -17,12 +17,12 @@ from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Interventi
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.resume import Journal
-from hopscope.circuits.search import attribution, down
-from hopscope.circuits.search.attribution import estimated_order, row_scores
-from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.resume import run_search
+from hopscope.circuits.search import elimination, gradients
+from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.orders import Orders
+from hopscope.circuits.search.gradients import estimated_order, row_scores
+from hopscope.circuits.search.own_patterns import own_pattern_search
 from hopscope.errors import InputError
 from hopscope.language import limits
 from hopscope.language.hooked import HookedDecoder
@@ -36,7 +36,6 @@ from hopscope.training.data import held_out
 
 STAND = Planted(layers=8, heads=16, width=272, before=(1, 5), value=(5, 8))
 PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in STAND.circuit]
-BUDGET = SearchConfig(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
 
 
 @cache
@@ -66,12 +65,12 @@ def some_programs(evaluator: Evaluator) -> list[Interventions]:
 @pytest.mark.slow
 def test_heads_are_halved_until_the_planted_circuit_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """With so many heads none is scored alone: fails where halves lose a head that is needed or keep an idle one."""
-    monkeypatch.setattr(down, "_SIZES", (1, 2, 4, 8))
-    monkeypatch.setattr(down, "_eliminated", _few_at_most(down._eliminated, 24))
+    monkeypatch.setattr(elimination, "_SIZES", (1, 2, 4, 8))
+    monkeypatch.setattr(elimination, "_eliminated", _few_at_most(elimination._eliminated, 24))
     evaluator = on_text(16)
-    budget = SearchConfig(max_loss=0.05, orders=1, growing=0, sequences=16, confirming=16, deciding=16)
-    outcome = Orders(evaluator, Units.of(evaluator), budget).run()
-    assert sorted(Units.of(evaluator).paths(outcome.found[0].program)) == sorted(PATHS)
+    config = SearchConfig(SearchBudget(1, 0, sequences=16, confirming=16, deciding=16))
+    outcome = run_search(own_pattern_search(evaluator, Units.of(evaluator), config))
+    assert sorted(Units.of(evaluator).paths(outcome.found[0].interventions)) == sorted(PATHS)
     assert evaluator.evaluations < 250
 
 
@@ -89,7 +88,7 @@ def test_halves_leave_out_what_does_not_fit_wherever_it_stands(monkeypatch: pyte
     """Against every order of a few moves: what is needed stays, all else goes."""
     evaluator = on_text(16)
     gauge, base = (
-        Gauge.scanning(evaluator, SearchConfig(max_loss=0.05, sequences=16, confirming=16)),
+        Gauge.scanning(evaluator, SearchConfig(SearchBudget(sequences=16, confirming=16))),
         Units.of(evaluator).base,
     )
     needed = [{row: UNIFORM for row in evaluator.rows if row[:2] == path.row[:2]} for path in (PATHS[0], PATHS[2])]
@@ -98,7 +97,7 @@ def test_halves_leave_out_what_does_not_fit_wherever_it_stands(monkeypatch: pyte
         moves = list(idle)
         for place, one in sorted(zip((first, second), needed, strict=True), key=lambda pair: pair[0]):
             moves.insert(place, one)
-        end = down._in_halves(gauge, base, moves, gauge.limit())
+        end = elimination._in_halves(gauge, base, moves, gauge.limit())
         off = [all(end[row] == UNIFORM for row in move if row in evaluator.live_rows) for move in moves]
         assert [move for move, gone in zip(moves, off, strict=True) if not gone] == [m for m in moves if m in needed]
 
@@ -126,7 +125,7 @@ def test_a_block_of_layers_at_once_still_sees_what_makes_later_patterns(monkeypa
     """Were the patterns of a block themselves held, a first look-up that only steers a second would look idle."""
     evaluator = on_vectors(hops=3)
     apart = row_scores(evaluator)
-    monkeypatch.setattr(attribution, "BLOCKS", 1)
+    monkeypatch.setattr(gradients, "BLOCKS", 1)
     order, agreement = estimated_order(evaluator)
     together = row_scores(evaluator)
     assert agreement >= 0.5
@@ -134,24 +133,6 @@ def test_a_block_of_layers_at_once_still_sees_what_makes_later_patterns(monkeypa
     heads = evaluator.shape.heads
     assert {(number // heads, number % heads) for number in order[-len(needed) :]} == needed
     assert rank_correlation(apart.sum(-1).flatten().tolist(), together.sum(-1).flatten().tolist()) > 0.7
-
-
-@pytest.mark.slow
-def test_a_search_interrupted_within_an_order_goes_on_from_its_last_stage() -> None:
-    """After every thing that is remembered: the same circuits, as many evaluations, no stage twice, random ones too."""
-    evaluator, memory = on_vectors(), dict[str, Any]()
-    units, left = Units.of(evaluator), list[dict[str, Any]]()
-    journal = Journal(memory=memory, remember=lambda saved: left.append(dict(saved)))
-    whole = Orders(evaluator, units, BUDGET, journal=journal).run()
-    spent = evaluator.evaluations
-    assert [len(one) for one in left] == [2, 4, 6, 2, 4, 6, 8, 4, 6], "stages are let go when their order is done"
-    for saved in left:
-        stages: list[str] = []
-        again = on_vectors()
-        on = Journal(memory=dict(saved), remember=lambda now: stages.append([*now][-2]))  # noqa: B023
-        assert Orders(again, units, BUDGET, journal=on).run() == whole
-        assert again.evaluations == spent
-        assert not {*stages} & {*saved}
 
 
 def test_a_search_that_does_not_fit_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:

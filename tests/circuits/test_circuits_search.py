@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +17,12 @@ from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.find import find_circuit
-from hopscope.circuits.resume import Journal
-from hopscope.circuits.search.appendix_e import appendix_e
-from hopscope.circuits.search.attribution import estimated_order, row_scores
-from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.search.orders import Orders, tried
+from hopscope.circuits.interface import Model
+from hopscope.circuits.resume import FinishedStage, SavedSearch, run_search
+from hopscope.circuits.search.appendix_e import FILLS, Imposed, appendix_e
+from hopscope.circuits.search.config import SearchBudget, SearchConfig
+from hopscope.circuits.search.gradients import estimated_order, row_scores
+from hopscope.circuits.search.own_patterns import SearchResult, own_pattern_search, tried
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
@@ -30,21 +31,16 @@ from hopscope.problem.roles import role_names
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
 
-QUICK = SearchConfig(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
+QUICK = SearchBudget(orders=2, growing=1, sequences=16, confirming=32, deciding=32)
 LITTLE = CertificateConfig(sequences=32, deciding=32, few=16, draws=6)
 
 
 def found_in(witness: Witness, **options: Any) -> Circuit:
-    return find_circuit(
-        witness.transformer,
-        witness.problem,
-        effort=options.get("budget", QUICK),
-        seed=options.get("seed", 0),
-        proof=LITTLE,
-    )
+    effort, seed = options.get("budget", QUICK), options.get("seed", 0)
+    return Model(witness.transformer, witness.problem).find_circuit(effort=effort, seed=seed, proof=LITTLE)
 
 
-def searched(witness: Witness, budget: SearchConfig = QUICK) -> tuple[Evaluator, Units]:
+def searched(witness: Witness, budget: SearchBudget = QUICK) -> tuple[Evaluator, Units]:
     """What a search works on."""
     batch = held_out(witness.problem, budget.confirming, 0, "circuit search")
     evaluator = VectorEvaluator(witness.transformer, witness.problem, batch)
@@ -124,7 +120,7 @@ def test_a_search_is_given_up_where_too_much_is_left() -> None:
     """As many rows as the budget allows are searched on; with one less there is no circuit, and the record says why."""
     made = disguised_witness(2)
     evaluator, units = searched(made)
-    left = Orders(evaluator, units, replace(QUICK, most_rows=1)).run().left
+    left = run_search(own_pattern_search(evaluator, units, SearchConfig(replace(QUICK, most_rows=1)))).left
     assert found_in(made, budget=replace(QUICK, most_rows=left)).found
     circuit = found_in(made, budget=replace(QUICK, most_rows=left - 1))
     assert not circuit.found
@@ -137,22 +133,33 @@ def test_a_search_is_given_up_where_too_much_is_left() -> None:
     assert "given up" in part.says
 
 
-@pytest.mark.slow
-def test_a_resumed_search_gives_the_same() -> None:
-    budget = replace(QUICK, orders=2, growing=2)
-    evaluator, units = searched(disguised_witness(2), budget)
-    memory: dict[str, Any] = {}
-    whole = Orders(evaluator, units, budget, journal=Journal(memory=memory)).run()
-    spent, remembered = evaluator.evaluations, ("least-cost", "random-1")
-    half = {name: made for name, made in memory.items() if name.removeprefix("evaluations of ") in remembered}
-    done: list[str] = []
-    journal = Journal(memory=half, remember=lambda saved: done.append(list(saved)[-2]))
-    evaluator, units = searched(disguised_witness(2), budget)
-    resumed = Orders(evaluator, units, budget, journal=journal).run()
-    assert done == ["growing-1", "growing-2"]
-    assert evaluator.evaluations == spent
-    assert resumed.found == whole.found
-    assert resumed.minimality == whole.minimality
+def test_a_search_resumed_after_any_stage_finds_the_same_and_computes_no_stage_twice() -> None:
+    """Random orders too, whose generator goes on in the state that it had; as many evaluations are counted."""
+    config = SearchConfig(replace(QUICK, growing=2))
+
+    def found(saved: SavedSearch) -> tuple[SearchResult, list[Imposed], int]:
+        evaluator, units = searched(disguised_witness(1), config.budget)
+        result = run_search(own_pattern_search(evaluator, units, config), saved=saved)
+        return result, run_search(appendix_e(evaluator, units, config), saved=saved), evaluator.evaluations
+
+    whole = SavedSearch()
+    expected = found(whole)
+    for done in range(0, len(whole.stages), 2):
+        computed: list[str] = []
+        half = Noting(stages=dict(list(whole.stages.items())[:done]), computed=computed)
+        assert found(half) == expected
+        assert computed == list(whole.stages)[done:]
+
+
+@dataclass(frozen=True)
+class Noting(SavedSearch):
+    """Notes the names of the stages that were computed."""
+
+    computed: list[str] = field(default_factory=list)
+
+    def save(self, name: str, stage: FinishedStage) -> None:
+        super().save(name, stage)
+        self.computed.append(name)
 
 
 @pytest.mark.parametrize(
@@ -162,18 +169,37 @@ def test_a_resumed_search_gives_the_same() -> None:
 @pytest.mark.slow
 def test_what_an_effort_does(effort: Any, down: int, up: int, subsets: int, pairs: int, fills: int) -> None:
     """As docs/circuits.md says: so many ways down and up, parts of so many rows, fills; the sequences are the same."""
-    budget = replace(SearchConfig.of(effort), max_loss=0.04)
-    assert (budget.max_loss, budget.sequences, budget.confirming) == (0.04, 64, 256)
-    assert [tried(rows, budget) for rows in (subsets, subsets + 1)] == ["every subset", "pairs"]
-    assert [tried(rows, budget) for rows in (pairs, pairs + 1)] == ["pairs", "single"]
-    journal, small = Journal(), replace(budget, sequences=8, confirming=8, deciding=8)
-    evaluator, units = searched(disguised_witness(1), small)
-    Orders(evaluator, units, small, journal=journal).run()
-    appendix_e(evaluator, units, small, journal)
-    kinds = ["least-cost", *["random"] * (down - 1), *["growing"] * up]
-    kinds += ["strict"] * fills + ["strict-random"] * (down - 1)
-    names = [name for name in journal.memory if not name.startswith("evaluations of ")]
-    assert [re.sub("-(zero|uniform|identity|[0-9])$", "", name) for name in names] == kinds
+    config = SearchConfig(effort)
+    assert (config.budget.sequences, config.budget.confirming) == (64, 256)
+    assert [tried(rows, config) for rows in (subsets, subsets + 1)] == ["every subset", "pairs"]
+    assert [tried(rows, config) for rows in (pairs, pairs + 1)] == ["pairs", "single"]
+    small = SearchConfig(replace(config.budget, sequences=8, confirming=8, deciding=8))
+    evaluator, units = searched(disguised_witness(1), small.budget)
+    saved = SavedSearch()
+    run_search(own_pattern_search(evaluator, units, small), saved=saved)
+    orders = list(dict.fromkeys(name.partition(":")[0] for name in saved.stages if ":" in name))
+    assert [re.sub("-[0-9]$", "", name) for name in orders] == [
+        "least-cost",
+        *["random"] * (down - 1),
+        *["growing"] * up,
+    ]
+    saved = SavedSearch()
+    run_search(appendix_e(evaluator, units, small), saved=saved)
+    ends = [name.removeprefix("Appendix E: ") for name in saved.stages][1:-1]
+    assert [name in FILLS for name in ends] == [True] * fills + [False] * (down - 1)
+
+
+def test_rows_are_recorded_in_the_order_in_which_the_search_removed_them(tmp_path: Path) -> None:
+    """A curve over circuit size needs it: each row once, and at no time was the loss too high."""
+    witness = disguised_witness(1)
+    circuit = found_in(witness)
+    evaluator, units = searched(witness)
+    removed = circuit.search.removed
+    assert sorted([*removed, *circuit.rows]) == sorted(units.rows)
+    assert list(removed) != sorted(removed), "not in the order of the model"
+    assert max(evaluator.mse([dict.fromkeys(removed[:count], UNIFORM) for count in range(len(removed))])) < 0.05
+    circuit.save(tmp_path / "c.json")
+    assert Circuit.load(tmp_path / "c.json").search.removed == removed
 
 
 def test_gradients_order_heads_as_exact_scores_do() -> None:
@@ -216,13 +242,16 @@ def test_forms_come_simplest_first() -> None:
     ("options", "says"),
     [
         ({"max_loss": 0.8}, "max_loss must be above 0 and below 0.5"),
+        ({"seed": -1}, "a seed must be a whole number of at least 0"),
+        ({"effort": "great"}, "effort must be quick or thorough, got 'great'"),
         ({"orders": 0}, "orders must be a whole number of at least 1"),
-        ({"sequences": 64, "confirming": 32}, "confirming must be at least sequences"),
+        ({"sequences": 64, "confirming": 32}, "confirming must be a whole number of at least 64, got 32"),
     ],
 )
 def test_settings_out_of_range(options: dict[str, Any], says: str) -> None:
+    of_budget = {name: options[name] for name in options if name in vars(SearchBudget())}
     with pytest.raises(InputError, match=says):
-        SearchConfig(**options)
+        SearchConfig(SearchBudget(**of_budget)) if of_budget else SearchConfig(**options)
 
 
 def test_the_search_leaves_the_global_random_state_alone() -> None:

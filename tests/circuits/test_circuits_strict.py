@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import product
-from typing import Any
 
 import pytest
 import torch
@@ -16,25 +14,25 @@ from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, Ablati
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.find import find_circuit
-from hopscope.circuits.resume import Journal
+from hopscope.circuits.interface import Model
+from hopscope.circuits.resume import run_search
 from hopscope.circuits.search.appendix_e import FILLS, Imposed, appendix_e, whole_heads
-from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.vectors import Batch
 from hopscope.theory.witness import Witness
 from hopscope.training.data import held_out
 
-BUDGET = SearchConfig(orders=1, growing=0, sequences=16, confirming=32, deciding=32)
+CONFIG = SearchConfig(SearchBudget(orders=1, growing=0, sequences=16, confirming=32, deciding=32))
 PROOF = replace(LITTLE, draws=4, halves=8)
 
 
-def searched(made: Witness, budget: SearchConfig = BUDGET, **options: Any) -> tuple[Evaluator, list[Imposed]]:
-    """The sequences that the strict search saw, and its ends."""
-    batch = held_out(made.problem, budget.confirming, 0, "circuit search")
+def searched(made: Witness) -> tuple[Evaluator, list[Imposed]]:
+    """The sequences that the procedure saw, and its ends."""
+    batch = held_out(made.problem, CONFIG.budget.confirming, 0, "circuit search")
     evaluator = VectorEvaluator(made.transformer, made.problem, batch)
-    return evaluator, appendix_e(evaluator, Units.of(evaluator), budget, **options)
+    return evaluator, run_search(appendix_e(evaluator, Units.of(evaluator), CONFIG))
 
 
 @torch.no_grad()
@@ -71,10 +69,10 @@ def test_the_evaluator_gives_what_slow_arithmetic_gives(fill: str) -> None:
     made = witness(2, 1, 3e-4)
     evaluator, (end, *_) = searched(made)
     few, state = evaluator.part(4), replace(end, fill=FILLS[fill])
-    assert few.mse([state.program])[0] == pytest.approx(slow(made.transformer, few.batch, state), rel=1e-3)
+    assert few.mse([state.interventions])[0] == pytest.approx(slow(made.transformer, few.batch, state), rel=1e-3)
     others = [replace(state, fill=form) for name, form in FILLS.items() if name != fill]
     for other in others:
-        assert few.mse([other.program])[0] != pytest.approx(few.mse([state.program])[0], rel=0.02)
+        assert few.mse([other.interventions])[0] != pytest.approx(few.mse([state.interventions])[0], rel=0.02)
 
 
 @pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.slow), 0.1])
@@ -91,37 +89,14 @@ def test_the_fewest_whole_heads_are_the_fewest(share: float) -> None:
     ]
     losses = evaluator.mse(programs)
     kept = [sum(form == KEEP for form in program.values()) // 3 for program in programs]
-    fewest = min(count for count, loss in zip(kept, losses, strict=True) if loss <= BUDGET.max_loss)
+    fewest = min(count for count, loss in zip(kept, losses, strict=True) if loss <= CONFIG.max_loss)
     units = Units.of(evaluator)
-    found = whole_heads(evaluator, units, BUDGET)
+    found = whole_heads(evaluator, units, CONFIG)
     assert len({row[:2] for row in units.on(found)}) == fewest == (3 if share == 0.5 else 2)
-    assert evaluator.mse([found])[0] <= BUDGET.max_loss
+    assert evaluator.mse([found])[0] <= CONFIG.max_loss
 
 
 def test_a_model_above_the_bar_has_no_strict_reading() -> None:
     made = disguised_witness(2).without_layer(1)
     assert searched(made)[1] == []
-    assert find_circuit(made.transformer, made.problem, effort=BUDGET, proof=PROOF).imposed is None
-
-
-COST = "evaluations of "
-"""What the journal remembers beside each end."""
-
-
-def _last(told: list[str], memory: dict[str, Any]) -> None:
-    told.append([*memory][-1].removeprefix(COST))
-
-
-def test_the_same_seed_gives_the_same_resumed_or_not() -> None:
-    made, memory = disguised_witness(2), dict[str, Any]()
-    budget = replace(BUDGET, orders=3)
-    _, whole = searched(made, budget, journal=Journal(memory=memory))
-    names = [name for name in memory if not name.startswith(COST)]
-    assert names == ["strict-zero", "strict-uniform", "strict-identity", "strict-random-1", "strict-random-2"]
-    assert searched(made, budget)[1] == whole
-    for done in range(len(names)):
-        resumed = {name: one for name, one in memory.items() if name.removeprefix(COST) in names[:done]}
-        told = list[str]()
-        journal = Journal(memory=resumed, remember=partial(_last, told))
-        assert searched(made, budget, journal=journal)[1] == whole
-        assert told == names[done:]
+    assert Model(made.transformer, made.problem).find_circuit(effort=CONFIG, proof=PROOF).strict is None

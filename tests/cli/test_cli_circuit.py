@@ -7,7 +7,6 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_line import call
@@ -15,7 +14,8 @@ from known_run import all_passed, circuit_json, known_run, witness_shape
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.resume import Journal
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.resume import Search, Stage
 from hopscope.errors import InputError
 from hopscope.lab import Run, train
 from hopscope.problem.retrieval import RetrievalProblem
@@ -119,7 +119,13 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
     Circuit.load(path).save(path, run.record.content_hash)
     made, before = replace(Circuit.load(path), seed=run.seeds[0], max_loss=0.05), path.read_bytes()
     searched = []
-    monkeypatch.setattr("hopscope.circuits.store.search_circuit", lambda *given, **named: searched.append(1) or made)
+
+    def search(*_: object) -> Search[Circuit]:
+        yield from ()
+        searched.append(1)
+        return made
+
+    monkeypatch.setattr("hopscope.circuits.store.search_circuit", search)
     assert call("circuit", str(run.path), "--no-figures", "--json") == 0
     assert json.loads(capsys.readouterr().out)["certified"]
     for other in (("--seed", "1"), ("--effort", "quick")):
@@ -142,12 +148,12 @@ def test_a_search_tells_a_log_of_its_stages(
     run = known_run(tmp_path / "run")
     made = Circuit.load(circuit_json(run, tmp_path / "made.json"))
 
-    def find(evaluator: Any, config: Any, origin: Any, proof: Any, journal: Journal) -> Circuit:
-        journal.progress("growing-1", 1, 3)
-        journal.progress("check: outside", 1, 1)
+    def search(evaluator: Evaluator, *_: object) -> Search[Circuit]:
+        for name, stages in (("growing-1", 3), ("check: outside", 1)):
+            yield Stage(name, lambda: 0, evaluator, int, int, stages=stages)
         return made
 
-    monkeypatch.setattr("hopscope.circuits.store.search_circuit", find)
+    monkeypatch.setattr("hopscope.circuits.store.search_circuit", search)
     assert call("circuit", str(run.path), "--json", "--no-figures") == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["found"]
@@ -164,7 +170,7 @@ def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
     assert call("circuit", str(run.path), "--show") == 0  # a run that goes on is as it was at any checkpoint
     monkeypatch.setattr(RunFolder, "finished", True)
     assert call("circuit", str(run.path), "--show") == 2
-    assert "circuit.json holds the circuit of that model as it was before" in capsys.readouterr().err
+    assert "circuit.json holds the circuit of another model, or of this one as it was" in capsys.readouterr().err
     (run.path / "circuit-1.json").write_bytes((run.path / "circuit.json").read_bytes())
     assert call("circuit", str(run.path), "--show", "--model", "1") == 2
     assert "circuit-1.json holds the circuit of another model" in capsys.readouterr().err

@@ -14,8 +14,8 @@ from small_models import disguised_witness
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.find import find_circuit
-from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.interface import Model
+from hopscope.circuits.search.config import SearchBudget
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +24,8 @@ def circuits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("circuits")
     for hops in (1, 2):
         witness = disguised_witness(hops)
-        found = find_circuit(
-            witness.transformer,
-            witness.problem,
-            effort=SearchConfig(orders=1, growing=0, sequences=16, confirming=16, deciding=16),
+        found = Model(witness.transformer, witness.problem).find_circuit(
+            effort=SearchBudget(1, 0, sequences=16, confirming=16, deciding=16),
             proof=CertificateConfig(sequences=16, deciding=16, few=8, draws=4),
         )
         replace(found, model=f"w{hops}").save(folder / f"{hops}" / "circuit.json")

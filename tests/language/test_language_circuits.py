@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import cache
 from pathlib import Path
 
@@ -20,10 +19,10 @@ from hopscope.circuits.checks import CertificateConfig, Evidence, all_passed, ru
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.resume import Journal
+from hopscope.circuits.resume import run_search
 from hopscope.cli import program
 from hopscope.errors import InputError
-from hopscope.language.find_text import Named, find_text_circuit
+from hopscope.language.find_text import TEXT_PROOF, Named, search_text_circuit
 from hopscope.language.hooked import HookedDecoder
 from hopscope.language.text_batch import TextTask, text, text_batch
 from hopscope.language.text_evaluator import TextEvaluator
@@ -68,36 +67,6 @@ def test_what_each_path_feeds_is_known_of_language_models_too(found: Circuit) ->
     assert last.feeds[0].change == pytest.approx(last.without.mean - found.losses["own"], abs=0.05)
     fallen = [path.feeds[0].attention for path in found.paths if path is not last]
     assert all(0.2 < fall < 0.9 for fall in fallen), fallen  # what is left is the share of a guess
-
-
-@pytest.mark.slow
-def test_an_interrupted_search_goes_on_where_it_was(
-    folder: Path, found: Circuit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was finished is not done again, unless something else is asked for; the record ends it."""
-    model, done = hs.LanguageModel(shutil.copytree(folder, tmp_path / "model")), []
-    stop = True
-
-    def search(*_: object, journal: Journal, **asked: object) -> Circuit:
-        for name in ("first", "second"):
-            before = len(done)
-            journal.once(name, lambda name=name: done.append(name), evaluator(8))
-            if stop and len(done) > before:
-                raise KeyboardInterrupt
-        return found
-
-    monkeypatch.setattr("hopscope.language.language_model.find_text_circuit", search)
-    left = model.path / "circuits" / ".equations-1-hops-search.json"
-    left.with_name("equations-1-hops.json").unlink()  # which is certified, and would not be replaced
-    for seed, wanted in ((5, ["first"]), (5, ["first", "second"]), (6, ["first", "second", "first"])):
-        with pytest.raises(KeyboardInterrupt):
-            model.find_circuit(hs.text("equations", 1), seed=seed)
-        assert done == wanted
-        assert left.exists()
-    stop = False
-    model.find_circuit(hs.text("equations", 1), seed=6)
-    assert done == ["first", "second", "first", "second"]
-    assert not left.exists()
 
 
 def test_scores_are_those_of_the_models_own_logits() -> None:
@@ -188,7 +157,9 @@ def test_tokens_that_a_model_does_not_know_are_refused(tmp_path: Path) -> None:
 
 def test_a_model_that_guesses_has_no_circuit_and_says_so() -> None:
     untrained = HookedDecoder(make_model(TextModelRecipe(layers=2, d_model=32, heads=2)))
-    circuit = find_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), effort="quick")
+    circuit = run_search(
+        search_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), "quick", 0.95, 0, TEXT_PROOF)
+    )
     assert not circuit.found
     assert not circuit.certified
     assert "does not solve the problem" in circuit.checks["sufficiency"].says

@@ -22,14 +22,14 @@ PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in CIRCUIT]
 
 
 def test_a_circuit_that_is_given_is_certified_as_the_one_that_is_found(folder: Path, found: Circuit) -> None:
-    few = CertificateConfig(sequences=64, deciding=128, few=32, rough=8, draws=40, halves=8)
+    few = CertificateConfig(sequences=64, deciding=128, few=32, draws=40, halves=8)
     model = hs.LanguageModel(folder)
     circuit = model.check(CIRCUIT, hs.text("equations", 1), proof=few)
     assert circuit.certified
     assert sorted(path.path for path in circuit.paths) == sorted(PATHS)
     assert circuit.text is not None
     assert circuit.text.scores["own"].accuracy == 1
-    assert (circuit.max_loss, circuit.model, circuit.search.given) == (found.bar, found.model, True)
+    assert (circuit.max_loss, circuit.model, circuit.search.effort) == (found.max_loss, found.model, None)
     less = model.check([CIRCUIT[0], CIRCUIT[2]], hs.text("equations", 1), proof=few)
     assert not less.certified
     assert not less.checks["sufficiency"].passed

@@ -150,8 +150,7 @@ def quick() -> None:
     Figure.savefig = savefig  # type: ignore[method-assign]
     trainer.HELD_OUT = 64
     trainer._SECONDS_BETWEEN_STATES = 0.0
-    few = {"orders": 2, "growing": 1, "sequences": 16, "confirming": 32, "deciding": 32, "every_subset": 2, "pairs": 2}
-    few["most_rows"] = 64
-    config.EFFORTS.update(quick=few, thorough=few)
+    few = config.SearchBudget(2, 1, 16, 32, 32, 2, 2, most_rows=64)
+    config.BUDGETS.update(quick=few, thorough=few)
     short = CertificateConfig(sequences=32, deciding=32, few=16, draws=6)
     CertificateConfig.of = classmethod(lambda cls, proof: proof or short)  # type: ignore[method-assign,assignment]

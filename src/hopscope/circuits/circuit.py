@@ -283,6 +283,7 @@ class Circuit:
             for group in self.groups
         ]
         fields["interventions"] = to_json(self.interventions, self.problem)
+        fields["search"]["removed"] = [row.describe(self.roles) for row in self.search.removed]
         return {"hops": self.hops, "found": self.found, "certified": self.certified, **fields}
 
 
@@ -324,6 +325,9 @@ def _circuit(fields: dict[str, Any]) -> Circuit:
     types: dict[str, Any] = {"others": tuple[OtherCircuit, ...], "groups": tuple[PathGroup, ...]}
     path_type: Any = tuple[CircuitPath, ...]
     empty: dict[str, Any] = {"interventions": {}, "paths": [], "others": [], "groups": []}
+    search = dict(convert(given.get("search"), dict[str, Any], "search"))
+    removed = convert(search.get("removed", []), list[str], "search.removed")
+    given["search"] = search | {"removed": [HeadRow.parse(row, roles) for row in removed]}
     circuit = replace(
         convert(given | empty, Circuit, "the record"),
         interventions=from_json(given.get("interventions"), problem),

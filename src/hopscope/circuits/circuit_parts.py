@@ -9,7 +9,8 @@ from typing import Any, Literal
 from hopscope.circuits.checks.card import Card, Check, CheckName, all_passed
 from hopscope.circuits.checks.config import CertificateConfig
 from hopscope.circuits.evaluate.bootstrap import Measured
-from hopscope.problem.paths import AttentionPath, Feed, NamedPath
+from hopscope.circuits.search.config import Effort, SearchBudget
+from hopscope.problem.paths import AttentionPath, Feed, HeadRow, NamedPath
 
 
 @dataclass(frozen=True)
@@ -55,38 +56,26 @@ class Asked:
 
 @dataclass(frozen=True)
 class SearchRecord:
-    """How a circuit was found: the settings of the search, those of `SearchConfig` too, and what it took.
-
-    Settings that do not apply are None.
+    """How a circuit was found.
 
     Attributes:
-        seed: the seed of the search; of a circuit that was given, of the sequences that it was checked on.
-        given: whether the circuit was given, and not searched for.
-        effort: of a language model's circuit: `quick` or `thorough`.
+        effort: the effort of the search, or its budget; None for a circuit of your own, which was not searched for.
+        seed: the seed of the search; of a circuit of your own, of the sequences that it was checked on.
         faithfulness: of a language model's circuit: the share of the way from guessing to the model that it must go.
-        room: the share of the slack below the threshold that the search could use.
         minimality: which smaller parts the search tried.
-        evaluations: how many programs were measured on how many sequences, in all.
+        evaluations: how many interventions were measured on how many sequences, in all.
         orders_ending_here: names of the search orders that ended in the circuit.
+        removed: the rows that the search switched off, in the order in which it did so.
         proof: how many sequences and random draws checks and card were measured on.
     """
 
+    effort: Effort | SearchBudget | None = None
     seed: int = 0
-    given: bool = False
-    effort: str | None = None
     faithfulness: float | None = None
-    orders: int | None = None
-    growing: int | None = None
-    sequences: int | None = None
-    confirming: int | None = None
-    deciding: int | None = None
-    every_subset: int | None = None
-    pairs: int | None = None
-    most_rows: int | None = None
-    room: float | None = None
     minimality: str | None = None
     evaluations: int = 0
     orders_ending_here: tuple[str, ...] = ()
+    removed: tuple[HeadRow, ...] = ()
     proof: CertificateConfig | None = None
 
 

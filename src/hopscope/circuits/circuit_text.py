@@ -19,7 +19,7 @@ def search_lines(search: SearchRecord) -> list[str]:
     given, usual = asdict(search.proof or CertificateConfig()), asdict(CertificateConfig())
     less = [f"{name} {given[name]} ({usual[name]})" for name in usual if given[name] < usual[name]]
     lines = [f"measured on less than usual: {', '.join(less)}"] * bool(less)
-    return lines + ["given, not searched for"] * search.given
+    return lines + ["given, not searched for"] * (search.effort is None)
 
 
 def card_lines(card: Card) -> list[str]:

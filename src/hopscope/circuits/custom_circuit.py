@@ -13,7 +13,7 @@ from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Ablation, Ablati
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.find import Origin, checked_circuit
-from hopscope.circuits.resume import Journal
+from hopscope.circuits.resume import Search
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
@@ -56,16 +56,15 @@ def rows_at(
     return [HeadRow(layer, head, query) for query in queries], path
 
 
-def check_circuit(
+def check_custom_circuit(
     evaluator: Evaluator,
     circuit: CustomCircuit,
     max_loss: float | None,
     seed: int,
     origin: Origin,
     proof: CertificateConfig,
-    journal: Journal,
-) -> Circuit:
-    """A circuit of your own with its checks and card. Nothing is searched for."""
+) -> Search[Circuit]:
+    """Check a circuit of your own; returns its record, with checks and card. Nothing is searched for."""
     check_seed(seed)
     if max_loss is None and isinstance(circuit, Circuit):
         max_loss = circuit.max_loss
@@ -77,7 +76,7 @@ def check_circuit(
     else:
         program = _of_paths(circuit, evaluator, hypotheses)
     evidence = Evidence(evaluator, hypotheses, program, max_loss, seed, proof)
-    return checked_circuit(evidence, origin, SearchRecord(seed=seed, given=True, proof=proof), journal)
+    return (yield from checked_circuit(evidence, origin, SearchRecord(seed=seed, proof=proof)))
 
 
 def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -> Interventions:

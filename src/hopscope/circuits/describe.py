@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import get_args
 
-from hopscope.circuits.checks import Evidence, Measured, run_card, run_checks, tidy
+from hopscope.circuits.checks import Evidence, Measured, check_in_stages, tidy
 from hopscope.circuits.checks.sampling import Lost, by_sequence
 from hopscope.circuits.circuit_parts import CircuitPath, Fill, Helper, ImposedCircuit, ImposedPath
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.patching import Patcher
-from hopscope.circuits.resume import Journal
+from hopscope.circuits.resume import Search
 from hopscope.circuits.search.appendix_e import FILLS, Imposed
 from hopscope.model.hooks import PatchableModel
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow
@@ -59,20 +59,20 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
 
 
 def imposed_circuit(
-    ends: Sequence[Imposed], heads: Interventions, units: Units, evidence: Evidence, journal: Journal
-) -> ImposedCircuit:
+    ends: Sequence[Imposed], heads: Interventions, units: Units, evidence: Evidence
+) -> Search[ImposedCircuit]:
     """Measure and check what the procedure of Appendix E ended in."""
     best, roles = ends[0], evidence.problem.all_roles
     uniform = best
     for head in best.heads if best.paths else ():
         uniform = uniform.with_head(head, UNIFORM) if head[0] == best.paths[0].layer else uniform
-    fills = [replace(best, fill=FILLS[fill]).program for fill in get_args(Fill)]
+    fills = [replace(best, fill=FILLS[fill]).interventions for fill in get_args(Fill)]
     *by_fill, first_uniform, whole, own = _losses(
-        evidence, [*fills, uniform.program, heads, units.natural(best.program)]
+        evidence, [*fills, uniform.interventions, heads, units.natural(best.interventions)]
     )
-    ways = [[left.program for left in best.without(path)] for path in best.paths]
+    ways = [[left.interventions for left in best.without(path)] for path in best.paths]
     without = [min(_losses(evidence, candidates), key=lambda loss: loss.mean) for candidates in ways]
-    checks = run_checks(evidence, journal) if best.paths else {}
+    checks, card = (yield from check_in_stages(evidence)) if best.paths else ({}, None)
     return ImposedCircuit(
         paths=tuple(ImposedPath(*path.names(roles), loss) for path, loss in zip(best.paths, without, strict=True)),
         **dict(zip(get_args(Fill), by_fill, strict=True)),
@@ -83,7 +83,7 @@ def imposed_circuit(
         others=tuple(tuple(path.names(roles) for path in end.paths) for end in ends[1:]),
         own=own,
         checks=checks,
-        card=run_card(evidence, checks, journal) if best.paths else None,
+        card=card,
     )
 
 

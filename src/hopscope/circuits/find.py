@@ -1,10 +1,10 @@
-"""From a trained model to its circuit: the search, its checks, and the paper's own procedure (Appendix E)."""
+"""From a model to its circuit: the search, its checks, and the paper's own procedure (Appendix E)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from functools import partial
 
 import torch
 
@@ -13,29 +13,24 @@ from hopscope.circuits.checks import (
     Check,
     CheckName,
     Evidence,
+    check_in_stages,
     no_circuit,
-    run_card,
-    run_checks,
     tidy,
 )
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import ImposedCircuit, OtherCircuit, SearchRecord
 from hopscope.circuits.describe import explained, imposed_circuit
-from hopscope.circuits.evaluate.ablations import UNIFORM
+from hopscope.circuits.evaluate.ablations import UNIFORM, from_json, to_json
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.resume import Journal
+from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.search.appendix_e import appendix_e, whole_heads
-from hopscope.circuits.search.config import SLACK, Effort, SearchConfig
-from hopscope.circuits.search.orders import Found, Orders
-from hopscope.errors import InputError
-from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
+from hopscope.circuits.search.config import SearchConfig
+from hopscope.circuits.search.own_patterns import Found, own_pattern_search
 from hopscope.model.torch_module import TorchModule
 from hopscope.model.transformer import Transformer
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.paths import HeadRow
 from hopscope.records import content_hash
-from hopscope.training.data import held_out
 
 
 @dataclass(frozen=True)
@@ -54,101 +49,46 @@ class Origin:
         return cls(content_hash({name: weight.tolist() for name, weight in weights.items()}))
 
 
-def find_circuit(
-    transformer: Transformer | TorchModule,
-    problem: RetrievalProblem,
-    *,
-    effort: Effort | SearchConfig = "thorough",
-    max_loss: float | None = None,
-    seed: int | None = None,
-    proof: CertificateConfig | None = None,
-    journal: Journal | None = None,
-    initial: InitialWeights = AS_TORCH,
-) -> Circuit:
-    """The circuit of one model with its checks and card, and the one that the procedure of Appendix E finds.
-
-    A model whose loss is not below the threshold has no circuit: the record says so.
+def search_circuit(
+    evaluator: Evaluator, config: SearchConfig, origin: Origin, proof: CertificateConfig, *, appendix_e: bool = True
+) -> Search[Circuit]:
+    """Search for the circuit of a model and check it; a model whose loss is not below the threshold has none.
 
     Args:
-        transformer: one model, ours or a torch module of yours (`hs.Model.from_torch`).
-        problem: the problem that it was trained on.
-        effort: `quick` finds one circuit, `thorough` the different ones that a model holds; or a configuration.
-        max_loss: the loss a circuit may have at most, by default the configuration's, which is the paper's 0.05.
-        seed: the seed of the search; its sequences and random orders follow from it.
+        evaluator: the model on the sequences of the search.
+        config: how to search.
+        origin: the model, as the record names it.
         proof: how many sequences and random draws checks and card are measured on.
-        journal: reports the progress of the search, and remembers what is finished.
-        initial: how the model's weights were drawn before it was trained, for the baseline of untrained heads; for a
-            model that we trained, its `recipe.initial`. A torch module has its own way.
-
-    Raises:
-        InputError: more than one model, a value out of range, or a module whose heads cannot be given initial weights.
-
-    Example:
-        >>> from hopscope.theory.witness import build_witness
-        >>> witness = build_witness(hops=1)
-        >>> circuit = find_circuit(witness.transformer, witness.problem, effort="quick")
-        >>> [one.path.describe(circuit.roles) for one in circuit.paths]
-        ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
+        appendix_e: whether the paper's own procedure is done too.
     """
-    config, proof = SearchConfig.of(effort, max_loss, seed), CertificateConfig.of(proof)
-    if not isinstance(problem, RetrievalProblem):
-        raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
-    if not isinstance(transformer, Transformer | TorchModule):
-        raise InputError(f"find_circuit() expects model.transformer; or call model.find_circuit(); got {transformer!r}")
-    _check_problem(transformer.shape, problem)
-    batch = held_out(problem, config.confirming, config.seed, "circuit search")
-    evaluator = VectorEvaluator(transformer, problem, batch, initial)
-    return search_circuit(evaluator, config, Origin.of_weights(transformer), proof, journal or Journal())
-
-
-def _check_problem(shape: Architecture, problem: RetrievalProblem) -> None:
-    """Check that a transformer may have been trained on a problem: it takes and gives what the problem has."""
-    for has, asks, what in (
-        (shape.d_input, problem.input_dim, "takes {} numbers a position, and {} has {}"),
-        (shape.d_output, problem.target_dim, "gives {} numbers, and {} asks for {}"),
-        (shape.reads, problem.chains, "answers {} queries, and {} has {}"),
-        (shape.causal, problem.causal, "has causal={}, and {} causal={}"),
-    ):
-        if has != asks:
-            raise InputError(
-                f"the transformer {what.format(has, problem.named, asks)}; pass the problem that it was trained on"
-            )
-
-
-def search_circuit(
-    evaluator: Evaluator,
-    config: SearchConfig,
-    origin: Origin,
-    proof: CertificateConfig,
-    journal: Journal,
-    *,
-    appendix_e: bool = True,
-) -> Circuit:
-    """The circuit of a model with its checks and card; with `appendix_e` also what that procedure finds."""
     evaluator.require_finite()
     units = Units.of(evaluator)
-    outcome = Orders(evaluator, units, config, journal).run()
-    imposed = _imposed(evaluator, units, config, journal, proof) if appendix_e and not outcome.left else None
+    result = yield from own_pattern_search(evaluator, units, config)
+    imposed = None
+    if appendix_e and not result.left:
+        imposed = yield from _appendix_e(evaluator, units, config, proof)
     search = SearchRecord(
-        **asked_of(config),
-        minimality=outcome.minimality,
+        effort=config.effort,
+        seed=config.seed,
+        minimality=result.minimality,
         evaluations=evaluator.evaluations,
-        orders_ending_here=tuple(outcome.found[0].orders) if outcome.found else (),
+        orders_ending_here=result.found[0].orders if result.found else (),
+        removed=_removed(units, result.found[0]) if result.found else (),
         proof=proof,
     )
-    if not outcome.found:
-        checks = no_circuit(outcome.full_mse, config.max_loss, rows_left=outcome.left)
-        return without_circuit(evaluator, origin, config.max_loss, outcome.full_mse, search, checks, imposed)
-    first = outcome.found[0]
-    evidence = Evidence(evaluator, units.hypotheses, first.program, config.max_loss, config.seed + 1, proof)
-    others = [_other(units, found, first) for found in outcome.found[1:]]
-    return checked_circuit(evidence, origin, search, journal, others, imposed)
+    if not result.found:
+        checks = no_circuit(result.full_mse, config.max_loss, rows_left=result.left)
+        return without_circuit(evaluator, origin, config.max_loss, result.full_mse, search, checks, imposed)
+    first, *rest = result.found
+    evidence = Evidence(evaluator, units.hypotheses, first.interventions, config.max_loss, config.seed + 1, proof)
+    others = [_other(units, found, first) for found in rest]
+    return (yield from checked_circuit(evidence, origin, search, others, imposed))
 
 
-def asked_of(config: SearchConfig) -> dict[str, Any]:
-    """The settings of a search, as its record has them."""
-    settings = {name: value for name, value in asdict(config).items() if name not in ("effort", "max_loss")}
-    return settings | {"room": SLACK}
+def _removed(units: Units, found: Found) -> tuple[HeadRow, ...]:
+    """The rows that the search switched off, in the order in which it did so."""
+    live, off = {*units.rows}, units.hypotheses.is_off
+    return tuple(row for row, ablation in found.interventions.items() if row in live and off(row, ablation))
 
 
 def without_circuit(
@@ -173,13 +113,11 @@ def checked_circuit(
     evidence: Evidence,
     origin: Origin,
     search: SearchRecord,
-    journal: Journal,
     others: Sequence[OtherCircuit] = (),
     imposed: ImposedCircuit | None = None,
-) -> Circuit:
-    """The record of a circuit with its checks, its card and the numbers of its paths."""
-    checks = run_checks(evidence, journal)
-    card = run_card(evidence, checks, journal)
+) -> Search[Circuit]:
+    """Check a circuit; returns its record, with its checks, its card and the numbers of its paths."""
+    checks, card = yield from check_in_stages(evidence)
     paths, helpers = explained(evidence)
     means = evidence.wholes.mean(dim=(1, 2)).tolist()
     losses = dict(zip(("full", "imposed", "own", "nothing"), map(tidy, means), strict=True))
@@ -199,18 +137,25 @@ def checked_circuit(
 
 def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
     """A short record of another circuit that the search ended in."""
-    paths, known = units.paths(found.program), {*units.paths(first.program)}
+    paths, known = units.paths(found.interventions), {*units.paths(first.interventions)}
     shared = len(known & {*paths}) / len(known | {*paths})
     return OtherCircuit(tuple(paths), tidy(found.mse), found.orders, tidy(shared))
 
 
-def _imposed(
-    evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal, proof: CertificateConfig
-) -> ImposedCircuit | None:
+def _appendix_e(
+    evaluator: Evaluator, units: Units, config: SearchConfig, proof: CertificateConfig
+) -> Search[ImposedCircuit | None]:
     """The result of the paper's own procedure; None where the model's loss is not below the threshold."""
-    ends = appendix_e(evaluator, units, config, journal)
+    ends = yield from appendix_e(evaluator, units, config)
     if not ends:
         return None
-    heads, program = whole_heads(evaluator, units, config), ends[0].program
-    evidence = Evidence(evaluator, units.hypotheses, program, config.max_loss, config.seed + 1, proof, "imposed")
-    return imposed_circuit(ends, heads, units, evidence, journal)
+    heads = yield Stage(
+        "Appendix E: whole heads",
+        partial(whole_heads, evaluator, units, config),
+        evaluator,
+        partial(to_json, problem=evaluator.problem),
+        partial(from_json, problem=evaluator.problem),
+    )
+    interventions = ends[0].interventions
+    evidence = Evidence(evaluator, units.hypotheses, interventions, config.max_loss, config.seed + 1, proof, "imposed")
+    return (yield from imposed_circuit(ends, heads, units, evidence))

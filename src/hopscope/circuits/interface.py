@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.custom_circuit import CustomCircuit, Location, check_circuit, rows_at
+from hopscope.circuits.custom_circuit import CustomCircuit, Location, check_custom_circuit, rows_at
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     IDENTITY,
@@ -30,12 +29,14 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.find import Origin, find_circuit
-from hopscope.circuits.resume import SILENT, Journal, SearchProgress
-from hopscope.circuits.search.config import Effort, SearchConfig
+from hopscope.circuits.find import Origin, search_circuit
+from hopscope.circuits.resume import SILENT, SearchProgress, run_search
+from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
 from hopscope.errors import InputError
+from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
 from hopscope.model.hooks import Stream, reach_beside
 from hopscope.model.torch_module import Parts, TorchModule, resting
+from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -70,24 +71,111 @@ class Ablated:
     change: float
 
 
-class AnyModel(ABC):
-    """A model of the retrieval problem that can be measured and ablated: one of a run, or a torch module of yours.
+class Model:
+    """A model of the retrieval problem that can be measured, ablated and searched for its circuit.
 
-    Attributes:
-        problem: the problem that it answers.
+        >>> from hopscope.theory.witness import build_witness
+        >>> witness = build_witness(hops=1)
+        >>> circuit = hs.Model(witness.transformer, witness.problem).find_circuit(effort="quick")
+        >>> [found.path.describe(circuit.roles) for found in circuit.paths]
+        ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
+
+    Args:
+        transformer: one transformer; for a torch module of your own see `from_torch`, for those of a run `hs.Run`.
+        problem: the problem that it was trained on.
+        initial: how its weights were drawn before it was trained.
+
+    Raises:
+        InputError: the transformer does not fit the problem.
     """
 
-    problem: RetrievalProblem
+    def __init__(
+        self,
+        transformer: Transformer | TorchModule,
+        problem: RetrievalProblem,
+        initial: InitialWeights = AS_TORCH,
+    ) -> None:
+        if not isinstance(problem, RetrievalProblem):
+            raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
+        if not isinstance(transformer, Transformer | TorchModule):
+            raise InputError(f"a model is made of an hs.Transformer, or by Model.from_torch; got {transformer!r}")
+        _check_problem(transformer.shape, problem)
+        self.transformer, self.problem, self.initial = transformer, problem, initial
+
+    @staticmethod
+    def from_torch(
+        module: nn.Module,
+        problem: RetrievalProblem,
+        parts: Callable[[Any], Parts],
+        untrain: Callable[[Any, int, int], None] | None = None,
+    ) -> Model:
+        """A torch module of your own: see its attention, ablate it, and find its circuit with a certificate::
+
+            model = hs.Model.from_torch(
+                gpt,
+                hs.RetrievalProblem(hops=3),
+                parts=lambda gpt: hs.Parts(gpt.embed, gpt.blocks, gpt.read, [b.attention.pattern for b in gpt.blocks]),
+                untrain=lambda gpt, layer, head: gpt.blocks[layer].attention.reset(head),
+            )
+            model.find_circuit().certified
+
+        Args:
+            module: the module; given inputs as `hs.sample` makes them, [sequence, position, d_input], it answers at all
+                positions or at the last ones. It may be trained on meanwhile; it is measured in evaluation mode, with
+                the weights that it then has.
+            problem: the problem that it answers.
+            parts: a function that finds the parts of such a module; see `hs.Parts`.
+            untrain: a function that gives initial weights, in place, to head (layer, head), from 0, of a copy of the
+                module. Without it no circuit can be certified, since one part of the certificate needs it.
+
+        Raises:
+            InputError: it is not a module or does not take such inputs, the parts do not make up the module or are not
+                those of a copy, or patterns do not pass where they are said to, one a block.
+        """
+        return Model(_checked_module(module, problem, parts, untrain), problem)
 
     @property
-    @abstractmethod
-    def evaluator(self) -> Evaluator:
-        """The model on 256 sequences that no training and no search sees."""
-
-    @property
-    @abstractmethod
     def origin(self) -> Origin:
         """The model as records of its circuits name it."""
+        return Origin.of_weights(self.transformer)
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The model on 256 sequences that no training and no search sees, with the weights that it has now."""
+        return VectorEvaluator(self.transformer, self.problem, self._batch, self.initial)
+
+    @cached_property
+    def _batch(self) -> Batch:
+        return held_out(self.problem, SEQUENCES, purpose="notebook")
+
+    def find_circuit(
+        self,
+        *,
+        effort: Effort | SearchBudget | SearchConfig | None = None,
+        max_loss: float | None = None,
+        seed: int | None = None,
+        proof: CertificateConfig | None = None,
+        progress: SearchProgress = SILENT,
+    ) -> Circuit:
+        """Its circuit, found and certified, for `circuit.save(path)`.
+
+        A model whose loss is not below the threshold has no circuit: the record says so.
+
+        Args:
+            effort: effort of the search: `quick`, `thorough` (by default), or an `hs.SearchConfig`.
+            max_loss: the largest loss that a circuit may have; the paper's 0.05 by default.
+            seed: seed of the search, which decides its sequences and random orders; 0 by default.
+            proof: how many sequences and random draws the certificate is measured on.
+            progress: called with what is being done, stages finished, stages in all.
+
+        Raises:
+            InputError: a value is out of range, the model's answers are not finite, or its heads cannot be given
+                initial weights.
+        """
+        config, proof = SearchConfig.of(effort, max_loss, seed), CertificateConfig.of(proof)
+        batch = held_out(self.problem, config.budget.confirming, config.seed, "circuit search")
+        evaluator = VectorEvaluator(self.transformer, self.problem, batch, self.initial)
+        return run_search(search_circuit(evaluator, config, self.origin, proof), progress)
 
     @property
     def loss(self) -> float:
@@ -163,7 +251,8 @@ class AnyModel(ABC):
                 range.
         """
         proof = CertificateConfig.of(proof)
-        return check_circuit(self.evaluator, circuit, max_loss, seed, self.origin, proof, Journal(progress))
+        check = check_custom_circuit(self.evaluator, circuit, max_loss, seed, self.origin, proof)
+        return run_search(check, progress)
 
     def _rows(self, location: Location, form: str | Ablation) -> dict[HeadRow, Ablation]:
         rows, path = rows_at(location, self.problem.roles, self.evaluator.shape)
@@ -184,95 +273,63 @@ def _both(before: Ablation, now: Ablation) -> Ablation:
     return now
 
 
-class ForeignModel(AnyModel):
-    """A module that somebody else wrote; `Model.from_torch` makes one."""
-
-    def __init__(self, transformer: TorchModule, problem: RetrievalProblem) -> None:
-        self.transformer, self.problem = transformer, problem
-
-    @property
-    def origin(self) -> Origin:
-        """The model as records of its circuits name it: by its weights."""
-        return Origin.of_weights(self.transformer)
-
-    @classmethod
-    def of(
-        cls,
-        module: nn.Module,
-        problem: RetrievalProblem,
-        parts: Callable[[Any], Parts],
-        untrain: Callable[[Any, int, int], None] | None,
-    ) -> ForeignModel:
-        """The model of a module, if the module suits the problem; for the arguments see `Model.from_torch`."""
-        if not isinstance(module, nn.Module):
-            raise InputError(f"a module of torch is looked at, got {_kind(module)}")
-        if not callable(parts):
-            raise InputError(f"parts is a function from the module, or a copy, to its hs.Parts, got {_kind(parts)}")
-        if untrain is not None and not callable(untrain):
-            raise InputError(f"untrain is a function of a module, a layer and a head, got {_kind(untrain)}")
-        if not isinstance(problem, RetrievalProblem):
-            raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
-        batch = held_out(problem, 2, purpose="notebook")
-        try:
-            with torch.no_grad(), resting(module):
-                answers = module(batch.inputs)
-        except Exception as error:  # whatever somebody's module raises
+def _check_problem(shape: Architecture, problem: RetrievalProblem) -> None:
+    """Check that a transformer may have been trained on a problem: it takes and gives what the problem has."""
+    for has, asks, what in (
+        (shape.d_input, problem.input_dim, "takes {} numbers a position, and {} has {}"),
+        (shape.d_output, problem.target_dim, "gives {} numbers, and {} asks for {}"),
+        (shape.reads, problem.chains, "answers {} queries, and {} has {}"),
+        (shape.causal, problem.causal, "has causal={}, and {} causal={}"),
+    ):
+        if has != asks:
             raise InputError(
-                f"the module does not take inputs of this problem, [sequence, position, {problem.input_dim}]: "
-                f"{next(iter(str(error).splitlines()), 'it fails')}{_unlike(module, batch.inputs)}"
-            ) from error
-        asked = problem.target_dim
-        if not isinstance(answers, torch.Tensor) or answers.dim() != 3 or answers.shape[-1] != asked:
-            given = tuple(answers.shape) if isinstance(answers, torch.Tensor) else _kind(answers)
-            raise InputError(f"the module must answer with a tensor [sequence, position, {asked}], got {given}")
-        if not bool(torch.isfinite(answers).all()):
-            raise InputError("the module gives answers that are not finite; see that its weights are")
-        seen = TorchModule.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
+                f"the transformer {what.format(has, problem.named, asks)}; pass the problem that it was trained on"
+            )
 
-        reads: dict[str, Callable[[Stream], Tensor]] = {
-            "the stream changes": lambda x: x,
-            "its answers change": lambda x: seen.answers(x[:, :, -problem.chains :]),
-        }
-        for what, read in reads.items():
-            if not (beside := reach_beside(seen, batch.inputs, batch.inputs.flip(0), read)) <= _BESIDE:
-                raise InputError(
-                    f"its positions reach one another beside the patterns that are shown ({what} by a share of "
-                    f"{beside:.2g} where all look at themselves), unseen by a circuit; give a pattern for all"
-                )
-        return cls(seen, problem)
 
-    def __repr__(self) -> str:
-        shape = self.transformer.shape
-        return f"<{type(self.transformer.module).__name__}: {shape.layers} x {shape.heads} heads, {self.problem.named}>"
+def _checked_module(
+    module: nn.Module,
+    problem: RetrievalProblem,
+    parts: Callable[[Any], Parts],
+    untrain: Callable[[Any, int, int], None] | None,
+) -> TorchModule:
+    """A module with its parts, if it suits the problem; for the arguments see `Model.from_torch`."""
+    if not isinstance(module, nn.Module):
+        raise InputError(f"a module of torch is looked at, got {_kind(module)}")
+    if not callable(parts):
+        raise InputError(f"parts is a function from the module, or a copy, to its hs.Parts, got {_kind(parts)}")
+    if untrain is not None and not callable(untrain):
+        raise InputError(f"untrain is a function of a module, a layer and a head, got {_kind(untrain)}")
+    if not isinstance(problem, RetrievalProblem):
+        raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
+    batch = held_out(problem, 2, purpose="notebook")
+    try:
+        with torch.no_grad(), resting(module):
+            answers = module(batch.inputs)
+    except Exception as error:  # whatever somebody's module raises
+        raise InputError(
+            f"the module does not take inputs of this problem, [sequence, position, {problem.input_dim}]: "
+            f"{next(iter(str(error).splitlines()), 'it fails')}{_unlike(module, batch.inputs)}"
+        ) from error
+    asked = problem.target_dim
+    if not isinstance(answers, torch.Tensor) or answers.dim() != 3 or answers.shape[-1] != asked:
+        given = tuple(answers.shape) if isinstance(answers, torch.Tensor) else _kind(answers)
+        raise InputError(f"the module must answer with a tensor [sequence, position, {asked}], got {given}")
+    if not bool(torch.isfinite(answers).all()):
+        raise InputError("the module gives answers that are not finite; see that its weights are")
+    checked = TorchModule.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
 
-    @cached_property
-    def _batch(self) -> Batch:
-        return held_out(self.problem, SEQUENCES, purpose="notebook")
-
-    @property
-    def evaluator(self) -> Evaluator:
-        """The model on 256 sequences that no search sees; a new one each time, for its weights as they are now."""
-        return VectorEvaluator(self.transformer, self.problem, self._batch)
-
-    def find_circuit(
-        self,
-        *,
-        effort: Effort | SearchConfig = "thorough",
-        max_loss: float | None = None,
-        seed: int | None = None,
-        proof: CertificateConfig | None = None,
-        progress: SearchProgress = SILENT,
-    ) -> Circuit:
-        """Its circuit, found and checked, for `circuit.save(path)`; for the arguments see `hs.find_circuit`."""
-        return find_circuit(
-            self.transformer,
-            self.problem,
-            effort=effort,
-            max_loss=max_loss,
-            seed=seed,
-            proof=proof,
-            journal=Journal(progress),
-        )
+    reads: dict[str, Callable[[Stream], Tensor]] = {
+        "the stream changes": lambda x: x,
+        "its answers change": lambda x: checked.answers(x[:, :, -problem.chains :]),
+    }
+    for what, read in reads.items():
+        if not (beside := reach_beside(checked, batch.inputs, batch.inputs.flip(0), read)) <= _BESIDE:
+            raise InputError(
+                f"its positions reach one another beside the patterns that are shown ({what} by a share of "
+                f"{beside:.2g} where all look at themselves), unseen by a circuit; give a pattern for all"
+            )
+    return checked
 
 
 def _unlike(module: nn.Module, inputs: Tensor) -> str:

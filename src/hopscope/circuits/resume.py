@@ -1,13 +1,14 @@
-"""What a long search reports and remembers, in memory and on disk, so that an interrupted one can be resumed."""
+"""A long search as a generator of stages: each is computed once and saved, so that an interrupted search resumes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from hopscope.checks import check_watch
+import torch
+
 from hopscope.errors import InputError
 from hopscope.records import RecordFormat, plain
 
@@ -20,95 +21,122 @@ SearchProgress = Callable[[str, int, int], None]
 SILENT: SearchProgress = lambda stage, done, stages: None
 """Nothing is reported."""
 
-Memory = dict[str, Any]
-"""What is finished, by name, as plain JSON."""
-
-COST = "evaluations of "
-"""Prefix: the cost of what is remembered under a name is kept under this and the name."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Journal:
-    """Progress of a search, and what is remembered of it.
+class Stage(Generic[T]):
+    """One stage of a search. A search yields it and is sent back its result.
 
     Attributes:
-        progress: called with the search's progress.
-        memory: what is finished; it is not done again, and what is done is added.
-        remember: called with `memory` after something was added.
+        name: what is done; unique in its search.
+        compute: computes the result.
+        evaluator: the evaluator whose evaluations are counted.
+        to_json: the result as plain JSON.
+        from_json: the inverse of `to_json`.
+        generator: the random generator that the stage draws from; its state is saved with the result.
+        done: how many stages like this one are finished before it.
+        stages: how many there are.
     """
 
-    progress: SearchProgress = SILENT
-    memory: Memory = field(default_factory=dict)
-    remember: Callable[[Memory], None] = lambda memory: None
+    name: str
+    compute: Callable[[], T]
+    evaluator: Evaluator
+    to_json: Callable[[T], Any]
+    from_json: Callable[[Any], T]
+    generator: torch.Generator | None = None
+    done: int = 1
+    stages: int = 1
 
-    def __post_init__(self) -> None:
-        check_watch(self.progress, "progress")
 
-    def once(self, name: str, make: Callable[[], Any], evaluator: Evaluator) -> Any:
-        """What is remembered under a name; if nothing is, it is made and remembered.
-
-        The evaluator is told how many evaluations it took, so that an interrupted search counts the same as one that
-        was not. What was remembered of its parts, under names that begin with this one and a colon, is then forgotten.
-        """
-        cost = f"{COST}{name}"
-        if name in self.memory:
-            evaluator.count(self.memory.get(cost, 0))
-        else:
-            before = evaluator.evaluations
-            self.memory[name] = make()
-            for part in [one for one in self.memory if one.removeprefix(COST).startswith(f"{name}: ")]:
-                del self.memory[part]
-            self.memory[cost] = evaluator.evaluations - before
-            self.remember(self.memory)
-        return self.memory[name]
+Search = Generator[Stage[Any], Any, T]
+"""A search: yields its stages, is sent the result of each, and returns what was found."""
 
 
 @dataclass(frozen=True)
-class _Memory:
+class FinishedStage:
+    """The result of a stage, how many evaluations it took, and the state of its random generator after it."""
+
+    result: Any
+    evaluations: int
+    random: str = ""
+
+
+@dataclass(frozen=True)
+class _Saved:
     """The fields of the file of an interrupted search."""
 
-    asked: dict[str, Any]
-    memory: Memory
+    settings: Any
+    stages: dict[str, FinishedStage]
 
 
-_FORM = RecordFormat(_Memory, "an interrupted search", "an interrupted search")
+_FORMAT = RecordFormat(_Saved, "an interrupted search", "an interrupted search")
 
 
 @dataclass(frozen=True)
 class SavedSearch:
-    """A search that may be interrupted, on disk.
+    """The finished stages of a search, in memory and, where it has a path, on disk.
 
     Attributes:
-        path: its file, which is there until the search is finished.
-        asked: the settings of the search, as plain values; what was finished with other settings does not count.
+        settings: the settings of the search as plain values; stages of other settings do not count.
+        path: the file, which exists until the search is finished.
         run: content hash of the model's run; empty if it is from none.
+        stages: the finished stages by name.
     """
 
-    path: Path
-    asked: dict[str, Any]
+    settings: Any = None
+    path: Path | None = None
     run: str = ""
+    stages: dict[str, FinishedStage] = field(default_factory=dict)
 
     @classmethod
-    def beside(cls, record: Path, asked: Mapping[str, Any], run: str = "") -> SavedSearch:
-        """The search whose result is to be kept in `record`."""
-        return cls(record.with_name(f".{record.stem}-search.json"), {name: plain(asked[name]) for name in asked}, run)
+    def beside(cls, record: Path, settings: Any, run: str = "", *, overwrite: bool = False) -> SavedSearch:
+        """The search whose result will be stored in `record`, with the stages that were saved with the same settings.
 
-    def memory(self) -> Memory:
-        """What was finished of this search, with the same settings."""
-        if not self.path.exists():
-            return {}
+        `overwrite` starts without them.
+        """
+        path = record.with_name(f".{record.stem}-search.json")
+        search = cls(plain(settings), path, run)
         try:
-            saved = _FORM.read(self.path, self.run or None)
+            saved = _FORMAT.read(path, run or None) if path.exists() and not overwrite else None
         except InputError:
-            if self.path.exists():
+            if path.exists():
                 raise
-            return {}  # another process has finished this search
-        return saved.memory if saved.asked == self.asked else {}
+            saved = None  # another process has finished this search
+        if saved is not None and saved.settings == search.settings:
+            search.stages.update(saved.stages)
+        return search
 
-    def remember(self, memory: Memory) -> None:
-        """Write down what is finished."""
-        _FORM.write(self.path, _Memory(self.asked, memory), self.run)
+    def save(self, name: str, stage: FinishedStage) -> None:
+        """Add a finished stage."""
+        self.stages[name] = stage
+        if self.path is not None:
+            _FORMAT.write(self.path, _Saved(self.settings, self.stages), self.run)
 
-    def forget(self) -> None:
-        """Delete the file, since the record of the search is there."""
-        self.path.unlink(missing_ok=True)
+    def delete(self) -> None:
+        """Delete the file, since the result of the search is stored."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+def run_search(search: Search[T], progress: SearchProgress = SILENT, saved: SavedSearch | None = None) -> T:
+    """What a search finds. Stages that are saved are not computed again, and count as many evaluations as they took."""
+    saved, result = saved or SavedSearch(), None
+    while True:
+        try:
+            stage = search.send(result)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        progress(stage.name, stage.done, stage.stages)
+        if (finished := saved.stages.get(stage.name)) is None:
+            before = stage.evaluator.evaluations
+            result = stage.compute()
+            state = "" if stage.generator is None else bytes(stage.generator.get_state().tolist()).hex()
+            spent = stage.evaluator.evaluations - before
+            saved.save(stage.name, FinishedStage(stage.to_json(result), spent, state))
+        else:
+            result = stage.from_json(finished.result)
+            stage.evaluator.count(finished.evaluations)
+            if stage.generator is not None:
+                stage.generator.set_state(torch.tensor(list(bytes.fromhex(finished.random)), dtype=torch.uint8))

@@ -51,7 +51,7 @@ def track(
     Raises:
         InputError: the circuit is of another run or has no paths, or fewer than two checkpoints can be read.
     """
-    if not CircuitStore(run).holds(circuit):
+    if not CircuitStore(run).is_of_run(circuit):
         raise InputError(
             f"the circuit is of model {circuit.model}, which {run.path} did not train; find this run's own with "
             f"`hopscope circuit {run.path}`"

@@ -9,11 +9,11 @@ from hopscope.checks import check_number, check_seed
 from hopscope.circuits.checks import CertificateConfig, Check, tidy
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Asked, Scores, SearchRecord
-from hopscope.circuits.custom_circuit import CustomCircuit, check_circuit
+from hopscope.circuits.custom_circuit import CustomCircuit, check_custom_circuit
 from hopscope.circuits.evaluate.ablations import UNIFORM, own_pattern
 from hopscope.circuits.find import Origin, search_circuit, without_circuit
-from hopscope.circuits.resume import Journal
-from hopscope.circuits.search.config import Effort, SearchConfig
+from hopscope.circuits.resume import Search
+from hopscope.circuits.search.config import BUDGETS, Effort, SearchConfig
 from hopscope.errors import InputError
 from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_memory
@@ -25,11 +25,17 @@ from hopscope.statistics import wilson
 _HIGHEST = 0.49
 """With a threshold beyond this a circuit would say nothing: guessing among four has a loss of 0.75."""
 
-_SEQUENCES, _CONFIRMING, _DECIDING = 128, 512, 8192
-"""How many questions most decisions are made on, the last ones, and those still in doubt: two and four times as many as
-for vectors, since a question has one answer where a sequence has four, and is either right or wrong."""
+_QUESTIONS = 512
+"""How many questions the last decisions of a search are made on."""
 
-TEXT_PROOF = CertificateConfig(sequences=_CONFIRMING, few=_SEQUENCES)
+_BUDGETS = {
+    effort: replace(budget, sequences=128, confirming=_QUESTIONS, deciding=8192, most_rows=None)
+    for effort, budget in BUDGETS.items()
+}
+"""How much work each effort is: two and four times as many questions as there are sequences for vectors, since a
+question has one answer where a sequence has four, and is either right or wrong."""
+
+TEXT_PROOF = CertificateConfig(sequences=_QUESTIONS, few=128)
 """How many questions and random draws stand behind a certificate by default."""
 
 
@@ -46,83 +52,60 @@ class Named:
     content: str
 
 
-def find_text_circuit(
+def search_text_circuit(
     model: HookedDecoder,
     tokenizer: Any,
     task: TextTask,
     named: Named,
-    *,
-    effort: Effort = "thorough",
-    faithfulness: float = 0.95,
-    seed: int = 0,
-    proof: CertificateConfig | None = None,
-    journal: Journal | None = None,
-) -> Circuit:
-    """The circuit of a language model, certified with the model's own patterns.
+    effort: Effort,
+    faithfulness: float,
+    seed: int,
+    proof: CertificateConfig,
+) -> Search[Circuit]:
+    """Search for the circuit of a language model, and certify it with the model's own patterns.
 
     The loss threshold is relative to the model: a circuit must go `faithfulness` of the way from guessing to the model,
     in Brier score on questions that the search sees. A model whose accuracy is not surely above the floor, or that is
     hardly better than guessing in Brier score, has no circuit: the record says so.
 
-    Args:
-        model: the language model.
-        tokenizer: its tokenizer, a fast one.
-        task: the questions that are asked.
-        named: what the record calls the model.
-        effort: `quick` or `thorough`, see `SearchConfig`.
-        faithfulness: the share of the way from guessing to the model, above 0 and below 1.
-        seed: the seed of the search; its questions and random orders follow from it.
-        proof: how many questions and random draws stand behind the certificate.
-        journal: follows the search, and remembers what is finished.
-
     Raises:
         InputError: the tokenizer does not let roles or answers be told apart, a value is out of range, or there is less
             free memory than the search takes.
     """
-    proof, journal = proof or TEXT_PROOF, journal or Journal()
-    config = replace(
-        SearchConfig.of(effort, seed=seed),
-        sequences=_SEQUENCES,
-        confirming=_CONFIRMING,
-        deciding=_DECIDING,
-        most_rows=None,
-    )
+    if effort not in _BUDGETS:
+        raise InputError(f"effort must be {' or '.join(_BUDGETS)}, got {effort!r}")
     asked = _Subject.of(model, tokenizer, task, named, faithfulness, seed, proof)
-    search = SearchRecord(effort=effort, faithfulness=faithfulness, seed=seed, proof=proof)
     if not asked.solves:
-        return asked.no_circuit(search)
-    config = replace(config, max_loss=asked.max_loss)
-    circuit = search_circuit(asked.evaluator, config, asked.origin, proof, journal, appendix_e=False)
+        return asked.no_circuit(SearchRecord(effort, seed, faithfulness, proof=proof))
+    config = SearchConfig(_BUDGETS[effort], asked.max_loss, seed)
+    circuit = yield from search_circuit(asked.evaluator, config, asked.origin, proof, appendix_e=False)
     search = replace(circuit.search, effort=effort, faithfulness=faithfulness)
     return asked.described(circuit, search, proof, seed + 1)
 
 
-def certify_text_circuit(
+def check_text_circuit(
     model: HookedDecoder,
     tokenizer: Any,
     task: TextTask,
     named: Named,
-    given: CustomCircuit,
-    *,
-    faithfulness: float = 0.95,
-    seed: int = 0,
-    proof: CertificateConfig | None = None,
-    journal: Journal | None = None,
-) -> Circuit:
-    """The certificate of a circuit of a language model that somebody gives: its paths, or a record.
+    circuit: CustomCircuit,
+    faithfulness: float,
+    seed: int,
+    proof: CertificateConfig,
+) -> Search[Circuit]:
+    """Certify a circuit of your own in a language model: its paths, or a record.
 
-    The threshold, a model that does not solve the problem and the arguments are as in `find_text_circuit`.
+    The threshold and a model that does not solve the problem are as in `search_text_circuit`.
 
     Raises:
-        InputError: as in `find_text_circuit`, or there is no such path in the model.
+        InputError: as in `search_text_circuit`, or there is no such path in the model.
     """
-    proof = proof or TEXT_PROOF
     asked = _Subject.of(model, tokenizer, task, named, faithfulness, seed, proof)
-    search = SearchRecord(given=True, faithfulness=faithfulness, seed=seed, proof=proof)
+    search = SearchRecord(None, seed, faithfulness, proof=proof)
     if not asked.solves:
         return asked.no_circuit(search)
-    circuit = check_circuit(asked.evaluator, given, asked.max_loss, seed, asked.origin, proof, journal or Journal())
-    return asked.described(circuit, search, proof, seed)
+    checked = yield from check_custom_circuit(asked.evaluator, circuit, asked.max_loss, seed, asked.origin, proof)
+    return asked.described(checked, search, proof, seed)
 
 
 @dataclass(frozen=True)
@@ -157,7 +140,7 @@ class _Subject:
         check_number("faithfulness", faithfulness, 0.0)
         if not 0 < faithfulness < 1:
             raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")
-        batch = text_batch(task, tokenizer, _CONFIRMING, derive_seed(seed, "circuit search"))
+        batch = text_batch(task, tokenizer, _QUESTIONS, derive_seed(seed, "circuit search"))
         evaluator = TextEvaluator(model, tokenizer, task, batch)
         check_memory(evaluator, model.size, proof)
         count, (question,) = evaluator.sequences, task.questions(1, 0)

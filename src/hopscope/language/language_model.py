@@ -10,10 +10,10 @@ from hopscope.checks import check_path
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.custom_circuit import CustomCircuit
-from hopscope.circuits.resume import SILENT, Journal, SearchProgress
+from hopscope.circuits.resume import SILENT, Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort
-from hopscope.circuits.store import stored_circuit
-from hopscope.language.find_text import TEXT_PROOF, Named, certify_text_circuit, find_text_circuit
+from hopscope.circuits.store import SearchRequest, find_stored
+from hopscope.language.find_text import TEXT_PROOF, Named, check_text_circuit, search_text_circuit
 from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_words
 from hopscope.language.model_folder import open_model_folder
@@ -93,9 +93,9 @@ class LanguageModel:
         Args:
             task: the questions, as `hs.text` makes them.
             effort: `quick` or `thorough`, if nothing is said.
-            faithfulness: see `find_text_circuit`; 0.95 if nothing is said.
+            faithfulness: see `search_text_circuit`; 0.95 if nothing is said.
             seed: seed of the search; 0 if nothing is said.
-            proof: see `find_text_circuit`.
+            proof: see `search_text_circuit`.
             overwrite: search again even if there is a record.
             progress: called with what is being done, how many stages are finished, and how many there are.
 
@@ -103,20 +103,17 @@ class LanguageModel:
             InputError: the task, tokenizer or a value cannot be used, the record is damaged, or it is of a
                 certified circuit of another model, or that another search than the one described found.
         """
-        search: dict[str, Any] = {
-            "effort": "thorough" if effort is None else effort,
-            "faithfulness": 0.95 if faithfulness is None else faithfulness,
-            "seed": 0 if seed is None else seed,
-        }
+        described = any(value is not None for value in (effort, faithfulness, seed, proof))
+        effort, seed, proof = effort or "thorough", seed or 0, proof or TEXT_PROOF
+        share = 0.95 if faithfulness is None else faithfulness
+        request = SearchRequest(self.named.content, effort, seed, proof, faithfulness=share)
 
-        def find(journal: Journal) -> Circuit:
-            how = {**search, "proof": proof, "journal": journal}
-            return find_text_circuit(self.model, self.tokenizer, task, self.named, **how)
+        def search() -> Search[Circuit]:
+            how = effort, share, seed, proof
+            return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, *how))
 
-        described = any(one is not None for one in (effort, faithfulness, seed, proof))
-        asked = {"model": self.named.content, **search, "proof": proof or TEXT_PROOF}
-        how: dict[str, Any] = {"described": described, "progress": progress, "overwrite": overwrite}
-        return stored_circuit(text_circuit_path(self.path, task), asked, find, **how)
+        how: dict[str, bool] = {"described": described, "overwrite": overwrite}
+        return find_stored(text_circuit_path(self.path, task), request, search(), progress=progress, **how)
 
     def check(
         self,
@@ -145,8 +142,9 @@ class LanguageModel:
         Raises:
             InputError: there is no such path in the model, or the task, tokenizer or a value cannot be used.
         """
-        how: dict[str, Any] = {"faithfulness": faithfulness, "seed": seed, "proof": proof, "journal": Journal(progress)}
-        return certify_text_circuit(self.model, self.tokenizer, task, self.named, circuit, **how)
+        how = faithfulness, seed, proof or TEXT_PROOF
+        check = check_text_circuit(self.model, self.tokenizer, task, self.named, circuit, *how)
+        return run_search(check, progress)
 
 
 def text_circuit_path(folder: Path, task: TextTask) -> Path:

@@ -9,7 +9,7 @@ from torch import nn
 
 from hopscope.circuits.checks.config import CertificateConfig
 from hopscope.circuits.evaluate.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
-from hopscope.circuits.search.attribution import SAVED
+from hopscope.circuits.search.gradients import SAVED
 from hopscope.errors import InputError
 from hopscope.machine import free_memory, in_words
 

@@ -15,6 +15,7 @@ from hopscope.errors import InputError
 from hopscope.problem.roles import role_number
 
 _NUMBER = r"([1-9]\d{0,3})"
+_ROW_WRITTEN = re.compile(rf"L{_NUMBER}\.H{_NUMBER} +(\S+)")
 _WRITTEN = re.compile(rf"(?:L{_NUMBER}\.H{_NUMBER}|layer {_NUMBER} head {_NUMBER}:) +(\S+) +-> +(\S+)")
 
 NamedPath = tuple[int, int, str, str]
@@ -33,6 +34,22 @@ class HeadRow(NamedTuple):
     layer: int
     head: int
     query: int
+
+    def describe(self, roles: Sequence[str]) -> str:
+        """The row in words, counted from 1: `L3.H1 x0?`."""
+        return f"L{self.layer + 1}.H{self.head + 1} {roles[self.query]}"
+
+    @classmethod
+    def parse(cls, text: str, roles: Sequence[str]) -> HeadRow:
+        """The row written `L3.H1 x0?`, with layer and head from 1.
+
+        Raises:
+            InputError: the text has another form, or its role is not among `roles`.
+        """
+        found = _ROW_WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
+        if found is None:
+            raise InputError(f"a row is written like 'L3.H1 x0?', got {text!r}")
+        return cls(int(found[1]) - 1, int(found[2]) - 1, role_number(found[3], roles))
 
 
 class AttentionPath(NamedTuple):

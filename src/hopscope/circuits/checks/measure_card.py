@@ -26,8 +26,8 @@ from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Ablati
 from hopscope.circuits.evaluate.bootstrap import tidy
 from hopscope.circuits.evaluate.elsewhere import highest_rise
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.search.acdc import swept
-from hopscope.circuits.search.attribution import row_scores
+from hopscope.circuits.search.baselines import swept
+from hopscope.circuits.search.gradients import row_scores
 from hopscope.circuits.strategy import strategy
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
 from hopscope.circuits.checks.card import Card, Check, CheckName
 from hopscope.circuits.checks.completeness import completeness, measure_completeness
@@ -15,8 +16,10 @@ from hopscope.circuits.checks.outside import measure_outside, outside
 from hopscope.circuits.checks.right_keys import measure_right_keys, right_keys
 from hopscope.circuits.checks.sufficiency import measure_sufficiency, sufficiency
 from hopscope.circuits.evaluate.bootstrap import tidy
-from hopscope.circuits.resume import Journal
+from hopscope.circuits.resume import Search, Stage
 from hopscope.records import convert, plain
+
+T = TypeVar("T")
 
 _MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {
     "sufficiency": lambda evidence: sufficiency(measure_sufficiency(evidence)),
@@ -28,23 +31,23 @@ _MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {
 }
 
 
-def run_checks(evidence: Evidence, journal: Journal | None = None) -> dict[CheckName, Check]:
-    """The six checks of a circuit. The journal remembers what is finished."""
-    return {
-        name: _once(f"check: {name}", lambda make=make: make(evidence), Check, evidence, journal or Journal())
-        for name, make in _MEASURED.items()
-    }
+def run_checks(evidence: Evidence) -> dict[CheckName, Check]:
+    """The six checks of a circuit."""
+    return {name: measure(evidence) for name, measure in _MEASURED.items()}
 
 
-def run_card(evidence: Evidence, checks: Mapping[CheckName, Check], journal: Journal | None = None) -> Card:
-    """The card of a circuit whose checks were run."""
-    return _once("card", lambda: measure_card(evidence, checks), Card, evidence, journal or Journal())
+def check_in_stages(evidence: Evidence) -> Search[tuple[dict[CheckName, Check], Card]]:
+    """The six checks of a circuit and its card, each a stage that an interrupted search does not repeat."""
+    checks: dict[CheckName, Check] = {}
+    for name, measure in _MEASURED.items():
+        checks[name] = yield _stage(evidence, f"check: {name}", partial(measure, evidence), Check)
+    card: Card = yield _stage(evidence, "card", partial(measure_card, evidence, checks), Card)
+    return checks, card
 
 
-def _once(name: str, make: Callable[[], Any], type_: Any, evidence: Evidence, journal: Journal) -> Any:
+def _stage(evidence: Evidence, name: str, compute: Callable[[], T], type_: type[T]) -> Stage[T]:
     name = f"{evidence.patterns} patterns, {name}"
-    journal.progress(name, 1, 1)
-    return convert(journal.once(name, lambda: plain(make()), evidence.evaluator), type_, name)
+    return Stage(name, compute, evidence.evaluator, plain, partial(convert, type=type_, what=name))
 
 
 def no_circuit(loss: float, max_loss: float, *, rows_left: int = 0) -> dict[CheckName, Check]:

@@ -6,6 +6,7 @@ multiplies the values there instead; a program says it for any number of rows, a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
@@ -143,35 +144,24 @@ def moved(*keys: int) -> Ablation:
     return Ablation(AblationKind.MOVED, keys)
 
 
-def own_pattern(form: Ablation) -> Ablation:
-    """What stands of a row's form where rows in use make their own patterns: `keep`, or `alike` if it is that."""
-    return form if form == ALIKE else KEEP
+def own_pattern(ablation: Ablation) -> Ablation:
+    """What is left of an active row's ablation where active rows make their own patterns: `keep`, or `alike`."""
+    return ablation if ablation == ALIKE else KEEP
 
 
 Interventions = dict[HeadRow, Ablation]
-"""What is put in the place of each row named; rows not named are kept."""
+"""What is put in the place of each row named; rows not named are kept. Rows stand in the order in which they were last
+`changed`: those that a search switched off, in the order in which it did so."""
 
 
-def to_json(program: Interventions, problem: RetrievalProblem) -> list[dict[str, Any]]:
-    """A program's rows, with layer and head from 1 and roles by name; rows at `uniform` are left out."""
-    names = problem.all_roles
-    return [
-        {
-            "layer": row.layer + 1,
-            "head": row.head + 1,
-            "query": names[row.query],
-            "form": form.kind.value,
-            "keys": [names[key] for key in form.keys],
-            "weights": list(form.weights),
-        }
-        for row, form in sorted(program.items(), key=lambda item: item[0])
-        if form != UNIFORM
-    ]
+def changed(interventions: Interventions, changes: Mapping[HeadRow, Ablation]) -> Interventions:
+    """Interventions with changes made to some rows, which then come last."""
+    return {row: ablation for row, ablation in interventions.items() if row not in changes} | dict(changes)
 
 
 @dataclass(frozen=True)
-class _Row:
-    """A row of a program on disk."""
+class _AblatedRow:
+    """A row of interventions on disk: layer and head from 1, roles by name."""
 
     layer: int
     head: int
@@ -181,13 +171,29 @@ class _Row:
     weights: tuple[float, ...]
 
 
+def to_json(interventions: Interventions, problem: RetrievalProblem) -> list[dict[str, Any]]:
+    """The rows of interventions in order, with layer and head from 1 and roles by name."""
+    names = problem.all_roles
+    return [
+        {
+            "layer": row.layer + 1,
+            "head": row.head + 1,
+            "query": names[row.query],
+            "form": ablation.kind.value,
+            "keys": [names[key] for key in ablation.keys],
+            "weights": list(ablation.weights),
+        }
+        for row, ablation in interventions.items()
+    ]
+
+
 def from_json(rows: Any, problem: RetrievalProblem) -> Interventions:
-    """The program that `to_json` wrote."""
-    program: Interventions = {}
-    for row in convert(rows, list[_Row], "program"):
+    """The interventions that `to_json` wrote."""
+    interventions: Interventions = {}
+    for row in convert(rows, list[_AblatedRow], "program"):
         query, *keys = (role_number(role, problem.all_roles) for role in (row.query, *row.keys))
         where = HeadRow(row.layer - 1, row.head - 1, query)
-        if where in program:
+        if where in interventions:
             raise InputError(f"layer {row.layer} head {row.head} {row.query} is in the program twice")
-        program[where] = Ablation(row.form, tuple(keys), row.weights)
-    return program
+        interventions[where] = Ablation(row.form, tuple(keys), row.weights)
+    return interventions

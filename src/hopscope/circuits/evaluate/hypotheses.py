@@ -18,6 +18,7 @@ from hopscope.circuits.evaluate.ablations import (
     Ablation,
     AblationKind,
     Interventions,
+    changed,
     one_hot,
     own_pattern,
 )
@@ -171,7 +172,7 @@ class Units:
 
     def only(self, program: Interventions, rows: Collection[HeadRow]) -> Interventions:
         """A program with all its rows in use switched off except the given ones."""
-        return {**program, **{row: UNIFORM for row in self.on(program) if row not in rows}}
+        return changed(program, {row: UNIFORM for row in self.on(program) if row not in rows})
 
     def natural(self, program: Interventions) -> Interventions:
         """The same rows in use, each with the model's own pattern."""

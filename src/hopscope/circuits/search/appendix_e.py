@@ -1,19 +1,19 @@
-"""The paper's own procedure (Appendix E): every head's whole map is replaced, then imposed paths are taken away.
+"""The paper's own procedure (Appendix E): every head's whole map is replaced, then imposed paths are removed.
 
-Heads are gone through from the last layer to the first, those below still making their own patterns. An idle head
-becomes uniform or the identity, whichever serves; in a useful one the whole map is replaced, ones where it is expected
-to look and its other rows filled in one way. When all heads are set, paths are taken away one by one until none can go.
+Heads are set from the last layer to the first, those below still making their own patterns. An idle head becomes
+uniform or the identity, whichever serves; in a useful one the whole map is replaced, ones where it is expected to
+attend and its other rows filled in one way. When all heads are set, paths are removed one by one until none can go.
 
 With imposed patterns alone this would degenerate: they do the routing, and the heads by which later ones find their
-keys look idle. So what is left must always carry the answer in theory (`theory.delivery`); and what costs nothing is
+keys seem idle. So what is left must always carry the answer in theory (`theory.delivery`); and what costs nothing is
 removed from the last layer first, so that of two heads that tie pairs the earlier one stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import torch
 
@@ -30,7 +30,7 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.resume import Journal
+from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
 from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.problem.counter import derive_seed
@@ -40,27 +40,27 @@ from hopscope.theory.delivery import arrives
 HeadNumbers = tuple[int, int]
 """Layer and head, from 0."""
 
-Looks = Mapping[int, int]
-"""Where a useful head looks: key role by query role."""
+KeyMap = Mapping[int, int]
+"""What a useful head attends to: key role by query role."""
 
 IDLE = (UNIFORM, IDENTITY)
-"""The forms that an idle head may have, "whichever serves"."""
+"""The ablations of an idle head, "whichever serves"."""
 
 
 @dataclass(frozen=True)
 class Imposed:
-    """What is imposed on each head, one of the forms of `IDLE` or where it looks; heads not named are left as they are.
+    """What is imposed on each head: one of `IDLE`, or the keys that it attends to; heads not named are unmodified.
 
-    `fill` is the form of a useful head's other rows, `roles` the number of roles of a chain, 2D + 1.
+    `fill` is the ablation of a useful head's other rows, `roles` the number of roles of a chain, 2D + 1.
     """
 
-    heads: Mapping[HeadNumbers, Ablation | Looks]
+    heads: Mapping[HeadNumbers, Ablation | KeyMap]
     fill: Ablation
     roles: int
 
     @property
-    def program(self) -> Interventions:
-        """The program: the form of every row of the heads named."""
+    def interventions(self) -> Interventions:
+        """The ablation of every row of the heads named."""
         program: Interventions = {}
         for (layer, head), does in self.heads.items():
             for query in range(self.roles):
@@ -70,41 +70,41 @@ class Imposed:
 
     @property
     def paths(self) -> list[AttentionPath]:
-        """The paths by which the useful heads look, first layer first."""
+        """The paths of the useful heads, first layer first."""
         useful = ((head, does) for head, does in self.heads.items() if not isinstance(does, Ablation))
-        return sorted(AttentionPath(*head, query, key) for head, looks in useful for query, key in looks.items())
+        return sorted(AttentionPath(*head, query, key) for head, keys in useful for query, key in keys.items())
 
     @property
     def useful(self) -> set[HeadNumbers]:
         """The heads with a path."""
         return {head for head, does in self.heads.items() if not isinstance(does, Ablation)}
 
-    def with_head(self, head: HeadNumbers, does: Ablation | Looks) -> Imposed:
+    def with_head(self, head: HeadNumbers, does: Ablation | KeyMap) -> Imposed:
         """The same with one head changed."""
         return Imposed({**self.heads, head: does}, self.fill, self.roles)
 
     def without(self, path: AttentionPath) -> list[Imposed]:
-        """One path taken away: its row filled like the others or, if it was the head's only path, the head idle.
+        """One path removed: its row filled like the others or, if it was the head's only path, the head idle.
 
-        In the latter case there is one result for each form of `IDLE`.
+        In the latter case there is one result for each ablation in `IDLE`.
         """
-        head, looks = (path.layer, path.head), self.heads[path.layer, path.head]
-        assert not isinstance(looks, Ablation)
-        left = {query: key for query, key in looks.items() if query != path.query}
+        head, keys = (path.layer, path.head), self.heads[path.layer, path.head]
+        assert not isinstance(keys, Ablation)
+        left = {query: key for query, key in keys.items() if query != path.query}
         return [self.with_head(head, does) for does in ([left] if left else IDLE)]
 
     @classmethod
     def read(cls, program: Interventions, fill: Ablation, roles: int) -> Imposed:
-        """The imposed model that a program was made from, which has a form for every row of every head."""
-        heads: dict[HeadNumbers, Ablation | Looks] = {}
-        for layer, head in sorted({(row.layer, row.head) for row in program}):
+        """What was imposed by interventions that name every row of every head."""
+        heads: dict[HeadNumbers, Ablation | KeyMap] = {}
+        for layer, head in dict.fromkeys((row.layer, row.head) for row in program):
             forms = [program[HeadRow(layer, head, query)] for query in range(roles)]
-            looks = {query: form.keys[0] for query, form in enumerate(forms) if form.kind is AblationKind.ONE_HOT}
-            heads[layer, head] = looks or forms[0]
+            keys = {query: form.keys[0] for query, form in enumerate(forms) if form.kind is AblationKind.ONE_HOT}
+            heads[layer, head] = keys or forms[0]
         return cls(heads, fill, roles)
 
 
-class Strict:
+class AppendixE:
     """The procedure on one batch."""
 
     def __init__(self, gauge: Gauge, units: Units) -> None:
@@ -123,10 +123,10 @@ class Strict:
         return state
 
     def reduced(self, state: Imposed, generator: Random = None) -> Imposed:
-        """Take paths away until none can go: first those that cost nothing, from the last layer, then the least costly.
+        """Remove paths until none can go: first those that cost nothing, from the last layer, then the least costly.
 
-        This is done within the share of the room meant for it, then up to the threshold itself, as in the paper: a path
-        without which the loss stays below it is superfluous. Above it, paths go while the loss does not rise.
+        This is done within the share of the slack meant for it, then up to the threshold itself, as in the paper: a
+        path without which the loss stays below it is superfluous. Above it, paths go while the loss does not rise.
         """
         state = self._without_the_free(self._idle_served(state))
         state = self._credited(self.one_by_one(state, self._gauge.limit(LAST), generator))
@@ -145,19 +145,19 @@ class Strict:
         return arrives(self._gauge.evaluator.scene, paths)
 
     def scores(self, states: Sequence[Imposed]) -> list[float]:
-        """The scores of states: losses with the doubt on top."""
-        return self._gauge.scores([state.program for state in states])
+        """The scores of states: losses with the margin on top."""
+        return self._gauge.scores([state.interventions for state in states])
 
-    def _expected(self, head: HeadNumbers) -> list[Looks]:
-        """Where a head may be expected to look: every row at its heaviest role; and the same for clear rows alone."""
-        looks: dict[int, tuple[int, float]] = {}
+    def _expected(self, head: HeadNumbers) -> list[KeyMap]:
+        """The keys that a head may be expected to attend to: the heaviest of every row, and of clear rows alone."""
+        keys: dict[int, tuple[int, float]] = {}
         for row in (row for row in self._units.rows if (row.layer, row.head) == head):
             weights, heavy = self._units.hypotheses.weights(row), self._units.hypotheses.heavy(row)
             if heavy:
                 key = max(heavy, key=lambda key: weights[key])
-                looks[row.query] = key, weights[key]
-        every = {query: key for query, (key, _) in looks.items()}
-        clear = {query: key for query, (key, weight) in looks.items() if weight >= CLEAR}
+                keys[row.query] = key, weights[key]
+        every = {query: key for query, (key, _) in keys.items()}
+        clear = {query: key for query, (key, weight) in keys.items() if weight >= CLEAR}
         return [map_ for map_ in ([every] if every == clear else [every, clear]) if map_]
 
     def _settled(self, state: Imposed, head: HeadNumbers) -> tuple[Imposed, float]:
@@ -165,14 +165,14 @@ class Strict:
 
         The head becomes idle if that is within the limit and theory does not need it, else what serves best.
         """
-        idle: list[Ablation | Looks] = [*IDLE]
+        idle: list[Ablation | KeyMap] = [*IDLE]
         ways = [[state.with_head(head, does) for does in kind] for kind in (idle, self._maps[head]) if kind]
-        # Theory must not need the head: heads not yet settled may still look wherever they are expected to.
+        # Theory must not need the head: heads not yet settled may still attend to whatever they are expected to.
         possible = [self.delivers(self._possible(kind[0])) for kind in ways]
-        self._gauge.rough.depart_from(state.program)
-        costs = [self._gauge.rough.mse([way.program for way in kind]) for kind in ways]
+        self._gauge.rough.depart_from(state.interventions)
+        costs = [self._gauge.rough.mse([way.interventions for way in kind]) for kind in ways]
         best = [kind[cost.index(min(cost))] for kind, cost in zip(ways, costs, strict=True)]
-        self._gauge.evaluator.depart_from(state.program)
+        self._gauge.evaluator.depart_from(state.interventions)
         scores = self.scores(best[:1])
         if len(best) == 1 or (scores[0] <= self._gauge.limit() and possible[0] >= possible[1]):
             return best[0], scores[0]
@@ -183,7 +183,7 @@ class Strict:
     def _possible(self, state: Imposed) -> list[AttentionPath]:
         """The paths of the heads that are settled, and all that the others are expected to have."""
         rest = ((head, maps[0]) for head, maps in self._maps.items() if maps and head not in state.heads)
-        return state.paths + [AttentionPath(*head, query, key) for head, looks in rest for query, key in looks.items()]
+        return state.paths + [AttentionPath(*head, query, key) for head, keys in rest for query, key in keys.items()]
 
     def _spared(self, state: Imposed) -> list[AttentionPath]:
         """The paths that theory can spare, last layer first; all of them if they do not deliver anyway."""
@@ -193,11 +193,13 @@ class Strict:
         return [path for path in paths if self.delivers([other for other in paths if other != path])]
 
     def _without_the_free(self, state: Imposed) -> Imposed:
-        """Take away the paths that cost nothing alone, last layer first, as many as cost nothing together."""
+        """Remove the paths that cost nothing alone, last layer first, as many as cost nothing together."""
         (now,) = self.scores([state])
         most = now + FREE * max(self._gauge.max_loss - now, 0.0)
-        self._gauge.rough.depart_from(state.program)
-        rough, *costs = self._gauge.rough.mse([state.program, *(left.program for _, left in self.removals(state))])
+        self._gauge.rough.depart_from(state.interventions)
+        rough, *costs = self._gauge.rough.mse(
+            [state.interventions, *(left.interventions for _, left in self.removals(state))]
+        )
         free: dict[AttentionPath, float] = {}
         for (path, _), cost in zip(self.removals(state), costs, strict=True):
             free[path] = min(cost, free.get(path, cost))
@@ -210,29 +212,31 @@ class Strict:
         return chain[-1]
 
     def one_by_one(self, state: Imposed, limit: float, generator: Random = None) -> Imposed:
-        """Take paths away one by one, the least costly first, within the limit; above it, only if it costs nothing."""
+        """Remove paths one by one, the least costly first, within the limit; above it, only if it costs nothing."""
         while True:
             near = [left for _, left in self.removals(state)]
             most = max(limit, self.scores([state])[0])
-            order = self._gauge.by_cost(state.program, [one.program for one in near], most, generator)
-            self._gauge.evaluator.depart_from(state.program)
+            order = self._gauge.by_cost(state.interventions, [one.interventions for one in near], most, generator)
+            self._gauge.evaluator.depart_from(state.interventions)
             fitting = next((near[number] for number in order if self.scores([near[number]])[0] <= most), None)
             if fitting is None:
                 return state
             state = fitting
 
     def _credited(self, state: Imposed) -> Imposed:
-        """Of the heads of a layer that look alike, credit the one that serves with the model's own patterns.
+        """Of the heads of a layer that attend alike, credit the one that serves with the model's own patterns.
 
         In the first useful layer imposed patterns do not show which of them does the work.
         """
         for head in sorted(state.useful):
-            looks = state.heads[head]
-            assert not isinstance(looks, Ablation)
+            keys = state.heads[head]
+            assert not isinstance(keys, Ablation)
             idle = [one for one in self._maps if one[0] == head[0] and one not in state.useful and self._maps[one]]
-            alike = [one for one in idle if looks.items() <= self._maps[one][0].items()]
-            ways = [state, *(state.with_head(head, IDLE[0]).with_head(one, looks) for one in alike)]
-            natural = self._gauge.rough.mse([self._units.natural(way.program) for way in ways]) if alike else [0.0]
+            alike = [one for one in idle if keys.items() <= self._maps[one][0].items()]
+            ways = [state, *(state.with_head(head, IDLE[0]).with_head(one, keys) for one in alike)]
+            natural = (
+                self._gauge.rough.mse([self._units.natural(way.interventions) for way in ways]) if alike else [0.0]
+            )
             best = ways[natural.index(min(natural))]
             if min(natural) < natural[0] - FREE * self._gauge.max_loss:
                 most = max(self._gauge.limit(), *self.scores([state]))
@@ -244,9 +248,9 @@ class Strict:
         idle = [head for head in state.heads if head not in state.useful]
         first, second = IDLE
         others = {head: second if state.heads[head] == first else first for head in idle}
-        self._gauge.rough.depart_from(state.program)
+        self._gauge.rough.depart_from(state.interventions)
         flipped = [state.with_head(head, does) for head, does in others.items()]
-        now, *costs = self._gauge.rough.mse([one.program for one in (state, *flipped)])
+        now, *costs = self._gauge.rough.mse([one.interventions for one in (state, *flipped)])
         gaining = [head for cost, head in sorted(zip(costs, idle, strict=True)) if cost < now]
         ways = [state]
         for head in gaining:
@@ -260,53 +264,50 @@ FILLS: dict[str, Ablation] = {"zero": ZERO, "uniform": UNIFORM, "identity": IDEN
 """The ways to fill the rows of a useful head that are no path. The paper does not say which it uses."""
 
 
-def appendix_e(
-    evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal | None = None
-) -> list[Imposed]:
+def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Search[list[Imposed]]:
     """What the procedure ends in, in several orders, sorted by: low enough, delivering by theory, few paths, few heads.
 
-    On all sequences, no path can be taken away from the first. Empty if the model's own loss is too high. With one
+    On all sequences, no path can be removed from the first. Empty if the model's own loss is too high. With one
     order, only the best filling is tried, by least cost; with more, every filling and random orders.
     """
     if float(evaluator.own.mean()) > config.max_loss:
         return []
-    ends = _ends(evaluator, units, config, journal or Journal())
-    gauge = Gauge.confirming(evaluator, config)
-    search = Strict(gauge, units)
-    scores = search.scores(ends)
+    procedure, random = AppendixE(Gauge.scanning(evaluator, config), units), config.budget.orders - 1
+
+    def stage(name: str, compute: Callable[[], Imposed], fill: Ablation, number: int) -> Stage[Imposed]:
+        return Stage(
+            f"Appendix E: {name}",
+            compute,
+            evaluator,
+            lambda end: to_json(end.interventions, evaluator.problem),
+            lambda rows: Imposed.read(from_json(rows, evaluator.problem), fill, evaluator.where.roles),
+            done=number,
+            stages=2 + (len(FILLS) if random else 1) + random,
+        )
+
+    first = yield stage("heads", partial(procedure.imposed, ZERO), ZERO, 0)
+    filled = {name: replace(first, fill=fill) for name, fill in FILLS.items()}
+    scores = dict(zip(filled, procedure.scores(list(filled.values())), strict=True))
+    best = min(filled, key=lambda name: scores[name])
+    orders: list[tuple[str, Imposed, Random]] = [(best, filled[best], None)]
+    if random:
+        orders += [(name, start, None) for name, start in filled.items() if name != best]
+    for number in range(1, random + 1):
+        seed = derive_seed(config.seed, "circuit search", f"strict-random-{number}")
+        orders.append((f"random-{number}", filled[best], torch.Generator().manual_seed(seed)))
+    ends: list[Imposed] = []
+    for number, (name, start, generator) in enumerate(orders, start=1):
+        ends.append((yield stage(name, partial(procedure.reduced, start, generator), start.fill, number)))
+    confirming = AppendixE(gauge := Gauge.confirming(evaluator, config), units)
+    by_end = confirming.scores(ends)
 
     def merit(number: int) -> tuple[bool, bool, int, int, float]:
-        end, score = ends[number], scores[number]
-        return score > gauge.max_loss, not search.delivers(end.paths), len(end.paths), len(end.useful), score
+        end, score = ends[number], by_end[number]
+        return score > gauge.max_loss, not confirming.delivers(end.paths), len(end.paths), len(end.useful), score
 
-    first, *others = (ends[number] for number in sorted(range(len(ends)), key=merit))
-    return [search.one_by_one(first, gauge.max_loss), *others]
-
-
-def _ends(evaluator: Evaluator, units: Units, config: SearchConfig, journal: Journal) -> list[Imposed]:
-    """What every order ends in."""
-    search = Strict(Gauge.scanning(evaluator, config), units)
-    every = [search.imposed(ZERO)]
-    every += [replace(every[0], fill=fill) for fill in FILLS.values() if fill != ZERO]
-    scores = search.scores(every)
-    best = scores.index(min(scores))
-    orders = {f"strict-{list(FILLS)[best]}": every[best]}
-    if config.orders > 1:
-        orders |= {f"strict-{name}": one for name, one in zip(FILLS, every, strict=True)}
-        orders |= {f"strict-random-{number}": every[best] for number in range(1, config.orders)}
-    ends = []
-    for number, (name, start) in enumerate(orders.items()):
-
-        def reduced(name: str = name, start: Imposed = start) -> list[dict[str, Any]]:
-            random = torch.Generator().manual_seed(derive_seed(config.seed, "circuit search", name))
-            end = search.reduced(start, random if "random" in name else None)
-            return to_json(end.program, evaluator.problem)
-
-        journal.progress(name, number, len(orders))
-        end = journal.once(name, reduced, evaluator)
-        program = dict.fromkeys(evaluator.rows, UNIFORM) | from_json(end, evaluator.problem)
-        ends.append(Imposed.read(program, start.fill, start.roles))
-    return ends
+    smallest, *others = (ends[number] for number in sorted(range(len(ends)), key=merit))
+    confirmed = partial(confirming.one_by_one, smallest, gauge.max_loss)
+    return [(yield stage("on all sequences", confirmed, smallest.fill, len(orders) + 1)), *others]
 
 
 def whole_heads(evaluator: Evaluator, units: Units, config: SearchConfig) -> Interventions:

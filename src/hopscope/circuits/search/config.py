@@ -15,30 +15,31 @@ from hopscope.checks import check_count, check_seed, make_plain
 from hopscope.errors import InputError
 
 SLACK = 0.5
-"""The share of the room between the model's loss and the threshold (the slack) that a search may spend."""
+"""The share of the slack between the model's loss and the threshold that a search may spend."""
 
 HEADS, ROWS, LAST = 0.3, 0.6, 0.95
 """The shares of that which may be spent once whole heads are removed, once single rows are, and once no more can be.
-Forms may use the rest. Without shares the heads, tried first, would use all the room, and cheaper rows would stay."""
+Patterns that are imposed may use the rest. Without shares the heads, tried first, would use all the slack, and cheaper
+rows would stay."""
 
-SCAN_DOUBT, CONFIRM_DOUBT = 2.0, 3.0
+SCAN_MARGIN, CONFIRM_MARGIN = 2.0, 3.0
 """How many standard errors are added to a loss, on the first sequences and on all, so that fresh ones pass too."""
 
 HOPELESS = 4.0
 """A change is ruled out if its cost on few sequences exceeds what is left by so many standard errors."""
 
 NEARLY_AS_GOOD = 0.25
-"""How far the loss of a simpler form may exceed that of the best one, as a share of the room left."""
+"""How far the loss of a simpler pattern may exceed that of the best one, as a share of the slack left."""
 
 ROUGHLY = 1.5
-"""Costs seen on few sequences are rough: what looks dearer than the room by this factor may still fit."""
+"""Costs on few sequences are rough: what looks more expensive than the slack by this factor may still fit."""
 
 FREE = 0.02
-"""What a path may cost and still count as costing nothing, as a share of the room left."""
+"""What a path may cost and still count as costing nothing, as a share of the slack left."""
 
 AMONG_OTHERS = 0.1
-"""What a row's form may cost where the other rows make their own patterns, as a share of the threshold. The certificate
-refuses a form whose row would do better, by twice that, looking elsewhere."""
+"""What an imposed pattern may cost where the other rows make their own, as a share of the threshold. A check refuses a
+pattern whose row would do better, by twice that, with another key."""
 
 CLEAR = 0.5
 """A row's map is clear if it has at least this mean weight on one role."""
@@ -52,33 +53,13 @@ JITTERED = 0.1
 FEW = 8
 """How many sequences subsets are measured on first."""
 
-Effort = Literal["quick", "thorough"]
-
-AS_EFFORT = -1
-"""Stands for the value that the effort implies, see `EFFORTS`."""
-
-_SEQUENCES = {"sequences": 64, "confirming": 256, "deciding": 2048}
-
-EFFORTS: dict[str, dict[str, int | None]] = {
-    "quick": {"orders": 1, "growing": 1, **_SEQUENCES, "every_subset": 6, "pairs": 12, "most_rows": 64},
-    "thorough": {"orders": 3, "growing": 2, **_SEQUENCES, "every_subset": 10, "pairs": 30, "most_rows": None},
-}
-"""The values that each effort implies."""
-
 
 @dataclass(frozen=True)
-class SearchConfig:
-    """How a circuit is searched for.
+class SearchBudget:
+    """How much work a search does.
 
-        >>> hs.SearchConfig("quick", max_loss=0.1).orders
-        1
-
-    Args:
-        effort: `quick` finds one small circuit or gives up, `thorough` the different ones that a model holds.
-        max_loss: the loss that a circuit may have at most; the paper's 0.05.
-        seed: the seed of the search's sequences and random orders.
-        orders: how many ways down are tried, the first by least cost, the others at random. This and what follows is
-            for experts, and by default as the effort implies.
+    Attributes:
+        orders: how many ways down are tried, the first by least cost, the others at random.
         growing: how many ways up are tried.
         sequences: how many sequences most decisions are made on.
         confirming: how many sequences the last decisions are made on; the former are among them.
@@ -89,53 +70,84 @@ class SearchConfig:
             no small circuit, and would take many minutes. `None` for never.
 
     Raises:
-        InputError: a value is out of range.
+        InputError: a number is too small, or larger than one that it must not exceed.
     """
 
-    effort: Effort = "thorough"
-    max_loss: float = 0.05
-    seed: int = 0
-    orders: int = AS_EFFORT
-    growing: int = AS_EFFORT
-    sequences: int = AS_EFFORT
-    confirming: int = AS_EFFORT
-    deciding: int = AS_EFFORT
-    every_subset: int = AS_EFFORT
-    pairs: int = AS_EFFORT
-    most_rows: int | None = AS_EFFORT
+    orders: int = 3
+    growing: int = 2
+    sequences: int = 64
+    confirming: int = 256
+    deciding: int = 2048
+    every_subset: int = 10
+    pairs: int = 30
+    most_rows: int | None = None
 
     def __post_init__(self) -> None:
         make_plain(self)
-        if not isinstance(self.effort, str) or self.effort not in EFFORTS:
-            raise InputError(f"effort must be {' or '.join(EFFORTS)}, got {self.effort!r}")
-        for name, value in EFFORTS[self.effort].items():
-            if getattr(self, name) == AS_EFFORT:
-                object.__setattr__(self, name, value)
-        number = isinstance(self.max_loss, int | float) and not isinstance(self.max_loss, bool)
-        if not number or not 0 < self.max_loss < 0.5:
-            raise InputError(f"max_loss must be above 0 and below 0.5, got {self.max_loss!r}")
-        check_seed(self.seed)
-        for name in ("confirming", "deciding"):
-            check_count(name, getattr(self, name))
-        for name, least in (("orders", 1), ("growing", 0), ("sequences", FEW), ("every_subset", 0), ("pairs", 0)):
-            check_count(name, getattr(self, name), least)
+        least = {"orders": 1, "growing": 0, "sequences": FEW, "confirming": self.sequences, "deciding": self.confirming}
+        for name, lowest in {**least, "every_subset": 0, "pairs": 0}.items():
+            check_count(name, getattr(self, name), lowest)
         if self.most_rows is not None:
             check_count("most_rows", self.most_rows)
-        if self.confirming < self.sequences:
-            raise InputError(f"confirming must be at least sequences ({self.sequences}), got {self.confirming}")
-        if self.deciding < self.confirming:
-            raise InputError(f"deciding must be at least confirming ({self.confirming}), got {self.deciding}")
 
     @property
     def rough(self) -> int:
         """How many sequences decide in which order changes are tried, and which are hopeless."""
         return max(FEW, self.sequences // 4)
 
+
+Effort = Literal["quick", "thorough"]
+
+BUDGETS: dict[Effort, SearchBudget] = {
+    "quick": SearchBudget(orders=1, growing=1, every_subset=6, pairs=12, most_rows=64),
+    "thorough": SearchBudget(),
+}
+"""How much work each effort is."""
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How a circuit is searched for.
+
+        >>> hs.SearchConfig("quick", max_loss=0.1).budget.orders
+        1
+
+    Args:
+        effort: `quick` finds one small circuit or gives up, `thorough` the different ones that a model has; or a
+            `SearchBudget`.
+        max_loss: the loss that a circuit may have at most; the paper's 0.05.
+        seed: the seed of the search's sequences and random orders.
+
+    Raises:
+        InputError: a value is out of range.
+    """
+
+    effort: Effort | SearchBudget = "thorough"
+    max_loss: float = 0.05
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        if not isinstance(self.effort, SearchBudget) and self.effort not in list(BUDGETS):
+            raise InputError(f"effort must be {' or '.join(BUDGETS)}, got {self.effort!r}")
+        number = isinstance(self.max_loss, int | float) and not isinstance(self.max_loss, bool)
+        if not number or not 0 < self.max_loss < 0.5:
+            raise InputError(f"max_loss must be above 0 and below 0.5, got {self.max_loss!r}")
+        check_seed(self.seed)
+
+    @property
+    def budget(self) -> SearchBudget:
+        """How much work the search does."""
+        return self.effort if isinstance(self.effort, SearchBudget) else BUDGETS[self.effort]
+
     @classmethod
     def of(
-        cls, effort: Effort | SearchConfig = "thorough", max_loss: float | None = None, seed: int | None = None
+        cls,
+        effort: Effort | SearchBudget | SearchConfig | None = None,
+        max_loss: float | None = None,
+        seed: int | None = None,
     ) -> SearchConfig:
-        """The configuration for an effort, or a given one, with another threshold and seed where these are given."""
-        config = effort if isinstance(effort, SearchConfig) else cls(effort)
-        given = {"max_loss": max_loss, "seed": seed}
-        return replace(config, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        """A configuration, or that of an effort, with another threshold and seed where these are not None."""
+        config = effort if isinstance(effort, SearchConfig) else cls() if effort is None else cls(effort)
+        config = config if max_loss is None else replace(config, max_loss=max_loss)
+        return config if seed is None else replace(config, seed=seed)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.search.config import CONFIRM_DOUBT, HOPELESS, JITTER, JITTERED, SCAN_DOUBT, SLACK, SearchConfig
+from hopscope.circuits.search.config import CONFIRM_MARGIN, HOPELESS, JITTER, JITTERED, SCAN_MARGIN, SLACK, SearchConfig
 
 Random = torch.Generator | None
 """Perturbs the order in which changes are tried; with None the least costly goes first."""
@@ -54,16 +54,17 @@ class Gauge:
     @classmethod
     def scanning(cls, evaluator: Evaluator, config: SearchConfig) -> Gauge:
         """The gauge on the first sequences, for most decisions."""
-        full = float(_above(evaluator.own, CONFIRM_DOUBT))
-        some = evaluator.part(config.sequences), evaluator.part(config.rough)
-        return cls(*some, config.max_loss, SCAN_DOUBT, full=full)
+        full = float(_above(evaluator.own, CONFIRM_MARGIN))
+        some = evaluator.part(config.budget.sequences), evaluator.part(config.budget.rough)
+        return cls(*some, config.max_loss, SCAN_MARGIN, full=full)
 
     @classmethod
     def confirming(cls, evaluator: Evaluator, config: SearchConfig) -> Gauge:
         """The gauge on all sequences, for the last decisions. What they leave open is decided on more."""
-        rough, middle = evaluator.part(config.rough), evaluator.part(config.sequences)
-        further = Further(evaluator, config.deciding, CONFIRM_DOUBT)
-        return cls(evaluator, rough, config.max_loss, CONFIRM_DOUBT, middle=middle, further=further)
+        budget = config.budget
+        rough, middle = evaluator.part(budget.rough), evaluator.part(budget.sequences)
+        further = Further(evaluator, budget.deciding, CONFIRM_MARGIN)
+        return cls(evaluator, rough, config.max_loss, CONFIRM_MARGIN, middle=middle, further=further)
 
     def roughly(self) -> Gauge:
         """A gauge with the same threshold on the few (`rough`) sequences."""

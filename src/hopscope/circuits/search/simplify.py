@@ -70,8 +70,8 @@ def _hypotheses(units: Units, row: HeadRow) -> list[Ablation]:
     ]
 
 
-def told_alike(gauge: Gauge, units: Units, program: Interventions) -> Interventions:
-    """Let rows in use look at all chains alike, one at a time, the least costly first, while the loss allows it."""
+def chain_agnostic(gauge: Gauge, units: Units, program: Interventions) -> Interventions:
+    """Make active rows chain-agnostic, one at a time, the least costly first, while the loss allows it."""
     rows = [row for row in units.on(program) if units.hypotheses.keys(row, program[row])]
     near: list[Interventions] = [{**program, row: ALIKE} for row in rows]
     found = program

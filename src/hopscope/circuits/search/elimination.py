@@ -1,20 +1,24 @@
-"""Ways down from a model to a small circuit: heads are removed, then rows, until nothing more can go.
+"""Elimination: from a model down to a small circuit, heads first, then rows; and growth, from no row up to one.
 
-Which rows are in use is decided with the model's own patterns in them and uniform ones everywhere else. A path that
-only helps a later head to find its key is then needed, as it should be; under imposed patterns it would look idle (the
+Which rows are active is decided with the model's own patterns in them and uniform ones everywhere else. A path that
+only helps a later head to find its key is then needed, as it should be; under imposed patterns it would seem idle (the
 exception the paper reports in Appendix E).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 
-from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Interventions
+import torch
+
+from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Interventions, changed
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.search.attribution import head_order
 from hopscope.circuits.search.config import HEADS, LAST, ROUGHLY, ROWS, SearchConfig
 from hopscope.circuits.search.gauge import Gauge, Random, jitter
+from hopscope.circuits.search.gradients import head_order
+from hopscope.problem.paths import HeadRow
 
 _SIZES = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 96, 128, 192, 256)
 """How many changes are tried together."""
@@ -79,7 +83,7 @@ def minimal(gauge: Gauge, units: Units, program: Interventions, generator: Rando
                 row, off = moves[number]
                 gauge.evaluator.depart_from(program)
                 if not units.hypotheses.is_off(row, program[row]) and gauge.passes({**program, row: off}, limit):
-                    program = {**program, row: off}
+                    program = changed(program, {row: off})
         if program is before:
             return program
 
@@ -91,8 +95,8 @@ def _eliminated(
     while moves:
         gauge.rough.depart_from(program)
         now, *scores = gauge.rough.mse([program, *({**program, **move} for move in moves)])
-        room = limit - gauge.score(program)
-        fitting = [number for number, score in enumerate(scores) if score - now <= ROUGHLY * room]
+        slack = limit - gauge.score(program)
+        fitting = [number for number, score in enumerate(scores) if score - now <= ROUGHLY * slack]
         least, noise = min(scores), jitter(len(moves), generator)
         costs = [(score - least) * factor for score, factor in zip(scores, noise, strict=True)]
         moves = [moves[number] for number in sorted(fitting, key=lambda n: (costs[n], n))]
@@ -124,7 +128,7 @@ def _in_halves(gauge: Gauge, program: Interventions, moves: list[Interventions],
 
 
 def _together(program: Interventions, moves: Sequence[Interventions]) -> Interventions:
-    return program | {row: form for move in moves for row, form in move.items()}
+    return changed(program, {row: ablation for move in moves for row, ablation in move.items()})
 
 
 def _halved(gauge: Gauge, program: Interventions, moves: Sequence[Interventions], limit: float) -> Interventions:
@@ -157,3 +161,41 @@ def _longest_prefix(
         if taken < some[0]:
             break
     return best, taken
+
+
+def grown(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
+    """A small part of `units.base`, grown from nothing: rows are put back in random order until the limit is met.
+
+    The row that tips the balance is needed together with those before it; it stays, and growth starts over with it. If
+    growth never meets the limit, the base itself is returned. Without a generator, rows are put back in their order.
+    """
+    gauge, rows = Gauge.scanning(evaluator, config), units.on(units.base)
+    limit = gauge.limit(LAST)
+    order = range(len(rows)) if generator is None else torch.randperm(len(rows), generator=generator).tolist()
+    shuffled, needed = [rows[number] for number in order], list[HeadRow]()
+
+    def suffice(rows: Sequence[HeadRow]) -> bool:
+        return gauge.passes(units.only(units.base, rows), limit)
+
+    while not suffice(needed):
+        rest = [row for row in shuffled if row not in needed]
+        count = _fewest(needed, rest, suffice)
+        if count is None:
+            return units.base
+        needed.append(rest[count - 1])
+        shuffled = [*needed, *rest[: count - 1]]
+    return units.only(units.base, needed)
+
+
+def _fewest(
+    needed: Sequence[HeadRow], rest: Sequence[HeadRow], suffice: Callable[[Sequence[HeadRow]], bool]
+) -> int | None:
+    """How many of the rest, from the first on, suffice with those needed; None if not even all of them do."""
+
+    def enough(count: int) -> bool:
+        return suffice([*needed, *rest[:count]])
+
+    if not rest:
+        return None
+    fewest = bisect_left(range(1, len(rest)), True, key=enough) + 1
+    return None if fewest == len(rest) and not enough(fewest) else fewest

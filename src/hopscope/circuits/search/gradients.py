@@ -17,9 +17,7 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import BYTES_A_POSITION, Evaluator
-from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.search.config import FEW, SearchConfig
-from hopscope.circuits.search.gauge import Gauge, Random
+from hopscope.circuits.search.config import FEW
 from hopscope.model.hooks import Hooks, Pattern
 from hopscope.problem.paths import HeadRow
 from hopscope.statistics import rank_correlation
@@ -98,23 +96,23 @@ def row_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
 
 def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
     """Estimates summed over sequences few enough for one backward pass."""
-    where, seam, shape = evaluator.where, evaluator.transformer, evaluator.shape
+    where, model, shape = evaluator.where, evaluator.transformer, evaluator.shape
     total = torch.zeros(shape.layers, shape.heads, where.roles)
     size = -(-shape.layers // BLOCKS)
-    entering = seam.embed(evaluator.batch.inputs[None])
+    entering = model.embed(evaluator.batch.inputs[None])
     for first in range(0, shape.layers, size):
         block = range(first, min(first + size, shape.layers))
         for point in _POINTS:
             # One block at a time is moved to the point; the others keep their own patterns, with their own gradients.
             edit = _TowardsUniform(block, point, evaluator)
             with torch.enable_grad():
-                x = seam.run(entering, start=first, hooks=edit, reads=shape.reads)
+                x = model.run(entering, start=first, hooks=edit, reads=shape.reads)
                 changes = torch.autograd.grad(evaluator.squared_errors(x).mean(dim=-1).sum(), edit.shares)
             for layer, change in zip(block, changes, strict=True):
                 index = where.role[:, None].expand_as(change[0])
                 by_role = change.new_zeros(*change.shape[1:-1], where.roles).scatter_add_(-1, index, change[0])
                 total[layer] += by_role.sum(dim=0) / len(_POINTS)
-        entering = seam.run(entering, start=first, stop=block.stop)
+        entering = model.run(entering, start=first, stop=block.stop)
     return total
 
 
@@ -137,19 +135,3 @@ class _TowardsUniform(Hooks):
         queries = pattern.shape[-2]
         share = self.shares[layer - self._first][..., -queries:, None]
         return pattern + share * (self._uniform[-queries:] - pattern)
-
-
-def attribution(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
-    """The fewest rows, taken by highest estimated effect (integrated gradients), that are within the limit.
-
-    `units.base` if not even all rows are. `generator` is not used: gradients give the order.
-    """
-    gauge = Gauge.scanning(evaluator, config)
-    scores = row_scores(gauge.evaluator)
-    rows = sorted(units.on(units.base), key=lambda row: -float(scores[row.layer, row.head, row.query]))
-    # The loss need not fall with every row that is added, so every number of rows is tried, the fewest first.
-    for count in range(len(rows) + 1):
-        program = units.only(units.base, rows[:count])
-        if gauge.passes(program):
-            return program
-    return units.base

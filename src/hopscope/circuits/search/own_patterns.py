@@ -1,0 +1,208 @@
+"""The search with the model's own patterns: ways down from the model, and ways up from no row, end in circuits.
+
+Each way is one order: `least-cost` first removes what costs least, `random-i` perturbs the costs, `growing-i` starts
+from nothing and puts rows back one by one. All decisions are exact: a circuit is accepted for the loss it has, with a
+margin on top, on sequences reserved for the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any, Literal
+
+import torch
+
+from hopscope.circuits.evaluate.ablations import Interventions, from_json, to_json
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.resume import Search, Stage
+from hopscope.circuits.search.config import FEW, LAST, SearchConfig
+from hopscope.circuits.search.elimination import grown, heads_spared, minimal, one_by_one, rows_spared, trimmed
+from hopscope.circuits.search.gauge import Gauge, Random
+from hopscope.circuits.search.simplify import chain_agnostic, simplest
+from hopscope.problem.counter import derive_seed
+from hopscope.problem.paths import AttentionPath, HeadRow
+
+Algorithm = Callable[[Evaluator, Units, SearchConfig, Random], Interventions]
+"""The signature of every search algorithm: it starts from `Units.base` and returns smaller interventions."""
+
+Minimality = Literal["every subset", "pairs", "single", "none"]
+"""Which parts of a circuit were tried: every subset of its rows, every part one or two rows smaller (`pairs`), every
+part one row smaller (`single`, which the search itself has tried), or none."""
+
+_AT_ONCE = 256
+"""How many parts are measured together before it is checked whether one of them will do."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A small circuit whose loss on the evaluator's sequences stays below the threshold.
+
+    Attributes:
+        interventions: the ablation of every row of the model; those that are off in the order of their removal.
+        paths: how many paths it has.
+        heads: how many heads they are in.
+        mse: its loss.
+        orders: the names of the orders that ended in it.
+    """
+
+    interventions: Interventions
+    paths: int
+    heads: int
+    mse: float
+    orders: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The model's own loss, and distinct circuits: fewest paths first, then fewest heads, then lowest loss.
+
+    `minimality` says which parts of the first were tried and will not do; `left` how many rows were left when the
+    search was given up (`SearchBudget.most_rows`), 0 if it was not.
+    """
+
+    full_mse: float
+    found: tuple[Found, ...]
+    minimality: Minimality
+    left: int = 0
+
+
+def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig) -> Search[SearchResult]:
+    """Search for the circuits of a model. The same model, problem and configuration give the same result."""
+    full = float(evaluator.own.mean())
+    if full > config.max_loss:
+        return SearchResult(full, (), "none")
+    down = ["least-cost", *(f"random-{number}" for number in range(1, config.budget.orders))]
+    names = [*down, *(f"growing-{number}" for number in range(1, config.budget.growing + 1))]
+    pools: list[Interventions] = []
+    ends: dict[tuple[HeadRow, ...], Interventions | None] = {}
+    orders: dict[tuple[AttentionPath, ...], tuple[Interventions, list[str]]] = {}
+
+    def stage(
+        number: int, what: str, search: Callable[..., Any], start: Interventions, generator: Random = None
+    ) -> Any:
+        name = f"{names[number]}: {what}" if number < len(names) else what
+        compute = partial(search, evaluator, units.within(start), config, generator)
+        plain, typed = partial(_to_json, evaluator), partial(_from_json, evaluator)
+        return Stage(name, compute, evaluator, plain, typed, generator, number, len(names) + 1)
+
+    for number, name in enumerate(names):
+        seed = derive_seed(config.seed, "circuit search", name)
+        generator = torch.Generator().manual_seed(seed) if number else None
+        if name in down:
+            heads = yield stage(number, "heads", heads_spared, units.base, generator)
+            pool = yield stage(number, "rows", rows_spared, heads, generator)
+            left, most = len(units.on(pool)), config.budget.most_rows
+            if most is not None and left > most:
+                return SearchResult(full, (), "none", left)
+            pools.append(pool)
+            small = yield stage(number, "one by one", one_by_one, pool, generator)
+        else:
+            pool = pools[(number - len(down)) % len(down)]
+            part = yield stage(number, "growth", grown, pool, generator)
+            small = yield stage(number, "one by one", one_by_one, part)
+        active = tuple(units.on(small))
+        if active not in ends:  # what led to an end does so again
+            whole = partial(_end, pool=pool, model=units.base)
+            ends[active] = yield stage(number, "on all sequences", whole, small)
+        if (end := ends[active]) is not None:
+            orders.setdefault(tuple(units.paths(end)), (end, []))[1].append(name)
+
+    found = sorted(
+        (_found(evaluator, units, end, *of) for end, of in orders.values()),
+        key=lambda circuit: (circuit.paths, circuit.heads, circuit.mse),
+    )
+    if not found:
+        return SearchResult(full, (), "none")
+    while True:
+        part = yield stage(len(names), f"subsets of circuit {len(found)}", _smaller, found[0].interventions)
+        if part == found[0].interventions:
+            return SearchResult(full, tuple(found), tried(len(units.on(part)), config))
+        found.insert(0, _found(evaluator, units, part, f"part of {found[0].orders[0]}"))
+
+
+def _found(evaluator: Evaluator, units: Units, interventions: Interventions, *orders: str) -> Found:
+    paths = units.paths(interventions)
+    heads = len({(path.layer, path.head) for path in paths})
+    return Found(interventions, len(paths), heads, evaluator.mse([interventions])[0], orders)
+
+
+def _to_json(evaluator: Evaluator, interventions: Interventions | None) -> Any:
+    return None if interventions is None else to_json(interventions, evaluator.problem)
+
+
+def _from_json(evaluator: Evaluator, rows: Any) -> Interventions | None:
+    return None if rows is None else from_json(rows, evaluator.problem)
+
+
+def _end(
+    evaluator: Evaluator,
+    units: Units,
+    config: SearchConfig,
+    generator: Random,
+    *,
+    pool: Interventions,
+    model: Interventions,
+) -> Interventions | None:
+    """The circuit of `units.base`: minimal on all sequences, every row with its simplest pattern.
+
+    If its loss is too high on all sequences, the search goes back to the pool, or to the model, and on from there on
+    all sequences. None if not even the model's own loss is low enough.
+    """
+    gauge = Gauge.confirming(evaluator, config)
+    small = units.base
+    end = next((start for start in (small, pool, model) if gauge.passes(start, gauge.max_loss)), None)
+    if end is None:
+        return None
+    if end is not small:
+        limit = gauge.limit(LAST)
+        end = minimal(gauge, units, trimmed(gauge, units, end, limit, None), None, limit)
+    return _finished(gauge, evaluator, units, config, end)
+
+
+def _finished(
+    gauge: Gauge, evaluator: Evaluator, units: Units, config: SearchConfig, circuit: Interventions
+) -> Interventions:
+    """Remove rows up to the threshold; find which of the rest may be chain-agnostic; choose the simplest patterns."""
+    scan = Gauge.scanning(evaluator, config)
+    trimmed_circuit = trimmed(scan, units, circuit, (scan.limit() + scan.max_loss) / 2, None)
+    start = trimmed_circuit if gauge.passes(trimmed_circuit, gauge.max_loss) else circuit
+    small = chain_agnostic(gauge, units, minimal(gauge, units, start, None, gauge.max_loss))
+    return simplest(evaluator, units.within(small), config, None)
+
+
+def _smaller(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
+    """The circuit of the smallest part of `units.base` that will do; the base itself if none will."""
+    part = smallest(evaluator, units, config, generator)
+    if part is units.base:
+        return part
+    return _finished(Gauge.confirming(evaluator, config), evaluator, units, config, part)
+
+
+def smallest(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
+    """The smallest part of `units.base`, with the model's own patterns, that will do; else the base itself.
+
+    Few sequences rule out what is hopeless; all sequences decide on the rest.
+    """
+    program = units.natural(units.base)
+    rows = units.on(program)
+    least = {"every subset": 0, "pairs": max(len(rows) - 2, 0)}.get(tried(len(rows), config), len(rows))
+    parts = [units.only(program, kept) for size in range(least, len(rows)) for kept in combinations(rows, size)]
+    gauge = Gauge.confirming(evaluator, config)
+    few = gauge.evaluator.part(FEW)
+    for first in range(0, len(parts), _AT_ONCE):
+        chosen = parts[first : first + _AT_ONCE]
+        for number in gauge.hopeful(program, gauge.costs(program, chosen, few)[1], gauge.max_loss):
+            if gauge.passes(chosen[number], gauge.max_loss):
+                return chosen[number]
+    return units.base
+
+
+def tried(rows: int, config: SearchConfig) -> Minimality:
+    """Which parts are tried of a circuit with so many rows."""
+    return (
+        "every subset" if rows <= config.budget.every_subset else "pairs" if rows <= config.budget.pairs else "single"
+    )
