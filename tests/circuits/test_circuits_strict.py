@@ -99,4 +99,4 @@ def test_the_fewest_whole_heads_are_the_fewest(share: float) -> None:
 def test_a_model_above_the_bar_has_no_strict_reading() -> None:
     made = disguised_witness(2).without_layer(1)
     assert searched(made)[1] == []
-    assert Model(made.transformer, made.problem).find_circuit(effort=CONFIG, proof=PROOF).strict is None
+    assert Model(made.transformer, made.problem).find_circuit(effort=CONFIG, proof=PROOF).imposed is None
