@@ -18,6 +18,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
 import hopscope as hs
 from studies.tools import arms
 from studies.tools.arms import ArmLearned, Arms, table
@@ -29,6 +33,39 @@ __all__ = ["STUDY", "CurriculumStudy", "enough", "judge", "quick", "run", "stand
 
 HANDED = (hs.HeldHead(1, 1, "previous"),)
 """The first useful head of every circuit: it looks at the token before."""
+
+
+class _LessWeight(hs.TrainingHooks):
+    """Gives the hops before the last less weight in the training loss."""
+
+    weight: float
+
+    def weigh(self, losses: Float[Tensor, "model hop"]) -> Float[Tensor, "model hop"]:
+        """Losses times their weights."""
+        weights = torch.full(losses.shape[1:], self.weight, device=losses.device)
+        weights[-1] = 1.0
+        return losses * weights
+
+
+class OneTenth(_LessWeight):
+    """A weight of 0.1."""
+
+    weight = 0.1
+
+
+class OneHundredth(_LessWeight):
+    """A weight of 0.01."""
+
+    weight = 0.01
+
+
+class OneThousandth(_LessWeight):
+    """A weight of 0.001."""
+
+    weight = 0.001
+
+
+HOOKS = {hooks.weight: hooks for hooks in (OneTenth, OneHundredth, OneThousandth)}
 
 
 @dataclass(frozen=True)
@@ -58,7 +95,7 @@ class CurriculumStudy:
         alone, deep = replace(every, curriculum=False), replace(recipe, layers=layers + 2)
         found = [arm for hops in self.hops for arm in self._sets(hops)]
         for weight in self.weights:
-            weighted = replace(recipe, hop_weights=(*[weight] * (first - 1), 1.0))
+            weighted = replace(recipe, hooks=f"studies.curriculum:{HOOKS[weight].__name__}")
             found.append(hs.Setup(f"{first}-hops/weight-{weight:g}", every, weighted, self.seeds))
         found.append(hs.Setup(f"{first}-hops/all/{layers + 2}-layers", every, deep, self.seeds))
         for name, changed in (

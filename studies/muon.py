@@ -9,17 +9,15 @@ al. 2025), so that one learning rate and one weight decay serve both.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 import hopscope as hs
-
-State = Any
-"""What is kept between steps, as `hs.Recipe.optimiser` asks for it."""
 
 MOMENTUM = 0.95
 
@@ -62,7 +60,7 @@ class _Weight:
         return made.mT if made.shape[2] > made.shape[3] else made
 
 
-class Muon:
+class Muon(hs.TrainingHooks):
     """The optimiser of the block weights that Muon updates.
 
     Args:
@@ -71,10 +69,10 @@ class Muon:
     """
 
     def __init__(self, transformer: hs.Transformer, recipe: hs.Recipe) -> None:
+        super().__init__(transformer, recipe)
         heads = transformer.shape.heads
         named = transformer.named_parameters()
         self._weights = [one for name, weight in named if (one := _Weight.of(name, weight, heads))]
-        self._decay = recipe.weight_decay
 
     @property
     def parameters(self) -> list[nn.Parameter]:
@@ -82,7 +80,7 @@ class Muon:
         return [weight.parameter for weight in self._weights]
 
     @torch.no_grad()
-    def step(self, rate: float, state: State) -> None:
+    def step(self, rate: float, state: Mapping[Tensor, Mapping[str, Tensor]]) -> None:
         """Update all these weights that have a gradient; the momentum is kept in place of AdamW's first moment."""
         alike: dict[torch.Size, list[tuple[_Weight, Matrices]]] = {}
         for weight in self._weights:
@@ -97,7 +95,7 @@ class Muon:
             first = 0
             for weight, ahead in several:
                 part = moved[:, first : (first := first + ahead.shape[1])]
-                weight.parameter.mul_(1 - rate * self._decay)
+                weight.parameter.mul_(1 - rate * self.recipe.weight_decay)
                 weight.matrices(weight.parameter).add_(part, alpha=-length)
 
 

@@ -58,7 +58,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "optimiser/beta2 0.9": {"beta2": 0.9},
     "optimiser/beta2 0.999": {"beta2": 0.999},
     "optimiser/beta1 0": {"beta1": 0.0},
-    "optimiser/muon": {"optimiser": "studies.muon:Muon"},
+    "optimiser/muon": {"hooks": "studies.muon:Muon"},
     "optimiser/no clipping": {"clip": None},
     "optimiser/warm-up 200": {"warmup": 200},
     "weight decay/0": {"weight_decay": 0.0},

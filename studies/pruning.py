@@ -1,7 +1,7 @@
 """Can a circuit be certified once the heads that it can do without are gone?
 
 Models of three hops, four layers of eight heads, by the plain recipe; with all heads to the end, and with the heads
-taken away that a model can do without once it has learned (`prune_every`, `prune_cost`). The same seeds, so that a
+taken away that a model can do without once it has learned (`prune_every`). The same seeds, so that a
 model of either arm is the same until its first head goes. Every model's circuit is searched for by the quick search and
 has the whole certificate, on fresh sequences. Twenty seeds are pruned, and the first ten of them keep their heads too.
 When those were done the laptop's recipe became another, with twice the heads, a tenth of them left out of every update

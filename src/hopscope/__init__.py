@@ -32,6 +32,7 @@ _HOMES = {
     "Parts": "hopscope.model.torch_module",
     "Circuit": "hopscope.circuits.circuit",
     "Setup": "hopscope.training.recipe",
+    "TrainingHooks": "hopscope.training.optimiser",
     "reproduce": "hopscope.paper.reproduce",
     "train": "hopscope.lab",
     "train_all": "hopscope.training.side_by_side",
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from hopscope.problem.vectors import Examples as Examples
     from hopscope.problem.vectors import sample as sample
     from hopscope.training.execution import Execution as Execution
+    from hopscope.training.optimiser import TrainingHooks as TrainingHooks
     from hopscope.training.recipe import Recipe as Recipe
     from hopscope.training.recipe import Setup as Setup
     from hopscope.training.side_by_side import train_all as train_all

@@ -14,7 +14,7 @@ from hopscope.paper.claims import read_claims
 from hopscope.records import check_seal, read_lines
 from hopscope.tensor_files import load_tensors
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import is_being_split
+from hopscope.training.seed_ensembles import ENSEMBLES
 
 _OWNERS: dict[str, Callable[[Path], RunFolder | Results]] = {"run.json": RunFolder, "benchmark.json": Results}
 """The files that name a run, or a benchmark, to which the files around them belong."""
@@ -41,7 +41,7 @@ def check(folder: Path) -> list[Checked]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder of a run, or what holds runs or a benchmark")
-    files = [path for path in sorted(folder.rglob("*.*")) if not is_being_split(path)]
+    files = [path for path in sorted(folder.rglob("*.*")) if ENSEMBLES not in path.parts]
     owned = {path.parent: _OWNERS[path.name] for path in files if path.name in _OWNERS}
     found = [one for owner, open_folder in owned.items() for one in _check_owner(owner, open_folder, files)]
     for path in files:

@@ -33,9 +33,9 @@ from hopscope.model.transformer_lens import to_transformer_lens
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import trainer
 from hopscope.training.execution import FASTEST, Execution
-from hopscope.training.progress import Progress
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
+from hopscope.training.trainer import Progress
 from hopscope.words import counted
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class RunModel(Model):
             raise InputError(f"settings must be an hs.EmergenceConfig, as hs.EmergenceConfig(seed=1), got {settings!r}")
         if progress is not None:
             check_watch(progress, "progress")
-        return emergence_of_run(self.run, self.number, settings, step=self.step, overwrite=overwrite, watch=progress)
+        return emergence_of_run(self.run, self.number, settings, step=self.step, overwrite=overwrite, progress=progress)
 
     def to_transformer_lens(self) -> TransformerBridge:
         """The model in TransformerLens, for its caches, hooks and patches.
@@ -294,4 +294,4 @@ def train(
         raise InputError(f"execution must be an hs.Execution, as hs.Execution(threads=1), got {execution!r}")
     if progress is not None:
         check_watch(progress, "progress")
-    return Run(trainer.train(setup, path, execution=execution, watch=progress).path)
+    return Run(trainer.train(setup, path, execution=execution, progress=progress).path)

@@ -57,8 +57,7 @@ class Work:
             setups,
             folder,
             execution=hs.Execution(self.device, precision=self.precision, workers=self.workers),
-            in_order=True,
-            watch=lambda progress: line.tell(sum(one.ended for one in progress.values()), len(progress)),
+            progress=lambda progress: line.tell(sum(one.ended for one in progress.values()), len(progress)),
         )
 
     def each(self, noun: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:

@@ -48,7 +48,7 @@ def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[s
     assert call("circuit", str(run.path), "--json") == 0
     record = json.loads(capsys.readouterr().out)
     there = json.loads((run.path / "circuit.json").read_text())
-    assert there.pop("seal")["run"] == run.record.content_hash
+    assert there.pop("seal")["run"] == run.hash
     assert record == there
     assert (record["found"], record["paths"], record["schema"]) == (False, [], 1)
     assert record["model"] == run.model_hashes[0]
@@ -116,7 +116,7 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
     monkeypatch.setattr(Recipe, "architecture", witness_shape)
     run = known_run(tmp_path / "run")
     path = circuit_json(run, run.path / "circuit.json", checks=all_passed())
-    Circuit.load(path).save(path, run.record.content_hash)
+    Circuit.load(path).save(path, run.hash)
     made, before = replace(Circuit.load(path), seed=run.seeds[0], max_loss=0.05), path.read_bytes()
     searched = []
 
@@ -225,7 +225,7 @@ def test_an_earlier_checkpoint_does_not_pass_for_the_last_one(
     )
     assert call("circuit", str(tmp_path / "run")) == 2
     said = capsys.readouterr().err
-    assert "step-000001.safetensors is missing, and the run has come to step 1; put it back" in said
+    assert "step-000001.safetensors is missing; restore it" in said
     assert not (tmp_path / "run" / "circuit.json").exists()
     with pytest.raises(InputError, match=r"step-000001\.safetensors is missing"):
         RunFolder(tmp_path / "run").transformer()

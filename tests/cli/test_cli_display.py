@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import replace
 
 import pytest
 
 from hopscope.cli import display
-from hopscope.cli.display import CROWDED, Display, crowded, jobs_display, runs_display, stages_display, training_display
+from hopscope.cli.display import Display, jobs_display, runs_display, stages_display, training_display
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.execution import REFERENCE
-from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.side_by_side import progress_of
+from hopscope.training.trainer import Progress
 
 RECIPE = Recipe(1, 1, 8, 1, 4, final_steps=1, validation_size=4, mlp=False)
 SETUPS = [Setup(name, RetrievalProblem(hops=1), RECIPE) for name in ("a", "b", "c")]
 HALF, ENDED = Progress(5, 10, ((0.5,),)), Progress(10, 10, ((0.1,),))
-SLOW = Progress(10, 30, ((0.5,),), 1.2, CROWDED - 0.2)
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -63,7 +61,7 @@ def test_a_stage_has_a_line_when_it_is_over_and_none_when_it_was_cut_short(capsy
 def test_a_finished_run_has_one_line_and_none_if_it_was_finished_before(capsys):
     with runs_display(SETUPS) as watch:
         watch({"a": ENDED, "b": HALF, "c": HALF})
-        watch({"a": ENDED, "b": ENDED, "c": Progress(10, 10, then=True)})
+        watch({"a": ENDED, "b": ENDED, "c": HALF})
         watch({"a": ENDED, "b": ENDED, "c": ENDED})
     assert lines(capsys) == ["b is finished, 2 of 3 runs", "c is finished, 3 of 3 runs"]
 
@@ -77,36 +75,9 @@ def test_a_terminal_gets_bars_alone(monkeypatch, tmp_path, capsys):
         watch({"a": ENDED, "b": ENDED, "c": HALF})
     with jobs_display("circuits", 4) as tell:
         tell(1)
-    with training_display(SETUPS[0], REFERENCE) as watch:
+    with training_display(SETUPS[0]) as watch:
         watch(Progress(5, 10, ((0.1,),)))
     said = capsys.readouterr().err
     for part in ("2 of 3 runs", "1 of 4 jobs", "5 of 10 steps; x1 0.100"):
         assert part in said
     assert "finished" not in said
-
-
-@pytest.mark.parametrize(
-    ("progress", "engine", "seconds", "warned"),
-    [
-        (SLOW, replace(REFERENCE, threads=2), 60.0, True),
-        (SLOW, REFERENCE, 60.0, False),
-        (SLOW, replace(REFERENCE, device="cuda", threads=2), 60.0, False),
-        (SLOW, replace(REFERENCE, threads=2), 1.0, False),
-        (Progress(10, 30, (), 1.2, CROWDED), replace(REFERENCE, threads=2), 60.0, False),
-        (Progress(10, 30), replace(REFERENCE, threads=2), 60.0, False),
-    ],
-)
-def test_a_run_whose_threads_wait_for_one_another_is_warned(progress, engine, seconds, warned):
-    warning = crowded(progress, engine, seconds)
-    assert (warning is not None) == warned
-    if warning:
-        assert "get 55% of them" in warning
-        assert "--threads 1" in warning
-
-
-def test_the_warning_is_given_once(monkeypatch, capsys):
-    monkeypatch.setattr(display, "_SECONDS_BEFORE_JUDGING", 0.0)
-    with training_display(SETUPS[0], replace(REFERENCE, threads=2)) as watch:
-        watch(SLOW)
-        watch(SLOW)
-    assert capsys.readouterr().err.count("other work is on the cores") == 1

@@ -75,7 +75,7 @@ def test_json_and_an_ensembles_second_model(tmp_path):
     assert printed["number"] == 1
     assert printed["paths"][0]["crossing"]["between"] == [300, 400]
     stored = json.loads((run.path / "emergence-1.json").read_text())
-    assert stored.pop("seal")["run"] == run.record.content_hash
+    assert stored.pop("seal")["run"] == run.hash
     assert {name: stored[name] for name in printed} == printed
     assert not (run.path / "figures").exists()
     assert "circuit.json does not exist" in ask(run.path)

@@ -8,15 +8,15 @@ from hopscope.cli.train import command
 from hopscope.training.run import RunFolder
 
 
-def test_hops_and_their_weights_of_the_command_line(tmp_path):
+def test_target_hops_of_the_command_line(tmp_path):
     """x1 and x3 alone, and kept so."""
     small = ["--layers", "1", "--steps", "2", "--batch-size", "2", "--validation-size", "2"]
     few = [*small, "--precision", "fp32", "--device", "cpu", "--no-compile"]
-    asked = [str(tmp_path / "run"), "--asked", "1,3", "--hop-weights", "0.1,1", *few]
+    asked = [str(tmp_path / "run"), "--asked", "1,3", *few]
     told = CliRunner().invoke(command, asked)
     assert told.exit_code == 0, told.output
     run = RunFolder(tmp_path / "run")
-    assert (run.problem.target_hops, run.recipe.hop_weights) == ((1, 3), (0.1, 1.0))
+    assert run.problem.target_hops == (1, 3)
     assert run.metrics.hops == (1, 3)
     assert run.metrics.partial_losses.shape[-1] == 2
     assert "x1 " in told.stdout

@@ -17,8 +17,7 @@ from hopscope.explorer.arrays import half
 from hopscope.explorer.compact_export import compact_export
 from hopscope.explorer.exhibit import exhibits
 from hopscope.explorer.page import build
-from hopscope.training.run import RunFolder
-from hopscope.training.run_records import ModelResult, Result
+from hopscope.training.run import ModelResult, Result, RunFolder
 
 
 @pytest.fixture(scope="module")

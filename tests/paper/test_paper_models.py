@@ -51,6 +51,6 @@ def test_the_circuit_of_other_weights_of_the_run_is_refused(tmp_path: Path) -> N
     folder = stored(tmp_path, 1, runs=True) / "seed-1"
     run, path = RunFolder(folder), folder / "circuit.json"
     young = content_hash([run.model_hashes[0], 1000])
-    replace(Circuit.load(path), model=young).save(path, run.record.content_hash)
+    replace(Circuit.load(path), model=young).save(path, run.hash)
     with pytest.raises(InputError, match=r"circuit\.json"):
         models(tmp_path)

@@ -16,8 +16,7 @@ from hopscope.paper.models import FollowedModel, ModelStudy, all_learned_at
 from hopscope.paper.section_9 import EmergenceResult, judge, read
 from hopscope.records import content_hash
 from hopscope.training.recipe import Recipe, Setup
-from hopscope.training.run import RunFolder
-from hopscope.training.run_records import ModelResult, Result
+from hopscope.training.run import ModelResult, Result, RunFolder
 
 
 def finished_run(path: Path) -> RunFolder:

@@ -41,7 +41,7 @@ def test_arms_ask_for_what_their_names_say():
     assert asked["3-hops/x1-x3"] == (1, 3)
     assert len([name for name in asked if name.startswith("4-hops")]) == 8
     assert ARMS["3-hops/x3-alone/10-times-the-steps"].recipe.steps == 10 * ARMS["3-hops/x3"].recipe.steps
-    assert ARMS["3-hops/weight-0.01"].recipe.hop_weights == (0.01, 0.01, 1.0)
+    assert ARMS["3-hops/weight-0.01"].recipe.hooks == "studies.curriculum:OneHundredth"
     assert ARMS["3-hops/x3-alone/first-head-handed"].recipe.held == curriculum.HANDED
     assert {setup.recipe.layers for name, setup in ARMS.items() if "hops/x" in name and name[0] == "4"} == {5}
 

@@ -18,7 +18,7 @@ from studies.muon import orthogonal
 PROBLEM = RetrievalProblem(hops=2)
 RECIPE = Recipe(
     layers=2, heads=2, d_model=16, head_dim=4, steps=4, batch_size=8, log_every=2, final_steps=1, validation_size=8,
-    learning_rate=1e-2, optimiser="studies.muon:Muon", examples=None,
+    learning_rate=1e-2, hooks="studies.muon:Muon", examples=None,
 )  # fmt: skip
 ENGINE = REFERENCE
 HEADS = {"query": 1, "key": 1, "value": 1, "out": 0}

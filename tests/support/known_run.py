@@ -86,7 +86,7 @@ def circuit_json(run: RunFolder, path: Path, number: int = 0, **changes: object)
         "interventions": to_json(imposed(WITNESS.circuit, WITNESS.problem), WITNESS.problem),
         "checks": {}, "groups": [], "helpers": [],
     }  # fmt: skip
-    fields, hashed = {**record, **changes}, run.record.content_hash
+    fields, hashed = {**record, **changes}, run.hash
     path.write_text(json.dumps({**fields, "seal": seal(fields, hashed)}))
     return path
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import time
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE, Execution
-from hopscope.training.progress import Progress
+from hopscope.training.optimiser import TrainingHooks
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.trainer import train
+from hopscope.training.trainer import Progress, train
 
 PROBLEM = RetrievalProblem(hops=2)
 TINY = Recipe(
@@ -33,6 +32,13 @@ OPTIONS = [
     "--precision", "fp32", "--device", "cpu",
 ]  # fmt: skip
 """Options of `hopscope train` for a run of two steps."""
+
+
+class Weighted(TrainingHooks):
+    """Gives two hops other weights."""
+
+    def weigh(self, losses: Tensor) -> Tensor:
+        return losses * torch.tensor([0.2, 3.0], device=losses.device)
 
 
 class Stopped(Exception):
@@ -72,19 +78,13 @@ def train_in_two(setup: Setup, folder: Path, cut: int, execution: Execution) -> 
             raise Stopped
 
     with pytest.raises(Stopped):
-        train(setup, folder, execution=execution, watch=stop)
+        train(setup, folder, execution=execution, progress=stop)
     train(setup, folder, execution=execution)
 
 
 def updates(ensemble: Ensemble) -> int:
     """How many updates an ensemble has had, by its optimiser's own count."""
-    return int(next(iter(ensemble._parts[0]._state.values()))["step"])
-
-
-def note(path: Path, word: str) -> None:
-    """Write down, in a run's folder, a word, the number of threads and whether the run is finished."""
-    (path / "note.json").write_text(json.dumps([word, torch.get_num_threads(), RunFolder(path).finished]))
-    time.sleep(2)  # longer than the interval at which progress is read
+    return int(ensemble._parts[0][1]._updates)
 
 
 def flushes() -> bool:

@@ -69,7 +69,7 @@ def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypat
     folder = half_trained(tmp_path / "run", monkeypatch)
     run = RunFolder(folder)
     elsewhere = replace(run.record, execution=replace(REFERENCE, device="cuda:7", threads=512, precision="bf16"))
-    _RUN.write(folder / "run.json", elsewhere, run.record.content_hash)
+    _RUN.write(folder / "run.json", elsewhere, run.hash)
     seen = []
     plain_init = Ensemble.__init__
     monkeypatch.setattr(

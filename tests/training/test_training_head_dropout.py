@@ -13,10 +13,11 @@ from torch import Tensor
 from torch.func import functional_call
 
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.data import Data, partial_losses
-from hopscope.training.ensemble import Ensemble, head_scales
+from hopscope.training.data import Data, squared_errors
+from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
 from hopscope.training.metrics import below
+from hopscope.training.pruning import head_scales
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.schedule import Milestones, Schedule
 from hopscope.training.trainer import train
@@ -65,10 +66,10 @@ def test_an_update_is_that_of_models_whose_heads_are_so_scaled(apart):
         layer = int(name.split(".")[1])
         return weight * scales[:, layer].repeat_interleave(weight.shape[1] // TINY.heads, dim=1)[:, :, None]
 
-    plain = Ensemble(PROBLEM, TINY, seeds, ENGINE)._parts[0].transformer
+    plain = Ensemble(PROBLEM, TINY, seeds, ENGINE)._parts[0][1].transformer
     used = {name: scaled(name, weight) for name, weight in weights.items()}
     answers = functional_call(plain, used, (batch.inputs,))
-    expected = partial_losses(answers, batch.targets, PROBLEM.symbol_dim)
+    expected = squared_errors(answers, batch.targets, PROBLEM.symbol_dim).mean(dim=1)
     expected.mean(dim=1).sum().backward()
     losses = ensemble.update(batch, [0.01] * 2, scales)
     torch.testing.assert_close(losses, expected.detach())

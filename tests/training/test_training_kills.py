@@ -99,7 +99,7 @@ shape = {"layers": 1, "heads": 1, "d_model": 8, "batch_size": 4, "log_every": 5,
 setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1), Recipe(steps=steps, **shape), (seed,)) for seed in range(runs)]
 signals.raise_on_stop_signals()
 execution = Execution(precision="fp32", compiled=False, workers=2)
-train_all(setups, folder, execution=execution, in_order=True)
+train_all(setups, folder, execution=execution)
 """
 
 KILLING = """

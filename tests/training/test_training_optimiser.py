@@ -15,62 +15,60 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import ensemble as ensembles
 from hopscope.training import optimiser
 from hopscope.training.data import Data
-from hopscope.training.ensemble import Ensemble, head_scales
+from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE, Execution
+from hopscope.training.pruning import head_scales
 from hopscope.training.recipe import Recipe, Setup
 
 RECIPE = replace(PLAIN, beta1=0.8, beta2=0.9, weight_decay=0.3)
 
 
 def fresh(weight: torch.Tensor) -> dict[str, torch.Tensor]:
-    return {"step": torch.zeros(()), **{moment: torch.zeros_like(weight) for moment in optimiser.MOMENTS}}
+    return {moment: torch.zeros_like(weight) for moment in optimiser.MOMENTS}
 
 
-@pytest.mark.parametrize("shown", [float, torch.tensor])
-def test_to_the_bit_what_the_class_does(shown):
-    """At a rate that changes, and with a weight that has no gradient every other time."""
+@pytest.mark.parametrize("as_given", [float, torch.tensor])
+def test_adamw_gives_the_bits_of_torchs_class(as_given):
+    """At a rate that changes, with one weight that never has a gradient and one that is not AdamW's."""
     draw = torch.Generator().manual_seed(0)
     ours = [torch.randn(2, 5, 3, generator=draw), torch.randn(2, 7, generator=draw), torch.randn(4, generator=draw)]
     theirs = [weight.clone().requires_grad_() for weight in ours]
-    state = {weight: fresh(weight) for weight in ours}
+    state, updates = {weight: fresh(weight) for weight in ours}, torch.zeros(())
     betas = (RECIPE.beta1, RECIPE.beta2)
-    one = torch.optim.AdamW(theirs[:2], lr=1.0, betas=betas, weight_decay=RECIPE.weight_decay, fused=True)
+    reference = torch.optim.AdamW(theirs[:2], lr=1.0, betas=betas, weight_decay=RECIPE.weight_decay, fused=True)
     for step in range(6):
-        for mine, other in zip(ours, theirs, strict=True):
-            skipped = step % 2 and mine is ours[1]
-            mine.grad = None if skipped else torch.randn(mine.shape, generator=draw)
-            other.grad = None if mine.grad is None else mine.grad.clone()
+        for number, (weight, other) in enumerate(zip(ours, theirs, strict=True)):
+            weight.grad = None if number == 1 else torch.randn(weight.shape, generator=draw)
+            other.grad = None if weight.grad is None else weight.grad.clone()
         rate = 0.1 / (1 + step)
-        one.param_groups[0]["lr"] = shown(rate)
-        one.step()
-        optimiser.adamw(ours[:2], state, shown(rate), RECIPE)
-        assert all(our.equal(other) for our, other in zip(ours, theirs, strict=True))
-        for mine, other in zip(ours[:2], theirs[:2], strict=True):
-            assert all(state[mine][name].equal(number) for name, number in one.state[other].items())
-    assert int(state[ours[1]]["step"]) == 3
-    assert int(state[ours[2]]["step"]) == 0
+        reference.param_groups[0]["lr"] = as_given(rate)
+        reference.step()
+        optimiser.adamw(ours[:2], state, updates, as_given(rate), RECIPE)
+        assert all(weight.equal(other) for weight, other in zip(ours, theirs, strict=True))
+        moments = reference.state[theirs[0]]
+        assert all(state[ours[0]][name].equal(moments[name]) for name in optimiser.MOMENTS)
+    assert int(updates) == 6
 
 
 def test_without_a_gradient_nothing_moves():
-    weight = torch.ones(3)
-    state = {weight: fresh(weight)}
-    optimiser.adamw([weight], state, 0.1, RECIPE)
+    weight, updates = torch.ones(3), torch.zeros(())
+    optimiser.adamw([weight], {weight: fresh(weight)}, updates, 0.1, RECIPE)
     assert weight.equal(torch.ones(3))
-    assert not state[weight]["step"]
+    assert not updates
 
 
 PROBLEM = RetrievalProblem(hops=2)
 SMALL = Recipe(
-    layers=2, heads=2, d_model=16, steps=8, batch_size=4, examples=None, clip=1.0, hop_weights=(1.0, 0.5),
+    layers=2, heads=2, d_model=16, steps=8, batch_size=4, examples=None, clip=1.0, hooks="small_runs:Weighted",
 )  # fmt: skip
 RATE = 2.0**-10
 """The same number in fp32, in which a graph holds it."""
 
 
-@pytest.mark.parametrize("wrong", ["muon", "no.such.module:Muon", "math:Muon"])
-def test_an_optimiser_that_cannot_be_loaded_is_refused(wrong):
-    with pytest.raises(InputError, match="optimiser"):
-        Ensemble(PROBLEM, replace(SMALL, optimiser=wrong), (1,), REFERENCE)
+@pytest.mark.parametrize("wrong", ["no.such.module:Muon", "math:Muon"])
+def test_hooks_that_cannot_be_loaded_are_refused(wrong):
+    with pytest.raises(InputError, match="cannot be loaded"):
+        Ensemble(PROBLEM, replace(SMALL, hooks=wrong), (1,), REFERENCE)
 
 
 def test_nothing_of_an_update_is_on_another_device(monkeypatch):
@@ -122,10 +120,11 @@ RATES = {
 def test_a_recorded_update_is_the_same_to_the_bit(rates, monkeypatch):
     monkeypatch.setattr(ensembles, "CudaGraph", Recorded)
     monkeypatch.setattr(Recorded, "made", 0)
-    plain = states(rates, execution=REFERENCE, scaled=(1,))
+    recorded = replace(SMALL, hooks=None)
+    plain = states(rates, execution=REFERENCE, recipe=recorded, scaled=(1,))
     monkeypatch.setattr(ensembles, "can_record", lambda device: True)
     monkeypatch.setattr(ensembles, "kernels_used", lambda *given: (False, False))
-    graph = states(rates, execution=replace(REFERENCE, kernels=True), scaled=(1,))
+    graph = states(rates, execution=replace(REFERENCE, kernels=True), recipe=recorded, scaled=(1,))
     assert torch.equal(plain[0], graph[0])
     assert all(torch.equal(plain[1][name], graph[1][name]) for name in plain[1])
     assert Recorded.made == len({min(rate) == max(rate) for step, rate in enumerate(rates) if any(rate) and step != 1})
@@ -163,7 +162,7 @@ def test_a_gpu_has_graphs(monkeypatch):
 @pytest.mark.parametrize("mlp", [False, True])
 def test_on_a_gpu(mlp):
     """Graphs give the losses of updates launched one by one there, and those of a CPU."""
-    recipe = replace(SMALL, mlp=mlp)
+    recipe = replace(SMALL, mlp=mlp, hooks=None)
     rates = [[RATE] * 3] * 20 + [[RATE, 0.0, RATE / 4]] * 20
     cpu = states(rates, execution=REFERENCE, recipe=recipe)
     for kernels in (False, True):

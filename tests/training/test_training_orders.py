@@ -33,10 +33,10 @@ def test_an_order_while_the_result_is_written_begins_no_other_run(monkeypatch, t
     monkeypatch.setattr(trainer, "HELD_OUT", 8)
     monkeypatch.setattr(trainer, "held_out_errors", ordered)
     with pytest.raises(KeyboardInterrupt):
-        train_all(one_seed_each(), tmp_path, execution=replace(FP32, workers=1), in_order=True)
+        train_all(one_seed_each(), tmp_path, execution=replace(FP32, workers=1))
     assert [path.parent.name for path in tmp_path.rglob("result.json")] == ["seed-0"]
     assert [path.name for path in (tmp_path / "arm").iterdir()] == ["seed-0"]
-    train_all(one_seed_each(), tmp_path, execution=replace(FP32, workers=1), in_order=True)
+    train_all(one_seed_each(), tmp_path, execution=replace(FP32, workers=1))
     assert len(list(tmp_path.rglob("result.json"))) == 3
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +18,7 @@ from hopscope.problem.counter import derive_seed
 from hopscope.training import trainer
 from hopscope.training.data import Data, held_out, squared_errors
 from hopscope.training.ensemble import Ensemble
-from hopscope.training.execution import REFERENCE, _can_compile
+from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.schedule import Milestones, Schedule
 
@@ -33,7 +35,7 @@ def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
     for step in range(steps):
         batch = data.training(step)
         errors = (transformer(batch.inputs) - batch.targets).square()
-        weights = torch.tensor(recipe.hop_weights or (1.0, 1.0)).repeat_interleave(4)
+        weights = torch.tensor((0.2, 3.0) if recipe.hooks else (1.0, 1.0)).repeat_interleave(4)
         loss = (weights * errors).mean()
         losses.append([errors[..., :4].mean().item(), errors[..., 4:].mean().item()])
         optimiser.zero_grad()
@@ -44,10 +46,10 @@ def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
     return losses
 
 
-@pytest.mark.parametrize(("models_at_once", "weights"), [(1, None), (2, (0.2, 3.0))])
-def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once, weights):
+@pytest.mark.parametrize(("models_at_once", "hooks"), [(1, None), (2, "small_runs:Weighted")])
+def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once, hooks):
     """Per-model clipping, seeds and data: any leak between models, or a wrong scale of the loss, breaks it."""
-    recipe = replace(TINY, hop_weights=weights)
+    recipe = replace(TINY, hooks=hooks)
     ensemble = Ensemble(PROBLEM, recipe, [4, 5, 6], REFERENCE, models_at_once)
     data = Data(PROBLEM, recipe, [4, 5, 6])
     schedule = Schedule(recipe, (Milestones(),) * 3)
@@ -82,7 +84,7 @@ def test_bf16_and_fp32_learn_the_same():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not _can_compile(), reason="torch.compile needs a C++ compiler and Python's headers")
+@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "c++")) is None, reason="torch.compile needs a C++ compiler")
 @pytest.mark.filterwarnings("default")
 def test_compiled_and_plain_steps_agree():
     """In a process of its own: the shape checks of the tests and torch.compile do not mix."""
@@ -98,8 +100,8 @@ def test_compiled_and_plain_steps_agree():
         "    ensemble = Ensemble(PROBLEM, TINY, [4, 5], replace(REFERENCE, compiled=compiled))\n"
         "    data = Data(PROBLEM, TINY, [4, 5])\n"
         "    first = ensemble.update(data.training(0), [1e-2] * 2)\n"
-        "    (part,) = ensemble._parts\n"
-        "    gradients = [moments['exp_avg'] for moments in part._state.values()]\n"
+        "    ((_, part),) = ensemble._parts\n"
+        "    gradients = [moments['exp_avg'] for moments in part._moments.values()]\n"
         "    found.append([each.clone() for each in (first, *gradients)])\n"
         "    losses.append(torch.stack([ensemble.update(data.training(step), [1e-2] * 2) for step in range(1, 20)]))\n"
         "assert len(found[0]) > 10\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ from hopscope.model.fast import FastTransformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.data import Data
-from hopscope.training.ensemble import Ensemble, head_scales
+from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
-from hopscope.training.pruning import Left, prune
+from hopscope.training.pruning import Left, head_scales, prune
 from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.run import RunFolder
 from hopscope.training.schedule import Milestones, Schedule
 from hopscope.training.trainer import train
 
@@ -94,8 +96,8 @@ def test_a_head_that_is_gone_stays_gone_and_the_others_learn_as_if_it_had_never_
         ensemble.update(data.training(step), rates)
     left = torch.ones(2, 2, 2, dtype=torch.bool)
     left[tuple(zip(*gone, strict=True))] = False
-    for part in ensemble._parts:
-        part.keep(left)
+    for _, part in ensemble._parts:
+        part.remove_others(left)
     # The same from the same state, but of a head that brings nothing because all it could bring is zero.
     twin = Ensemble(PROBLEM, replace(TINY, prune_every=None), [1, 2], ENGINE)
     state = ensemble.state()
@@ -132,9 +134,9 @@ def test_when_heads_go():
     assert pruned(reached()) == []
     learned, finished = reached(TINY, 30), reached(TINY, 30, 50)
     assert pruned(learned) == [30, 40, 50, 60]  # at 70 the rate falls
-    assert (learned.end, learned.decay_start) == (100, 70)
+    assert learned.end == 100
     assert pruned(finished) == []
-    assert (finished.decay_start, finished.end) == (50, 80)
+    assert finished.end == 80
     assert finished.rows(80) == [*range(5, 75, 5), *range(74, 81)]
     assert pruned(reached(replace(TINY, prune_every=7), 30), end=60) == [30, 40, 45, 55]  # first rows from 37, 44, 51
     assert pruned(learned, np.array([TINY.learned_below])) == []
@@ -265,3 +267,62 @@ def test_a_layer_without_heads_leaves_the_stream_in_its_precision(mlp):
             answers.append(made(Data(PROBLEM, TINY, [1, 2]).training(0).inputs))
     assert streams == [torch.bfloat16] * 6
     assert torch.equal(*answers)
+
+
+ONE_CHAIN = RetrievalProblem(hops=1, chains=1)
+ALWAYS_LEARNED = replace(TINY, steps=40, examples=64, schedule="constant", prune_every=5, learned_below=2.0)
+
+
+def _spoil(ensemble: Ensemble, model: int) -> None:
+    with torch.no_grad():
+        ensemble._parts[0][1]._parameters[0][model].fill_(float("inf"))
+
+
+@pytest.fixture
+def diverges_at_22(monkeypatch) -> None:
+    """The first model, when it has lost heads."""
+    plain = Ensemble.update
+
+    def update(ensemble: Ensemble, *given: object) -> Tensor:
+        if updates(ensemble) == 22:
+            _spoil(ensemble, 0)
+        return plain(ensemble, *given)
+
+    monkeypatch.setattr(Ensemble, "update", update)
+
+
+def heads(path: Path) -> list[list[float]]:
+    return RunFolder(path).metrics.heads.tolist()
+
+
+@pytest.mark.usefixtures("diverges_at_22")
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [(1,), (1, 2)])
+def test_a_model_that_diverges_has_no_other_heads_when_it_goes_on(seeds, monkeypatch, tmp_path):
+    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
+    setup = Setup("run", ONE_CHAIN, ALWAYS_LEARNED, seeds)
+    alone = train(setup, tmp_path / "alone", execution=ENGINE)
+    assert heads(alone.path)[4][0] < 4
+    assert alone.result.models[0].held_out_loss is None
+    train_in_two(setup, tmp_path / "cut", 30, ENGINE)
+    assert heads(tmp_path / "cut") == heads(alone.path)
+    assert contents(tmp_path / "cut") == contents(alone.path)
+
+
+@pytest.mark.parametrize("clip", [1.0, None])
+def test_what_is_gone_is_no_nan(clip):
+    """Else it would come back, and the other models' heads of that place with it."""
+    recipe = replace(ALWAYS_LEARNED, clip=clip)
+    ensemble, data = Ensemble(ONE_CHAIN, recipe, [1, 2], ENGINE), Data(ONE_CHAIN, recipe, [1, 2])
+    left = torch.ones(2, 2, 2, dtype=torch.bool)
+    left[0, 0, 1] = left[0, 1, 0] = left[1, 1, 1] = False
+    ensemble._parts[0][1].remove_others(left)
+    _spoil(ensemble, 0)
+    ensemble.update(data.training(0), [1e-2] * 2)
+    weights = ensemble.state()
+    for kind in ("", "exp_avg.", "exp_avg_sq."):
+        for layer in range(2):
+            rows = weights[f"{kind}blocks.{layer}.attention.out.weight"].view(2, 2, 8, 16)
+            assert not rows[~left[:, layer]].any()
+            assert rows[0][left[0, layer]].isnan().all()
+            assert rows[1].isfinite().all()

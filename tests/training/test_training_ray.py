@@ -17,9 +17,9 @@ from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution
 from hopscope.training.on_ray import RayCluster, train_all_on_ray
-from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe, Setup
-from hopscope.training.side_by_side import train_all
+from hopscope.training.side_by_side import progress_of, train_all
+from hopscope.training.trainer import Progress
 
 RECIPE = Recipe(
     layers=2, heads=2, d_model=16, steps=600, batch_size=8, log_every=50, final_steps=7, validation_size=8, mlp=False
@@ -49,7 +49,7 @@ def workers() -> list[int]:
                 title = (process / "cmdline").read_bytes()
             except OSError:
                 continue
-            if title.startswith(b"ray::train_in_worker"):
+            if title.startswith(b"ray::_train"):
                 found.append(int(process.name))
     return found
 
@@ -97,7 +97,7 @@ def test_killed_workers_lose_nothing(cluster, alone, tmp_path):
                 killed.append(pid)
 
     options = {"execution": CHOICE}
-    train_all_on_ray(SETUPS, tmp_path, RayCluster(cluster), watch=kill_some, **options)
+    train_all_on_ray(SETUPS, tmp_path, RayCluster(cluster), progress=kill_some, **options)
     assert killed, "nothing was killed in the middle"
     assert contents(tmp_path) == alone
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
@@ -113,9 +113,9 @@ def test_what_a_worker_refuses_and_what_has_no_room_is_said(cluster, tmp_path):
     with pytest.raises(InputError, match="two"):
         train_all_on_ray(SETUPS, tmp_path, RayCluster(cluster))
     assert (tmp_path / "two" / "other.txt").read_text() == "mine"
-    with pytest.raises(InputError, match="asks for 64 CPU"):
+    with pytest.raises(InputError, match="needs 64 CPU"):
         train_all_on_ray(SETUPS, tmp_path / "new", RayCluster(cluster, cpus_each=64))
-    with pytest.raises(InputError, match=r"asks for 0\.5 GPU"):
+    with pytest.raises(InputError, match=r"needs 0\.5 GPU"):
         train_all_on_ray(SETUPS, tmp_path / "new", RayCluster(cluster, gpus_each=0.5))
 
 

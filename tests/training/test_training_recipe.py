@@ -21,11 +21,10 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import REFERENCE, Execution
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.run_records import hash_of
 from hopscope.training.trainer import train
 
 WHOLE = {
-    "learning_rate": 1, "decay_fraction": 0, "learned_below": 1, "prune_cost": 2, "head_dropout": 0, "weight_decay": 0,
+    "learning_rate": 1, "decay_fraction": 0, "learned_below": 1, "head_dropout": 0, "weight_decay": 0,
     "beta1": 0, "beta2": 0, "clip": 1,
 }  # fmt: skip
 
@@ -38,7 +37,7 @@ def setup(recipe: Recipe) -> Setup:
 def test_a_whole_number_is_a_float_where_there_are_floats(name):
     whole, exact = (replace(TINIEST, **{name: of(WHOLE[name])}) for of in (int, float))
     assert json.dumps(asdict(whole)) == json.dumps(asdict(exact))
-    assert hash_of(setup(whole)) == hash_of(setup(exact))
+    assert setup(whole).content_hash == setup(exact).content_hash
     assert isinstance(getattr(whole, name), float)
 
 
@@ -50,12 +49,12 @@ def test_so_are_its_whole_numbers_and_truths(tmp_path):
         of = {bool: np.bool_, int: np.int64}
         return replace(given, **{name: of[type(value)](value) for name, value in values.items()})
 
-    recipe = replace(made(TINIEST), learning_rate=np.float32(0.5), hop_weights=[np.int64(1)])
+    recipe = replace(made(TINIEST), learning_rate=np.float32(0.5))
     setup = Setup("run", made(ONE_HOP), recipe, np.arange(2).tolist())
     given = replace(setup, seeds=tuple(np.arange(2)))
     run = RunFolder.create(tmp_path / "run", given, replace(REFERENCE, threads=np.int32(1)))
-    plain = Setup("run", ONE_HOP, replace(TINIEST, learning_rate=0.5, hop_weights=[1.0]), (0, 1))
-    assert hash_of(given) == hash_of(setup) == hash_of(plain) == run.record.content_hash
+    plain = Setup("run", ONE_HOP, replace(TINIEST, learning_rate=0.5), (0, 1))
+    assert given.content_hash == setup.content_hash == plain.content_hash == run.hash
     assert run.record == RunFolder.create(tmp_path / "plain", plain, REFERENCE).record
 
 

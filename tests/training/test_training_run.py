@@ -18,7 +18,6 @@ from hopscope.lab import train
 from hopscope.model.architecture import HeldHead
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
-from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 
 
@@ -70,8 +69,8 @@ def test_stopped_and_continued_gives_the_same_bits(tmp_path, monkeypatch):
 def test_a_recipe_of_lists_is_that_of_tuples(tmp_path):
     """What is read from run.json has tuples, and must be the recipe that was asked for."""
     held = [HeldHead(1, 2, "previous")]
-    recipe = replace(TINY, steps=2, final_steps=1, hop_weights=[1.0, 2.0], held=held)
-    assert recipe == replace(recipe, hop_weights=(1.0, 2.0), held=tuple(held))
+    recipe = replace(TINY, steps=2, final_steps=1, held=held)
+    assert recipe == replace(recipe, held=tuple(held))
     assert hash(recipe) is not None
     run = train(recipe, PROBLEM, tmp_path / "run", execution=REFERENCE)
     assert run.finished
@@ -129,24 +128,19 @@ def test_a_run_has_one_writer_and_the_hold_ends_with_its_process(tmp_path):
     run = train(TINY, PROBLEM, tmp_path / "run", execution=REFERENCE)
     hold = (
         "import sys; from hopscope.training.run import RunFolder\n"
-        "with RunFolder(sys.argv[1]).writing(): print('held', flush=True); input()"
+        "from pathlib import Path\n"
+        "with RunFolder.writing(Path(sys.argv[1])): print('held', flush=True); input()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", hold, run.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
         other.stdout.readline()
         with pytest.raises(InputError, match=r"another process is training in .*run; wait for it, or stop it"):
-            run.writing(patience=0.1).__enter__()
+            RunFolder.writing(run.path, patience=0.1).__enter__()
         other.kill()
-    with run.writing(patience=0.0), pytest.raises(InputError, match="another process"):
-        run.writing(patience=0.0).__enter__()
+    with RunFolder.writing(run.path, patience=0.0), pytest.raises(InputError, match="another process"):
+        RunFolder.writing(run.path, patience=0.0).__enter__()
     assert (run.path / ".writer").read_bytes() == b""
-
-
-def test_a_weight_for_each_hop_asked_for():
-    for weights in ((1.0,), (1.0, 1.0, 1.0), (0.0, 0.0)):
-        with pytest.raises(InputError, match="a weight for each of 2 hops"):
-            Setup("a", PROBLEM, replace(TINY, hop_weights=weights))
 
 
 def test_a_diverged_model_is_written_as_null(tmp_path):
@@ -167,7 +161,7 @@ def test_seeds_must_differ(tmp_path, seeds):
 @pytest.mark.parametrize(
     ("field", "value"),
     [("steps", 0), ("layers", -1), ("learning_rate", float("nan")), ("learning_rate", -1.0), ("beta2", 1.0),
-     ("schedule", "linear"), ("optimiser", "muon"), ("initial", "zeros"), ("examples", 2**31), ("warmup", -1),
+     ("schedule", "linear"), ("hooks", "muon"), ("initial", "zeros"), ("examples", 2**31), ("warmup", -1),
      ("mlp", "yes"), ("checkpoint_every", 0)],
 )  # fmt: skip
 def test_bad_recipes_are_named(field, value):

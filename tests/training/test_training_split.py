@@ -15,14 +15,14 @@ from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import row_lines
-from hopscope.training import execution, side_by_side, trainer
+from hopscope.training import execution, trainer
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import Execution
 from hopscope.training.metrics import rows_of
-from hopscope.training.progress import Progress, progress_of
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import ENSEMBLES, finished, seed_groups, train_all
+from hopscope.training.seed_ensembles import ENSEMBLES, SeedGroup, seed_groups, train_ensembles
+from hopscope.training.side_by_side import finished, progress_of, train_all
 
 PROBLEM = RetrievalProblem(hops=2, chains=1)
 RECIPE = Recipe(
@@ -41,12 +41,17 @@ def _small(monkeypatch):
     monkeypatch.setattr(execution, "_POSITIONS_AT_ONCE", 1)
 
 
-def runs(recipe: Recipe = RECIPE, seeds: tuple[int, ...] = (1, 2, 3)) -> list[Setup]:
+def one_seed_each(recipe: Recipe = RECIPE, seeds: tuple[int, ...] = (1, 2, 3)) -> list[Setup]:
     return [Setup(f"arm/seed-{seed}", PROBLEM, recipe, (seed,)) for seed in seeds]
 
 
-def trained(folder: Path, setups: list[Setup], **how: object) -> None:
-    train_all(setups, folder, **{"execution": ONE, "as_ensembles": True, **how})
+def train_apart(folder: Path, setups: list[Setup]) -> None:
+    for setup in setups:
+        trainer.train(setup, folder / setup.name, execution=ONE)
+
+
+def visible(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith(f"{ENSEMBLES}.lock"))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -62,72 +67,64 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "recipe",
     [
-        replace(RECIPE, prune_every=5, head_dropout=0.5, head_dropout_after=1),
+        replace(RECIPE, prune_every=5, head_dropout=0.5, head_dropout_after=1, steps=60),
         replace(RECIPE, checkpoint_precision="bf16", checkpoint_every=7),
     ],
 )
-def test_each_is_what_it_is_alone(recipe, tmp_path):
-    setups = runs(recipe)
-    trained(tmp_path / "alone", setups, as_ensembles=False)
-    seen: list[dict[str, Progress]] = []
-    trained(tmp_path / "together", setups, watch=seen.append)
-    assert [path.name for path in (tmp_path / "together").iterdir()] == ["arm"]
+def test_each_run_is_as_if_trained_alone(recipe, tmp_path):
+    """With more rows: at the ends of other models, too."""
+    setups = one_seed_each(recipe)
+    train_apart(tmp_path / "alone", setups)
+    seen: list[tuple[SeedGroup, ...]] = []
+    train_ensembles(setups, tmp_path / "together", ONE, progress=lambda *groups: seen.append(groups))
+    assert visible(tmp_path / "together") == ["arm"]
     alone, found = (finished(setups, tmp_path / name) for name in ("alone", "together"))
     assert len({run.result.steps for run in alone.values()}) > 1  # they end by themselves
     for name, run in found.items():
         other = alone[name]
         assert files(run.path) == files(other.path)
-        assert run.metrics.steps.tolist() == other.metrics.steps.tolist()
+        own = np.isin(run.metrics.steps, other.metrics.steps)
+        assert run.metrics.steps[own].tolist() == other.metrics.steps.tolist()
         for losses in ("validation_loss", "partial_losses", "heads"):
-            assert np.array_equal(getattr(run.metrics, losses), getattr(other.metrics, losses), equal_nan=True)
-        for losses in ("train_loss", "train_partial_losses"):
-            assert getattr(run.metrics, losses) == pytest.approx(getattr(other.metrics, losses), rel=1e-5)
-    assert not [one.trouble for one in check(tmp_path / "together") if one.trouble]
-    assert all(set(one) == {setup.name for setup in setups} for one in seen)
-    assert len({one.partial_losses for one in seen[0].values()}) == 3
-    assert {name: one.step for name, one in seen[-1].items()} == {n: run.result.steps for n, run in found.items()}
+            rows = getattr(run.metrics, losses)[own]
+            assert np.array_equal(rows, getattr(other.metrics, losses), equal_nan=True)
+    assert not [file.trouble for file in check(tmp_path / "together") if file.trouble]
+    assert {run.name for groups in seen for group in groups for run in group.runs} == {setup.name for setup in setups}
 
 
-@pytest.mark.parametrize("models", [1, 3])
-def test_progress_is_of_the_last_step_that_every_model_has_a_row_of(models, tmp_path):
+def test_progress_is_read_from_the_last_whole_row(tmp_path):
     """Read at any byte of the metrics."""
-    setup = Setup("arm", PROBLEM, RECIPE, tuple(range(models)))
+    setup = Setup("arm", PROBLEM, RECIPE, (1,))
     path = tmp_path / "arm" / "metrics.jsonl"
     path.parent.mkdir()
-    steps = [[replace(row, train_partial_losses=(0.1,) * 40) for row in rows_of(
-        step, [[0.0]] * models, [[step + model / 64] for model in range(models)])] for step in range(1, 4)]  # fmt: skip
-    texts = [row_lines(rows, "a run") for rows in steps]
+    texts = [row_lines(rows_of(step, [[0.0] * 40], [[float(step)]]), "a run") for step in range(1, 4)]
     before, whole = len("".join(texts[:-1])), "".join(texts)
     for size in [0, 1, len(texts[0]) - 1, *range(before, len(whole) + 1, 7), len(whole)]:
         path.write_text(whole[:size])
         found = progress_of([setup], tmp_path)["arm"]
         step = 3 if size == len(whole) else 2 if size >= before else 0
-        assert (found.step, found.partial_losses) == (step, tuple((step + m / 64,) for m in range(models) if step))
+        assert (found.step, found.partial_losses) == (step, ((float(step),),) if step else ())
 
 
-def test_a_killed_ensemble_goes_on_though_fewer_runs_or_more_are_wanted(tmp_path):
+def test_a_killed_ensemble_goes_on(monkeypatch, tmp_path):
+    """Its own run folder resumes; the other ensembles of a call are the same whichever of them are finished."""
+
     class Stopped(Exception):
         pass
 
-    def stop(found: dict[str, Progress]) -> None:
-        if any(one.step == 4 for one in found.values()):
-            raise Stopped
+    def stop(*_: SeedGroup) -> None:
+        raise Stopped
 
+    setups = one_seed_each(SHORT, (1, 2, 3, 4))
     with pytest.raises(Stopped):
-        trained(tmp_path, runs(SHORT, (1, 2, 3, 4)), watch=stop)
+        train_ensembles(setups, tmp_path, ONE, progress=stop)
     (begun,) = (tmp_path / ENSEMBLES).iterdir()
-    wanted, others = runs(SHORT, (2, 3, 5)), runs(SHORT, (1, 4))
-    (first,) = seed_groups(wanted, tmp_path, lambda _: True)
-    assert (first.setup.seeds, [run.seeds for run in first.runs]) == ((1, 2, 3, 4), [(2,), (3,)])
-    assert first.setup.name == f"{ENSEMBLES}/{begun.name}"
-    trained(tmp_path, wanted)
-    (again,) = seed_groups(others, tmp_path, lambda _: True)  # of the same ensemble: they are trained
-    assert RunFolder(tmp_path / again.setup.name).finished
-    trained(tmp_path, others)
-    trained(tmp_path / "alone", [*wanted, *others], as_ensembles=False)
-    for name, run in finished([*wanted, *others], tmp_path).items():
+    (group,) = seed_groups(setups, tmp_path, lambda _: True)
+    assert group.setup.name == f"{ENSEMBLES}/{begun.name}"
+    train_ensembles(setups, tmp_path, ONE)
+    train_apart(tmp_path / "alone", setups)
+    for name, run in finished(setups, tmp_path).items():
         assert files(run.path) == files(tmp_path / "alone" / name)
-    trained(tmp_path, runs(SHORT, (1, 2, 3, 4)))
     assert not (tmp_path / ENSEMBLES).exists()
 
 
@@ -145,29 +142,19 @@ def test_a_split_that_was_killed_is_made_good(number, monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "finish", finish)
         with pytest.raises(RuntimeError, match="killed"):
-            trained(tmp_path, runs(SHORT))
+            train_ensembles(one_seed_each(SHORT), tmp_path, ONE)
     assert not [one.trouble for one in check(tmp_path) if one.trouble]
     with monkeypatch.context() as patch:  # it is not trained again
         patch.setattr(Ensemble, "update", lambda *_: pytest.fail("trained again"))
-        trained(tmp_path, runs(SHORT))
-    assert len(finished(runs(SHORT), tmp_path)) == 3
-    assert [path.name for path in tmp_path.iterdir()] == ["arm"]
+        train_ensembles(one_seed_each(SHORT), tmp_path, ONE)
+    assert len(finished(one_seed_each(SHORT), tmp_path)) == 3
+    assert visible(tmp_path) == ["arm"]
 
 
-def test_who_comes_late_trains_only_what_is_left(monkeypatch, tmp_path):
-    """It found what was to be trained, and waited while another process trained it."""
-    (late,) = seed_groups(runs(SHORT), tmp_path, lambda _: True)
-    trained(tmp_path, runs(SHORT, (1, 2)))
-    side_by_side._train_group(late, tmp_path, ONE)
-    assert len(finished(runs(SHORT), tmp_path)) == 3
-    monkeypatch.setattr(Ensemble, "update", lambda *_: pytest.fail("trained again"))
-    side_by_side._train_group(late, tmp_path, ONE)
-
-
-def test_runs_that_are_wanted_under_two_names_are_trained_under_both(tmp_path):
-    setups = [replace(run, name=f"{arm}/{run.name}") for arm in ("one", "two") for run in runs(SHORT)]
-    trained(tmp_path, setups)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+def test_a_run_with_two_names_gets_both_folders(tmp_path):
+    setups = [replace(run, name=f"{arm}/{run.name}") for arm in ("one", "two") for run in one_seed_each(SHORT)]
+    train_ensembles(setups, tmp_path, ONE)
+    assert visible(tmp_path) == ["one", "two"]
     assert files(tmp_path / "one") == files(tmp_path / "two")
 
 
@@ -176,26 +163,28 @@ def grouped(setups: list[Setup], folder: Path, most: int = 64) -> list[list[str]
     return [[run.name for run in one.runs] for one in found]
 
 
-def test_who_goes_together(tmp_path):
+def test_which_runs_make_an_ensemble(tmp_path):
     several = Setup("several", PROBLEM, RECIPE, (8, 9))
     other = Setup("other", PROBLEM, replace(RECIPE, steps=121), (1,))
-    assert grouped([several, *runs(), other], tmp_path) == [[f"arm/seed-{seed}" for seed in (1, 2, 3)]]
+    assert grouped([several, *one_seed_each(), other], tmp_path) == [[f"arm/seed-{seed}" for seed in (1, 2, 3)]]
     assert grouped([several, other], tmp_path) == []
-    again = [replace(run, name=f"again/{run.name}") for run in runs(seeds=(1, 2))]
-    twice = [*runs(seeds=(1, 2)), *again]  # both would train in one folder
-    assert grouped(twice, tmp_path) == [["arm/seed-1", "arm/seed-2"]]
-    assert [len(one) for one in grouped(runs(seeds=tuple(range(10))), tmp_path, most=3)] == [2, 2, 3, 3]
-    assert grouped(runs(), tmp_path, most=1) == []
-    assert [len(one) for one in grouped(runs(seeds=tuple(range(100))), tmp_path)] == [50, 50]
+    many = one_seed_each(seeds=tuple(range(100)))
+    assert [len(group) for group in grouped(many[:10], tmp_path, most=5)] == [4, 4, 2]
+    assert grouped(many[:3], tmp_path, most=1) == []
+    whole = grouped(many, tmp_path)
+    assert [len(group) for group in whole] == [64, 36]
+    assert grouped(many[64:], tmp_path) == whole[1:], "once the first is finished"
     (tmp_path / "arm" / "seed-2").mkdir(parents=True)
-    assert grouped(runs(), tmp_path) == [[f"arm/seed-{seed}" for seed in (1, 3)]]
+    assert grouped(one_seed_each(), tmp_path) == [[f"arm/seed-{seed}" for seed in (1, 3)]]
 
 
-def test_what_is_in_the_way_is_named(tmp_path):
+def test_a_folder_in_use_is_named(tmp_path):
     (tmp_path / "arm" / "seed-2").mkdir(parents=True)
     (tmp_path / "arm" / "seed-2" / "mine.txt").write_text("mine")
+    train_ensembles(one_seed_each(SHORT), tmp_path, ONE)  # the others
+    assert sorted(path.name for path in (tmp_path / "arm").iterdir()) == ["seed-1", "seed-2", "seed-3"]
     with pytest.raises(InputError, match="seed-2 is in use and holds no hopscope run"):
-        trained(tmp_path, runs(SHORT))
+        train_all(one_seed_each(SHORT), tmp_path, execution=ONE)
 
 
 PROGRAM = """
@@ -206,7 +195,7 @@ import hopscope.training.execution as execution
 import hopscope.training.trainer as trainer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe, Setup
-from hopscope.training.side_by_side import train_all
+from hopscope.training.seed_ensembles import train_ensembles
 
 trainer._SECONDS_BETWEEN_STATES, trainer.HELD_OUT, execution._POSITIONS_AT_ONCE = 0.0, 8, 1
 recipe = Recipe(layers=1, heads=1, d_model=8, steps=4, batch_size=2, log_every=2, final_steps=1, validation_size=2,
@@ -215,13 +204,13 @@ setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1, chains=2), recipe, (seed
 root = Path(sys.argv[1])
 
 def program(folder):
-    train_all(setups, folder, execution=execution.Execution(precision="fp32", workers=1), as_ensembles=True)
+    train_ensembles(setups, folder, execution.Execution("cpu", threads=1, precision="fp32"))
 """
 KILLED = """
 from killing import killed_everywhere
 moments, alone = killed_everywhere(program, lambda name: root / name, every=5)
 assert {"run-1/result.json", "run-2/result.json"} <= set(alone)
-assert not [name for name in alone if ".ensembles" in name]
+assert not [name for name in alone if ".ensembles/" in name]
 print(moments)
 """
 SUPPORT = Path(__file__).parent.parent / "support"
@@ -252,5 +241,5 @@ def test_two_processes_in_one_folder_destroy_nothing(tmp_path):
         one.stdin.flush()
     errors = [one.communicate(timeout=120)[1] for one in both]
     assert [one.returncode for one in both] == [0, 0], errors
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run-1", "run-2"]
+    assert visible(tmp_path) == ["run-1", "run-2"]
     assert not [one.trouble for one in check(tmp_path) if one.trouble]

@@ -101,7 +101,7 @@ class CircuitStore:
         if not path.exists():
             self.run.find_checkpoint(step)
             raise InputError(f"{path} does not exist; `{self.command(number, step)}` makes it")
-        circuit = Circuit.load(path, self.run.record.content_hash)
+        circuit = Circuit.load(path, self.run.hash)
         if not self.is_of(circuit, number, step):
             raise InputError(
                 f"{path} holds the circuit of another model, or of this one as it was at another step; find this one's "
@@ -142,7 +142,7 @@ class CircuitStore:
 
         request = SearchRequest(origin.model, config.effort, config.seed, proof, max_loss=config.max_loss)
         how: dict[str, bool] = {"described": described, "overwrite": overwrite}
-        return find_stored(path, request, search(), run=run.record.content_hash, progress=progress, **how)
+        return find_stored(path, request, search(), run=run.hash, progress=progress, **how)
 
     def _hash(self, number: int, step: int | None = None) -> str:
         """The hash that names a model: as it is when finished, or as it was at a step before the end."""

@@ -19,16 +19,10 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from hopscope.problem.retrieval import RetrievalProblem
-    from hopscope.training.execution import Execution
-    from hopscope.training.progress import Progress
     from hopscope.training.recipe import Setup
+    from hopscope.training.trainer import Progress
 
 SECONDS_BETWEEN_LINES = 30.0
-
-CROWDED = 0.75
-"""A training thread that is on its core for less than this share of the time is sharing it with other work."""
-
-_SECONDS_BEFORE_JUDGING = 20.0
 
 
 def for_people() -> bool:
@@ -125,22 +119,16 @@ class Display:
 
 
 @contextmanager
-def training_display(setup: Setup, execution: Execution) -> Iterator[Callable[[Progress], None]]:
-    """Progress of one run; gives the function that is called with it, which warns once if other work holds it up."""
+def training_display(setup: Setup) -> Iterator[Callable[[Progress], None]]:
+    """Progress of one run; gives the function that is called with it."""
     name = f"{len(setup.seeds)} x {setup.recipe.layers} layers, {setup.problem.named}"
-    began, warned = time.monotonic(), False
     with Display() as display:
 
-        def watch(progress: Progress) -> None:
-            nonlocal warned
-            warning = crowded(progress, execution, time.monotonic() - began)
-            if warning is not None and not warned:
-                display.say(f"hopscope: {warning}")
-                warned = True
+        def show(progress: Progress) -> None:
             losses = losses_by_hop(setup.problem, progress.partial_losses)
             display.update(name, progress.step, progress.steps, "steps", losses)
 
-        yield watch
+        yield show
 
 
 @contextmanager
@@ -153,7 +141,7 @@ def runs_display(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progre
 
         def watch(progress: dict[str, Progress]) -> None:
             nonlocal ended
-            now = {name for name, run in progress.items() if run.ended and not run.then}
+            now = {name for name, run in progress.items() if run.ended}
             for name in now - (now if ended is None else ended):  # what was finished before is not mentioned
                 display.finish(name)
                 display.log(f"{name} is finished, {len(now)} of {counted(len(progress), 'run')}")
@@ -162,7 +150,7 @@ def runs_display(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progre
             display.update("training", 100 * done / total, 100, "%", f"{len(now)} of {counted(len(progress), 'run')}")
             for name, run in progress.items():
                 if name not in now and run.step:
-                    note = "its circuit" if run.then else losses_by_hop(by_name[name].problem, run.partial_losses)
+                    note = losses_by_hop(by_name[name].problem, run.partial_losses)
                     display.update(name, run.step, run.steps, "steps", note)
 
         yield watch
@@ -194,18 +182,6 @@ def stages_display() -> Iterator[Callable[[str, int, int], None]]:
 
         yield watch
         end_stage()
-
-
-def crowded(progress: Progress, execution: Execution, seconds: float) -> str | None:
-    """A warning for a run, begun or resumed `seconds` ago, whose threads wait for one another; None without need."""
-    share = progress.core_share
-    alone = execution.threads == 1 or not str(execution.device).startswith("cpu")
-    if alone or share is None or share >= CROWDED or seconds < _SECONDS_BEFORE_JUDGING:
-        return None
-    return (
-        f"other work is on the cores: this run's {execution.threads} threads get {share:.0%} of them and wait for one "
-        "another; one alone may be several times faster: use another folder with --threads 1, or leave it the cores"
-    )
 
 
 def losses_by_hop(problem: RetrievalProblem, partial_losses: Sequence[Sequence[float | None]]) -> str:

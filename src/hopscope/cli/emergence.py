@@ -44,10 +44,10 @@ def command(folder: Path, model: int, figures: bool, overwrite: bool, as_json: b
     config = EmergenceConfig(**chosen) if chosen else None
     with Display() as display:
 
-        def watch(step: int, last: int) -> None:
+        def progress(step: int, last: int) -> None:
             display.update("checkpoints", step, last, "steps")
 
-        emergence = emergence_of_run(run, model, config, watch=watch, overwrite=overwrite)
+        emergence = emergence_of_run(run, model, config, progress=progress, overwrite=overwrite)
     drawn: list[Path] = []
     if figures:
         from hopscope.circuits.circuit import Circuit

@@ -92,9 +92,9 @@ def command(
     with runs_display(setups) as watch:
         if engine == "ray":
             cluster = RayCluster(**given(RayCluster))
-            train_all_on_ray(setups, folder, cluster, execution=execution, watch=watch)
+            train_all_on_ray(setups, folder, cluster, execution=execution, progress=watch)
         else:
-            train_all(setups, folder, execution=execution, watch=watch)
+            train_all(setups, folder, execution=execution, progress=watch)
     found = read(study, folder, at=".")
     page = section(found)
     for figure in page.figures if page else ():

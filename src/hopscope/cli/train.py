@@ -75,8 +75,8 @@ def command(
         execution = RunFolder(folder).require(setup).execution.resume(setup)
         _say_kept(folder, execution, device=device, threads=threads, precision=precision, compiled=compiled)
     say_precision(execution.device, execution.precision)
-    with training_display(setup, execution) as watch:
-        run = train(setup, folder, execution=execution, watch=watch)
+    with training_display(setup) as watch:
+        run = train(setup, folder, execution=execution, progress=watch)
     _ = run.metrics  # where the run was finished before, damage there would otherwise not be seen
     if as_json:
         click.echo(json.dumps({"folder": str(run.path), **plain(run.result)}))

@@ -35,7 +35,7 @@ def track(
     run: RunFolder,
     circuit: Circuit,
     settings: EmergenceConfig | None = None,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Emergence, MapsOverTime]:
     """Follow a circuit through the checkpoints of its run.
 
@@ -43,7 +43,7 @@ def track(
         run: the run; it may still be training.
         circuit: the circuit of one of its models.
         settings: how the circuit is followed.
-        watch: called with the step of every checkpoint that has been measured, and that of the last.
+        progress: called with the step of every checkpoint that has been measured, and that of the last.
 
     Returns:
         the record, and the role maps of every head over time.
@@ -57,7 +57,7 @@ def track(
             f"`hopscope circuit {run.path}`"
         )
     paths = [path.path for path in circuit.paths]
-    return follow(run, paths, circuit.number, settings or EmergenceConfig(), circuit.losses, watch)
+    return follow(run, paths, circuit.number, settings or EmergenceConfig(), circuit.losses, progress)
 
 
 def follow(
@@ -66,7 +66,7 @@ def follow(
     number: int,
     settings: EmergenceConfig,
     circuit_losses: dict[str, float] | None = None,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Emergence, MapsOverTime]:
     """Follow any paths of one model of a run, in the same way as `track`."""
     problem = run.problem
@@ -76,7 +76,7 @@ def follow(
     troubles: list[str] = []
     steps: list[int] = []
     seen: list[Observation] = []
-    progress: list[list[float]] = []
+    measured: list[list[float]] = []
     for step, ensemble in readable(run, troubles.append):
         transformer = single(ensemble, number)
         observation = observe(transformer, problem, batch, paths, settings.ablation)
@@ -85,16 +85,16 @@ def follow(
             continue
         steps.append(step)
         seen.append(observation)
-        progress.append(measure(transformer, problem, measures))
-        if watch is not None:
-            watch(step, max(run.checkpoints))
+        measured.append(measure(transformer, problem, measures))
+        if progress is not None:
+            progress(step, max(run.checkpoints))
     if len(steps) < 2:
         more = f", and so on, {len(troubles)} in all" if len(troubles) > _TOLD else ""
         raise InputError(
             f"{run.path} has {counted(len(steps), 'checkpoint')} that can be read, and a curve "
             f"needs two{': ' if troubles else ''}{'; '.join(troubles[:_TOLD])}{more}; train with --checkpoint-every"
         )
-    emergence = _history(run, paths, number, settings, circuit_losses or {}, steps, seen, measures, progress, troubles)
+    emergence = _history(run, paths, number, settings, circuit_losses or {}, steps, seen, measures, measured, troubles)
     return emergence, MapsOverTime.of(steps, [observation.maps for observation in seen], problem.roles)
 
 
@@ -107,7 +107,7 @@ def _history(
     steps: list[int],
     seen: list[Observation],
     measures: Sequence[Measure],
-    progress: list[list[float]],
+    measured: list[list[float]],
     troubles: list[str],
 ) -> Emergence:
     problem, recipe = run.problem, run.recipe
@@ -117,9 +117,9 @@ def _history(
     learned, _ = crossings(
         steps, errors.permute(2, 0, 1), level=learned_below(problem.chains), falling=True, seed=settings.seed
     )
-    progressed = torch.tensor(progress, dtype=torch.float64).T  # measure step
+    progressed = torch.tensor(measured, dtype=torch.float64).T  # measure step
     return Emergence(
-        run=run.record.content_hash,
+        run=run.hash,
         model=run.model_hashes[number],
         number=number,
         seed=run.seeds[number],
@@ -235,7 +235,7 @@ def emergence_of_run(
     settings: EmergenceConfig | None = None,
     *,
     step: int | None = None,
-    watch: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     overwrite: bool = False,
 ) -> Emergence:
     """How the circuit of a model of a run emerged, kept in the run's folder.
@@ -249,7 +249,7 @@ def emergence_of_run(
         number: the model's number within the run, from 0.
         settings: how the circuit is followed; None for the paper's 32 sequences, or more where they were measured.
         step: the step of the checkpoint whose circuit is followed; None for the last.
-        watch: called with the step of each checkpoint done, and that of the last.
+        progress: called with the step of each checkpoint done, and that of the last.
         overwrite: measure again even if there is a record.
 
     Raises:
@@ -274,8 +274,8 @@ def emergence_of_run(
         enough = known.sequences >= wanted.sequences if settings is None else known.sequences == wanted.sequences
         if same and alike and enough and not known.troubles and set(known.steps) >= set(run.checkpoints):
             return known
-    emergence, maps = track(run, circuit, wanted, watch)
-    maps.save(maps_path, run.record.content_hash)
+    emergence, maps = track(run, circuit, wanted, progress)
+    maps.save(maps_path, run.hash)
     emergence.save(path)
     return emergence
 

@@ -15,8 +15,7 @@ from hopscope.emergence.track import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.training.metrics import Metrics
-from hopscope.training.run import RunFolder
-from hopscope.training.run_records import Result
+from hopscope.training.run import Result, RunFolder
 from hopscope.words import counted
 
 T = TypeVar("T")
@@ -118,7 +117,7 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     which = f" --model {number}" if number else ""
     find, follow = f"`hopscope circuit {run.path}{which}`", f"`hopscope emergence {run.path}{which}`"
     never = f"No circuit was looked for: {find}."
-    of_run = partial(Circuit.load, run=run.record.content_hash)
+    of_run = partial(Circuit.load, run=run.hash)
     circuit = _read(circuit_path(run.path, number), of_run, never, missing, damaged)
     transformer = _weights(run, number, missing, damaged)
     metrics, result = _metrics(run, missing, damaged), _result(run, damaged)

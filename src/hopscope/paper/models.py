@@ -23,7 +23,6 @@ from hopscope.training.execution import Execution
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.run_records import hash_of
 from hopscope.training.schedule import Schedule
 from hopscope.training.side_by_side import ProgressDisplay, finished, run_jobs, train_all
 from hopscope.words import counted
@@ -243,7 +242,7 @@ def _circuit(folder: Path, setup: Setup, number: int, run: RunFolder | None, ste
     path = circuit_path(folder, number, step)
     if not path.exists():
         return None
-    circuit = CircuitStore(run).load(number, step) if run is not None else Circuit.load(path, hash_of(setup))
+    circuit = CircuitStore(run).load(number, step) if run is not None else Circuit.load(path, setup.content_hash)
     if circuit.number != number:
         raise _of_another_model(path)
     return circuit
@@ -281,7 +280,7 @@ def _history(path: Path, model: Studied) -> Emergence | None:
         return None
     history = Emergence.load(path)
     of = model.run.model_hashes[model.number] if model.run is not None else model.circuit.model
-    if (history.run, history.number, history.model) != (hash_of(model.setup), model.number, of):
+    if (history.run, history.number, history.model) != (model.setup.content_hash, model.number, of):
         raise _of_another_model(path)
     return history if history.follows(model.circuit) else None
 
@@ -300,7 +299,7 @@ def do_for_every_model(
 ) -> None:
     """Train what is not trained yet, and call `function(run, number, effort)` for every model, in parallel."""
     with display.runs(study.setups) as watch:
-        train_all(study.setups, folder / study.at, execution=execution, watch=watch)
+        train_all(study.setups, folder / study.at, execution=execution, progress=watch)
     jobs = [
         (folder / study.at / setup.name, number, study.effort)
         for setup in study.setups

@@ -103,9 +103,7 @@ def reproduce(
     if folder.is_file():
         raise InputError(f"{folder} is a file; give a folder for the reproduction")
     check_replaces_claims(folder / "claims.json")
-    then = section_9.after_training(chosen.emergence) if chosen.emergence.at == "sweep" else {}
-    # A circuit is searched for as soon as its model is trained, beside the training of others; then whatever is left.
-    section_7.run(chosen.depth, folder, execution, display, then=then)
+    section_7.run(chosen.depth, folder, execution, display)
     section_9.run(chosen.emergence, folder, execution, display)
     section_8.run(chosen.circuits, folder, execution, display)
     return read(chosen, folder)

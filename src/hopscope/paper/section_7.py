@@ -5,10 +5,9 @@ For each formulation and number of layers a model is trained from every seed: a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
@@ -20,9 +19,6 @@ from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.side_by_side import SILENT, ProgressDisplay, finished, train_all
 from hopscope.words import counted
-
-if TYPE_CHECKING:
-    from hopscope.training.side_by_side import Then
 
 
 @dataclass(frozen=True)
@@ -196,16 +192,14 @@ def run(
     folder: Path,
     execution: Execution = FASTEST,
     display: ProgressDisplay = SILENT,
-    *,
-    then: Mapping[str, Then] | None = None,
 ) -> DepthResult:
-    """Train what is not trained yet, into `sweep/`, and read the results of the runs; `then` as in `train_all`.
+    """Train what is not trained yet, into `sweep/`, and read the results of the runs.
 
     Runs that `summary.json` knows are not needed, on this machine or another.
     """
     setups = study.left(_known(study, folder))
     with display.runs(setups) as watch:
-        train_all(setups, folder / "sweep", execution=execution, then=then, watch=watch)
+        train_all(setups, folder / "sweep", execution=execution, progress=watch)
     return read(study, folder)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,8 +54,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hopscope.training.side_by_side import Then
-
 _CAPTIONS = {
     "figure-6": "Figure 6. Losses over training; a mark shows where a hop falls below 0.5.",
     "figure-7": "Figure 7. The circuit, and the epoch at which the mean attention along each of its paths crosses 0.5 "
@@ -88,16 +85,6 @@ def run(
     """Train what is not trained yet, find every model's circuits at both times, follow them, and read the results."""
     do_for_every_model("circuits and their emergence", follow, study, folder, execution, display)
     return read(study, folder)
-
-
-def after_training(study: ModelStudy) -> dict[str, Then]:
-    """What to do with each run once it is trained, by its name."""
-    return {setup.name: partial(_follow_all, models=len(setup.seeds), effort=study.effort) for setup in study.setups}
-
-
-def _follow_all(path: Path, *, models: int, effort: Effort) -> None:
-    for number in range(models):
-        follow(path, number, effort)
 
 
 def follow(path: Path, number: int, effort: Effort) -> None:

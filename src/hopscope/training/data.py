@@ -21,16 +21,13 @@ _PRIMES = (1073741827, 1073741831, 1073741833, 1073741839, 1073741843, 107374185
 PRUNING = 256
 """Fresh sequences on which it is decided which heads are pruned."""
 
-_SEQUENCES_AT_ONCE = 1024
-"""Sequences made at once: small batches are made for several steps together, as their cost is the number of operations.
-"""
-
-_ON_A_GPU = 2**16
-"""The same on a GPU, where an operation costs about the same whatever its size."""
+_SEQUENCES_AT_ONCE = {"cpu": 1024, "cuda": 2**16}
+"""Sequences made at once, by device: small batches are made for several steps together, as their cost is the number of
+operations."""
 
 
 class Data:
-    """Training and validation batches of an ensemble, made on its device.
+    """Training and validation batches of an ensemble, made on its device. Leading axes: model, batch.
 
     Args:
         problem: the problem that is learned.
@@ -44,34 +41,28 @@ class Data:
     ) -> None:
         self.recipe, self.seeds, self.device = recipe, tuple(seeds), device
         self._examples = Examples(problem)
-        self._training = self._streams("training")
-        self._validation = self._streams("validation")
-        self._pruning = self._streams("pruning")
-        at_once = _ON_A_GPU if torch.device(device).type == "cuda" else _SEQUENCES_AT_ONCE
+        self._training, self._validation, self._pruning = map(self._streams, ("training", "validation", "pruning"))
+        at_once = _SEQUENCES_AT_ONCE.get(torch.device(device).type, 1024)
         self._steps_at_once = max(1, at_once // (len(self.seeds) * recipe.batch_size))
         self._made: dict[int, Batch] = {}
 
     def training(self, step: int) -> Batch:
-        """The training batch of the update that takes `step` to `step + 1`. Leading axes: model, batch."""
+        """The training batch of the update that takes `step` to `step + 1`."""
         steps, size = self._steps_at_once, self.recipe.batch_size
         first, place = step - step % steps, step % steps
         if first not in self._made:
-            self._made = {first: self._training_from(first * size, (first + steps) * size)}
+            numbers = torch.arange(first * size, (first + steps) * size, device=self.device)
+            examples = self.recipe.examples
+            shuffled = numbers[None] if examples is None else self._shuffled(numbers, examples)
+            self._made = {first: self._examples.at(self._training, shuffled)}
         return self._made[first].sequences(place * size, (place + 1) * size)
 
-    def _training_from(self, first: int, end: int) -> Batch:
-        """Training sequences `first` to `end` (exclusive), for every model."""
-        numbers = torch.arange(first, end, device=self.device)
-        if self.recipe.examples is None:
-            return self._examples.at(self._training, numbers[None])
-        return self._examples.at(self._training, self._shuffled(numbers, self.recipe.examples))
-
     def validation(self, step: int) -> Batch:
-        """Fresh sequences, seen at this step alone and never in training. Leading axes: model, batch."""
+        """Fresh sequences, seen at this step alone and never in training."""
         return self._fresh(self._validation, step, self.recipe.validation_size)
 
     def pruning(self, step: int) -> Batch:
-        """Other fresh sequences, on which it is decided which heads are pruned. Leading axes: model, batch."""
+        """Other fresh sequences, on which it is decided which heads are pruned."""
         return self._fresh(self._pruning, step, PRUNING)
 
     def _fresh(self, streams: Int[Tensor, "model 1"], step: int, size: int) -> Batch:
@@ -82,10 +73,9 @@ class Data:
         return torch.tensor(seeds, dtype=torch.int64, device=self.device)[:, None]
 
     def _shuffled(self, numbers: Int[Tensor, " batch"], size: int) -> Int[Tensor, "model batch"]:
-        """Turn running example numbers into indices below `size`; every pass visits each index once.
+        """Running example numbers as indices below `size`; every pass visits each index once, in an order of its own.
 
-        Examples are independent draws, so in the first pass an affine order is as random as any. Later passes must
-        group them differently each time: see `_order`.
+        Examples are independent draws, so in the first pass an affine order is as random as any; see `_order`.
         """
         rounds, offsets = numbers // size, numbers % size
         first, last = int(numbers[0]) // size, int(numbers[-1]) // size
@@ -108,9 +98,8 @@ def _orders(
 def _order(pass_: int, draw: int, size: int) -> tuple[int, int]:
     """Multiplier and shift of a pass, from a random number.
 
-    After the first pass, the multiplier may be any number that permutes the indices. With the eight primes of the first
-    pass, all slightly above 2^30, a set whose size is a power of two would be split into much the same batches each
-    time.
+    After the first pass the multiplier may be any number that permutes the indices: with the eight primes, all slightly
+    above 2^30, a set whose size is a power of two would be split into much the same batches each time.
     """
     if pass_ == 0:
         return _PRIMES[draw % len(_PRIMES)], draw // len(_PRIMES) % size
@@ -129,18 +118,9 @@ def held_out(problem: RetrievalProblem, size: int, seed: int = 0, purpose: str =
 def squared_errors(
     answers: Float[Tensor, "*batch query d_target"], targets: Float[Tensor, "*#batch query d_target"], symbol_dim: int
 ) -> Float[Tensor, "*batch hop"]:
-    """Mean squared error of every sequence by hop asked for, over queries and components.
+    """Mean squared error of every sequence by target hop, over queries and components.
 
-    An answer of zero costs 1, the average of the N candidates 1 - 1/N (0.75 at N = 4), which is the plateau.
+    An answer of zero has an error of 1, the average of the N candidates 1 - 1/N: the plateau (0.75 at N = 4).
     """
     errors = (answers.float() - targets).square()
     return errors.reshape(*errors.shape[:-1], -1, symbol_dim).mean(dim=(-3, -1))
-
-
-def partial_losses(
-    answers: Float[Tensor, "model batch query d_target"],
-    targets: Float[Tensor, "model batch query d_target"],
-    symbol_dim: int,
-) -> Float[Tensor, "model hop"]:
-    """Mean squared error by model and hop asked for. A model's loss is the mean over its hops."""
-    return squared_errors(answers, targets, symbol_dim).mean(dim=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
@@ -16,36 +16,13 @@ from hopscope.model.initial_weights import initialise
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
-from hopscope.training.data import partial_losses
+from hopscope.training.data import squared_errors
 from hopscope.training.execution import Execution, kernels_used, models_at_once
-from hopscope.training.optimiser import MOMENTS, CudaGraph, adamw, can_record, clip_gradients, own_optimiser
-from hopscope.training.pruning import Left, prune
+from hopscope.training.optimiser import MOMENTS, CudaGraph, adamw, can_record, clip_gradients, training_hooks
+from hopscope.training.pruning import HeadScales, Left, prune
 from hopscope.training.recipe import Recipe
 
-HeadScales = Float[Tensor, "model layer head"]
-"""The factor on each head's output in one update: 0 where the head is dropped."""
-
-
-def head_scales(seeds: Sequence[int], step: int, layers: int, heads: int, share: float) -> HeadScales:
-    """Head dropout: 0 for heads dropped from one update, 1 / (1 - share) for the rest (Srivastava 2014).
-
-    Which heads are dropped is a function of seed and step, as the data are, so that a killed run resumes alike.
-
-        >>> head_scales([7], 0, layers=1, heads=4, share=0.5)
-        tensor([[[2., 0., 2., 0.]]])
-
-    Args:
-        seeds: one per model.
-        step: updates done before this one.
-        layers: layers of a model.
-        heads: heads per layer.
-        share: share of the heads dropped, on average; at least 0 and below 1.
-    """
-    drawn = []
-    for seed in seeds:
-        generator = torch.Generator().manual_seed(derive_seed(seed, "head dropout", step))
-        drawn.append(torch.rand(layers, heads, generator=generator))
-    return (torch.stack(drawn) >= share) / (1 - share)
+Losses = Float[Tensor, "model hop"]
 
 
 class Ensemble:
@@ -59,7 +36,7 @@ class Ensemble:
         recipe: how the models are trained.
         seeds: one per model.
         execution: how steps are computed, resolved.
-        at_once: models in one part; None for what is quickest.
+        at_once: models in one part; None for the fastest.
     """
 
     def __init__(
@@ -72,12 +49,10 @@ class Ensemble:
     ) -> None:
         self.recipe = recipe
         size = at_once or models_at_once(problem, recipe, len(seeds), execution)
-        self._slices = [slice(start, start + size) for start in range(0, len(seeds), size)]
-        self._parts = [EnsemblePart(problem, recipe, seeds[where], execution) for where in self._slices]
+        models = [slice(start, start + size) for start in range(0, len(seeds), size)]
+        self._parts = [(these, EnsemblePart(problem, recipe, seeds[these], execution)) for these in models]
 
-    def update(
-        self, batch: Batch, rates: Sequence[float], scales: HeadScales | None = None
-    ) -> Float[Tensor, "model hop"]:
+    def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None = None) -> Losses:
         """One update of every model, with its heads' outputs multiplied by `scales`.
 
         Returns the losses by hop before the update, with the same scales.
@@ -88,20 +63,20 @@ class Ensemble:
             scales: factors on the heads' outputs; None leaves them as they are.
         """
         losses = [
-            part.update(batch[where], rates[where], None if scales is None else scales[where])
-            for part, where in zip(self._parts, self._slices, strict=True)
+            part.update(batch[models], rates[models], None if scales is None else scales[models])
+            for models, part in self._parts
         ]
         return torch.cat(losses)
 
     @torch.no_grad()
-    def evaluate(self, batch: Batch) -> Float[Tensor, "model hop"]:
+    def evaluate(self, batch: Batch) -> Losses:
         """Losses by hop, without an update."""
-        return torch.cat([part.losses(batch[where]) for part, where in zip(self._parts, self._slices, strict=True)])
+        return torch.cat([part.losses(batch[models]) for models, part in self._parts])
 
     @property
     def left(self) -> Left:
         """The heads that have not been pruned."""
-        return torch.cat([part.left for part in self._parts])
+        return torch.cat([part.left for _, part in self._parts])
 
     @property
     def heads_left(self) -> list[int] | None:
@@ -114,33 +89,29 @@ class Ensemble:
         Returns, for each model, whether any of its heads was removed.
         """
         before = self.left
-        due = torch.tensor(models)[:, None, None]
-        fewer = prune(before, partial(self.losses_with, batch=batch), self.recipe.prune_cost)
-        left = torch.where(due, fewer, before)
-        some_went: list[bool] = (left != before).flatten(1).any(dim=1).tolist()
-        for part, where in zip(self._parts, self._slices, strict=True):
-            part.keep(left[where])
-        return some_went
+        fewer = prune(before, partial(self.losses_with, batch=batch))
+        left = torch.where(torch.tensor(models)[:, None, None], fewer, before)
+        removed: list[bool] = (left != before).flatten(1).any(dim=1).tolist()
+        for these, part in self._parts:
+            part.remove_others(left[these])
+        return removed
 
     @torch.no_grad()
     def losses_with(self, left: Left, batch: Batch) -> Float[Tensor, " model"]:
         """The loss of each model, averaged over hops, with these heads alone; no head is removed for good."""
-        losses = [
-            part.losses_with(left[where], batch[where]) for part, where in zip(self._parts, self._slices, strict=True)
-        ]
+        losses = [part.losses_with(left[models], batch[models]) for models, part in self._parts]
         return torch.cat(losses).mean(dim=1).double().cpu()
 
     def weights(self) -> dict[str, Tensor]:
         """Every weight, stacked over all models."""
-        states = [part.transformer.state_dict() for part in self._parts]
-        return {name: torch.cat([state[name] for state in states]) for name in states[0]}
+        return self._stacked(lambda part: part.transformer.state_dict())
 
     def state(self) -> dict[str, Tensor]:
         """Weights and moments: all that the next update depends on, except which heads are left."""
         state = self.weights()
         for moment in MOMENTS:
-            parts = [part.moments(moment) for part in self._parts]
-            state |= {f"{moment}.{name}": torch.cat([part[name] for part in parts]) for name in parts[0]}
+            moments = self._stacked(partial(EnsemblePart.moments, name=moment))
+            state |= {f"{moment}.{name}": tensor for name, tensor in moments.items()}
         return state
 
     def load_state(self, state: dict[str, Tensor], step: int, left: Left | None = None) -> None:
@@ -149,16 +120,17 @@ class Ensemble:
         Raises:
             InputError: a tensor is missing, has another shape, or is one too many.
         """
-        expected = {name: tensor.shape for name, tensor in self.state().items()}
-        found = {name: tensor.shape for name, tensor in state.items()}
-        if expected != found:
-            names = sorted(expected.keys() | found.keys())
-            wrong = next(name for name in names if expected.get(name) != found.get(name))
-            raise InputError(f"{wrong} is missing, of another shape, or one too many for this recipe")
-        for part, where in zip(self._parts, self._slices, strict=True):
-            part.load({name: tensor[where] for name, tensor in state.items()}, step)
+        expected = {(name, tensor.shape) for name, tensor in self.state().items()}
+        if wrong := expected ^ {(name, tensor.shape) for name, tensor in state.items()}:
+            raise InputError(f"{min(wrong)[0]} is missing, of another shape, or one too many for this recipe")
+        for models, part in self._parts:
+            part.load({name: tensor[models] for name, tensor in state.items()}, step)
             if left is not None:
-                part.leave(left[where].cpu())
+                part.compute_only(left[models].cpu())
+
+    def _stacked(self, tensors: Callable[[EnsemblePart], dict[str, Tensor]]) -> dict[str, Tensor]:
+        parts = [tensors(part) for _, part in self._parts]
+        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
 class EnsemblePart:
@@ -177,24 +149,20 @@ class EnsemblePart:
         self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
         self._recipe, self._device, self._symbol_dim = recipe, device, problem.symbol_dim
         self._autocast, self._compiled = execution.precision == "bf16", bool(execution.compiled)
-        weights = recipe.hop_weights
-        self._hop_weights = None if weights is None else torch.tensor(weights, device=device)
         self._parameters = [*self.transformer.parameters()]  # collected once: at every step it takes a while
         # Attention's output weights, by layer: `d_head` rows per head.
         named = self.transformer.named_parameters()
         self._outs = [weight for name, weight in named if name.endswith("attention.out.weight")]
-        self._own_optimiser = own_optimiser(self.transformer, recipe)
-        others = {*self._own_optimiser.parameters} if self._own_optimiser else set()
+        self._hooks = training_hooks(self.transformer, recipe)
+        others = {*self._hooks.parameters} if self._hooks else set()
         self._by_adamw = [parameter for parameter in self._parameters if parameter not in others]
         # A weight without gradients belongs to heads that are gone for good, so one number of updates serves all.
         self._updates = torch.zeros((), dtype=torch.float32, device=device)
-        self._state: dict[Tensor, dict[str, Tensor]] = {
-            parameter: {"step": self._updates, **{moment: torch.zeros_like(parameter) for moment in MOMENTS}}
-            for parameter in self._parameters
+        self._moments = {
+            weight: {moment: torch.zeros_like(weight) for moment in MOMENTS} for weight in self._parameters
         }
-        # A graph reads the rate, each model's share of it and the batch from fixed tensors. An optimiser of one's own
-        # takes its rate as a number, so it is not recorded.
-        recorded = bool(execution.kernels) and can_record(device) and self._own_optimiser is None
+        # A graph reads the rate, each model's share of it and the batch from fixed tensors; hooks get numbers.
+        recorded = bool(execution.kernels) and can_record(device) and self._hooks is None
         self._rate = torch.tensor(recipe.learning_rate, device=device) if recorded else None
         self._shares = torch.ones(len(seeds), device=device)
         self._batch: Batch | None = None
@@ -205,13 +173,13 @@ class EnsemblePart:
             for block in self.transformer.blocks:
                 block.compile(dynamic=False)
 
-    def losses(self, batch: Batch) -> Float[Tensor, "model hop"]:
+    def losses(self, batch: Batch) -> Losses:
         """Losses by hop."""
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast):
             answers = self.transformer(batch.inputs)
-        return partial_losses(answers, batch.targets, self._symbol_dim)
+        return squared_errors(answers, batch.targets, self._symbol_dim).mean(dim=1)
 
-    def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> Float[Tensor, "model hop"]:
+    def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> Losses:
         """One update; only the losses where no model learns any more. Returns the losses by hop before it."""
         with nullcontext() if scales is None else self._scaled(scales):
             if not any(rates):
@@ -228,7 +196,7 @@ class EnsemblePart:
         self._step(max(rates), self._set_rates(rates))
         return losses.detach()
 
-    def _replay(self, batch: Batch, rates: Sequence[float]) -> Float[Tensor, "model hop"]:
+    def _replay(self, batch: Batch, rates: Sequence[float]) -> Losses:
         """The same update as a CUDA graph: one graph for models that share one rate, another for differing rates."""
         if self._batch is None:
             self._batch = Batch(batch.inputs.clone(), batch.targets.clone(), batch.place)
@@ -243,14 +211,14 @@ class EnsemblePart:
             return losses.detach()
 
         if alike not in self._graphs:
-            kept = [number for one in self._state.values() for number in one.values()]
-            self._graphs[alike] = CudaGraph(work, [*self._parameters, *kept], self._device)
+            moments = [tensor for moments in self._moments.values() for tensor in moments.values()]
+            self._graphs[alike] = CudaGraph(work, [*self._parameters, *moments, self._updates], self._device)
         return self._graphs[alike]().clone()
 
-    def _take_gradients(self, batch: Batch) -> Float[Tensor, "model hop"]:
+    def _take_gradients(self, batch: Batch) -> Losses:
         """Compute the gradient of every weight. Returns the losses by hop."""
         losses = self.losses(batch)
-        weighted = losses if self._hop_weights is None else losses * self._hop_weights
+        weighted = losses if self._hooks is None else self._hooks.weigh(losses)
         torch.autograd.backward(weighted.mean(dim=1).sum())
         return losses
 
@@ -272,30 +240,31 @@ class EnsemblePart:
         if not self.left.all():
             _clear(~self.left, [out.grad for out in self._outs])
         before = [] if alike else [parameter.clone() for parameter in self._parameters]
-        adamw(self._by_adamw, self._state, rate if self._rate is None else self._rate, self._recipe)
-        if self._own_optimiser is not None:
-            self._own_optimiser.step(rate, self._state)
-        for parameter, was in zip(self._parameters if before else (), before, strict=True):
-            parameter.copy_(torch.lerp(was, parameter, self._shares.view(-1, *[1] * (was.dim() - 1))))
+        at = rate if self._rate is None else self._rate
+        adamw(self._by_adamw, self._moments, self._updates, at, self._recipe)
+        if self._hooks is not None:
+            self._hooks.step(rate, self._moments)
+        for parameter, start in zip(self._parameters if before else (), before, strict=True):
+            parameter.copy_(torch.lerp(start, parameter, self._shares.view(-1, *[1] * (start.dim() - 1))))
         for parameter in self._parameters:
             parameter.grad = None
 
     @torch.no_grad()
-    def keep(self, left: Left) -> None:
+    def remove_others(self, left: Left) -> None:
         """Remove all other heads for good: where output weights, moments and gradients are zero, they stay zero."""
-        self.leave(left)
+        self.compute_only(left)
         _scale(left, self._outs)
         for moment in MOMENTS:
-            _scale(left, [self._state[out][moment] for out in self._outs])
+            _scale(left, [self._moments[out][moment] for out in self._outs])
 
-    def leave(self, left: Left) -> None:
+    def compute_only(self, left: Left) -> None:
         """Set which heads are left. Others are no longer computed, except in compiled blocks, where every such change
         would mean compiling again."""
         self.left = left
         if not self._compiled:
             self.transformer.compute_only(left)
 
-    def losses_with(self, left: Left, batch: Batch) -> Float[Tensor, "model hop"]:
+    def losses_with(self, left: Left, batch: Batch) -> Losses:
         """Losses by hop with these heads alone."""
         with self._scaled(left):
             return self.losses(batch)
@@ -313,7 +282,7 @@ class EnsemblePart:
 
     def moments(self, name: str) -> dict[str, Tensor]:
         """One of the optimiser's moments, for every weight by name."""
-        return {weight: self._state[parameter][name] for weight, parameter in self.transformer.named_parameters()}
+        return {weight: self._moments[parameter][name] for weight, parameter in self.transformer.named_parameters()}
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], step: int) -> None:
@@ -322,7 +291,7 @@ class EnsemblePart:
         for name, parameter in self.transformer.named_parameters():
             parameter.copy_(state[name])
             for moment in MOMENTS:
-                self._state[parameter][moment].copy_(state[f"{moment}.{name}"])
+                self._moments[parameter][moment].copy_(state[f"{moment}.{name}"])
 
 
 def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-import sys
-import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 
-from hopscope.checks import check_count, make_plain
+from hopscope.checks import check_choice, check_count, check_flag, make_plain
 from hopscope.errors import InputError, in_a_line
-from hopscope.kernels import Precision, best_precision, fused_attention, fused_block, products
+from hopscope.kernels import Precision, best_precision, fused_attention, fused_block
 from hopscope.kernels import attention as attention_kernels
 from hopscope.machine import in_words, memory
+from hopscope.model.architecture import Architecture
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.words import counted
@@ -35,14 +32,8 @@ HELD_OUT = 4096
 _POSITIONS_AT_ONCE = 16_384
 """Positions, over all models, that a CPU computes together: with more, activations leave the caches and fill memory."""
 
-
-def _device_name(device: Any) -> str | None:
-    """The name of a device as it is recorded; torch takes `cpu:0` for the only CPU, which is `cpu` everywhere here."""
-    if isinstance(device, torch.device):
-        device = str(device)
-    if device is not None and (not isinstance(device, str) or not device):
-        raise InputError(f"device must be a name such as cpu, got {device!r}")
-    return "cpu" if device and device.startswith("cpu:") and device[4:].isdigit() else device
+_WORTH_COMPILING = 5e14
+"""Operations of a run from which on compiling, which takes a minute, saves more: a fifth to a third."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +50,12 @@ class Execution:
         precision: `fp32` is the reference. In `bf16`, matrix products and activations, the residual stream and its sums
             included, are in bf16; weights, gradients, the optimiser and the losses stay in fp32. `auto` for bf16 where
             the device has hardware for it.
-        compiled: whether blocks go through `torch.compile`. `None` compiles where the run is long enough to repay the
-            minute that compiling can take, and where no kernels of our own can be used: these are quicker, and do not
-            compute heads that have been pruned.
+        compiled: whether blocks go through `torch.compile` on a GPU; `None` where the run is long enough to repay it.
         kernels: whether our own kernels are used where they fit, and on a GPU CUDA graphs; `None` for where they exist.
         workers: number of processes that train runs side by side; `None` for one per core on a CPU, one on a GPU.
 
     Raises:
-        InputError: a field has an invalid value; whether this machine has the device is seen when a run begins.
+        InputError: a field has an invalid value; whether this machine has the device is checked when a run begins.
     """
 
     device: str | None = None
@@ -78,18 +67,21 @@ class Execution:
 
     def __post_init__(self) -> None:
         make_plain(self)
-        object.__setattr__(self, "device", _device_name(self.device))
-        for name in ("threads", "workers"):
+        for name, check in (("threads", check_count), ("workers", check_count), ("compiled", check_flag)):
             if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
-        for name in ("compiled", "kernels"):
-            if not isinstance(getattr(self, name), bool | None):
-                raise InputError(f"{name} must be true or false, got {getattr(self, name)!r}")
-        if self.precision not in (words := ("auto", *get_args(Precision))):
-            raise InputError(f"precision must be one of {', '.join(words)}, got {self.precision!r}")
+                check(name, getattr(self, name))
+        if self.kernels is not None:
+            check_flag("kernels", self.kernels)
+        check_choice("precision", self.precision, ("auto", *get_args(Precision)))
+        if isinstance(self.device, torch.device):
+            object.__setattr__(self, "device", str(self.device))
+        if self.device is not None and (not isinstance(self.device, str) or not self.device):
+            raise InputError(f"device must be a name such as cpu, got {self.device!r}")
+        if self.device and self.device.startswith("cpu:"):  # torch's other name for the only CPU
+            object.__setattr__(self, "device", "cpu")
 
     def resolve(self, setup: Setup) -> Execution:
-        """The fastest execution of one run on this machine that is as asked, with nothing left open.
+        """The fastest execution of one run on this machine that agrees with this one, with nothing left open.
 
         Raises:
             InputError: this machine lacks the device or that many threads.
@@ -99,25 +91,25 @@ class Execution:
         replace(self, device=device, threads=threads).check()
         precision = best_precision(device) if self.precision == "auto" else self.precision
         chosen = replace(self, device=device, threads=threads, precision=precision, workers=1)
-        on_cpu = torch.device(device).type == "cpu"
+        on_cpu, compiled = torch.device(device).type == "cpu", self.compiled
         if self.kernels is None:
-            wanted = not (on_cpu and self.compiled)
-            there = any(kernels_used(setup.problem, setup.recipe, replace(chosen, kernels=True)))
-            chosen = replace(chosen, kernels=wanted and (there or not on_cpu))
-        if self.compiled is None:
-            compiled = not (on_cpu and chosen.kernels) and _worth_compiling(setup, precision, on_cpu)
-            chosen = replace(chosen, compiled=compiled)
-        return chosen
+            fit = not on_cpu or any(kernels_used(setup.problem, setup.recipe, replace(chosen, kernels=True)))
+            chosen = replace(chosen, kernels=fit)
+        if compiled is None:
+            shape, recipe = setup.recipe.architecture(setup.problem), setup.recipe
+            rows = len(setup.seeds) * recipe.batch_size * setup.problem.sequence_length
+            compiled = 6 * _block_weights(shape) * rows * recipe.steps > _WORTH_COMPILING
+        return replace(chosen, compiled=compiled and not on_cpu)
 
     def resume(self, setup: Setup) -> Execution:
         """This execution, with which a run was begun, if the machine has it, else the fastest in the same precision."""
         try:
             self.check()
         except InputError as error:
-            here = Execution(precision=self.precision).resolve(setup)
-            logging.getLogger("hopscope").warning(f"{error}: the run goes on with {here.describe()}")
-            return here
-        return replace(self, compiled=self.compiled and (self.device != "cpu" or _can_compile()))
+            found = Execution(precision=self.precision).resolve(setup)
+            logging.getLogger("hopscope").warning(f"{error}: the run goes on with {found.describe()}")
+            return found
+        return self
 
     def check(self) -> None:
         """Check that this machine can run it.
@@ -149,10 +141,9 @@ REFERENCE = Execution("cpu", threads=1, precision="fp32", compiled=False, kernel
 
 def kernels_used(problem: RetrievalProblem, recipe: Recipe, execution: Execution) -> tuple[bool, bool]:
     """Whether attention, and whether whole blocks, go through our own kernels."""
-    if not execution.kernels:
-        return False, False
     device, precision = str(execution.device), execution.precision
-    assert precision != "auto"
+    if not execution.kernels or precision == "auto":
+        return False, False
     shape, length = recipe.architecture(problem), problem.sequence_length
     quick = attention_kernels.fits(length, shape.d_head, device) and attention_kernels.available(device)
     if torch.device(device).type != "cpu":
@@ -169,28 +160,25 @@ def models_at_once(problem: RetrievalProblem, recipe: Recipe, models: int, execu
 
 
 def least_memory(setup: Setup, execution: Execution) -> int:
-    """Bytes that training takes at the least: weights, gradients and moments of all models, the activations kept for
-    the backward pass of the models that are computed together, one batch of data, and the held-out set.
-    """
+    """Bytes that training takes at the least: weights, gradients and moments of all models, and the activations that
+    the backward pass needs of the models that are computed together."""
     problem, recipe, models = setup.problem, setup.recipe, len(setup.seeds)
-    shape = recipe.architecture(problem)
-    width, inner = shape.d_model, shape.heads * shape.d_head
-    length, number = problem.sequence_length, 4
-    block = 4 * width * inner + (8 * width**2 if shape.mlp else 0)
-    weights = shape.layers * block + width * (problem.input_dim + problem.target_dim)
+    shape, number = recipe.architecture(problem), 4
+    weights = _block_weights(shape) + shape.d_model * (problem.input_dim + problem.target_dim)
     attention, blocks = kernels_used(problem, recipe, execution)
-    recomputed = attention or blocks  # in the backward pass
-    patterns = 0 if recomputed else shape.heads * length
-    hidden = 4 * width * (1 if blocks else 2) if shape.mlp else 0  # likewise GELU's output
-    precision: Precision = "fp32" if execution.precision == "auto" else execution.precision
-    made_again = blocks and not fused_block.keeps_products(precision)
-    kept = 2 * width + (inner if made_again else 3 * inner + hidden + patterns)
-    rows = recipe.batch_size * length
-    activations = shape.layers * rows * kept * (2 if precision == "bf16" else number)
-    data = models * max(rows, recipe.validation_size * length) * problem.input_dim * number
-    held_out = HELD_OUT * length * problem.input_dim * number
+    patterns = 0 if attention or blocks else shape.heads * problem.sequence_length  # kernels compute them again
+    hidden = 4 * shape.d_model * (1 if blocks else 2) if shape.mlp else 0  # likewise GELU's output
+    kept = 2 * shape.d_model + shape.heads * shape.d_head + hidden + patterns
     together = models_at_once(problem, recipe, models, execution)
-    return 4 * number * models * weights + together * activations + data + held_out
+    rows = together * recipe.batch_size * problem.sequence_length
+    activations = shape.layers * rows * kept * (2 if execution.precision == "bf16" else number)
+    return 4 * number * models * weights + activations
+
+
+def _block_weights(shape: Architecture) -> int:
+    """The number of weights in the blocks of one model, without biases and norms."""
+    inner = shape.heads * shape.d_head
+    return shape.layers * (4 * shape.d_model * inner + (8 * shape.d_model**2 if shape.mlp else 0))
 
 
 def check_memory(setup: Setup, execution: Execution) -> None:
@@ -220,9 +208,7 @@ def default_device() -> str:
 
 def available_cores() -> int:
     """Number of cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threads_by_default() -> int:
@@ -240,20 +226,3 @@ def using_threads(threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _worth_compiling(setup: Setup, precision: Precision, on_cpu: bool) -> bool:
-    """Whether what compiling saves over a run, a fifth to a third, is worth the minute that it takes."""
-    if on_cpu and (not _can_compile() or (precision == "fp32" and products.quicker_here())):
-        return False  # compiled code multiplies with MKL
-    shape, recipe = setup.recipe.architecture(setup.problem), setup.recipe
-    per_layer = 4 * shape.d_model * shape.heads * shape.d_head + (8 * shape.d_model**2 if shape.mlp else 0)
-    rows = len(setup.seeds) * recipe.batch_size * setup.problem.sequence_length
-    operations = 6.0 * per_layer * shape.layers * rows * recipe.steps
-    return operations > (5e13 if on_cpu else 5e14)
-
-
-def _can_compile() -> bool:
-    """Whether torch.compile finds what it needs for a CPU: Linux, a C++ compiler, Python's headers."""
-    headers = Path(sysconfig.get_path("include")) / "Python.h"
-    return sys.platform == "linux" and headers.exists() and shutil.which(os.environ.get("CXX", "c++")) is not None

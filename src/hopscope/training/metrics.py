@@ -25,13 +25,13 @@ ON_PLATEAU = 0.93
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_LOSSES = ("train_loss", "validation_loss", "partial_losses", "train_partial_losses")
+_TABLES = ("train_loss", "validation_loss", "partial_losses", "train_partial_losses", "heads")
 
 
 def learned_below(chains: int) -> float:
-    """What a partial loss falls below when its hop is learned: two thirds of what averaging the candidates gives.
+    """The partial loss below which a hop is learned: two thirds of what averaging the candidates gives.
 
-    With two chains that is a third, since a guess comes to 0.5; with one, where nobody need guess, 0.5.
+    With two chains that is a third, since a guess has 0.5; with one, where there is nothing to guess, 0.5.
     """
     return LEARNED if chains == 1 else 2 * (1 - 1 / chains) / 3
 
@@ -45,8 +45,8 @@ class MetricsRow:
         model: number of the model, from 0, in the order of the run's seeds.
         train_loss: mean training loss over the steps since the row before.
         validation_loss: loss on fresh sequences.
-        partial_losses: validation losses by hop asked for.
-        train_partial_losses: training losses by hop asked for, averaged like `train_loss`.
+        partial_losses: validation losses by target hop.
+        train_partial_losses: training losses by target hop, averaged like `train_loss`.
         heads: number of heads left from this step on; None where the recipe does not prune.
     """
 
@@ -66,19 +66,18 @@ def rows_of(
     heads: Sequence[int | None] | None = None,
 ) -> list[MetricsRow]:
     """The rows after `step` updates, from losses by model and hop, and the number of heads left in each model."""
+    by_model = zip(training, validation, heads or [None] * len(training), strict=True)
     return [
         MetricsRow(
             step,
             model,
-            finite_or_none(sum(seen) / len(seen)),
-            finite_or_none(sum(fresh) / len(fresh)),
-            tuple(map(finite_or_none, fresh)),
-            tuple(map(finite_or_none, seen)),
-            left,
+            train_loss=finite_or_none(sum(train) / len(train)),
+            validation_loss=finite_or_none(sum(fresh) / len(fresh)),
+            partial_losses=tuple(map(finite_or_none, fresh)),
+            train_partial_losses=tuple(map(finite_or_none, train)),
+            heads=left,
         )
-        for model, (seen, fresh, left) in enumerate(
-            zip(training, validation, heads or [None] * len(training), strict=True)
-        )
+        for model, (train, fresh, left) in enumerate(by_model)
     ]
 
 
@@ -88,12 +87,12 @@ class Metrics:
 
     Attributes:
         seeds: the models' seeds.
-        hops: the hops asked for.
+        hops: the target hops.
         steps: updates done at each row, rising.
         train_loss: mean training loss over the steps since the row before.
         validation_loss: loss on fresh sequences.
-        partial_losses: validation losses by hop asked for.
-        train_partial_losses: training losses by hop asked for, averaged like `train_loss`.
+        partial_losses: validation losses by target hop.
+        train_partial_losses: training losses by target hop, averaged like `train_loss`.
         heads: number of heads left; NaN where the recipe does not prune.
         learned: the partial loss below which a hop counts as learned.
     """
@@ -130,48 +129,42 @@ class Metrics:
             raise InputError(f"metrics must have one row for each of {models} models at every step, in rising order")
         if any(len(losses) != len(hops) for row in rows for losses in (row.partial_losses, row.train_partial_losses)):
             raise InputError(f"metrics must have a partial loss for each of {len(hops)} hops in every row")
-        shape = (len(steps), models)
-        return cls(
-            tuple(seeds),
-            tuple(hops),
-            np.array(steps, dtype=np.int64),
-            _numbers([row.train_loss for row in rows], shape),
-            _numbers([row.validation_loss for row in rows], shape),
-            _numbers([row.partial_losses for row in rows], (*shape, len(hops))),
-            _numbers([row.train_partial_losses for row in rows], (*shape, len(hops))),
-            _numbers([row.heads for row in rows], shape),
-            learned,
-        )
+
+        def table(name: str) -> Array:
+            shape = (len(steps), models, len(hops)) if name.endswith("partial_losses") else (len(steps), models)
+            return np.array([getattr(row, name) for row in rows], dtype=np.float64).reshape(shape)  # None is NaN
+
+        tables = {name: table(name) for name in _TABLES}
+        return cls(tuple(seeds), tuple(hops), np.array(steps, dtype=np.int64), **tables, learned=learned)
 
     def __len__(self) -> int:
         return len(self.steps)
 
     @classmethod
-    def side_by_side(cls, several: Sequence[Metrics]) -> Metrics:
+    def side_by_side(cls, runs: Sequence[Metrics]) -> Metrics:
         """The models of several runs in one table, with every step at which any has a row; NaN where a model has none.
 
         Raises:
             InputError: there are no metrics, or they are of different hops or numbers of chains.
         """
-        if len({one.hops for one in several}) != 1:
-            raise InputError(f"metrics side by side must be of the same hops, got {[one.hops for one in several]}")
-        if len(levels := sorted({one.learned for one in several})) != 1:
-            raise InputError(f"metrics side by side must be of the same number of chains, got learned below {levels}")
-        steps = np.unique(np.concatenate([one.steps for one in several]))
-        at = [np.searchsorted(steps, one.steps) for one in several]
+        if len({(run.hops, run.learned) for run in runs}) != 1:
+            raise InputError(
+                "metrics side by side must be of the same hops and number of chains, got hops "
+                f"{[run.hops for run in runs]} learned below {[run.learned for run in runs]}"
+            )
+        steps = np.unique(np.concatenate([run.steps for run in runs]))
 
         def joined(name: str) -> Array:
             parts = []
-            for one, rows in zip(several, at, strict=True):
-                values = getattr(one, name)
+            for run in runs:
+                values = getattr(run, name)
                 part = np.full((len(steps), *values.shape[1:]), np.nan)
-                part[rows] = values
+                part[np.searchsorted(steps, run.steps)] = values
                 parts.append(part)
             return np.concatenate(parts, axis=1)
 
-        columns = {name: joined(name) for name in (*_LOSSES, "heads")}
-        seeds = tuple(seed for one in several for seed in one.seeds)
-        return cls(seeds, several[0].hops, steps, **columns, learned=several[0].learned)
+        seeds = tuple(seed for run in runs for seed in run.seeds)
+        return cls(seeds, runs[0].hops, steps, **{name: joined(name) for name in _TABLES}, learned=runs[0].learned)
 
     def first_below(self, threshold: float | None = None) -> tuple[tuple[int | None, ...], ...]:
         """By model and hop, the first logged step whose validation partial loss is below `threshold`; None if none.
@@ -184,15 +177,7 @@ class Metrics:
         if threshold is not None:
             check_number("threshold", threshold, 0.0)
         below = self.partial_losses < (self.learned if threshold is None else threshold)
-        hops = range(len(self.hops))
-        return tuple(
-            tuple(first_step(self.steps, below[:, model, hop]) for hop in hops) for model in range(len(self.seeds))
-        )
-
-    def none_gone(self, heads: int) -> Bool[Array, "row model"]:
-        """Whether, at each row, a model has as many heads as at the row before; it starts with `heads`."""
-        before = np.concatenate([np.full((1, len(self.seeds)), heads), self.heads])[:-1]
-        return np.asarray(self.heads == before)
+        return tuple(tuple(first_step(self.steps, hop) for hop in model.T) for model in below.swapaxes(0, 1))
 
     def every(self, steps: int) -> Metrics:
         """The rows at multiples of `steps`; the last steps, each of which has a row, would crowd a figure.
@@ -217,7 +202,6 @@ class Metrics:
             import pandas
         except ImportError:
             raise needs_extra("a frame", "pandas", "frames") from None
-        shape = self.partial_losses.shape
         columns = {
             "step": self.steps[:, None, None],
             "seed": np.array(self.seeds)[None, :, None],
@@ -228,18 +212,12 @@ class Metrics:
             "train_partial_loss": self.train_partial_losses,
             "heads": self.heads[:, :, None],
         }
+        shape = self.partial_losses.shape
         return pandas.DataFrame({name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()})
 
-    def _rows(self, kept: Bool[Array, " row"]) -> Metrics:
-        return replace(
-            self,
-            steps=self.steps[kept],
-            train_loss=self.train_loss[kept],
-            validation_loss=self.validation_loss[kept],
-            partial_losses=self.partial_losses[kept],
-            train_partial_losses=self.train_partial_losses[kept],
-            heads=self.heads[kept],
-        )
+    def _rows(self, wanted: Bool[Array, " row"]) -> Metrics:
+        tables = {name: getattr(self, name)[wanted] for name in ("steps", *_TABLES)}
+        return replace(self, **tables)
 
 
 def below(losses: Float[Array, "*row hop"], threshold: float, *, hops: int | None = None) -> Bool[Array, "*row"]:
@@ -248,11 +226,6 @@ def below(losses: Float[Array, "*row hop"], threshold: float, *, hops: int | Non
     return np.asarray(count >= (losses.shape[-1] if hops is None else hops))
 
 
-def first_step(steps: Int[Array, " row"], there: Bool[Array, " row"]) -> int | None:
-    """The first of the steps at which `there` is true; None if it never is."""
-    return int(steps[there.argmax()]) if there.any() else None
-
-
-def _numbers(values: Sequence[Any], shape: tuple[int, ...]) -> Array:
-    """Losses as an array, None as NaN."""
-    return np.array(values, dtype=np.float64).reshape(shape)
+def first_step(steps: Int[Array, " row"], reached: Bool[Array, " row"]) -> int | None:
+    """The first of the steps at which `reached` is true; None if it never is."""
+    return int(steps[reached.argmax()]) if reached.any() else None

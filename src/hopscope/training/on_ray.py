@@ -19,10 +19,9 @@ from hopscope.errors import InputError, in_a_line, needs_extra
 
 if TYPE_CHECKING:
     from hopscope.training.execution import Execution
-    from hopscope.training.progress import Progress
     from hopscope.training.recipe import Setup
+    from hopscope.training.trainer import Progress
 
-_SECONDS_BETWEEN_LOOKS = 1.0
 _LIVES = 50
 """How often the worker of one run may be killed before the run itself is taken to be the cause."""
 
@@ -53,7 +52,7 @@ def train_all_on_ray(
     cluster: RayCluster,
     *,
     execution: Execution | None = None,
-    watch: Callable[[dict[str, Progress]], None] | None = None,
+    progress: Callable[[dict[str, Progress]], None] | None = None,
 ) -> None:
     """Train every setup into `folder / setup.name` on a cluster, the longest first.
 
@@ -62,47 +61,38 @@ def train_all_on_ray(
         folder: the folder that holds their run folders, seen by every machine of the cluster.
         cluster: the cluster, and what each run takes of it.
         execution: how steps are computed; its device and threads are replaced by what `cluster` says.
-        watch: called now and then with the progress of every run.
+        progress: called now and then with the progress of every run.
 
     Raises:
         InputError: Ray is not installed, its cluster cannot be reached or has no room for one run, names repeat, or a
             folder is in use for something else.
     """
     from hopscope.training.execution import FASTEST
-    from hopscope.training.progress import progress_of
-    from hopscope.training.side_by_side import check_begun, unfinished
-
-    def tick() -> None:
-        if watch is not None:
-            watch(progress_of(setups, folder))
+    from hopscope.training.side_by_side import progress_of, unfinished
 
     left = unfinished(setups, folder)
-    check_begun(setups, folder)
+    each = replace(execution or FASTEST, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
     if left:
-        each = replace(execution or FASTEST, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
         with _connected(cluster) as ray:
-            _wait(ray, [(setup, folder.resolve() / setup.name, each) for setup in left], cluster, tick)
-    tick()
+            task = ray.remote(num_cpus=cluster.cpus_each, num_gpus=cluster.gpus_each, max_retries=_LIVES)(_train)
+            pending = [task.remote(setup, folder.resolve() / setup.name, each) for setup in left]
+            try:
+                while pending:
+                    done, pending = ray.wait(pending, timeout=1.0)
+                    ray.get(done)
+                    if progress is not None:
+                        progress(progress_of(setups, folder))
+            except BaseException as error:  # the first failure stops the others
+                for run in pending:
+                    ray.cancel(run, force=True)
+                if isinstance(cause := getattr(error, "cause", None), InputError):
+                    raise cause from None
+                raise
+    if progress is not None:
+        progress(progress_of(setups, folder))
 
 
-def _wait(ray: Any, jobs: list[tuple[Any, ...]], cluster: RayCluster, tick: Callable[[], None]) -> None:
-    """Run the jobs to their end; the first failure stops the others and is raised."""
-    task = ray.remote(num_cpus=cluster.cpus_each, num_gpus=cluster.gpus_each, max_retries=_LIVES)(train_in_worker)
-    pending = [task.remote(*job) for job in jobs]
-    try:
-        while pending:
-            done, pending = ray.wait(pending, timeout=_SECONDS_BETWEEN_LOOKS)
-            ray.get(done)
-            tick()
-    except BaseException as error:
-        for one in pending:
-            ray.cancel(one, force=True)
-        if isinstance(cause := getattr(error, "cause", None), InputError):
-            raise cause from None
-        raise
-
-
-def train_in_worker(setup: Setup, folder: Path, execution: Execution) -> None:
+def _train(setup: Setup, folder: Path, execution: Execution) -> None:
     """Train one run in a worker process of Ray, which runs nothing but hopscope."""
     from hopscope import processes
     from hopscope.training.trainer import train
@@ -133,15 +123,10 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
             f"no Ray cluster answers at {cluster.address!r} ({in_a_line(error)}); start one with ray start"
         ) from None
     try:
-        _check_room(ray, cluster)
+        for kind, needed in (("CPU", cluster.cpus_each), ("GPU", cluster.gpus_each)):  # or the run would wait for ever
+            largest = max((node["Resources"].get(kind, 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+            if needed > largest:
+                raise InputError(f"a run needs {needed:g} {kind}, and no machine of the cluster has over {largest:g}")
         yield ray
     finally:
         ray.shutdown()
-
-
-def _check_room(ray: Any, cluster: RayCluster) -> None:
-    """Refuse what would wait for ever: a run that no machine of the cluster can hold."""
-    for kind, needed in (("CPU", cluster.cpus_each), ("GPU", cluster.gpus_each)):
-        largest = max((node["Resources"].get(kind, 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
-        if needed > largest:
-            raise InputError(f"a run asks for {needed:g} {kind}, and no machine of the cluster has over {largest:g}")

@@ -1,16 +1,12 @@
-"""The update of weights by their gradients: clipping, AdamW, optimisers of your own, an update as a CUDA graph.
-
-An update of small models is a thousand kernels of a few microseconds each. Launched one by one from Python they take
-ten times as long to launch as to run; recorded as a CUDA graph, all are launched by one call.
-"""
+"""The update of weights by their gradients: clipping, AdamW, hooks of your own, an update as a CUDA graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Protocol
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.errors import InputError
@@ -18,40 +14,56 @@ from hopscope.model.transformer import Transformer
 from hopscope.training.recipe import Recipe
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-"""The moments kept for every weight."""
-
-State = Mapping[Tensor, Mapping[str, Tensor]]
-"""For every weight its moments, in its shape, and `step`, the number of updates it has had."""
+"""AdamW's moments of every weight, by torch's names."""
 
 _REHEARSALS = 3
-"""Times that the work runs before it is recorded, so that what its first call compiles, loads or allocates is there."""
+"""Times that work runs before it is recorded, so that everything its first call compiles, loads or allocates exists."""
 
 
-class Optimiser(Protocol):
-    """An optimiser of your own, constructed with the transformer and the recipe; `Recipe.optimiser` names it."""
+class TrainingHooks:
+    """Changes to every update of an ensemble; `Recipe.hooks` names a subclass, which overrides what it changes.
+
+    Args:
+        transformer: the M models.
+        recipe: how they are trained.
+    """
+
+    def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
+        self.transformer, self.recipe = transformer, recipe
+
+    def weigh(self, losses: Float[Tensor, "model hop"]) -> Float[Tensor, "model hop"]:
+        """The training losses by hop whose mean is minimised; reported losses are those before."""
+        return losses
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """The weights that it updates; AdamW updates all others."""
+        """The weights that `step` updates; AdamW updates all others."""
+        return []
 
-    def step(self, rate: float, state: State) -> None:
-        """Update these weights that have a gradient, in place, at this learning rate; it may use the moments."""
+    def step(self, rate: float, state: Mapping[Tensor, Mapping[str, Tensor]]) -> None:
+        """Update these weights in place where they have a gradient.
+
+        Args:
+            rate: the learning rate.
+            state: for every weight two tensors of its shape, `exp_avg` and `exp_avg_sq`, zero at first and kept
+                between updates.
+        """
 
 
-def own_optimiser(transformer: Transformer, recipe: Recipe) -> Optimiser | None:
-    """The optimiser that the recipe names as `module:name`; None for AdamW alone.
+def training_hooks(transformer: Transformer, recipe: Recipe) -> TrainingHooks | None:
+    """The hooks that the recipe names; None without any.
 
     Raises:
         InputError: there is no such module or name.
     """
-    if recipe.optimiser == "adamw":
+    if recipe.hooks is None:
         return None
-    module, _, name = recipe.optimiser.partition(":")
+    module, _, name = recipe.hooks.partition(":")
     try:
-        found: Optimiser = getattr(import_module(module), name)(transformer, recipe)
+        hooks: TrainingHooks = getattr(import_module(module), name)(transformer, recipe)
     except (ImportError, AttributeError) as error:
-        raise InputError(f"optimiser {recipe.optimiser!r} cannot be loaded ({error})") from None
-    return found
+        raise InputError(f"hooks {recipe.hooks!r} cannot be loaded ({error})") from None
+    return hooks
 
 
 def clip_gradients(parameters: Sequence[Tensor], largest: float, models: int) -> None:
@@ -66,33 +78,34 @@ def clip_gradients(parameters: Sequence[Tensor], largest: float, models: int) ->
         gradient.mul_(scale.view(-1, *[1] * (gradient.dim() - 1)))
 
 
-def adamw(weights: Sequence[Tensor], state: State, rate: float | Tensor, recipe: Recipe) -> None:
+def adamw(
+    weights: Sequence[Tensor],
+    state: Mapping[Tensor, Mapping[str, Tensor]],
+    updates: Tensor,
+    rate: float | Tensor,
+    recipe: Recipe,
+) -> None:
     """Update all weights that have a gradient, and their moments, in place (Loshchilov and Hutter 2019).
 
     It is the operation behind torch's class: constructing the class loads torch's compiler, which takes a second.
 
     Args:
         weights: the weights that AdamW updates.
-        state: the state of these weights; it may hold others too. Weights that are always updated together may share
-            one `step`.
+        state: the moments of these weights; it may have others too.
+        updates: the number of updates so far, which goes up by one.
         rate: the learning rate; a tensor where the update is recorded as a CUDA graph, which reads it when replayed.
         recipe: gives `beta1`, `beta2` and `weight_decay`.
     """
-    moved = {weight: weight.grad for weight in weights if weight.grad is not None}
-    if not moved:
+    gradients = {weight: weight.grad for weight in weights if weight.grad is not None}
+    if not gradients:
         return
-    kept = [state[weight] for weight in moved]
-    updates = [one["step"] for one in kept]
-    for one in {id(update): update for update in updates}.values():
-        one.add_(1)
-    first, second = ([one[moment] for one in kept] for moment in MOMENTS)
+    updates.add_(1)
     torch._fused_adamw_(
-        [*moved],
-        [*moved.values()],
-        first,
-        second,
+        [*gradients],
+        [*gradients.values()],
+        *([state[weight][moment] for weight in gradients] for moment in MOMENTS),
         [],
-        updates,
+        [updates] * len(gradients),
         lr=rate,
         beta1=recipe.beta1,
         beta2=recipe.beta2,
@@ -111,25 +124,28 @@ def can_record(device: torch.device) -> bool:
 class CudaGraph:
     """Work that can be replayed, each time on the current contents of its tensors.
 
+    An update of small models is a thousand kernels of a few microseconds each. Launched one by one from Python they
+    take ten times as long to launch as to run; recorded as a CUDA graph, all are launched by one call.
+
     Args:
         work: reads and changes tensors that stay in place, and returns a tensor that it made.
         changed: the tensors that it changes; constructing the graph leaves them as they were.
-        device: the GPU that holds all these tensors.
+        device: the GPU that has all these tensors.
     """
 
     def __init__(self, work: Callable[[], Tensor], changed: Sequence[Tensor], device: torch.device) -> None:
         self._device = device
-        before = [one.detach().clone() for one in changed]
+        before = [tensor.detach().clone() for tensor in changed]
         with torch.cuda.device(device):
-            aside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-            aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(aside):  # recording needs a stream of its own, and so does its rehearsal
+            stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):  # recording needs a stream of its own, and so does its rehearsal
                 for _ in range(_REHEARSALS):
                     work()
-            torch.cuda.current_stream().wait_stream(aside)
+            torch.cuda.current_stream().wait_stream(stream)
             with torch.no_grad():
-                for one, was in zip(changed, before, strict=True):
-                    one.copy_(was)
+                for tensor, original in zip(changed, before, strict=True):
+                    tensor.copy_(original)
             self._graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self._graph):
                 self._made = work()

@@ -1,32 +1,62 @@
-"""Permanent head pruning: heads that a model can do without are removed while the rest trains on.
+"""Heads that are left out: at random from one update (head dropout), or for good (pruning).
 
-Heads that share work, or can replace one another, hide what a model does: no small part of it explains all. Removed
-once the task is learned, a few at a time, they cost next to nothing, and what is left is a circuit that can be
-certified. The loss alone decides which heads go; no pattern is looked at. More go only once the model has learned again
-what it lost with the last ones: a hop that is lost costs nothing more, so the heads that it needs would go, too. Models
+Heads that share work, or can replace one another, hide how a model works: no small part of it explains all. Pruned once
+the task is learned, a few at a time, they cost next to nothing, and a circuit is left that can be certified. The loss
+alone decides which heads are pruned, no pattern does. More are pruned only once the model has learned again what it
+lost with the last ones: a hop that is lost costs nothing more, so the heads that it needs would be pruned, too. Models
 of vectors and of text follow the same rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from hopscope.problem.counter import derive_seed
+
 Left = Bool[Tensor, "model layer head"]
 """The heads that are left."""
+
+HeadScales = Float[Tensor, "model layer head"]
+"""The factor on each head's output in one update: 0 where the head is dropped."""
 
 Losses = Float[Tensor, " model"]
 """The loss of every model: mean squared error, or nats."""
 
+COST = 0.3
+"""The largest total rise of a mean squared error in one round of pruning."""
 
-def prune(left: Left, losses_with: Callable[[Left], Losses], cost: float) -> Left:
+
+def head_scales(seeds: Sequence[int], step: int, layers: int, heads: int, share: float) -> HeadScales:
+    """Head dropout: 0 for heads dropped from one update, 1 / (1 - share) for the rest (Srivastava 2014).
+
+    Which heads are dropped is a function of seed and step, as the data are, so that a killed run resumes alike.
+
+        >>> head_scales([7], 0, layers=1, heads=4, share=0.5)
+        tensor([[[2., 0., 2., 0.]]])
+
+    Args:
+        seeds: one per model.
+        step: updates done before this one.
+        layers: layers of a model.
+        heads: heads per layer.
+        share: share of the heads dropped, on average; at least 0 and below 1.
+    """
+    drawn = []
+    for seed in seeds:
+        generator = torch.Generator().manual_seed(derive_seed(seed, "head dropout", step))
+        drawn.append(torch.rand(layers, heads, generator=generator))
+    return (torch.stack(drawn) >= share) / (1 - share)
+
+
+def prune(left: Left, losses_with: Callable[[Left], Losses], cost: float = COST) -> Left:
     """The heads that are left after one round of pruning, for each model on its own.
 
-    The head whose removal alone costs least goes first. Heads go as long as removing all of them together raises the
-    loss by no more than `cost`; a loss that is not a number counts as more.
+    The head whose removal alone costs least is the first. Heads are removed as long as removing all of them together
+    raises the loss by no more than `cost`; a loss that is not a number counts as more.
 
     Args:
         left: the heads before the round.

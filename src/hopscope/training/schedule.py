@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from hopscope.training.metrics import LEARNED, Array, Metrics, below, first_step
+from hopscope.training.metrics import LEARNED, Array, Metrics, below
 from hopscope.training.recipe import Recipe
 
 
@@ -21,10 +21,10 @@ class Milestones:
     """The steps at which a model reached what its schedule waits for; None before, and where nothing depends on it.
 
     Attributes:
-        learned_at: the first logged step at which the model had learned every hop asked for, by the recipe's
+        learned_at: the first logged step at which the model had learned every target hop, by the recipe's
             `learned_below`.
         pruning_finished_at: the first pruning step at which no further head could be removed.
-        dropout_from: the first logged step at which it had learned as many hops as `head_dropout_after` asks for.
+        dropout_from: the first logged step at which it had learned as many hops as `head_dropout_after` says.
         dropout_until: the same for all hops.
     """
 
@@ -36,7 +36,7 @@ class Milestones:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a recipe asks for at each step, given what each model has reached.
+    """The learning rates, rows and checkpoints of a recipe, from what each model has reached.
 
         >>> recipe = hs.Recipe(2, 1, 64, steps=1000, batch_size=32, schedule="decay-when-learned")
         >>> [Schedule(recipe, (Milestones(at),)).end for at in (None, 200, 900)]
@@ -57,36 +57,28 @@ class Schedule:
 
     @classmethod
     def of(cls, recipe: Recipe, metrics: Metrics) -> Schedule:
-        """The schedule of a run, as far as its metrics decide it.
+        """The schedule of a run, as far as its metrics decide it: they say what its models had reached at each row."""
+        schedule = cls(recipe, (Milestones(),) * len(metrics.seeds), metrics.learned)
+        if not schedule.waits:
+            return schedule
+        heads_before = np.full(len(metrics.seeds), recipe.layers * recipe.heads)
+        for step, losses, heads in zip(metrics.steps.tolist(), metrics.partial_losses, metrics.heads, strict=True):
+            schedule = schedule.after(step, losses)
+            schedule = schedule.after_pruning(step, losses, heads != heads_before)
+            heads_before = heads
+        return schedule
+
+    def after(self, step: int, losses: Float[Array, "model hop"]) -> Schedule:
+        """The schedule once the validation losses after `step` updates are known.
 
         Of each model only those rows count that it would have had alone.
         """
-        start = cls(recipe, (Milestones(),) * len(metrics.seeds), metrics.learned)
-        if not start.waits:
-            return start
-        own = np.array([start._logs(Milestones(), step) for step in metrics.steps.tolist()], dtype=bool)
-        steps, unpruned = metrics.steps[own], metrics.none_gone(recipe.layers * recipe.heads)[own]
-        reached = []
-        for model in range(len(metrics.seeds)):
-            losses = metrics.partial_losses[own, model]
-            known = Milestones(
-                first_step(steps, below(losses, recipe.learned_below)),
-                dropout_from=first_step(steps, below(losses, metrics.learned, hops=recipe.head_dropout_after)),
-                dropout_until=first_step(steps, below(losses, metrics.learned)),
-            )
-            rows = zip(steps[unpruned[:, model]].tolist(), losses[unpruned[:, model]], strict=True)
-            finished = next((step for step, seen in rows if start._prunes(known, step, seen)), None)
-            reached.append(replace(known, pruning_finished_at=finished))
-        return replace(start, models=tuple(reached))
-
-    def after(self, step: int, losses: Float[Array, "model hop"]) -> Schedule:
-        """The schedule once the validation losses after `step` updates are known."""
         if not self.waits or not self._logs(Milestones(), step):
             return self
 
-        def reached(before: Milestones, seen: Float[Array, " hop"]) -> Milestones:
+        def reached(before: Milestones, losses: Float[Array, " hop"]) -> Milestones:
             def first(known: int | None, threshold: float, hops: int | None = None) -> int | None:
-                return step if known is None and below(seen, threshold, hops=hops) else known
+                return step if known is None and below(losses, threshold, hops=hops) else known
 
             return replace(
                 before,
@@ -97,11 +89,19 @@ class Schedule:
 
         return replace(self, models=tuple(map(reached, self.models, losses)))
 
-    def pruning_finished(self, step: int, models: Sequence[bool]) -> Schedule:
-        """The schedule once it is known in which models no further head could be removed after `step` updates."""
-        pairs = zip(self.models, models, strict=True)
+    def after_pruning(self, step: int, losses: Float[Array, "model hop"], pruned: Sequence[bool]) -> Schedule:
+        """The schedule once it is known which models lost a head in the round after `step` updates, if it was due.
+
+        Args:
+            step: updates done.
+            losses: the validation losses by model and hop.
+            pruned: for each model, whether heads were removed.
+        """
+        due = self.prunes(step, losses)
+        finished = [at and not some for at, some in zip(due, pruned, strict=True)]
+        pairs = zip(self.models, finished, strict=True)
         return replace(
-            self, models=tuple(replace(one, pruning_finished_at=step) if done else one for one, done in pairs)
+            self, models=tuple(replace(model, pruning_finished_at=step) if done else model for model, done in pairs)
         )
 
     def of_model(self, model: int) -> Schedule:
@@ -119,21 +119,16 @@ class Schedule:
         """Updates in all. A model that reaches its end earlier stays as it is from then on."""
         return max(map(self._end, self.models))
 
-    @property
-    def decay_start(self) -> int:
-        """The step from which the learning rate of the last model falls, as far as it is known."""
-        return max(map(self._decay_start, self.models))
-
     def learning_rates(self, step: int) -> tuple[float, ...]:
         """The learning rate of every model in the update that takes `step` to `step + 1`; 0 from its end on."""
         return tuple(self._learning_rate(model, step) for model in self.models)
 
     def logs(self, step: int) -> bool:
-        """Whether metrics get a row of every model after `step` updates: they do if any model asks for it."""
+        """Whether every model gets a row of metrics after `step` updates: they all do if any of them needs one."""
         return any(self._logs(model, step) for model in self.models)
 
     def rows(self, step: int) -> list[int]:
-        """The steps up to `step` that have a row of metrics."""
+        """The steps up to `step` that have a row of metrics: a model's end is not known before its decay starts."""
         found: set[int] = set()
         for model in self.models:
             ready = self._ready_at(model) if self.recipe.schedule == "decay-when-learned" else None
@@ -143,7 +138,7 @@ class Schedule:
 
     def prunes(self, step: int, losses: Float[Array, "model hop"]) -> list[bool]:
         """Whether heads of each model are to be pruned after `step` updates, with these validation losses."""
-        return [self._prunes(model, step, seen) for model, seen in zip(self.models, losses, strict=True)]
+        return [self._prunes(model, step, hops) for model, hops in zip(self.models, losses, strict=True)]
 
     @property
     def drops_heads(self) -> list[bool]:
@@ -157,7 +152,7 @@ class Schedule:
         ]
 
     def checkpoints(self, step: int) -> bool:
-        """Whether the weights of all models after `step` updates are kept; those at the end always are."""
+        """Whether the weights of all models after `step` updates are saved; those at the end always are."""
         every = self.recipe.checkpoint_every
         return step == self.end or (every is not None and step % every == 0)
 
@@ -166,30 +161,31 @@ class Schedule:
 
         Under `decay-when-learned` it is not before the decay: a row at every step before is there for other models.
         """
-        end = self._end(self.models[model])
+        milestones = self.models[model]
+        end = self._end(milestones)
         first = end - self.recipe.final_steps
         if self.recipe.schedule != "decay-when-learned":
             return first
-        return max(first, min(self._decay_start(self.models[model]), end - 1))
+        return max(first, min(self._decay_start(milestones), end - 1))
 
     @property
     def _decay_steps(self) -> int:
         return math.ceil(self.recipe.decay_fraction * self.recipe.steps)
 
-    def _ready_at(self, one: Milestones) -> int | None:
+    def _ready_at(self, model: Milestones) -> int | None:
         """The step at which `decay-when-learned` decides that the rate falls; None before."""
-        return one.learned_at if self.recipe.prune_every is None else one.pruning_finished_at
+        return model.learned_at if self.recipe.prune_every is None else model.pruning_finished_at
 
-    def _decay_start(self, one: Milestones) -> int:
+    def _decay_start(self, model: Milestones) -> int:
         latest = self.recipe.steps - self._decay_steps
-        ready = self._ready_at(one)
+        ready = self._ready_at(model)
         return latest if self.recipe.schedule != "decay-when-learned" or ready is None else min(ready, latest)
 
-    def _end(self, one: Milestones) -> int:
-        return self._decay_start(one) + self._decay_steps
+    def _end(self, model: Milestones) -> int:
+        return self._decay_start(model) + self._decay_steps
 
-    def _learning_rate(self, one: Milestones, step: int) -> float:
-        recipe, end = self.recipe, self._end(one)
+    def _learning_rate(self, model: Milestones, step: int) -> float:
+        recipe, end = self.recipe, self._end(model)
         if step >= end:
             return 0.0
         rate = recipe.learning_rate
@@ -201,16 +197,14 @@ class Schedule:
             rate *= min(1.0, (end - step) / (recipe.decay_fraction * recipe.steps))
         return rate
 
-    def _logs(self, one: Milestones, step: int) -> bool:
-        end = self._end(one)
+    def _logs(self, model: Milestones, step: int) -> bool:
+        end = self._end(model)
         return step % self.recipe.log_every == 0 or end - self.recipe.final_steps < step <= end
 
-    def _prunes(self, one: Milestones, step: int, losses: Float[Array, " hop"]) -> bool:
-        every = self.recipe.prune_every
-        if every is None or one.learned_at is None or one.pruning_finished_at is not None:
+    def _prunes(self, model: Milestones, step: int, losses: Float[Array, " hop"]) -> bool:
+        every, learned_at = self.recipe.prune_every, model.learned_at
+        if every is None or learned_at is None or model.pruning_finished_at is not None:
             return False
-        if not below(losses, self.recipe.learned_below):
-            return False
-        until = self._end(one) if self.recipe.schedule in ("constant", "cosine") else self._decay_start(one)
-        due = (step - one.learned_at) % every < self.recipe.log_every and step % self.recipe.log_every == 0
-        return due and one.learned_at <= step < until
+        until = self._end(model) if self.recipe.schedule in ("constant", "cosine") else self._decay_start(model)
+        due = (step - learned_at) % every < self.recipe.log_every and step % self.recipe.log_every == 0
+        return due and learned_at <= step < until and bool(below(losses, self.recipe.learned_below))

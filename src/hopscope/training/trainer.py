@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -15,19 +16,17 @@ from hopscope.errors import UNTOUCHED, InputError
 from hopscope.processes import flushing_denormals
 from hopscope.signals import deferred
 from hopscope.training.data import Data, held_out, squared_errors
-from hopscope.training.ensemble import Ensemble, head_scales
+from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import FASTEST, HELD_OUT, Execution, check_memory, using_threads
 from hopscope.training.metrics import rows_of
-from hopscope.training.progress import Progress
+from hopscope.training.pruning import head_scales
 from hopscope.training.recipe import Setup
-from hopscope.training.run import RunFolder
-from hopscope.training.run_records import ModelResult, Result
+from hopscope.training.run import ModelResult, Result, RunFolder, check_empty
 
 _SECONDS_BETWEEN_STATES = 20.0
 
 _HELD_OUT_AT_ONCE = 64
-"""Sequences of the held-out set that a CPU evaluates together: of more, what is in between leaves its caches. Errors
-are the same bits in 64s as in 256s, in which recorded runs were evaluated."""
+"""Sequences of the held-out set that a CPU evaluates together: the activations of more do not fit into its caches."""
 
 _SINCE_ROW = "losses since the last row"
 """Key in the state of a run that was stopped between two rows of metrics."""
@@ -36,12 +35,32 @@ _LEFT = "heads that are left"
 """Key in the state of a run that prunes heads."""
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come.
+
+    Attributes:
+        step: updates done.
+        steps: updates in all, as far as this is known.
+        partial_losses: latest validation losses by model and target hop; None where a model diverged.
+    """
+
+    step: int
+    steps: int
+    partial_losses: tuple[tuple[float | None, ...], ...] = ()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to train."""
+        return self.step == self.steps
+
+
 def train(
     setup: Setup,
     folder: Path,
     *,
     execution: Execution = FASTEST,
-    watch: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> RunFolder:
     """Train an ensemble, one model per seed, or continue where an earlier call was stopped.
 
@@ -50,62 +69,56 @@ def train(
 
     Args:
         setup: what to train; weights, data and validation all derive from its seeds.
-        folder: where the run is kept; new, empty, or holding this same run.
+        folder: the run folder; new, empty, or holding this same run.
         execution: how steps are computed. A run that resumes keeps its own where the machine has it, and its
             precision everywhere.
-        watch: called with the run's progress after every row of metrics.
+        progress: called after every row of metrics.
 
     Raises:
-        InputError: the folder lies in a run or holds something else, a guess comes to what the run waits for, this
-            machine lacks the device, the run does not fit into memory, or a file of the run is damaged.
+        InputError: the folder lies in a run or holds something else, this machine lacks the device, the run does not
+            fit into memory, or a file of the run is damaged.
         KeyboardInterrupt: the process was told to stop; the state was written before.
     """
-    if not (folder / "run.json").exists():
+    begun = folder / "run.json"
+    if begun.exists():
+        if (run := RunFolder(folder).require(setup)).finished:
+            return run
+    else:
         check_outside_runs(folder.parent)
-        setup.check_waiting()
+        check_empty(folder)
         execution = execution.resolve(setup)
         check_memory(setup, execution)
-        RunFolder.create(folder, setup, execution)
-    run = RunFolder(folder).require(setup)
-    if not run.finished:
-        with run.writing():
-            run = RunFolder(folder).require(setup)  # as the process that wrote here before left it
-            if not run.finished:
-                _train_to_its_end(run, setup, watch)
+    with RunFolder.writing(folder):
+        run = RunFolder(folder).require(setup) if begun.exists() else RunFolder.create(folder, setup, execution)
+        if not run.finished:
+            execution = run.execution.resume(setup)
+            check_memory(setup, execution)
+
+            def work() -> None:
+                with using_threads(execution.threads or 1):  # a setting of the thread that works
+                    _train(run, execution, progress, stop)
+
+            with deferred() as stop:
+                flushing_denormals(work) if execution.device == "cpu" else work()
+                if stop():  # told to stop while the result was written: a caller that trains several runs must know
+                    raise KeyboardInterrupt
     return run
 
 
-def _train_to_its_end(run: RunFolder, setup: Setup, watch: Callable[[Progress], None] | None) -> None:
-    """Train a run that no other process writes, with its own execution where the machine has it."""
-    execution = run.execution.resume(setup)
-    check_memory(setup, execution)
-
-    def work() -> None:
-        with using_threads(execution.threads or 1):
-            _continue(run, execution, watch, stop)
-
-    with deferred() as stop:
-        flushing_denormals(work) if execution.device == "cpu" else work()
-        if stop():  # told to stop while the result was written: a caller that trains several runs must know
-            raise KeyboardInterrupt
-
-
-def _continue(
-    run: RunFolder, execution: Execution, watch: Callable[[Progress], None] | None, stop: Callable[[], bool]
+def _train(
+    run: RunFolder, execution: Execution, progress: Callable[[Progress], None] | None, stop: Callable[[], bool]
 ) -> None:
     """Take a run from its last saved state to its end."""
     recipe, device = run.recipe, str(execution.device)
     data = Data(run.problem, recipe, run.seeds, device)
     ensemble = Ensemble(run.problem, recipe, run.seeds, execution)
-    since_row: list[Float[Tensor, "model hop"]] = []
-    step = _load_state(run, ensemble, since_row, device)
-    run.drop_metrics_after(step)
-    run.drop_checkpoints_after(step)
+    step, since_row = _load_state(run, ensemble, device)
+    run.return_to(step)
     schedule = run.schedule
     if step == 0 and recipe.checkpoint_every is not None:
         run.save_checkpoint(0, ensemble.weights())
 
-    saved_at, clock = time.monotonic(), _Clock()
+    saved_at = time.monotonic()
     while step < schedule.end:
         if stop():
             _save_state(run, ensemble, since_row, step)
@@ -123,74 +136,47 @@ def _continue(
             validation = ensemble.evaluate(data.validation(step))
             by_hop = validation.double().numpy(force=True)  # as a run that resumes reads it from its rows
             schedule = schedule.after(step, by_hop)
-            if any(prune := schedule.prunes(step, by_hop)):
-                pruned = ensemble.prune(data.pruning(step), prune)
-                finished = [due and not some for due, some in zip(prune, pruned, strict=True)]
-                schedule = schedule.pruning_finished(step, finished)
+            if any(due := schedule.prunes(step, by_hop)):
+                schedule = schedule.after_pruning(step, by_hop, ensemble.prune(data.pruning(step), due))
             rows = rows_of(step, training.tolist(), validation.tolist(), ensemble.heads_left)
             run.append_metrics(rows)
-            if watch is not None:
-                losses = tuple(row.partial_losses for row in rows)
-                watch(Progress(step, schedule.end, losses, *clock.rates(step)))
-            clock.start(step)
-        kept = schedule.checkpoints(step)
-        if kept:
+            if progress is not None:
+                progress(Progress(step, schedule.end, tuple(row.partial_losses for row in rows)))
+        if checkpointed := schedule.checkpoints(step):
             run.save_checkpoint(step, ensemble.weights(), last=step == schedule.end)
-        if kept or (logged and time.monotonic() - saved_at > _SECONDS_BETWEEN_STATES):
+        if checkpointed or (logged and time.monotonic() - saved_at > _SECONDS_BETWEEN_STATES):
             # Every checkpoint comes with a state, so two without one show that it was lost.
             _save_state(run, ensemble, since_row, step)
             saved_at = time.monotonic()
     _finish(run, device)
 
 
-def _load_state(run: RunFolder, ensemble: Ensemble, since_row: list[Tensor], device: str) -> int:
-    """Load the last saved state, with the losses since the last row of metrics; returns its step, 0 without any.
+def _load_state(run: RunFolder, ensemble: Ensemble, device: str) -> tuple[int, list[Float[Tensor, "model hop"]]]:
+    """Load the last saved state; returns its step, 0 without any, and the losses since the last row of metrics.
 
     Raises:
         InputError: the state is damaged or lost, or rows of metrics up to it are missing.
     """
-    saved = run.load_state()
+    saved = run.state_to_resume()
     if saved is None:
-        run.require_no_lost_state()
-        return 0
+        return 0, []
     step, state = saved
-    since_row += state.pop(_SINCE_ROW, torch.empty(0)).to(device)
-    left = state.pop(_LEFT, None)
+    since_row, left = state.pop(_SINCE_ROW, torch.empty(0)), state.pop(_LEFT, None)
     try:
         ensemble.load_state(state, step, left)
     except InputError as error:
         raise InputError(f"{run.path / 'state.safetensors'} is damaged: {error}; {UNTOUCHED}") from None
-    run.require_rows(step)
-    return step
+    return step, [*since_row.to(device)]
 
 
-def _save_state(run: RunFolder, ensemble: Ensemble, since_row: Sequence[Tensor], step: int) -> None:
+def _save_state(run: RunFolder, ensemble: Ensemble, since_row: list[Float[Tensor, "model hop"]], step: int) -> None:
     """Save all that the rest of the run depends on."""
     state = ensemble.state()
     if run.recipe.prune_every is not None:
         state[_LEFT] = ensemble.left
     if since_row:
-        state[_SINCE_ROW] = torch.stack([*since_row])
+        state[_SINCE_ROW] = torch.stack(since_row)
     run.save_state(step, state)
-
-
-class _Clock:
-    """Speed of a run, measured from its first row of metrics on: code is compiled before it."""
-
-    def __init__(self) -> None:
-        self._started: tuple[int, float, float] | None = None
-
-    def start(self, step: int) -> None:
-        """Start measuring at this step, unless it has started before."""
-        self._started = self._started or (step, time.monotonic(), time.thread_time())
-
-    def rates(self, step: int) -> tuple[float, float] | tuple[None, None]:
-        """Steps per second, and the share of the time that this thread was on a core; None before there is any."""
-        if self._started is None or step == self._started[0]:
-            return None, None
-        first, began, on_core = self._started
-        passed = max(time.monotonic() - began, 1e-9)
-        return (step - first) / passed, (time.thread_time() - on_core) / passed
 
 
 def _finish(run: RunFolder, device: str) -> None:

@@ -1,0 +1,167 @@
+"""Runs that differ only by their seeds, trained as one ensemble and split into per-seed run folders.
+
+A small model leaves most of a GPU idle, so many are trained at once there, each by its own schedule: up to rounding,
+those of models trained alone. An ensemble trains in a hidden folder beside the runs, where it resumes after a kill like
+any run; a run folder split from it appears complete.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hopscope.files import lock
+from hopscope.processes import in_processes
+from hopscope.tensor_files import load_tensors
+from hopscope.training.execution import Execution, least_memory, memory_of
+from hopscope.training.recipe import Setup
+from hopscope.training.run import Result, RunFolder
+from hopscope.training.schedule import Schedule
+from hopscope.training.trainer import Progress, train
+
+ENSEMBLES = ".ensembles"
+"""The folder, beside the runs, in which ensembles train."""
+
+MOST_MODELS = 64
+"""The most models in one ensemble."""
+
+MEMORY_MARGIN = 4
+"""The memory there must be, in multiples of the least that an ensemble takes: training also needs temporary memory."""
+
+
+@dataclass(frozen=True)
+class SeedGroup:
+    """An ensemble, and the runs that are split from it.
+
+    Attributes:
+        setup: the setup of the ensemble; its name is that of the ensemble's folder.
+        runs: the setups of the runs, at least one for each of the ensemble's seeds: a run may have several names.
+    """
+
+    setup: Setup
+    runs: tuple[Setup, ...]
+
+
+def train_ensembles(
+    setups: Sequence[Setup],
+    folder: Path,
+    execution: Execution,
+    workers: int = 1,
+    progress: Callable[..., None] | None = None,
+) -> None:
+    """Train the setups that have one seed and differ by nothing else as ensembles; the others are left to the caller.
+
+    Args:
+        setups: setups of runs, none of them finished.
+        folder: the folder of their run folders.
+        execution: how steps are computed, the same for every ensemble.
+        workers: ensembles that train at once, each in a process of its own if there are several.
+        progress: called now and then with each of the ensembles that are not finished.
+
+    Raises:
+        InputError: another process trains ensembles in this folder, or a file of an ensemble is damaged.
+    """
+
+    def fits(ensemble: Setup) -> bool:
+        resolved = execution.resolve(ensemble)
+        return MEMORY_MARGIN * workers * least_memory(ensemble, resolved) <= memory_of(resolved)
+
+    busy = f"another process trains ensembles in {folder}; wait for it, or stop it"
+    folder.mkdir(parents=True, exist_ok=True)
+    with lock(folder / f"{ENSEMBLES}.lock", busy, 10.0):
+        for path in (folder / ENSEMBLES).glob("*"):  # what a call that was killed left
+            if not (path / "run.json").exists():
+                shutil.rmtree(path)
+            elif (ensemble := RunFolder(path)).finished:
+                split(ensemble, [setup for setup in setups if _has(ensemble, setup)], folder)
+        groups = seed_groups(setups, folder, fits)
+        jobs = [(group, folder, execution) for group in groups]
+
+        def show(done: Collection[int]) -> None:
+            assert progress is not None
+            progress(*(group for number, group in enumerate(groups) if number not in done))
+
+        if min(workers, len(groups)) > 1:
+            in_processes(_train_group, jobs, workers, progress and show)
+        else:
+            for number, job in enumerate(jobs):
+                _train_group(*job, progress and (lambda _, done=range(number): show(done)))
+        with suppress(OSError):  # it is missing, or has ensembles of another call's runs
+            (folder / ENSEMBLES).rmdir()
+
+
+def seed_groups(setups: Sequence[Setup], folder: Path, fits: Callable[[Setup], bool]) -> list[SeedGroup]:
+    """Ensembles of the setups that have one seed, differ by nothing else and have no folder yet.
+
+    All but the last of those that are alike are of one size: where some are finished, the others stay the same.
+
+    Args:
+        setups: setups of runs, none of them finished.
+        folder: the folder of their run folders.
+        fits: says whether an ensemble fits into memory.
+    """
+    alike: dict[tuple[object, object], list[Setup]] = {}
+    for setup in setups:
+        if len(setup.seeds) == 1 and not (folder / setup.name).exists():
+            alike.setdefault((setup.problem, setup.recipe), []).append(setup)
+    groups = []
+    for runs in alike.values():
+        seeds, size = [*dict.fromkeys(run.seeds[0] for run in runs)], MOST_MODELS
+        while size > 1 and not fits(replace(runs[0], seeds=tuple(seeds[:size]))):
+            size //= 2
+        for start in range(0, len(seeds), size):
+            ensemble = replace(runs[0], seeds=tuple(seeds[start : start + size]))
+            if len(ensemble.seeds) > 1:
+                named = replace(ensemble, name=f"{ENSEMBLES}/{ensemble.content_hash}")
+                groups.append(SeedGroup(named, tuple(run for run in runs if run.seeds[0] in ensemble.seeds)))
+    return groups
+
+
+def _train_group(
+    group: SeedGroup, folder: Path, execution: Execution, progress: Callable[[Progress], None] | None = None
+) -> None:
+    split(train(group.setup, folder / group.setup.name, execution=execution, progress=progress), group.runs, folder)
+
+
+def split(ensemble: RunFolder, setups: Sequence[Setup], folder: Path) -> None:
+    """Give each of these runs of a trained ensemble its folder, unless it has one, and remove the ensemble's.
+
+    A call that was killed is made good by another: a run folder that is there is complete.
+
+    Raises:
+        InputError: a file of the ensemble is damaged.
+    """
+    drafts = ensemble.path / "split"
+    shutil.rmtree(drafts, ignore_errors=True)  # what a killed process left
+    schedule, rows, result = ensemble.schedule, ensemble.rows(), ensemble.result
+    runs: list[tuple[Path, RunFolder, int, Schedule]] = []
+    for setup in setups:
+        if not (folder / setup.name).exists():
+            model = ensemble.seeds.index(setup.seeds[0])
+            run, alone = RunFolder.create(drafts / setup.name, setup, ensemble.execution), schedule.of_model(model)
+            own = [replace(row, model=0) for row in rows if row.model == model and row.step <= alone.end]
+            run.append_metrics(own)  # those that the model would have had alone, and those at other models' ends
+            runs.append((folder / setup.name, run, model, alone))
+    for step, path in ensemble.checkpoints.items():
+        _, weights = load_tensors(path, ensemble.hash)
+        for _, run, model, alone in runs:
+            last = step == result.steps  # since its own end a model has stayed as it was
+            if last or (step < alone.end and alone.checkpoints(step)):
+                weights_alone = {name: tensor[model : model + 1] for name, tensor in weights.items()}
+                run.save_checkpoint(alone.end if last else step, weights_alone, last=last)
+    for target, run, model, alone in runs:
+        of_model = replace(result.models[model], model=0, hash=run.model_hashes[0])
+        run.finish(Result(alone.end, result.held_out, (of_model,)))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        run.path.rename(target)
+    (ensemble.path / "run.json").unlink()  # first, so that what a kill leaves is known not to be an ensemble
+    shutil.rmtree(ensemble.path)
+
+
+def _has(ensemble: RunFolder, setup: Setup) -> bool:
+    """Whether a run is of one of the ensemble's models."""
+    alike = (setup.problem, setup.recipe) == (ensemble.problem, ensemble.recipe)
+    return alike and len(setup.seeds) == 1 and setup.seeds[0] in ensemble.seeds
