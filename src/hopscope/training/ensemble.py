@@ -22,7 +22,7 @@ from hopscope.training.optimiser import MOMENTS, CudaGraph, adamw, can_record, c
 from hopscope.training.pruning import HeadScales, Left, prune
 from hopscope.training.recipe import Recipe
 
-Losses = Float[Tensor, "model hop"]
+HopLosses = Float[Tensor, "model hop"]
 
 
 class Ensemble:
@@ -52,7 +52,7 @@ class Ensemble:
         models = [slice(start, start + size) for start in range(0, len(seeds), size)]
         self._parts = [(these, EnsemblePart(problem, recipe, seeds[these], execution)) for these in models]
 
-    def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None = None) -> Losses:
+    def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None = None) -> HopLosses:
         """One update of every model, with its heads' outputs multiplied by `scales`.
 
         Returns the losses by hop before the update, with the same scales.
@@ -69,7 +69,7 @@ class Ensemble:
         return torch.cat(losses)
 
     @torch.no_grad()
-    def evaluate(self, batch: Batch) -> Losses:
+    def evaluate(self, batch: Batch) -> HopLosses:
         """Losses by hop, without an update."""
         return torch.cat([part.losses(batch[models]) for models, part in self._parts])
 
@@ -173,13 +173,13 @@ class EnsemblePart:
             for block in self.transformer.blocks:
                 block.compile(dynamic=False)
 
-    def losses(self, batch: Batch) -> Losses:
+    def losses(self, batch: Batch) -> HopLosses:
         """Losses by hop."""
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast):
             answers = self.transformer(batch.inputs)
         return squared_errors(answers, batch.targets, self._symbol_dim).mean(dim=1)
 
-    def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> Losses:
+    def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> HopLosses:
         """One update; only the losses where no model learns any more. Returns the losses by hop before it."""
         with nullcontext() if scales is None else self._scaled(scales):
             if not any(rates):
@@ -196,7 +196,7 @@ class EnsemblePart:
         self._step(max(rates), self._set_rates(rates))
         return losses.detach()
 
-    def _replay(self, batch: Batch, rates: Sequence[float]) -> Losses:
+    def _replay(self, batch: Batch, rates: Sequence[float]) -> HopLosses:
         """The same update as a CUDA graph: one graph for models that share one rate, another for differing rates."""
         if self._batch is None:
             self._batch = Batch(batch.inputs.clone(), batch.targets.clone(), batch.place)
@@ -215,7 +215,7 @@ class EnsemblePart:
             self._graphs[alike] = CudaGraph(work, [*self._parameters, *moments, self._updates], self._device)
         return self._graphs[alike]().clone()
 
-    def _take_gradients(self, batch: Batch) -> Losses:
+    def _take_gradients(self, batch: Batch) -> HopLosses:
         """Compute the gradient of every weight. Returns the losses by hop."""
         losses = self.losses(batch)
         weighted = losses if self._hooks is None else self._hooks.weigh(losses)
@@ -264,7 +264,7 @@ class EnsemblePart:
         if not self._compiled:
             self.transformer.compute_only(left)
 
-    def losses_with(self, left: Left, batch: Batch) -> Losses:
+    def losses_with(self, left: Left, batch: Batch) -> HopLosses:
         """Losses by hop with these heads alone."""
         with self._scaled(left):
             return self.losses(batch)
