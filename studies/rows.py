@@ -9,7 +9,7 @@ learned when its validation loss has been below 0.3: with two chains, guessing b
 (Known when these rules were written: `places`, in which two hops are learned with two layers; `heads`, in which one hop
 is half learned with one; `conditional`, in which functions, for which a head a row saves nothing, are not learned with
 a layer less, and relatives, for which it does, are; and that a transformer made by hand answers three hops in two
-layers, `tests/theory/test_theory_head_a_row.py`. None of these runs.)
+layers, `tests/theory/test_theory_depth.py`. None of these runs.)
 
 Rules:
 

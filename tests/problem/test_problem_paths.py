@@ -1,4 +1,4 @@
-"""The attention path: from 0 inside, from 1 outside, and nothing lost on the way."""
+"""The attention path: numbered from 0 in code and from 1 in text, and nothing is lost in between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def paths(draw: st.DrawFn) -> tuple[AttentionPath, int]:
 
 
 @given(paths())
-def test_there_and_back(drawn: tuple[AttentionPath, int]) -> None:
+def test_names_and_parse_are_inverse(drawn: tuple[AttentionPath, int]) -> None:
     path, roles = drawn[0], role_names(drawn[1])
     layer, head, query, key = path.names(roles)
     assert (layer, head) == (path.layer + 1, path.head + 1)
@@ -30,10 +30,12 @@ def test_there_and_back(drawn: tuple[AttentionPath, int]) -> None:
     assert path.row == HeadRow(path.layer, path.head, path.query)
 
 
-def test_a_path_in_words() -> None:
-    path = AttentionPath.parse("  L3.H1 x0? -> >x2 ", role_names(3))
+def test_a_written_path_by_hand() -> None:
+    roles = role_names(3)
+    assert roles == ("x0>", ">x1", "x1>", ">x2", "x2>", ">x3", "x0?")
+    path = AttentionPath.parse("  L3.H1 x0? -> >x2 ", roles)
     assert path == (2, 0, 6, 3)
-    assert path.names(role_names(3)) == (3, 1, "x0?", ">x2")
+    assert path.names(roles) == (3, 1, "x0?", ">x2")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_a_path_in_words() -> None:
         ("L3.H1 x0? -> >x4", "'>x4' is not a role here; the roles are x0>, >x1"),
     ],
 )
-def test_what_is_no_path(text: str, sentence: str) -> None:
+def test_texts_that_are_no_path(text: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         AttentionPath.parse(text, role_names(3))
 

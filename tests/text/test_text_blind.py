@@ -1,4 +1,4 @@
-"""Blind solvers: what they see is what stands there, and they beat the guess nowhere but where they should."""
+"""Blind solvers: they see positions of words alone, and beat a guess only where the answer leaks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_answers_are_spread_evenly(name: str) -> None:
     assert answer_spread(skewed).p < 1e-3
 
 
-def test_a_solver_that_sees_the_answer_is_found() -> None:
+def test_a_leaked_answer_is_found() -> None:
     """At one hop the value on the asked symbol's line is the answer."""
     score = {score.solver: score for score in blind_scores("equations", hops=1, count=300)}
     assert score["value on the same line"].accuracy == 1.0

@@ -1,9 +1,11 @@
-"""Properties of every question, whatever its address and dress, judged by a second reader."""
+"""Properties of every question, with any address and extensions, by a second reader."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from hopscope.errors import InputError
 from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, question, questions
 
+GOLDEN = Path(__file__).parent / "golden"
+PUBLISHED = json.loads((GOLDEN / "published.json").read_text())
 many = settings(deadline=None, max_examples=60)
 
 BLOCK_HOPS = {"equations": 6, "lives-with": 5}
@@ -41,6 +45,23 @@ def drawn(draw: st.DrawFn, plain: bool = False) -> Question:
     return question(name, hops, seed, index, chains, Extensions(**changes))  # type: ignore[arg-type]
 
 
+def frozen(value: object) -> object:
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name", FORMULATIONS)
+def test_published_question_from_its_structure(name: str) -> None:
+    """The five questions of Appendix A, byte for byte."""
+    published, form = PUBLISHED[name], FORMULATIONS[name]
+    latent = type(question(name).latent)(**{key: frozen(value) for key, value in published["latent"].items()})
+    item = Question(name, form.paper_hops, 4, 0, 0, latent, Extensions())
+    assert item.prompt == (GOLDEN / f"{name}.txt").read_bytes().decode()
+    assert item.answer == solve(item.prompt) == published["correct"]
+    assert ", ".join(item.acceptable) == published["acceptable"]
+    assert json.loads(json.dumps(item.record()))["latent"] == published["latent"]
+    assert list(PUBLISHED) == list(FORMULATIONS) == ["equations", "lives-with", "kingdoms", "functions", "relatives"]
+
+
 @many
 @given(drawn())
 def test_the_second_reader_agrees(item: Question) -> None:
@@ -55,7 +76,7 @@ def test_the_second_reader_agrees(item: Question) -> None:
 
 @many
 @given(drawn(plain=True))
-def test_lines_are_the_ones_that_matter(item: Question) -> None:
+def test_the_answer_needs_exactly_its_lines(item: Question) -> None:
     rows = item.prompt.split("\n")
     for number in range(1, len(rows)):
         left = solve("\n".join(rows[: number - 1] + rows[number:]))
@@ -97,7 +118,7 @@ def test_mentions_name_the_characters_of_the_prompt(item: Question) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FORMULATIONS)
 def test_draws_are_uniform(name: str) -> None:
-    """Answers, the asked symbol and the place of its line, to five standard deviations."""
+    """Answers, the asked symbol and the number of its line, to five standard deviations."""
     count = 4000
     items = list(questions(name, count=count, seed=1))
     queries = Counter(item.prompt.rsplit("\n", 1)[1] for item in items)
@@ -115,7 +136,7 @@ def test_draws_are_uniform(name: str) -> None:
         assert all(abs(n - count * p) < 5 * (count * p * (1 - p)) ** 0.5 for n in counts.values())
 
 
-def test_extensions_redress_the_same_structure() -> None:
+def test_extensions_keep_the_structure() -> None:
     plain, mixed = (
         question("equations", 4, 7, 3),
         question("equations", 4, 7, 3, extensions=Extensions(lines="shuffled")),
@@ -134,19 +155,15 @@ def test_random_names_hide_the_level() -> None:
     assert all(abs(n - 100) < 50 for n in heads.values())
 
 
-def test_addresses_are_for_ever() -> None:
-    """A change of what a seed draws must come with a new `FORMAT`, or ids on disk lie."""
-    ids = {name: question(name).prompt_hash[:16] for name in FORMULATIONS}
-    assert ids == PINNED
-
-
-PINNED = {
-    "equations": "799c9ed0be09c46d",
-    "lives-with": "566eb1299271ed9c",
-    "kingdoms": "50e0bdb8e65aee6a",
-    "functions": "a58dfecfed55787d",
-    "relatives": "6c621462a8b61b1f",
-}
+def test_prompts_of_an_address_never_change() -> None:
+    """A change of what a seed draws must come with a new `FORMAT`, or ids on disk are wrong."""
+    assert {name: question(name).prompt_hash[:16] for name in FORMULATIONS} == {
+        "equations": "799c9ed0be09c46d",
+        "lives-with": "566eb1299271ed9c",
+        "kingdoms": "50e0bdb8e65aee6a",
+        "functions": "a58dfecfed55787d",
+        "relatives": "6c621462a8b61b1f",
+    }
 
 
 @pytest.mark.parametrize(
@@ -178,7 +195,7 @@ def test_bad_input_is_named(name: Any, arguments: dict[str, Any], sentence: str)
         ({"extensions": Extensions(names="extended", repeat=10_000, shots=10)}, "2,200,000"),
     ],
 )
-def test_a_prompt_longer_than_anybody_reads_is_not_drawn(arguments: dict[str, Any], lines: str) -> None:
+def test_prompts_of_too_many_lines_are_refused(arguments: dict[str, Any], lines: str) -> None:
     asked = {"extensions": Extensions(names="extended")} | arguments
     with pytest.raises(InputError, match=f"a prompt may have 250,000 lines, .*, got {lines}; ask for fewer"):
         question("equations", **asked)

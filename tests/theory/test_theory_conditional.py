@@ -38,7 +38,7 @@ _LINES = {
 @pytest.mark.parametrize(("name", "causal", "layers"), [
     ("functions", True, 3), ("functions", False, 3), ("relatives", True, 4), ("relatives", False, 3),
 ])  # fmt: skip
-def test_the_papers_questions_among_all_their_lines(name: str, causal: bool, layers: int) -> None:
+def test_published_prompts_need_the_same_layers(name: str, causal: bool, layers: int) -> None:
     """The whole published prompt, every line of it, needs as many layers as the graph with its few distractors."""
     known, target = (("f", "i"), "3") if name == "functions" else (("Eve",), "Brazil")
     assert minimum_layers(replace(PROBLEMS[name], causal=causal)) == layers
@@ -129,13 +129,15 @@ def follow(name: str, *paths: str) -> Delivery:
 
 @pytest.mark.parametrize(("name", "layers"), [("functions", (2, 2, 3)), ("relatives", (2, 3, 4, 4))])
 def test_layers_needed(name: str, layers: tuple[int, ...]) -> None:
+    """With a head a row both take three: a layer is saved by one of the two, as in trained models."""
     problem = PROBLEMS[name]
+    assert minimum_in_order(problem, head_a_row=True) == minimum_of_hop(problem, problem.hops, head_a_row=True) == 3
     assert minimum_in_order(problem) == minimum_layers(problem) == layers[-1]
     assert tuple(minimum_of_hop(problem, hop) for hop in range(1, problem.hops + 1)) == layers
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_a_circuit_of_the_least_depth_delivers_and_needs_every_path(name: str) -> None:
+def test_a_circuit_of_minimal_depth_delivers_and_needs_every_path(name: str) -> None:
     whole = follow(name, *CIRCUITS[name])
     assert whole.delivered
     assert not whole.refused

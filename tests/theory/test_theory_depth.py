@@ -1,6 +1,8 @@
-"""Formulas for depth and orders of the pairs, held against searches that know nothing of them."""
+"""Formulas for depth and orders of the pairs, with one head, many, or a head a row, against independent searches."""
 
 from __future__ import annotations
+
+from itertools import permutations
 
 import pytest
 from flow_oracle import breadth_first_depth, depths_of_all_orders, exhaustive_one_place_depth, relaxed_one_place_depth
@@ -14,6 +16,7 @@ from hopscope.theory.depth import (
     depths,
     minimum_best_order,
     minimum_causal,
+    minimum_head_a_row,
     minimum_in_order,
     minimum_of_hop,
     minimum_one_head,
@@ -21,7 +24,7 @@ from hopscope.theory.depth import (
     theorem_1_bound,
 )
 from hopscope.theory.information_flow import minimum_layers, simulate
-from hopscope.theory.scene import members, reachability
+from hopscope.theory.scene import members, problem_scene, reachability
 
 ORDERS = tuple(NAMED_ORDERS)
 
@@ -44,7 +47,7 @@ def test_one_head_by_trying_every_schedule(hops: int, causal: bool, order: str) 
 @pytest.mark.parametrize("hops", [4, 5, 7, 8, 11])
 @pytest.mark.parametrize("causal", [False, True])
 def test_one_head_cannot_be_shorter(hops: int, causal: bool) -> None:
-    # The other direction is a schedule that delivers: test_theory_schedule.py.
+    # That it is enough: test_theory_schedule.py.
     assert relaxed_one_place_depth(hops, causal) == minimum_one_head(hops)
 
 
@@ -69,18 +72,8 @@ def test_formulas_are_exact_far_beyond_floating_point(hops: int) -> None:
     assert 2 ** (minimum_causal(hops) - 2) <= hops < 2 ** (minimum_causal(hops) - 1)
 
 
-@pytest.mark.parametrize("power", range(1, 40))
-def test_steps_stand_exactly_at_the_powers(power: int) -> None:
-    # 3^t is 1 or 3 modulo 4 by turns; (3^t - 1) / 4 is whole for even t, and that D is the last that t layers reach.
-    last = 3 ** (2 * power) // 4
-    assert minimum_without_mask(last) == 2 * power
-    assert minimum_without_mask(last + 1) == 2 * power + 1
-    assert minimum_causal(2**power - 1) == power + 1
-    assert minimum_causal(2**power) == power + 2
-
-
 @pytest.mark.parametrize("bad", [0, -3, 2.0, True, "4"])
-def test_hops_that_are_no_count(bad: object) -> None:
+def test_hops_must_be_a_count(bad: object) -> None:
     with pytest.raises(InputError, match="hops must be a whole number of at least 1"):
         depths(bad)  # type: ignore[arg-type]
 
@@ -120,7 +113,7 @@ def test_every_order_lies_between_the_best_and_the_two_block_orders(problem: Ret
 
 
 @given(orders(60), st.integers(1, 5))
-def test_the_claims_of_the_proofs_hold_for_every_position(problem: RetrievalProblem, layers: int) -> None:
+def test_bounds_of_the_proofs_hold_for_every_position(problem: RetrievalProblem, layers: int) -> None:
     """docs/theory.md; e{i} is bit i + 1 of a holding; q bounds runs from above, 2^t - 2 the query's from below."""
     q, end = 3 ** (layers - 1), 2 * problem.hops
     holdings = simulate(problem, layers).holdings[layers]
@@ -137,8 +130,8 @@ def test_the_claims_of_the_proofs_hold_for_every_position(problem: RetrievalProb
             assert last <= i + q
 
 
-def test_an_earlier_hop_needs_what_the_pairs_up_to_it_ask_for():
-    """In the order 1,2,4,3 the first three pairs stand shallowest first; hops that are left out change nothing."""
+def test_an_earlier_hop_needs_the_layers_of_its_shorter_chain():
+    """In the order 1,2,4,3 the first three pairs come shallowest first; hops not asked for change nothing."""
     best = RetrievalProblem(hops=4, order="1,2,4,3", asked=(2, 4))
     assert [minimum_of_hop(best, hop) for hop in (1, 2, 3, 4)] == [2, 3, 3, 3]
     assert [minimum_of_hop(best, hop, one_head=True) for hop in (1, 2, 3, 4)] == [2, 3, 3, 4]
@@ -146,3 +139,63 @@ def test_an_earlier_hop_needs_what_the_pairs_up_to_it_ask_for():
     assert [minimum_of_hop(alone, hop) for hop in range(1, 9)] == [2, 3, 3, 4, 4, 4, 4, 5]
     unmasked = RetrievalProblem(hops=8, causal=False)
     assert [minimum_of_hop(unmasked, hop) for hop in range(1, 9)] == [2, 2, 3, 3, 3, 3, 4, 4]
+
+
+def depth_of_rows(hops: int, order: tuple[int, ...] | None) -> int:
+    """An oracle that knows rows alone: row k holds symbols k - 1 and k, the question 0; rows that share one get all.
+
+    Args:
+        hops: D.
+        order: of the rows, first to last; None without a mask.
+    """
+    held = {row: {max(row - 1, 0), row} for row in range(hops + 1)}
+    place = {row: number for number, row in enumerate((*(order or range(1, hops + 1)), 0))}
+    for layer in range(hops + 1):
+        if hops in held[0]:
+            return layer
+        held = {
+            row: own.union(
+                *(
+                    symbols
+                    for other, symbols in held.items()
+                    if other and own & symbols and (order is None or place[other] <= place[row])
+                )
+            )
+            for row, own in held.items()
+        }
+    raise AssertionError("it never arrives")
+
+
+@pytest.mark.parametrize("hops", [*range(1, 12), 27, 32, 40])
+def test_head_a_row_formulas_simulation_and_search_agree(hops: int) -> None:
+    """Theorem 7, and that it meets the paper's Theorem 1 without a mask."""
+    free = RetrievalProblem(hops, causal=False)
+    assert minimum_layers(free, head_a_row=True) == depth_of_rows(hops, None) == theorem_1_bound(hops)
+    assert minimum_in_order(free, head_a_row=True) == theorem_1_bound(hops)
+    for order in NAMED_ORDERS:
+        problem = RetrievalProblem(hops, order=order)
+        blocks = tuple(problem.blocks)
+        assert minimum_layers(problem, head_a_row=True) == depth_of_rows(hops, blocks) == minimum_head_a_row(hops)
+        assert minimum_in_order(problem, head_a_row=True) == minimum_in_order(problem) - 1
+        assert minimum_of_hop(problem, hops, head_a_row=True) == minimum_head_a_row(hops)
+
+
+@pytest.mark.parametrize("hops", range(1, 6))
+def test_head_a_row_saves_one_layer_in_every_order(hops: int) -> None:
+    for order in permutations(range(1, hops + 1)):
+        problem = RetrievalProblem(hops, order=",".join(map(str, order)))
+        assert minimum_layers(problem, head_a_row=True) == minimum_layers(problem) - 1 == depth_of_rows(hops, order)
+
+
+@pytest.mark.parametrize(
+    "problem", [RetrievalProblem(3), RetrievalProblem(3, graph="functions")], ids=["chain", "graph"]
+)
+def test_a_row_is_a_fact_and_a_question_is_alone(problem: RetrievalProblem) -> None:
+    scene, places = problem_scene(problem), problem.facts.places
+    for position in range(scene.roles):
+        own = places[position]
+        expected = [n for n, other in enumerate(places) if other.step == own.step] if own.step else [position]
+        assert members(scene.rows[position]) == expected
+    for row in scene.distractors:
+        for position in (position for position in row if position >= 0):
+            assert set(members(scene.rows[position])) <= set(row)

@@ -1,4 +1,4 @@
-"""Lemmas 1 to 3 and Theorem 1 as properties of the simulation, and what scenes of vectors and text say of a problem."""
+"""Lemmas 1 to 3 and Theorem 1 as properties of the simulation, and the scenes of vectors and text."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_positions_see_what_the_generator_puts_before_them(problem: RetrievalPro
             assert members(scene.visible[role]) == seen
 
 
-def test_without_codes_nothing_joins_a_pair() -> None:
+def test_without_codes_a_pair_shares_nothing() -> None:
     with pytest.raises(InputError, match=r"x3 never reaches the question: .* with position='none'"):
         minimum_layers(RetrievalProblem(hops=3, position="none"))
 
@@ -85,7 +85,7 @@ def test_words_of_text_hold_the_symbols_of_vectors_or_their_place(hops: int, ord
 
 
 @given(st.integers(1, 20), st.sampled_from(["deepest-first", "shallowest-first"]))
-def test_every_line_reads_symbol_link_symbol_end_and_the_answer_is_last(hops: int, order: str) -> None:
+def test_order_of_the_roles_of_text(hops: int, order: str) -> None:
     asked, names = problem(hops, order), text_role_names(hops)
     reading = [names[role] for role in sorted(range(len(names)), key=lambda role: place_in_text(asked, role))]
     lines = [[f"x{k - 1}>", f"x{k - 1}=", f">x{k}", f"x{k}."] for k in asked.blocks]
@@ -97,7 +97,7 @@ def test_every_line_reads_symbol_link_symbol_end_and_the_answer_is_last(hops: in
 
 
 @given(st.integers(1, 40))
-def test_text_needs_no_fewer_layers_than_vectors_and_one_more_at_the_most(hops: int) -> None:
+def test_text_needs_at_most_one_layer_more_than_vectors(hops: int) -> None:
     needed = len(flow_until(text_scene(problem(hops))).holdings) - 1
     assert minimum_in_order(problem(hops)) <= needed <= minimum_in_order(problem(hops)) + 1
 
@@ -112,6 +112,6 @@ def test_text_needs_no_fewer_layers_than_vectors_and_one_more_at_the_most(hops: 
         (["L1.H1 x1. -> >x1", "L2.H1 x1. -> x0>", "L3.H1 x0? -> x1.", "L4.H1 answer -> x0?"], True),
     ],
 )
-def test_what_paths_of_a_text_carry(paths: list[str], delivered: bool) -> None:
+def test_delivery_along_paths_of_text(paths: list[str], delivered: bool) -> None:
     flow = deliver(1, [AttentionPath.parse(path, text_role_names(1)) for path in paths], text_scene(problem(1)))
     assert flow.delivered == delivered

@@ -38,7 +38,7 @@ def path(text: str, hops: int = 3) -> AttentionPath:
 
 
 @given(settings, st.booleans())
-def test_a_schedule_is_lawful_shortest_and_fewest(problem: RetrievalProblem, one_place: bool) -> None:
+def test_a_schedule_delivers_in_the_fewest_layers_and_paths(problem: RetrievalProblem, one_place: bool) -> None:
     schedule = shortest_schedule(problem, one_place=one_place)
     delivery = deliver(problem.hops, schedule)
     assert delivery.delivered
@@ -73,8 +73,8 @@ def test_pointer_doubling_in_words() -> None:
 
 
 @given(st.integers(1, 8), st.data())
-def test_no_paths_beat_the_simulation(hops: int, data: st.DataObject) -> None:
-    """Random circuits: whatever arrives was possible, and x{D} never arrives before the exact minimum."""
+def test_no_paths_deliver_more_than_the_simulation(hops: int, data: st.DataObject) -> None:
+    """Random circuits: all that arrives was possible, and x{D} never arrives before the exact minimum."""
     role = st.integers(0, 2 * hops)
     paths = data.draw(st.lists(st.builds(AttentionPath, st.integers(0, 3), st.just(0), role, role), max_size=60))
     delivery = deliver(hops, paths)
@@ -100,7 +100,7 @@ def test_delivery_names_the_path_that_assumption_1_forbids() -> None:
     )
 
 
-def test_attention_of_a_layer_reads_what_the_layer_before_left() -> None:
+def test_a_layer_reads_the_state_before_it() -> None:
     # In one layer >x1 learns x0 and the query attends to >x1: too late, they share nothing yet.
     pair, now, later = (path(text, 1) for text in ("L1.H1 >x1 -> x0>", "L1.H1 x0? -> >x1", "L2.H1 x0? -> >x1"))
     assert deliver(1, [pair, now]).refused == (now,)

@@ -1,4 +1,4 @@
-"""Transformers built by hand: right at the exact depth, wrong below it, and true to the circuit they claim."""
+"""Transformers built by hand: right at the exact depth, wrong below it, with the circuit that they state."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_spare_heads_change_nothing(kind: str) -> None:
     torch.testing.assert_close(*answers)
 
 
-def test_does_not_touch_the_global_generator() -> None:
+def test_trials_leave_the_global_random_state_alone() -> None:
     before = torch.random.get_rng_state()
     try_witness(build_witness(2))
     assert torch.equal(before, torch.random.get_rng_state())
@@ -155,6 +155,6 @@ def test_does_not_touch_the_global_generator() -> None:
         ({"hops": 4, "order": "1,3,2,4"}, "with pair 3 after pairs 2 and 4, as in 1,2,4,3; got 4 hops, order"),
     ],
 )
-def test_what_cannot_be_built(change: dict[str, Any], sentence: str) -> None:
+def test_witnesses_that_cannot_be_built(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         build_witness(**change)

@@ -15,7 +15,7 @@ from typing import Any
 
 from hopscope.errors import InputError, in_a_line, needs_extra
 from hopscope.machine import in_words, memory
-from hopscope.problem.text.tokens import unread
+from hopscope.problem.text.tokens import uncovered
 
 
 @dataclass(frozen=True)
@@ -200,10 +200,10 @@ def _tokenizer(transformers: Any, folder: Path, gguf: str | None, trust_remote_c
             raise
     if not words:
         raise InputError(f"{folder} holds no tokenizer; write the model's there too, with tokenizer.save_pretrained")
-    if not (folder / "tokenizer.json").is_file() or not unread(_PROBE, usual):
+    if not (folder / "tokenizer.json").is_file() or not uncovered(_PROBE, usual):
         return usual
     written = transformers.PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-    lost, its = (len("".join(unread(_PROBE, one).split())) for one in (usual, written))
+    lost, its = (len("".join(uncovered(_PROBE, one).split())) for one in (usual, written))
     return written if its <= lost else usual
 
 

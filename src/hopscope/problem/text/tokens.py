@@ -176,7 +176,7 @@ def check_read(question: Question, tokenizer: Any) -> None:
     Raises:
         InputError: it has no token for a part of it, so that a model would be asked something else.
     """
-    if lost := unread(question.prompt, tokenizer):
+    if lost := uncovered(question.prompt, tokenizer):
         told = "".join(dict.fromkeys(lost))[:20]
         raise InputError(
             f"the tokenizer has no token for some characters ({told!r}) in a question of {question.formulation}, which "
@@ -199,7 +199,7 @@ def _one_token(text: str, ids: Sequence[int], answer: str, tokenizer: Any, in_a_
     )
 
 
-def unread(text: str, tokenizer: Any) -> str:
+def uncovered(text: str, tokenizer: Any) -> str:
     """The characters of a text for which a tokenizer has no token, and which a model therefore never sees.
 
     White space may be left out, as it is where words are tokens. A tokenizer that skips a character counts on as if it
