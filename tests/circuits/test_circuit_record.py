@@ -128,7 +128,7 @@ def test_a_group_is_of_paths_of_the_circuit(tmp_path: Path) -> None:
         ({"paths": {"layer": 99}}, "has layer 99, but the model has 4"),
         ({"paths": {"head": 1.5}}, "Expected int, got float"),
         ({"paths": {"key": None}}, "Expected str, got null"),
-        ({"paths": {"query": ">x7"}}, "'>x7' is not a role here; the roles are x0>, >x1"),
+        ({"paths": {"query": ">x7"}}, "'>x7' is not a role; the roles are x0>, >x1"),
         ({"paths": {"without": {"mean": 1, "interval": [2, 1]}}},
          "an interval must be its lowest and highest number, got (2"),
         ({"paths": {"feeds": [{"into": "soul"}]}}, "feeds[0].into"),

@@ -100,7 +100,7 @@ def test_a_record_names_its_own_roles(tmp_path: Path) -> None:
 def test_a_role_of_a_chain_is_none_of_a_graph(tmp_path: Path) -> None:
     one = circuit(*PATHS)
     one.save(tmp_path / "circuit.json")
-    with pytest.raises(InputError, match="'x0\\?' is not a role here; the roles are i>, >0"):
+    with pytest.raises(InputError, match="'x0\\?' is not a role; the roles are i>, >0"):
         AttentionPath.parse("L1.H1 x0? -> >x1", one.roles)
 
 

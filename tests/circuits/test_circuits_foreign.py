@@ -78,7 +78,7 @@ def test_parts_that_do_not_make_the_module_are_refused() -> None:
     asked(but(patterns=lambda it: (block.attention.pattern for block in gpt.blocks)))
     for block in gpt.blocks:
         block.attention.causal = False
-    with pytest.raises(InputError, match="its positions look ahead"):
+    with pytest.raises(InputError, match="its positions attend to later ones"):
         hs.Model.from_torch(gpt, PROBLEM, parts)
     both_ways = hs.RetrievalProblem(hops=2, causal=False)
     assert not hs.Model.from_torch(gpt, both_ways, parts).transformer.shape.causal

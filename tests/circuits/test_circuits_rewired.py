@@ -59,7 +59,7 @@ def test_text_says_another_chains_value_and_nothing_else(kind, pair, by) -> None
     rewired = words_rewired(here, pair, by)
     there = rewired.sequences
     for number, question in enumerate(task.questions(12, 3)):
-        prompt, first = written(question.prompt, made)
+        prompt, first = written(question, made)
         stands = {span.chain: span for span in spans(question) if span.role == value}
         wanted, end = "", 0
         for chain, span in sorted(stands.items(), key=lambda one: one[1].start):

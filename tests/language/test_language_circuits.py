@@ -136,7 +136,7 @@ def _random(words: int) -> object:
 
 def test_questions_longer_than_a_model_has_places_for_are_refused() -> None:
     made, task = make_tokenizer(), text("equations", 2)
-    with pytest.raises(InputError, match=r"a question has \d+ tokens here and GPT2LMHeadModel places for 16"):
+    with pytest.raises(InputError, match=r"a question has \d+ tokens and GPT2LMHeadModel positions for 16"):
         TextEvaluator(HookedDecoder(planted()), made, task, text_batch(task, made, 2, 0))
 
 

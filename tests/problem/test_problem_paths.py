@@ -49,7 +49,7 @@ def test_a_written_path_by_hand() -> None:
         ("layer 3 head 0: x0? -> >x2", "is written like"),
         ("L3.H1: x0? -> >x2", "is written like"),
         ("L3.H1 x0? -> >x2 -> >x3", "is written like"),
-        ("L3.H1 x0? -> >x4", "'>x4' is not a role here; the roles are x0>, >x1"),
+        ("L3.H1 x0? -> >x4", "'>x4' is not a role; the roles are x0>, >x1"),
     ],
 )
 def test_texts_that_are_no_path(text: str, sentence: str) -> None:

@@ -35,7 +35,7 @@ from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
 from hopscope.model.hooks import Stream, reach_beside
-from hopscope.model.torch_module import Parts, TorchModule, resting
+from hopscope.model.torch_module import Parts, TorchModule, in_evaluation
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
@@ -304,7 +304,7 @@ def _checked_module(
         raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
     batch = held_out(problem, 2, purpose="notebook")
     try:
-        with torch.no_grad(), resting(module):
+        with torch.no_grad(), in_evaluation(module):
             answers = module(batch.inputs)
     except Exception as error:  # whatever somebody's module raises
         raise InputError(

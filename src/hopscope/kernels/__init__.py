@@ -1,4 +1,4 @@
-"""Code that is here for speed and changes no result; the names below are its entrance, and others import nothing else.
+"""Code for speed alone, which changes no result; the names below are its entrance, and others import nothing else.
 
 Tests compare each kernel with its plain form, which machines that lack what a kernel needs use instead.
 

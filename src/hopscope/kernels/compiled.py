@@ -42,11 +42,11 @@ _FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited", 
 
 @cache
 def kernels() -> ctypes.CDLL | None:
-    """The library of all C code here, from the user's cache if it is there; None, after a warning, if it cannot be."""
+    """The library of all C code, from the user's cache or compiled now; None, after a warning, where that fails."""
     if sys.platform == "win32":
         return None
-    here = Path(__file__).parent
-    texts = [path for path in sorted(here.iterdir()) if path.suffix in (".c", ".h")]
+    folder = Path(__file__).parent
+    texts = [path for path in sorted(folder.iterdir()) if path.suffix in (".c", ".h")]
     made_from = [*(text.read_text() for text in texts), *FLAGS, platform.machine(), processor()]
     named = os.environ.get("CC", "").strip()
     try:
@@ -68,13 +68,13 @@ def kernels() -> ctypes.CDLL | None:
 
 def _tell(error: Exception) -> None:
     """Say once why there are no kernels: a run that is begun without them never has them."""
-    if parent_process() is not None:  # who made this worker has said it
+    if parent_process() is not None:  # the parent process has said it
         return
     said = error.stderr if isinstance(error, subprocess.CalledProcessError) else b""
     why = (said.decode(errors="replace").strip() or str(error)).splitlines()[-1]
     logging.getLogger("hopscope").warning(
-        f"kernels in C cannot be made here ({why}): all goes the plain way, slower, and runs begun now stay so; let CC "
-        "name a C compiler, and XDG_CACHE_HOME a folder to keep them in"
+        f"kernels in C cannot be compiled ({why}): torch computes everything, slower, and runs begun now stay so; let "
+        "CC name a C compiler, and XDG_CACHE_HOME a folder to keep them in"
     )
 
 
@@ -82,7 +82,7 @@ def shared_out(name: str, count: int, *arguments: Any) -> None:
     """Call a kernel for `count` items, shared out among torch's threads.
 
     With OpenMP this is one call, which shares the items out itself to torch's threads. These spin while they wait for
-    work, so with threads of our own beside them, two threads would compete for each core.
+    work, so with further threads of our own, two would compete for each core.
 
     Args:
         name: name of the kernel; it takes the first item, the one after the last, the number of threads, and the
@@ -107,7 +107,7 @@ def shared_out(name: str, count: int, *arguments: Any) -> None:
 
 @cache
 def _threads(count: int, flushing: bool) -> ThreadPoolExecutor:
-    """Threads whose arithmetic is that of those who ask for them: they begin with it."""
+    """Threads with the arithmetic settings of the thread that starts them."""
     return ThreadPoolExecutor(count)
 
 
@@ -124,14 +124,14 @@ def _loaded(path: Path) -> ctypes.CDLL | None:
 
 
 def _compile(compiler: Sequence[str], sources: Sequence[Path], path: Path) -> None:
-    """Compile the sources in parallel, beside the target, and rename the result, so that nobody loads half a file."""
+    """Compile the sources in parallel, beside the target, and rename the result, so that no half file is loaded."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         objects = [Path(folder) / f"{source.stem}.o" for source in sources]
         made = Path(folder) / path.name
 
-        def run(more: Sequence[str], out: Path, *given: Path) -> subprocess.CompletedProcess[bytes]:
-            command = [*compiler, *FLAGS, *more, "-o", str(out), *map(str, given), "-lm"]
+        def run(more: Sequence[str], out: Path, *sources: Path) -> subprocess.CompletedProcess[bytes]:
+            command = [*compiler, *FLAGS, *more, "-o", str(out), *map(str, sources), "-lm"]
             return subprocess.run(command, check=False, capture_output=True, timeout=300)
 
         for more in _ATTEMPTS:

@@ -2,7 +2,7 @@
 
 For sequences of a few dozen positions and narrow heads, torch's softmax and its backward pass cost more than all
 products of a model together. `attention.c` computes heads within a core's own caches, and `attention_edited.c` those of
-which an edit replaces rows. Where there is no compiler, torch computes attention.
+which interventions replace rows. Where there is no compiler, torch computes attention.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class FixedRows:
 
     Attributes:
         programs: number of programs; the batch holds the same sequences once for each, program after program.
-        rows: by (program, head), bytes that are 1 at the queries whose rows are replaced, and the patterns put there;
-            heads with no such row are left out.
+        rows: by (program, head), bytes that are 1 at the queries whose rows are replaced, and their
+            new patterns; heads with no such row are left out.
     """
 
     programs: int

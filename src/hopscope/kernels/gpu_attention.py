@@ -1,7 +1,7 @@
 """Attention over short sequences in one pass on a GPU, as Triton kernels.
 
 The counterpart of `fused_attention.py`: one head on one sequence is one program, whose queries, keys, values and
-pattern stay in its registers. What others wrote for long sequences and wide heads takes several times as long here.
+pattern stay in its registers. Kernels for long sequences and wide heads take several times as long at these sizes.
 Import this only where Triton is installed; torch includes it for GPUs.
 """
 

@@ -37,7 +37,7 @@ def best_precision(device: str) -> Precision:
 
 
 def _flags() -> set[str]:
-    """The features of this processor: asked of torch, or of Linux where torch cannot tell."""
+    """The features of this processor: from torch, or from Linux where torch does not know."""
     asked = {
         "avx512_bf16": getattr(torch.cpu, "_is_avx512_bf16_supported", None),
         "amx_bf16": getattr(torch.cpu, "_is_amx_tile_supported", None),

@@ -1,4 +1,4 @@
-"""The layers of somebody's decoder, and hooks that skip them or change what enters them."""
+"""The layers of a Hugging Face decoder, and hooks that skip them or change what enters them."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def removed(handle: Any) -> Iterator[None]:
 def receiving(layer: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """A context in which a layer's input goes through a function first."""
 
-    def hook(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        if given:
-            return (change(given[0]), *given[1:]), named
-        return given, {**named, "hidden_states": change(named["hidden_states"])}
+    def hook(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if inputs:
+            return (change(inputs[0]), *inputs[1:]), named
+        return inputs, {**named, "hidden_states": change(named["hidden_states"])}
 
     with removed(layer.register_forward_pre_hook(hook, with_kwargs=True)):
         yield
@@ -63,14 +63,14 @@ def receiving(layer: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[
 @contextmanager
 def skipped(layer: Any) -> Iterator[None]:
     """A context in which a layer returns its input unchanged."""
-    layer.forward = lambda hidden_states, *given, **named: hidden_states
+    layer.forward = lambda hidden_states, *others, **named: hidden_states
     try:
         yield
     finally:
         del layer.forward
 
 
-SHOWN = "hopscope"
+HOOKED_ATTENTION = "hopscope"
 """The name of our attention function among the library's."""
 
 
@@ -85,7 +85,7 @@ def attend(
     softcap: float | None = None,
     **others: Any,
 ) -> tuple[Float[Tensor, "batch pos head d_value"], Float[Tensor, "batch head pos pos"]]:
-    """softmax(q k) v, computed explicitly, with keys and pattern as the hooks of the language model leave them."""
+    """softmax(q k) v, computed explicitly, with keys and pattern as the model's hooks leave them."""
     hooks, shared = module.hopscope_model.hooks, query.shape[1] // key.shape[1]
     key = hooks.keys(module.layer_idx, key)
     key, value = (one.repeat_interleave(shared, dim=1) for one in (key, value))
@@ -98,13 +98,13 @@ def attend(
     return (pattern @ value).transpose(1, 2).contiguous(), pattern
 
 
-def show_attention() -> None:
+def register_attention() -> None:
     """Add the function to the library's."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask
 
-    AttentionInterface.register(SHOWN, attend)
-    AttentionMaskInterface.register(SHOWN, eager_mask)
+    AttentionInterface.register(HOOKED_ATTENTION, attend)
+    AttentionMaskInterface.register(HOOKED_ATTENTION, eager_mask)
 
 
 class _Blocks(NamedTuple):
@@ -114,7 +114,7 @@ class _Blocks(NamedTuple):
         axis: the axis along which they follow one another.
         size: size of the projection along that axis.
         starts: where each block of all heads begins: queries, keys, values.
-        wide: how many times its own width a head takes there: 3 where its query, key and value are side by side.
+        wide: how many times its own width a head takes: 3 where its query, key and value are side by side.
     """
 
     axis: int
@@ -123,32 +123,33 @@ class _Blocks(NamedTuple):
     wide: int = 1
 
 
-def copy_head(mine: Any, theirs: Any, head: int, shape: Architecture) -> None:
-    """Give a head of the attention `mine` the weights that it has in `theirs`.
+def copy_head(target: Any, source: Any, head: int, shape: Architecture) -> None:
+    """Give a head of the attention `target` the weights that it has in `source`.
 
     These are the weights of queries and output, and of keys and values where no other head shares them.
 
     Raises:
         InputError: the projections of this family are not known, or not of the size that known ones have.
     """
-    groups, parts, known = getattr(mine, "num_key_value_groups", 1), dict(theirs.named_parameters()), 0
-    for name, weight in mine.named_parameters():
-        outputs_first = isinstance(theirs.get_submodule(name.rpartition(".")[0]), nn.Linear)
+    groups, parts, known = getattr(target, "num_key_value_groups", 1), dict(source.named_parameters()), 0
+    for name, weight in target.named_parameters():
+        outputs_first = isinstance(source.get_submodule(name.rpartition(".")[0]), nn.Linear)
         blocks = _blocks(name.split(".")[0], weight, outputs_first, shape, groups)
         if blocks is None:
             continue
         if weight.shape[blocks.axis] != blocks.size:
             raise InputError(
-                f"no head can be untrained: {name} of {type(mine).__name__} has size {weight.shape[blocks.axis]} along "
-                f"its heads, where {shape.heads} of width {shape.d_head}, as known ones stand, would have {blocks.size}"
+                f"no head can get initial weights: {name} of {type(target).__name__} has size "
+                f"{weight.shape[blocks.axis]} along its heads, where known ones of {shape.heads} heads of width "
+                f"{shape.d_head} have {blocks.size}"
             )
         for start in blocks.starts:
             width = blocks.wide * shape.d_head
-            here = blocks.axis, start + head * width, width
-            weight.narrow(*here).copy_(parts[name].narrow(*here))
+            columns = blocks.axis, start + head * width, width
+            weight.narrow(*columns).copy_(parts[name].narrow(*columns))
         known += 1
     if known < 2:
-        raise InputError(f"no head can be untrained: the projections of {type(mine).__name__} are not known")
+        raise InputError(f"no head can get initial weights: the projections of {type(target).__name__} are not known")
 
 
 def _blocks(kind: str, weight: Tensor, outputs_first: bool, shape: Architecture, groups: int) -> _Blocks | None:

@@ -3,7 +3,8 @@
 None of a model's code is copied. Its attention goes through the library's `AttentionInterface`, where our function
 computes the pattern explicitly (with the model's grouped keys, masks, windows and soft caps) and passes it to the
 `Hooks`. Torch's module hooks skip layers and insert streams. Opening a model checks that all this changes nothing: its
-answers must be those of its own attention, from the first layer and from the middle, and no position may look ahead.
+answers must be those of its own attention, from the first layer and from the middle, and no position may attend to a
+later one.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from torch import Tensor, nn
 from hopscope.errors import InputError, in_a_line
 from hopscope.kernels import quicken
 from hopscope.language.decoder_layers import (
-    SHOWN,
+    HOOKED_ATTENTION,
     attention_of,
     copy_head,
     decoder_layers,
     first_output,
     receiving,
+    register_attention,
     removed,
-    show_attention,
     skipped,
 )
 from hopscope.language.limits import check_tokens, places, window
@@ -54,7 +55,7 @@ class HookedDecoder(PatchableModel):
         model: a causal language model, as `AutoModelForCausalLM.from_pretrained` returns it.
 
     Raises:
-        InputError: its attention patterns cannot be computed explicitly without changing it, or it looks ahead.
+        InputError: its attention patterns cannot be computed explicitly without changing it, or it is not causal.
     """
 
     models = 1
@@ -66,14 +67,16 @@ class HookedDecoder(PatchableModel):
             self._open(model)
         except InputError:
             raise
-        except Exception as error:  # whatever comes of looking into a family that is built otherwise
-            raise InputError(f"the attention of {type(model).__name__} cannot be shown: {in_a_line(error)}") from error
+        except Exception as error:  # a family that is built otherwise may raise anything
+            raise InputError(
+                f"the attention of {type(model).__name__} cannot be computed explicitly: {in_a_line(error)}"
+            ) from error
 
     def _open(self, model: Any) -> None:
-        """Put the seam in.
+        """Install the hooks.
 
         Raises:
-            InputError: its attention cannot be shown, or it looks ahead.
+            InputError: its attention cannot be computed explicitly, or it attends to later positions.
         """
         self._layers = decoder_layers(model)
         config = model.config.get_text_config()
@@ -86,29 +89,29 @@ class HookedDecoder(PatchableModel):
         self._probe = torch.arange(12).remainder(config.vocab_size).expand(2, -1)
         own = self.plain_logits(self._probe)
         quicken(model)
-        show_attention()
+        register_attention()
         for layer in self._layers:
             attention_of(layer).hopscope_model = self
-        model.set_attn_implementation(SHOWN)
-        if config._attn_implementation != SHOWN:
-            raise InputError(f"{type(model).__name__} has an attention of its own kind, which cannot be shown")
+        model.set_attn_implementation(HOOKED_ATTENTION)
+        if config._attn_implementation != HOOKED_ATTENTION:
+            raise InputError(f"{type(model).__name__} has an attention of its own kind, which takes no hooks")
         self._check(own)
 
     def check_length(self, tokens: int) -> None:
-        """Check that texts of so many tokens can be looked at.
+        """Check that texts of so many tokens can be read.
 
         Raises:
-            InputError: there are not so many places in the model, or some layers look back in a window that is shorter:
-                an ablation would let them look where they cannot.
+            InputError: the model has fewer positions, or some layers attend in a window that is shorter: an ablation
+                would let them attend where they cannot.
         """
         family, most = type(self._model).__name__, places(self._model)
         if most is not None and tokens > most:
-            raise InputError(f"a question has {tokens} tokens here and {family} places for {most}; ask for fewer hops")
+            raise InputError(f"a question has {tokens} tokens and {family} positions for {most}; ask for fewer hops")
         seen = window(self._model)
         if seen is not None and tokens > seen:
             raise InputError(
-                f"a question has {tokens} tokens here and layers of {family} look back {seen} at most, where circuits "
-                "need layers that see it whole; ask for fewer hops"
+                f"a question has {tokens} tokens and layers of {family} attend to the last {seen} at most, where "
+                "circuits need layers that see it whole; ask for fewer hops"
             )
 
     def check_tokens(self, tokenizer: Any, tokens: Int[Tensor, "*any"]) -> None:
@@ -134,14 +137,14 @@ class HookedDecoder(PatchableModel):
         return self._through(_any_tokens(x[0]), x[0], layers.start, layers.stop, hooks)[None] if layers else x
 
     def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
-        """A layer's own pattern where its queries are read off one stream and its keys off another."""
+        """A layer's own pattern with its queries computed from one stream and its keys from another."""
         compared = _Compared()
         for x in (key, query):
             self.run(x, start=layer, stop=layer + 1, hooks=compared)
         return compared.patterns[-1]
 
     def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
-        """What a layer's attention adds to the stream under a pattern, its values read off a stream."""
+        """What a layer's attention adds to the stream under a pattern, with its values computed from a stream."""
         imposed = _Imposed(pattern)
         self.run(value, start=layer, stop=layer + 1, hooks=imposed)
         return imposed.written
@@ -155,7 +158,7 @@ class HookedDecoder(PatchableModel):
 
     @torch.no_grad()
     def plain_logits(self, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos vocabulary"]:
-        """The model's logits by the library's own attention, without the seam."""
+        """The model's logits by the library's own attention, without hooks."""
         before = self._model.config._attn_implementation
         self._model.set_attn_implementation("eager")
         try:
@@ -183,26 +186,27 @@ class HookedDecoder(PatchableModel):
             torch.manual_seed(seed)
             fresh = type(self._model)(self._model.config).requires_grad_(False)
         for layer, head in heads:
-            mine, theirs = (attention_of(decoder_layers(model)[layer]) for model in (mixed, fresh))
-            copy_head(mine, theirs, head, self.shape)
+            target, source = (attention_of(decoder_layers(model)[layer]) for model in (mixed, fresh))
+            copy_head(target, source, head, self.shape)
         other = HookedDecoder(mixed)
         for layer in touched:
-            self._see_alone(other, layer, [head for at, head in heads if at == layer])
+            self._check_alone(other, layer, [head for at, head in heads if at == layer])
         return other
 
-    def _see_alone(self, other: HookedDecoder, layer: int, heads: Sequence[int]) -> None:
-        """Check that in a layer nothing but some heads is another: with these silent, both models do the same there.
+    def _check_alone(self, other: HookedDecoder, layer: int, heads: Sequence[int]) -> None:
+        """Check that two models differ in some heads of a layer alone: without these, both do the same there.
 
         Raises:
-            InputError: it is, as where a norm goes over the queries of all heads together.
+            InputError: they differ in more, as where a norm goes over the queries of all heads together.
         """
         entering = self.run(self.embed(self._probe[None]), stop=layer)
-        mine, theirs = (
+        own, others = (
             model.run(entering, start=layer, stop=layer + 1, hooks=_Without(heads)) for model in (self, other)
         )
-        if not torch.allclose(mine, theirs, rtol=1e-4, atol=1e-5):
+        if not torch.allclose(own, others, rtol=1e-4, atol=1e-5):
             raise InputError(
-                f"no head can be untrained: in {type(self._model).__name__} the other heads of its layer change with it"
+                f"no head can get initial weights: in {type(self._model).__name__} the other heads of its "
+                "layer change with it"
             )
 
     def _through(
@@ -211,7 +215,7 @@ class HookedDecoder(PatchableModel):
         """The stream that enters layer `stop` when `x` enters layer `start`; with `x` None, the embedding enters."""
         found: list[Tensor] = []
 
-        def caught(hidden: Tensor) -> Tensor:
+        def catch(hidden: Tensor) -> Tensor:
             found.append(hidden)
             raise _Caught
 
@@ -222,9 +226,11 @@ class HookedDecoder(PatchableModel):
                 stack.enter_context(self._entering(x, start))
             if stop == len(self._layers):
                 last = self._layers[-1]
-                stack.enter_context(removed(last.register_forward_hook(lambda *given: caught(first_output(given[-1])))))
+                stack.enter_context(
+                    removed(last.register_forward_hook(lambda *passed: catch(first_output(passed[-1]))))
+                )
             else:
-                stack.enter_context(receiving(self._layers[stop], caught))
+                stack.enter_context(receiving(self._layers[stop], catch))
             try:
                 self._model(input_ids=ids, use_cache=False)
             except _Caught:
@@ -249,39 +255,43 @@ class HookedDecoder(PatchableModel):
         with ExitStack() as stack:
             for number, layer in enumerate(self._layers[start:stop], start):
 
-                def shown(module: nn.Module, given: Any, out: Any, number: int = number) -> Any:
+                def through_hooks(module: nn.Module, inputs: Any, out: Any, number: int = number) -> Any:
                     written = self._hooks.attn_out(number, first_output(out)[None])[0]
                     return (written, *out[1:]) if isinstance(out, tuple) else written
 
-                stack.enter_context(removed(attention_of(layer).register_forward_hook(shown)))
+                stack.enter_context(removed(attention_of(layer).register_forward_hook(through_hooks)))
             yield
 
     @property
     def hooks(self) -> Hooks:
-        """What is changed on the way through, at the moment."""
+        """The hooks of the pass that is running."""
         return self._hooks
 
     @torch.no_grad()
     def _check(self, own: Float[Tensor, "batch pos vocabulary"]) -> None:
-        """Check that the seam changes nothing, and that no position looks ahead or past its pattern."""
+        """Check that hooks change nothing by themselves, and that nothing passes beside causal patterns."""
         family, middle = type(self._model).__name__, len(self._layers) // 2
         entering = self.embed(self._probe[None])
-        ways = [self.run(entering), self.run(self.run(entering, stop=middle), start=middle)]
-        worst = max(float((self.answers(x)[0] - own).abs().max()) for x in ways)
+        runs = [self.run(entering), self.run(self.run(entering, stop=middle), start=middle)]
+        worst = max(float((self.answers(x)[0] - own).abs().max()) for x in runs)
         if not worst <= _SAME * max(1.0, float(own.abs().max())):
-            raise InputError(f"the attention of {family} cannot be shown as it is (its logits change by {worst:.2g})")
+            raise InputError(
+                f"the attention of {family} cannot be computed explicitly (its logits change by {worst:.2g})"
+            )
         patterns = self.patterns(self._probe[None])
         if len(patterns) != len(self._layers) or any(bool(one.triu(1).any()) for one in patterns):
-            raise InputError(f"{family} is no decoder: its positions look ahead, or not through its layers one by one")
+            raise InputError(
+                f"{family} is no decoder: positions attend to later ones, or its layers do not run one by one"
+            )
         if not (beside := reach_beside(self, self._probe, self._probe.flip(-1), self.answers)) <= _SAME:
             raise InputError(
-                f"{family} brings something from other positions beside its attention patterns (logits change by a "
-                f"share of {beside:.2g} where all look at themselves), which no circuit would show"
+                f"{family} carries something from other positions beside its attention patterns (logits change by a "
+                f"share of {beside:.2g} where all attend to themselves), which no circuit would show"
             )
         if not (more := self._beyond_a_sum(entering, patterns)) <= _SAME:
             raise InputError(
-                f"what attention of {family} writes is not the sum of what its rows bring (it is off by a share of "
-                f"{more:.2g}, as where a norm stands between heads and output), so no circuit could say what a row does"
+                f"what attention of {family} writes is not the sum over its rows (it is off by a share of "
+                f"{more:.2g}, as with a norm between heads and output), so no circuit could say what a row does"
             )
 
     def _beyond_a_sum(self, entering: Stream, patterns: Sequence[Pattern]) -> float:
@@ -326,18 +336,18 @@ class _Imposed(Hooks):
 
 
 class _Without(Hooks):
-    """Some heads of every layer look nowhere."""
+    """Some heads of every layer attend to nothing."""
 
     def __init__(self, heads: Sequence[int]) -> None:
         self._heads = heads
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The pattern without theirs."""
+        """The pattern with zeros in these heads."""
         return pattern.index_fill(2, torch.tensor(self._heads, device=pattern.device), 0.0)
 
 
 class _Caught(Exception):
-    """Raised once the wanted stream is there, so that the rest is not computed."""
+    """Raised once the wanted stream is computed, so that the rest is not."""
 
 
 def _any_tokens(x: Float[Tensor, "batch pos d_model"]) -> Int[Tensor, "batch pos"]:

@@ -41,8 +41,8 @@ class LanguageModel:
         trust_remote_code: whether code in the folder may run, with all the rights of the user who runs this.
 
     Raises:
-        InputError: the folder holds no such model, one whose attention cannot be shown, or one that does not know its
-            tokenizer's words.
+        InputError: the folder holds no such model, one whose attention cannot be computed explicitly, or one that
+            does not know its tokenizer's words.
     """
 
     def __init__(self, folder: Path | str, *, trust_remote_code: bool = False) -> None:
@@ -55,7 +55,7 @@ class LanguageModel:
 
     @cached_property
     def model(self) -> HookedDecoder:
-        """The model behind the seam, in single precision."""
+        """The model with hooks, in single precision."""
         return HookedDecoder(self._model.float())
 
     def roles(self, question: Question) -> list[tuple[str, str, int]]:
@@ -85,9 +85,9 @@ class LanguageModel:
         overwrite: bool = False,
         progress: SearchProgress = SILENT,
     ) -> Circuit:
-        """Its circuit for a formulation, found and certified; kept in `FOLDER/circuits/` and read again from there.
+        """Its circuit for a formulation, found and certified; stored in `FOLDER/circuits/` and read from there later.
 
-        A search that was interrupted goes on where it was. A certified circuit that is there is returned where no
+        An interrupted search continues. A stored certified circuit is returned where no
         search is described, and replaced by `overwrite` alone; another record is replaced.
 
         Args:
@@ -127,7 +127,7 @@ class LanguageModel:
     ) -> Circuit:
         """The certificate of a circuit that you give: your own idea of the model, or a record.
 
-        Nothing is searched for, and nothing kept; `save` what comes out.
+        Nothing is searched for, and nothing stored; `save` the result.
 
             >>> from examples.text_model.training import TextModelRecipe, make_model, publish
             >>> publish(make_model(TextModelRecipe()), folder / "mine")  # untrained
@@ -136,7 +136,7 @@ class LanguageModel:
 
         Args:
             circuit: a circuit, or its paths as in `hs.Model.ablate`; a head or a row instead of a path is in use with
-                all that it looks at. Every other row of the model is off.
+                all that it attends to. Every other row of the model is off.
             task: this and what follows as in `find_circuit`.
 
         Raises:
@@ -148,6 +148,6 @@ class LanguageModel:
 
 
 def text_circuit_path(folder: Path, task: TextTask) -> Path:
-    """The path at which the circuit for a task is kept."""
+    """The path of the file of the circuit for a task."""
     changed = "".join(f"-{name}-{value}" for name, value in sorted(task.extensions.changed().items()))
     return folder / "circuits" / f"{task.formulation}-{task.hops}-hops{changed}.json"

@@ -17,7 +17,7 @@ _SHIFT = 4
 """Rows at most that a table of places has besides those for tokens (OPT and BART have two)."""
 
 _WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
-"""Kinds of layers that look back so far and no further, and what says how far."""
+"""Kinds of layers that attend in a window, and the setting that holds its size."""
 
 
 def known_tokens(model: Any) -> int:
@@ -58,9 +58,9 @@ def _unknown(model: Any, tokenizer: Any) -> InputError:
 
 
 def places(model: Any) -> int | None:
-    """The tokens that a text may have at most where places are looked up in a table; None where they are computed.
+    """The tokens that a text may have at most where positions come from a table; None where they are computed.
 
-    MPT's table is made anew at every call and is no part of the model: it holds what each distance takes away (ALiBi).
+    MPT's table is made at every call and is no part of the model: it holds a penalty for each distance (ALiBi).
     """
     config = model.config.get_text_config()
     if config.model_type == "mpt":
@@ -87,7 +87,7 @@ def window(model: Any) -> int | None:
 
 
 _BATCHES = 8
-"""How many batches streams are kept for at once: parts of the questions of the search and of the certificate."""
+"""The number of batches whose streams are kept at once: parts of the questions of the search and of the certificate."""
 
 
 def check_memory(evaluator: Evaluator, weights: int, proof: CertificateConfig) -> None:
@@ -96,7 +96,7 @@ def check_memory(evaluator: Evaluator, weights: int, proof: CertificateConfig) -
     Args:
         evaluator: the model, on the questions that the search decides on.
         weights: how many bytes the model's weights take.
-        proof: how many questions and random draws stand behind the certificate.
+        proof: the numbers of questions and random draws of the checks.
 
     Raises:
         InputError: the search does not fit.

@@ -1,4 +1,4 @@
-"""Questions as tokens: which are asked, where their roles stand, and the same words in other places or lines."""
+"""Questions as tokens: which are asked, the positions of their roles, and the same words in other places or lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TextTask:
         extensions: departures from the paper's format.
 
     Raises:
-        InputError: the lines are in one random order, so that no role always stands before another.
+        InputError: the lines are in one random order, so that no role always comes before another.
     """
 
     formulation: str
@@ -113,7 +113,7 @@ def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBat
     read = [tokens(question, tokenizer) for question in task.questions(count, seed)]
     length, roles = max(len(one.ids) for one in read), len(text_role_names(task.hops))
     if any(len({*one.candidates}) < len(one.candidates) for one in read):
-        raise InputError(f"answers of {task.formulation} begin with one and the same token here; ask for equations")
+        raise InputError(f"answers of {task.formulation} begin with the same token; ask for equations")
 
     def filled(rows: list[tuple[int, ...]], value: int) -> Int[Tensor, "batch pos"]:
         return torch.tensor([list(row) + [value] * (length - len(row)) for row in rows])
@@ -136,38 +136,40 @@ def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBat
 
 
 def lines_elsewhere(batch: TextBatch, pair: int) -> Elsewhere[TextBatch]:
-    """Questions in which each chain's line of a pair stands where the next chain's does here.
+    """Questions in which each chain's line of a pair is in the place of the next chain's.
 
     Lines move unchanged, token for token; one that is longer than the line it replaces pushes those behind it back.
 
     Args:
-        batch: the questions; the lines of a pair stand together.
+        batch: the questions; the lines of a pair are adjacent.
         pair: the pair whose lines move, from 1.
     """
-    stood = torch.arange(batch.inputs.shape[1]).repeat(len(batch.inputs), 1)
-    block, lines = torch.zeros_like(stood, dtype=torch.bool), batch.line.clone()
+    source = torch.arange(batch.inputs.shape[1]).repeat(len(batch.inputs), 1)
+    block, lines = torch.zeros_like(source, dtype=torch.bool), batch.line.clone()
     for number, (line, place) in enumerate(zip(batch.line, batch.place[..., second_member(pair)], strict=True)):
-        here = line[place]
-        comes = dict(zip(here.tolist(), here.roll(1).tolist(), strict=True))  # whose line, where each line stands
+        lines_of_pair = line[place]
+        comes = dict(
+            zip(lines_of_pair.tolist(), lines_of_pair.roll(1).tolist(), strict=True)
+        )  # by line, the line that moves into its place
         moved = [(line == comes[come]).nonzero()[:, 0] for come in sorted(comes)]
-        block[number], counts = torch.isin(line, here), torch.tensor([len(one) for one in moved])
-        stood[number, block[number]] = torch.cat(moved)
+        block[number], counts = torch.isin(line, lines_of_pair), torch.tensor([len(one) for one in moved])
+        source[number, block[number]] = torch.cat(moved)
         lines[number, block[number]] = torch.tensor(sorted(comes)).repeat_interleave(counts)
-    at = stood.argsort(dim=-1)
+    at = source.argsort(dim=-1)
     place = at.gather(1, batch.place.clamp(min=0).flatten(1)).view(batch.place.shape)
-    there = replace(
+    moved_batch = replace(
         batch,
-        inputs=batch.inputs.gather(1, stood),
-        role=batch.role.gather(1, stood),
-        chain=batch.chain.gather(1, stood),
+        inputs=batch.inputs.gather(1, source),
+        role=batch.role.gather(1, source),
+        chain=batch.chain.gather(1, source),
         place=torch.where(batch.place < 0, -1, place),
         line=lines,
     )
-    return Elsewhere(there, at, block)
+    return Elsewhere(moved_batch, at, block)
 
 
 def words_rewired(batch: TextBatch, pair: int, by: int = 1) -> Rewired[TextBatch]:
-    """Questions in which each chain's line of a pair has the value that another chain's has here.
+    """Questions in which each chain's line of a pair has the value of another chain's.
 
     A value moves token for token, with what links it to its name; one that is longer than the value it replaces pushes
     those behind it back.
@@ -175,45 +177,45 @@ def words_rewired(batch: TextBatch, pair: int, by: int = 1) -> Rewired[TextBatch
     Args:
         batch: the questions.
         pair: the pair whose values are others, from 1.
-        by: how many chains further on that one stands, among those that have a value; 0 for the questions as they are.
+        by: how many chains further on that chain is, among those with a value; 0 for the questions as they are.
     """
     value, hops, moved = second_member(pair), (batch.place.shape[-1] - 3) // 4, []
     for line, place in zip(batch.line.tolist(), batch.place.tolist(), strict=True):
         moved.append(_with_others(line, [_value_of(line, of, pair) for of in place if of[value] >= 0], by))
-    stood, at, lines = (torch.tensor(one) for one in zip(*moved, strict=True))
+    source, at, lines = (torch.tensor(one) for one in zip(*moved, strict=True))
     place = torch.where(batch.place < 0, -1, at.gather(1, batch.place.clamp(min=0).flatten(1)).view_as(batch.place))
-    chain, moves = batch.chain.gather(1, stood), place[..., [link_role(pair, hops), value]]
+    chain, moves = batch.chain.gather(1, source), place[..., [link_role(pair, hops), value]]
     sequence, number, _ = (moves >= 0).nonzero(as_tuple=True)
     chain[sequence, moves[moves >= 0]] = number
-    there = replace(
+    moved_batch = replace(
         batch,
-        inputs=batch.inputs.gather(1, stood),
-        role=batch.role.gather(1, stood),
+        inputs=batch.inputs.gather(1, source),
+        role=batch.role.gather(1, source),
         chain=chain,
         place=place,
         line=lines,
     )
-    return Rewired(there, at)
+    return Rewired(moved_batch, at)
 
 
 def _with_others(line: list[int], values: Sequence[range], by: int) -> tuple[list[int], list[int], list[int]]:
     """A question in which each value is the one so many on.
 
     Returns:
-        For every position where its token stood before, then for every position before where the part that stood there
-        is now (the last tokens of two values are the same part, and so on from there), then the line of every position.
+        For every position the position before of its token; for every position before, where its part is now (the last
+        tokens of two values are the same part, and so on from there); and the line of every position.
     """
     turn = by % max(1, len(values))
     others = {value.start: (value, new) for value, new in zip(values, [*values[turn:], *values[:turn]], strict=True)}
-    stood, lines, at, here = list[int](), list[int](), [0] * len(line), 0
-    while here < len(line):
-        mine, new = others.get(here, (range(here, here + 1), range(here, here + 1)))
-        for position in mine:
-            at[position] = len(stood) + max(0, len(new) - (mine.stop - position))
-        stood += new
-        lines += [line[here]] * len(new)
-        here = mine.stop
-    return stood, at, lines
+    source, lines, at, start = list[int](), list[int](), [0] * len(line), 0
+    while start < len(line):
+        own, new = others.get(start, (range(start, start + 1), range(start, start + 1)))
+        for position in own:
+            at[position] = len(source) + max(0, len(new) - (own.stop - position))
+        source += new
+        lines += [line[start]] * len(new)
+        start = own.stop
+    return source, at, lines
 
 
 def _value_of(line: list[int], place: list[int], pair: int) -> range:

@@ -36,7 +36,7 @@ class TextEvaluator(Evaluator):
         batch: the questions.
 
     Raises:
-        InputError: questions longer than the model has places for, or than all its layers see, or with tokens that it
+        InputError: questions longer than the model takes, or than a window of its layers, or with tokens that it
             does not know.
     """
 

@@ -71,7 +71,7 @@ def check_held(held: Sequence[HeldHead], layers: int, heads: int) -> None:
                 f"head {head.layer}.{head.head} cannot be held: there are {layers} layers of {heads} heads, from 1"
             )
         if (head.layer, head.head) in seen:
-            raise InputError(f"head {head.layer}.{head.head} is held twice; keep head")
+            raise InputError(f"head {head.layer}.{head.head} is held twice; name it once")
         seen.add((head.layer, head.head))
 
 

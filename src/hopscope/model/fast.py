@@ -72,7 +72,7 @@ class FastBlock(Block):
         small = not attention.held and attention_kernels.fits(positions, attention.d_head, rows.device)
         fixed = self._fixed(hooks, rows) if small and hooks is not None else None
         if not attention.heads:
-            bias = attention.out.bias.to(rows.dtype)  # else the stream would become fp32 here
+            bias = attention.out.bias.to(rows.dtype)  # or the stream would become fp32
             written = bias.expand_as(query_rows)
         elif small and (fixed is not None or (self.fused and hooks is None)):
             written = self._fused(attention, rows, query_rows, batch, fixed)
@@ -232,10 +232,10 @@ class FastTransformer(Transformer):
 
     def fuse(self) -> None:
         """Send attention through the kernels of the device that holds the weights, if this machine has any."""
-        there = attention_kernels.available(self.embed.weight.device)
+        available = attention_kernels.available(self.embed.weight.device)
         for block in self.blocks:
             assert isinstance(block, FastBlock)
-            block.fused = there
+            block.fused = available
 
     def fuse_blocks(self, precision: Precision) -> None:
         """Send blocks through `fused_block.py` where the stream has that precision, if this machine can run it."""

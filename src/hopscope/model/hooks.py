@@ -29,8 +29,8 @@ Keys = Float[Tensor, "batch group pos d_head"]
 
 
 class Hooks:
-    """What is read or replaced in a forward pass: nothing here; subclasses override what they need. Layers count from
-    0.
+    """What is read or replaced in a forward pass: nothing in this class; subclasses override what they need. Layers
+    count from 0.
 
         >>> import hopscope as hs
         >>> class Silent(hs.Hooks):
@@ -144,21 +144,21 @@ class AtItself(Hooks):
 @torch.no_grad()
 def reach_beside(
     model: HookedModel,
-    here: Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"],
-    there: Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"],
+    inputs: Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"],
+    others: Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"],
     read: Callable[[Stream], Queried] = lambda x: x,
 ) -> float:
-    """How much positions that attend to themselves alone still differ by what is around them, as a share of the
-    largest value, or of 1. A short convolution reaches beside the patterns, and so does a second attention not shown.
+    """How much positions that attend to themselves alone still depend on their neighbours, as a share of the largest
+    value, or of 1: as with a short convolution, or a second attention without hooks.
 
     Args:
         model: the model.
-        here: inputs.
-        there: other inputs, of which every second position is put among the first.
+        inputs: inputs.
+        others: other inputs, of which every second position is put among the first.
         read: what is compared of the stream after the last block.
     """
-    second = torch.arange(here.shape[1], device=here.device) % 2 == 1
-    mixed = torch.where(second.view(-1, *[1] * (here.ndim - 2)), there, here)
-    one, other, both = (read(model.run(model.embed(x[None]), hooks=AtItself())) for x in (here, there, mixed))
-    wanted = torch.where(second[-both.shape[2] :, None], other, one)
+    second = torch.arange(inputs.shape[1], device=inputs.device) % 2 == 1
+    mixed = torch.where(second.view(-1, *[1] * (inputs.ndim - 2)), others, inputs)
+    own, other, both = (read(model.run(model.embed(x[None]), hooks=AtItself())) for x in (inputs, others, mixed))
+    wanted = torch.where(second[-both.shape[2] :, None], other, own)
     return float((both - wanted).abs().max()) / max(1.0, float(wanted.abs().max()))

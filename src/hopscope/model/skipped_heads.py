@@ -21,7 +21,7 @@ class SkippingHooks(Hooks):
     def among(self, layer: int, heads: Sequence[int]) -> Hooks | None:
         """The same hooks for a layer of which only these heads, from 0, are computed, since the others write nothing.
 
-        None, as here, where they need the patterns of all heads.
+        None, as in this class, where they need the patterns of all heads.
         """
         return None
 

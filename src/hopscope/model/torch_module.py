@@ -48,7 +48,7 @@ class Parts:
         blocks: each maps the stream to the stream, and has attention in it.
         read: maps the stream after the last block to the answers [sequence, position, d_output].
         patterns: one module for each block, through which its attention pattern [sequence, head, query, key] passes on
-            its way to the values: an `nn.Identity` put there, or a `HookPoint`.
+            its way to the values: an `nn.Identity` put in, or a `HookPoint`.
     """
 
     embed: Callable[[Tensor], Tensor]
@@ -110,11 +110,11 @@ class TorchModule(HookedModel):
             untrain: see the class.
             inputs: the inputs to try it on.
             reads: number of last positions at which it answers.
-            causal: whether its positions may only look back.
+            causal: whether its positions may attend to earlier ones alone.
 
         Raises:
             InputError: the parts do not make up the module, patterns do not pass where they are said to, blocks differ
-                in their number of heads, or positions look ahead although `causal`.
+                in their number of heads, or positions attend to later ones although `causal`.
         """
         found = parts(module)
         if not isinstance(found, Parts):
@@ -123,7 +123,7 @@ class TorchModule(HookedModel):
             raise InputError(
                 f"there must be a pattern for each block, got {len(found.patterns)} for {len(found.blocks)} blocks"
             )
-        with resting(module):
+        with in_evaluation(module):
             stream = _stream(found.embed(inputs), "embed")
         shape = Architecture(
             inputs.shape[-1], 1, reads, len(found.blocks), 1, stream.shape[-1], head_dim=1, mlp=False, causal=causal
@@ -152,13 +152,13 @@ class TorchModule(HookedModel):
 
     def embed(self, inputs: Float[Tensor, "model batch pos d_input"]) -> Stream:
         """The stream that enters the first block."""
-        with resting(self.module):
+        with in_evaluation(self.module):
             return self.parts(self.module).embed(inputs[0])[None]
 
     def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
         """See `HookedModel.run`; after the last block, only `reads` last positions are kept."""
         parts, stream = self.parts(self.module), x[0]
-        with resting(self.module):
+        with in_evaluation(self.module):
             for layer in layers:
                 with _shown(parts.patterns[layer], layer, hooks or Hooks()) as passed:
                     stream = _stream(parts.blocks[layer](stream), f"block {layer + 1}")
@@ -172,12 +172,12 @@ class TorchModule(HookedModel):
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """The read-out of the stream after the last block."""
-        with resting(self.module):
+        with in_evaluation(self.module):
             return self.parts(self.module).read(x[0])[None]
 
     def plain(self, inputs: Float[Tensor, "sequence pos d_input"]) -> Float[Tensor, "sequence read d_output"]:
         """The answers of the module itself, run as a whole."""
-        with resting(self.module):
+        with in_evaluation(self.module):
             answers: Tensor = self.module(inputs)
         return answers[:, -self.shape.reads :]
 
@@ -201,14 +201,16 @@ class TorchModule(HookedModel):
 
 
 def _check_patterns(patterns: Sequence[Pattern], causal: bool) -> None:
-    """Check that patterns are weights, of as many heads in every block, and do not look ahead where they must not."""
+    """Check that patterns are weights, of as many heads in every block, and are causal where they must be."""
     if not all(bool(((pattern >= 0) & pattern.isfinite()).all()) for pattern in patterns):
         raise InputError("patterns must be weights of at least 0; give the modules that they pass after the softmax")
     heads = {pattern.shape[2] for pattern in patterns}
     if len(heads) > 1:
         raise InputError(f"all blocks must have as many heads, got {sorted(heads)}")
     if causal and any(bool(pattern.triu(1).any()) for pattern in patterns):
-        raise InputError("its positions look ahead, which those of this problem may not; use causal=False for it")
+        raise InputError(
+            "its positions attend to later ones, which those of this problem may not; use causal=False for it"
+        )
 
 
 class _Uniform(Hooks):
@@ -220,7 +222,7 @@ class _Uniform(Hooks):
 
 
 @contextmanager
-def resting(module: nn.Module) -> Iterator[None]:
+def in_evaluation(module: nn.Module) -> Iterator[None]:
     """A context in which nothing of a module is in training mode, and no dropout drops; then all is as it was."""
     training = [part for part in module.modules() if part.training]
     for part in training:
@@ -242,7 +244,7 @@ def _shown(module: nn.Module, layer: int, hooks: Hooks) -> Iterator[list[int]]:
         if not isinstance(out, Tensor) or out.dim() != 4:
             raise InputError(
                 f"the pattern of block {layer + 1} must be a tensor [sequence, head, query, key] where it passes, "
-                f"got {_given(out)}"
+                f"got {_describe(out)}"
             )
         return hooks.pattern(layer, out[None])[0]
 
@@ -256,11 +258,11 @@ def _shown(module: nn.Module, layer: int, hooks: Hooks) -> Iterator[list[int]]:
 def _stream(given: Any, part: str) -> Tensor:
     """What a part gives, which must be the stream."""
     if not isinstance(given, Tensor) or given.dim() != 3:
-        raise InputError(f"{part} must give the stream, a tensor [sequence, position, d_model], got {_given(given)}")
+        raise InputError(f"{part} must give the stream, a tensor [sequence, position, d_model], got {_describe(given)}")
     return given
 
 
-def _given(given: Any) -> str:
+def _describe(given: Any) -> str:
     """What was given in the place of a tensor of another shape."""
     return f"one of shape {tuple(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
 

@@ -1,7 +1,7 @@
 """M transformers at once, GPT-2 style, as plain mathematics.
 
 A block is x = x + attention(norm(x)), then x = x + mlp(norm(x)). After the last block: norm, and a linear read-out at
-the last `reads` positions. Inputs are vectors, not tokens; what tells positions apart is part of them.
+the last `reads` positions. Inputs are vectors, not tokens; position codes are part of them.
 
 Every weight and every activation has a leading `model` axis: model m computes what a single transformer with its
 weights would. Training, evaluation, ablation and patching share one forward pass, `run`; hooks (`hooks.py`) read or

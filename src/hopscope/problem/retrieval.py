@@ -28,7 +28,7 @@ class RetrievalProblem:
 
     A sequence is D blocks of N pairs, then a block of N queries; the chains are shuffled within each block. Every
     position holds its symbol's vector followed by its position's code. Where `graph` says so, a chain is instead a
-    graph of facts in which look-ups meet (`problem.graph`), laid out in the same way (`problem.layout`).
+    graph of facts in which retrieval steps meet (`problem.graph`), laid out in the same way (`problem.vectors`).
 
         >>> hs.RetrievalProblem(hops=3).sequence_length  # N(2D + 1)
         28
@@ -53,7 +53,7 @@ class RetrievalProblem:
         position_dim: dimension of a position's code; `None` for K, as in the paper.
         symbols: how symbols are drawn: `gaussian` draws each component from a standard normal (the paper); `unit` then
             scales each symbol to length sqrt(K), for hand-built transformers that match symbols exactly.
-        graph: what is looked up: a `chain`; or `functions` or `relatives`, conditional retrieval as in formulations 4
+        graph: what is retrieved: a `chain`; or `functions` or `relatives`, conditional retrieval as in formulations 4
             and 5 of Section 4.
 
     Raises:
@@ -110,7 +110,7 @@ class RetrievalProblem:
 
     @property
     def facts(self) -> Graph:
-        """The facts that are looked up: the D facts of a chain, or those of `graph`."""
+        """The facts that are retrieved: the D facts of a chain, or those of `graph`."""
         return chain(self.hops) if self.graph == "chain" else CONDITIONAL[self.graph]
 
     @property

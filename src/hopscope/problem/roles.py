@@ -88,5 +88,5 @@ def role_number(name: str, roles: Sequence[str]) -> int:
         InputError: no role has that name.
     """
     if name not in roles:
-        raise InputError(f"{name!r} is not a role here; the roles are {', '.join(roles)}")
+        raise InputError(f"{name!r} is not a role; the roles are {', '.join(roles)}")
     return roles.index(name)

@@ -2,7 +2,7 @@
 
 A sequence has a block of rows for each fact, then the questions. A row is the keys of a fact and its value, side by
 side; a block holds the row of one fact for each of the N chains, shuffled. Where a fact has several keys, each chain
-has distractors there and in the facts that follow from its value: rows in which one key and the value are other
+has distractors in it and in the facts that follow from its value: rows in which one key and the value are other
 symbols. They are shuffled among the other rows, and counted as chains of their own that have only these rows. The
 questions come last and in columns, first symbols before second ones, so that the N positions that are answered are the
 last N.

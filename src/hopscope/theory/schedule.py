@@ -148,6 +148,6 @@ def _draw_schedule(schedule: tuple[AttentionPath, ...], roles: Sequence[str]) ->
     """One line per layer with its attention paths."""
     lines = []
     for layer, paths in groupby((path.names(roles) for path in schedule), key=itemgetter(0)):
-        looks = ", ".join(f"{query} -> {key}" for _, _, query, key in paths)
-        lines.append(f"layer {layer:<3}{looks}")
+        pairs = ", ".join(f"{query} -> {key}" for _, _, query, key in paths)
+        lines.append(f"layer {layer:<3}{pairs}")
     return "\n".join(lines)

@@ -27,7 +27,7 @@ class Sight(NamedTuple):
 
 
 def look(question: Question) -> Sight:
-    """What a blind solver sees of a question; words are the pieces of its lines, told by their text, not their role."""
+    """What a blind solver sees of a question; words are the pieces of its lines, known by their text alone."""
     acceptable, lines = question.acceptable, (*question.facts, question.question)
     asking = zip(question.question.pieces, question.question.roles, strict=True)
     names = {word.casefold() for word, role in asking if role is not None}
@@ -56,15 +56,15 @@ def _by_count(choose: Callable[..., str]) -> Callable[[Sight], str]:
 
 def _nearest(sight: Sight) -> str:
     """The value nearest to the start of the first line that mentions the asked symbol."""
-    here = sight.starts[sight.asked[0]]
-    return min(sight.values, key=lambda value: abs(value[2] - here))[0]
+    start = sight.starts[sight.asked[0]]
+    return min(sight.values, key=lambda value: abs(value[2] - start))[0]
 
 
 def _same_line(sight: Sight) -> str:
     """The last value on the first line with the asked symbol that has one; if none has, the last value before them."""
     for line in sight.asked:
-        if here := [word for word, number, _ in sight.values if number == line]:
-            return here[-1]
+        if words := [word for word, number, _ in sight.values if number == line]:
+            return words[-1]
     return ([word for word, number, _ in sight.values if number < sight.asked[0]] or [sight.values[-1][0]])[-1]
 
 

@@ -234,7 +234,7 @@ class Kingdoms(ChainFormulation):
         return _KINGDOMS
 
     def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
-        """A line such as `Bob lives in Silvania.`, in which the symbol that is looked up comes last."""
+        """A line such as `Bob lives in Silvania.`, in which the key comes last."""
         return _subject(level - 1, second), _VERBS[level - 1], first, "."
 
     def _roles(self, roles: tuple[str | None, ...]) -> tuple[str | None, ...]:

@@ -114,5 +114,5 @@ class Relatives(Formulation[Families]):
         return Wording([*homes, *kin, *rules, *jobs], question, answer, _COUNTRIES, lines)
 
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """A person has four relatives; with families unread, a relation still tells women from men."""
+        """A person has four relatives; with families unread, a relation still separates women from men."""
         return {"jobs unread": 1 / 4, "rules unread": 1 / 4, "families unread": 1 / 8, "homes unread": 1 / 16}

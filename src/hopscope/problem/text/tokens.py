@@ -66,11 +66,11 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
         raise InputError(f"{question.formulation} has no chains; circuits are of equations, lives-with and kingdoms")
     if question.extensions.repeat > 1:
         raise InputError(
-            f"repeat is {question.extensions.repeat}: a role would stand in several places; circuits need repeat 1"
+            f"repeat is {question.extensions.repeat}: a role would have several positions; circuits need repeat 1"
         )
     text, first = written(question, tokenizer)
     if not getattr(tokenizer, "is_fast", False):
-        raise InputError("the tokenizer does not say where its tokens stand; circuits need a fast tokenizer")
+        raise InputError("the tokenizer gives no offsets of its tokens; circuits need a fast tokenizer")
     check_read(question, tokenizer)
     template = in_a_chat(question, tokenizer)
     ids, offsets = encode(text, tokenizer, template)
@@ -177,10 +177,10 @@ def check_read(question: Question, tokenizer: Any) -> None:
         InputError: it has no token for a part of it, so that a model would be asked something else.
     """
     if lost := uncovered(question.prompt, tokenizer):
-        told = "".join(dict.fromkeys(lost))[:20]
+        characters = "".join(dict.fromkeys(lost))[:20]
         raise InputError(
-            f"the tokenizer has no token for some characters ({told!r}) in a question of {question.formulation}, which "
-            "the model would not see; ask for another formulation, or another model"
+            f"the tokenizer has no token for some characters ({characters!r}) in a question of {question.formulation}, "
+            "which the model would not see; ask for another formulation, or another model"
         )
 
 
@@ -203,8 +203,8 @@ def uncovered(text: str, tokenizer: Any) -> str:
     """The characters of a text for which a tokenizer has no token, and which a model therefore never sees.
 
     White space may be left out, as it is where words are tokens. A tokenizer that skips a character counts on as if it
-    had not been there; then as many at the end of the piece are told in its place. A tokenizer that gives no offsets
-    tells of its unknown token alone; then the text as a whole counts.
+    had not been there; then as many at the end of the piece are reported in its place. Without offsets only an unknown
+    token is seen; then the text as a whole is reported.
     """
     fast = bool(getattr(tokenizer, "is_fast", False))
     found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast)

@@ -52,8 +52,8 @@ class Witness:
         rest = Transformer(replace(shape, layers=shape.layers - 1))
         rest.embed, rest.norm, rest.read = self.transformer.embed, self.transformer.norm, self.transformer.read
         kept = [block for number, block in enumerate(self.transformer.blocks) if number != layer]
-        for mine, theirs in zip(rest.blocks, kept, strict=True):
-            mine.load_state_dict(theirs.state_dict())
+        for target, source in zip(rest.blocks, kept, strict=True):
+            target.load_state_dict(source.state_dict())
         left = (path for path in self.circuit if path.layer != layer)
         lowered = tuple(path._replace(layer=path.layer - (path.layer > layer)) for path in left)
         return Witness(self.problem, rest, lowered)
