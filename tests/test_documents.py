@@ -71,7 +71,7 @@ def test_every_command_is_one_that_the_program_knows(line):
     parsed(line)
 
 
-FEW_STEPS = "--steps 2 --batch-size 2 --validation-size 2 --final-steps 1 --device cpu --threads 1 --no-compile"
+FEW_STEPS = "--steps 2 --batch-size 2 --validation-size 2 --final-steps 1 --device cpu --threads 1 --no-compiled"
 
 
 def quick() -> list[str]:

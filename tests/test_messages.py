@@ -9,8 +9,8 @@ import pytest
 
 import hopscope
 from hopscope.cli import main
+from hopscope.cli.exit import readable
 from hopscope.errors import InputError
-from hopscope.exit import readable
 
 
 def test_what_is_said_is_one_line_that_a_terminal_shows_as_it_is(capsys):

@@ -42,7 +42,7 @@ def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
     if value > most:
-        raise InputError(f"{name} must be at most {most}, got {_short(value)}")
+        raise InputError(f"{name} must be at most {most}, got {value if value < 10**30 else 'far more'}")
 
 
 def check_seed(value: Any, name: str = "a seed") -> None:
@@ -52,11 +52,12 @@ def check_seed(value: Any, name: str = "a seed") -> None:
 
 def check_number(name: str, value: Any, least: float, below: float = math.inf) -> None:
     """Check that a value is a finite number of at least `least` and below `below`."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < below:
-        shown = _short(value) if isinstance(value, int) else repr(value)
-        raise InputError(f"{name} must be a number of at least {least:g} and below {below:g}, got {shown}")
-    if isinstance(value, int) and value > MOST:
-        raise InputError(f"{name} must be at most {MOST}, got {_short(value)}")
+    if isinstance(value, int) and not isinstance(value, bool):
+        check_count(name, value, least=-MOST)
+    elif not isinstance(value, float):
+        raise InputError(f"{name} must be a number, got {value!r}")
+    if not least <= value < below:
+        raise InputError(f"{name} must be a number of at least {least:g} and below {below:g}, got {value!r}")
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
@@ -72,10 +73,16 @@ def check_flag(name: str, value: Any) -> None:
         raise InputError(f"{name} must be true or false, got {value!r}")
 
 
-def check_watch(value: Any, name: str = "watch") -> None:
-    """Check that a value can be called with how far something is."""
-    if not callable(value):
-        raise InputError(f"{name} must be a function, got {value!r}")
+def check_progress(value: Any) -> None:
+    """Check that a value can be called with how far something is, or is None."""
+    if value is not None and not callable(value):
+        raise InputError(f"progress must be a function, got {value!r}")
+
+
+def check_type(name: str, value: Any, kind: Any, example: str) -> None:
+    """Check the type of a value; the example begins with what it must be: `an hs.Execution, as hs.Execution(...)`."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name} must be {example}; got {value!r}")
 
 
 def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
@@ -154,18 +161,13 @@ def check_path(what: str, value: Any) -> Path:
     return Path(path)
 
 
-def check_new_folder(what: str, value: Any) -> Path:
-    """The path, as text or a `Path` gives it, of a folder that is there or can be made."""
+def check_folder(value: Any, what: str = "a folder") -> Path:
+    """The path of a folder that is there or can be made: neither it nor one of its parents is a file."""
     path = check_path(what, value)
-    check_folder(path)
-    return path
-
-
-def check_folder(folder: Path) -> None:
-    """Check that there can be a folder at a path: neither it nor one of its parents is a file."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    there = next(parent for parent in (path, *path.parents) if parent.exists())
     if not there.is_dir():
         raise InputError(f"{there} is a file; give a folder")
+    return path
 
 
 def check_outside_runs(path: Path) -> None:
@@ -174,8 +176,3 @@ def check_outside_runs(path: Path) -> None:
     for folder in (path, *path.parents):
         if (folder / "run.json").exists():
             raise InputError(f"{folder} is a run folder, which holds only files of its run; choose a place outside it")
-
-
-def _short(value: int) -> str:
-    """A whole number in digits, or its number of digits if there are too many to read."""
-    return str(value) if abs(value) < 10**30 else f"a number of {int(value.bit_length() * 0.30103) + 1} digits or so"

@@ -18,38 +18,27 @@ class InputError(ValueError):
     """
 
 
-UNTOUCHED = "it was left untouched, move it away or restore it"
-"""The end of every sentence that names a damaged or foreign file."""
-
-
 class MachineError(OSError):
     """Trouble of the machine, not of the input, such as a full disk or a killed worker; exit status 1."""
 
 
-def needs_extra(what: str, library: str, extra: str) -> InputError:
-    """The error to raise if a library that comes with an extra of this package is not installed.
+UNTOUCHED = "it was left untouched, move it away or restore it"
+"""The end of every sentence that names a damaged or foreign file."""
 
-    >>> from hopscope.errors import needs_extra
-    >>> str(needs_extra("a frame", "pandas", "frames"))
-    "a frame needs pandas, which is not installed; in hopscope's folder: pip install -c constraints.txt '.[frames]'"
-    """
-    return InputError(
-        f"{what} needs {library}, which is not installed; in hopscope's folder: "
-        f"pip install -c constraints.txt '.[{extra}]'"
-    )
+
+def needs_extra(what: str, library: str, extra: str) -> InputError:
+    """The error to raise if a library that comes with an extra of this package is not installed."""
+    install = f"pip install -c constraints.txt '.[{extra}]'"
+    return InputError(f"{what} needs {library}, which is not installed; in hopscope's folder: {install}")
 
 
 def in_a_line(error: BaseException) -> str:
-    """What an error of another library says, in one line of at most 200 characters; its type if it says nothing.
-
-    >>> in_a_line(ValueError("no such layer\\nat all")), in_a_line(KeyError())
-    ('no such layer', 'KeyError')
-    """
+    """An error of another library in one line of at most 200 characters; its type if it has no text."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
-_RUNS_OUT = [
-    getattr(errno, name)
+_SHORTAGES = [
+    os.strerror(getattr(errno, name))
     for name in ("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE", "ENOMEM", "EROFS", "EIO", "EAGAIN")
     if hasattr(errno, name)
 ]
@@ -59,7 +48,7 @@ def lacking(text: str) -> str | None:
     """What the machine lacks, if an error's text says so: libraries that raise no `OSError` use the system's words."""
     if "not enough memory" in text or "out of memory" in text:
         return "this machine has not enough memory for that"
-    return next((os.strerror(number) for number in _RUNS_OUT if os.strerror(number) in text), None)
+    return next((shortage for shortage in _SHORTAGES if shortage in text), None)
 
 
 def machine_trouble(error: BaseException) -> str | None:

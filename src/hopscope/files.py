@@ -21,7 +21,7 @@ from hopscope.errors import UNTOUCHED, InputError
 def replacing(path: Path) -> Iterator[Path]:
     """A context that gives a temporary path beside `path`; at its end that file is brought to the disk and renamed.
 
-    If the block fails, the temporary file is removed; what a killed process left goes with the next write of the file.
+    If the block fails, the temporary file is removed; a killed process's goes with the next write of the file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
@@ -75,7 +75,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path, what: str) -> Any:
-    """Read JSON; `what` says in words what the file should hold. What is not JSON raises an `InputError`."""
+    """Read JSON; `what` says in words what the file should hold. Other content raises an `InputError`."""
     data = read_bytes(path, what)
     try:
         return msgspec.json.decode(data)
@@ -84,17 +84,11 @@ def read_json(path: Path, what: str) -> Any:
 
 
 def read_bytes(path: Path, what: str) -> bytes:
-    """The content of a file, see `check_file`."""
-    check_file(path, what)
-    return path.read_bytes()
-
-
-def check_file(path: Path, what: str) -> None:
-    """Check that a path is an ordinary file that may be read: no folder, and no device or pipe, which never ends."""
+    """The content of an ordinary file: no folder, and no device or pipe, which never ends."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise InputError(f"{path} is not a file; expected {what} there")
-        path.open("rb").close()
+        return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path} does not exist; expected {what} there") from None
     except PermissionError:

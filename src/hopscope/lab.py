@@ -1,4 +1,4 @@
-"""The interface for notebooks: a run's models, one by one, and what can be asked of a model.
+"""The interface for notebooks: a run's models, one by one, and what can be asked of them.
 
 run = hs.train(hs.recipes.A, "runs/a")
 model = run[0]
@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
-from hopscope.checks import check_count, check_new_folder, check_path, check_watch, plain_value
+from hopscope.checks import check_count, check_folder, check_path, check_progress, check_type, plain_value
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.evaluator import Evaluator
@@ -74,7 +74,7 @@ class RunModel(Model):
 
     @property
     def origin(self) -> Origin:
-        """The model as records of its circuits name it: by its run, and its place there."""
+        """The model as records of its circuits name it: by its run, and its number there."""
         return CircuitStore(self.run).origin(self.number, self.step)
 
     def at(self, step: SupportsIndex) -> RunModel:
@@ -106,12 +106,12 @@ class RunModel(Model):
             False
 
         Args:
-            effort: effort of the search: `quick`, `thorough` (if nothing is said), or an `hs.SearchConfig`.
+            effort: effort of the search: `quick`, `thorough` (the default), or an `hs.SearchConfig`.
             max_loss: the largest mean squared error that a circuit may have; the paper's 0.05 by default.
-            seed: seed of the search, which decides its sequences and random orders; 0 if nothing is said.
+            seed: seed of the search, which decides its sequences and random orders; 0 by default.
             proof: numbers of sequences and random draws behind the certificate.
             overwrite: search even if a stored circuit exists.
-            progress: called with what is being done, stages finished, stages in all.
+            progress: called with the name of a stage as it begins, stages finished, stages in all.
 
         Raises:
             InputError: there is no checkpoint, a value is out of range, or another search found the stored circuit.
@@ -119,43 +119,19 @@ class RunModel(Model):
         how: dict[str, Any] = {"effort": effort, "max_loss": max_loss, "seed": seed, "proof": proof}
         return CircuitStore(self.run).find(self.number, self.step, progress=progress, overwrite=overwrite, **how)
 
-    def emergence(
-        self,
-        settings: EmergenceConfig | None = None,
-        *,
-        overwrite: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Emergence:
-        """How the model's circuit emerged, over the checkpoints of the run; it is stored beside the run.
-
-        Args:
-            settings: how emergence is measured.
-            overwrite: measure even if a stored result exists.
-            progress: called with the step of each finished checkpoint and the last step.
-
-        Raises:
-            InputError: no circuit was found yet, the run kept too few checkpoints, or an argument is of another type.
-        """
-        if settings is not None and not isinstance(settings, EmergenceConfig):
-            raise InputError(f"settings must be an hs.EmergenceConfig, as hs.EmergenceConfig(seed=1), got {settings!r}")
-        if progress is not None:
-            check_watch(progress, "progress")
-        return emergence_of_run(self.run, self.number, settings, step=self.step, overwrite=overwrite, progress=progress)
-
     def to_transformer_lens(self) -> TransformerBridge:
         """The model in TransformerLens, for its caches, hooks and patches.
 
         It takes the stream that `model.transformer.embed` makes of inputs, [sequence, position, d_model], with
         `start_at_layer=0`; its logits are the answers, at all positions::
 
-            bridge = model.to_transformer_lens()
             stream = model.transformer.embed(batch.inputs[None])[0]
-            answers, cache = bridge.run_with_cache(stream, start_at_layer=0)
+            answers, cache = model.to_transformer_lens().run_with_cache(stream, start_at_layer=0)
             cache["blocks.0.attn.hook_pattern"]  # [sequence, head, query, key]
 
         Raises:
             InputError: TransformerLens is not installed (`pip install ".[transformer-lens]"`), or the model has heads
-                that are held to a pattern.
+                with a fixed pattern.
         """
         return to_transformer_lens(self.transformer, self.problem.sequence_length)
 
@@ -193,8 +169,33 @@ class Run(RunFolder, Sequence[RunModel]):
         except TypeError:
             raise InputError(f"a model of a run is named by its number, from 0, got {number!r}") from None
 
+    def emergence(
+        self,
+        model: int = 0,
+        config: EmergenceConfig | None = None,
+        *,
+        step: int | None = None,
+        overwrite: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Emergence:
+        """How the circuit of a model emerged, over the checkpoints of the run; it is stored in the run folder.
+
+        Args:
+            model: number of the model, from 0.
+            config: how emergence is measured.
+            step: the checkpoint whose circuit is followed; None for the last.
+            overwrite: measure even if a stored result exists.
+            progress: called with the step of each finished checkpoint and the last step.
+
+        Raises:
+            InputError: no circuit is stored, the run has too few checkpoints, or an argument is of another type.
+        """
+        check_type("config", config, EmergenceConfig | None, "an hs.EmergenceConfig, as hs.EmergenceConfig(seed=1)")
+        check_progress(progress)
+        return emergence_of_run(self, model, config, step=step, overwrite=overwrite, progress=progress)
+
     def explore(self, out: Path | str | None = None, *, model: int | None = None, large: bool = False) -> Path:
-        """Write the explorer, one HTML file in which to look at the run's models and ablate them; returns its path.
+        """Write the explorer, one HTML file to inspect the run's models and ablate their paths; returns its path.
 
             >>> run.explore(folder / "run.html").stat().st_size < 1_000_000
             True
@@ -211,8 +212,7 @@ class Run(RunFolder, Sequence[RunModel]):
 
         if model is not None:
             check_count("model", model, least=0)
-        page = None if out is None else check_path("a page", out)
-        return explore([self], page, model=model, large=large)[0]
+        return explore([self], None if out is None else check_path("a page", out), model=model, large=large)[0]
 
     def _repr_html_(self) -> str:
         """The explorer in a frame, for notebooks; a line of text if there is nothing to show or too much."""
@@ -224,29 +224,6 @@ class Run(RunFolder, Sequence[RunModel]):
         return f"<run {self.path}: {len(self)} x {self.recipe.layers} layers, {self.problem.named}>"
 
 
-@overload
-def train(
-    setup: Setup,
-    folder: Path | str,
-    /,
-    *,
-    execution: Execution = FASTEST,
-    progress: Callable[[Progress], None] | None = None,
-) -> Run: ...
-
-
-@overload
-def train(
-    recipe: Recipe,
-    problem: RetrievalProblem,
-    folder: Path | str,
-    *,
-    seeds: Sequence[int] | None = None,
-    execution: Execution = FASTEST,
-    progress: Callable[[Progress], None] | None = None,
-) -> Run: ...
-
-
 def train(
     recipe: Setup | Recipe,
     problem: RetrievalProblem | Path | str,
@@ -256,7 +233,9 @@ def train(
     execution: Execution = FASTEST,
     progress: Callable[[Progress], None] | None = None,
 ) -> Run:
-    """Train a setup into a folder, or a recipe on a problem; if the folder holds part of the run, that continues.
+    """Train a recipe on a problem into a folder, `train(recipe, problem, folder)`, or a setup, `train(setup, folder)`.
+
+    If the folder holds part of the run, that continues.
 
         >>> from dataclasses import replace
         >>> few = replace(hs.recipes.LAPTOP, steps=2)
@@ -267,8 +246,8 @@ def train(
 
     Args:
         recipe: how to train; or a `Setup`, which also has the problem and the seeds.
-        problem: what to train on; after a `Setup`, the folder instead.
-        folder: where the run is kept; new, empty, or holding this same run.
+        problem: the problem to train on; after a `Setup`, the folder instead.
+        folder: path of the run folder; new, empty, or holding this same run.
         seeds: one per model; `[0]` by default.
         execution: how steps are computed, such as `hs.Execution(threads=1)`; the fastest on this machine by default.
         progress: called with the run's `Progress` after every row of metrics.
@@ -277,21 +256,19 @@ def train(
         InputError: an argument is of another type, there are no seeds or they repeat, a guess comes to `learned_below`,
             or the folder lies in a run, holds something else or cannot be made.
     """
+    check_type("execution", execution, Execution, "an hs.Execution, as hs.Execution(threads=1)")
+    check_progress(progress)
     if isinstance(recipe, Setup):
-        if isinstance(problem, RetrievalProblem) or folder is not None or seeds is not None:
+        if folder is not None or seeds is not None:
             raise InputError("a setup brings its problem and seeds: train(setup, folder); replace() varies it")
-        setup, path = recipe, check_new_folder("a run", problem)
+        setup, path = recipe, check_folder(problem, "a run")
     else:
         if not isinstance(recipe, Recipe):
             raise InputError(f"train() expects a Recipe or a Setup, e.g. hs.recipes.LAPTOP; got {recipe!r}")
         if not isinstance(problem, RetrievalProblem) or folder is None:
             raise InputError("a recipe is trained on a problem: train(recipe, problem, folder, seeds=[0])")
-        path = check_new_folder("a run", folder)
+        path = check_folder(folder, "a run")
         if not isinstance(seeds, Iterable | None) or isinstance(seeds, Set | Mapping):
             raise InputError(f"seeds must be a list with one integer per model, e.g. seeds=[0, 1]; got {seeds!r}")
         setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
-    if not isinstance(execution, Execution):
-        raise InputError(f"execution must be an hs.Execution, as hs.Execution(threads=1), got {execution!r}")
-    if progress is not None:
-        check_watch(progress, "progress")
     return Run(trainer.train(setup, path, execution=execution, progress=progress).path)

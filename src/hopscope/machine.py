@@ -1,4 +1,4 @@
-"""What this machine has: memory, and numbers of bytes in words."""
+"""The memory of this machine, and numbers of bytes in words."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from hopscope.errors import InputError
 
 def memory() -> int:
     """Bytes of memory in this machine."""
-    if sys.platform == "win32":
-        return 1 << 50
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return 1 << 50 if sys.platform == "win32" else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def free_memory() -> int:
@@ -32,13 +30,11 @@ def check_fits(size: int) -> None:
     """
     if size > memory():
         raise InputError(
-            f"that would take {in_words(size)} of memory at the least and there are {in_words(memory())}; ask for less"
+            f"that takes {in_words(size)} of memory at the least and there are {in_words(memory())}; ask for less"
         )
 
 
 def in_words(size: int) -> str:
     """A number of bytes in words, such as `1.5 GB`."""
     power = min((len(str(size)) - 1) // 3 if size < 10**18 else 6, 6)
-    if size >= 10**21:
-        return "over 1000 EB"
-    return f"{size / 1000**power:.3g} {['B', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB'][power]}"
+    return "over 1000 EB" if size >= 10**21 else f"{size / 1000**power:.3g} {['', *'kMGTPE'][power]}B"

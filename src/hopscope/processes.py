@@ -1,4 +1,4 @@
-"""Processes of our own: their settings, and jobs in several of them, which end with the process that started them.
+"""Processes of our own: their settings, signals to stop them, and jobs in several of them.
 
 A user's `import hopscope` changes no setting: a notebook's memory and arithmetic are left alone. Only a run itself has
 our arithmetic there too, or it would not end in the bits of the command line.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import signal
 import sys
 import threading
 import time
@@ -17,7 +18,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from hopscope.errors import MachineError
-from hopscope.signals import deferred, exit_on_stop_signals
 
 SECONDS_TO_SAVE = 10.0
 """Seconds that workers have to save their state once they are told to stop."""
@@ -28,10 +28,7 @@ T = TypeVar("T")
 
 
 def claim_process() -> None:
-    """Declare that this process runs nothing but hopscope, and collect reference cycles rarely: it leaves few of them.
-
-    Looking for them every few hundred objects, as Python does, took an eighth of the time of a search.
-    """
+    """Declare that this process runs nothing but hopscope, and collect reference cycles, which are few, rarely."""
     global _claimed
     _claimed = True
     gc.set_threshold(50_000, 10, 10)
@@ -40,9 +37,8 @@ def claim_process() -> None:
 def tune_process() -> None:
     """Tune a claimed process for arithmetic; any other is left as it is.
 
-    It keeps the memory that it frees: given back to the system, it would return page by page and zeroed, which took a
-    fifth of a step's time. And it rounds denormal numbers, below 1e-38, to zero: arithmetic on them is many times as
-    slow.
+    It keeps the memory that it frees, which would come back page by page and zeroed (a fifth of a step's time), and
+    rounds denormal numbers, below 1e-38, to zero, since arithmetic on them is many times as slow.
     """
     if not _claimed:
         return
@@ -78,6 +74,67 @@ def flushing_denormals(work: Callable[[], T]) -> T:
         return done.result()
 
 
+_STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+_raised: list[int] = []
+"""The signals for which `raise_on_stop_signals` raised; torch, while it is imported, may swallow the exception. A list:
+a `threading.Event` has a lock at which a second signal would wait for ever."""
+
+
+@contextmanager
+def deferred() -> Iterator[Callable[[], bool]]:
+    """A context in which the first signal to stop is only noted; gives a function that says whether there was one.
+
+    The second signal acts as it would outside the context, except in a worker, which can get the same signal twice
+    (from its parent too). Signals that the process does not handle are left alone, and so are other threads.
+    """
+    noted = list(_raised)
+
+    def was_asked() -> bool:
+        return bool(noted)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield was_asked
+        return
+    before = {number: handler for number in _STOPPING if callable(handler := signal.getsignal(number))}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def note(number: int, frame: Any) -> None:
+        noted.append(number)
+        if before[number] is not _exit:
+            restore()
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield was_asked
+    finally:
+        restore()
+
+
+def raise_on_stop_signals() -> None:
+    """Let every signal to stop, such as Ctrl-C or a batch system's SIGTERM, raise `KeyboardInterrupt`."""
+    _handle(_raise)
+
+
+def _raise(number: int, frame: Any) -> None:
+    _raised.append(number)
+    raise KeyboardInterrupt
+
+
+def _exit(number: int, frame: Any) -> None:
+    os._exit(130)
+
+
+def _handle(handler: Callable[[int, Any], None]) -> None:
+    for number in _STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def in_processes(
     function: Callable[..., T],
     jobs: Sequence[tuple[Any, ...]],
@@ -86,11 +143,10 @@ def in_processes(
 ) -> list[T]:
     """Run `function(*job)` for every job in `workers` fresh processes; returns the results in the order of the jobs.
 
-    The function must be importable by name from a module, not from the script that runs; its arguments and result must
-    be picklable. `tick` is called now and then, while waiting, with the numbers of the jobs that are done. The first
-    failure stops the others and is raised. A signal to stop is passed on to the workers, which save their state and
-    begin nothing new. If this process is killed, they end within a second, so that no orphan writes where a new call
-    continues.
+    The function must be importable by name from a module, its arguments and result picklable. `tick` is called now and
+    then with the numbers of the jobs that are done. The first failure stops the others and is raised. A signal to stop
+    is passed on to the workers, which save their state. If this process is killed, they end within a second, so that no
+    orphan writes where a new call continues.
     """
     from concurrent.futures import ProcessPoolExecutor, wait
     from concurrent.futures.process import BrokenProcessPool
@@ -141,7 +197,7 @@ def _begin_worker() -> None:
     """Set up a worker, which is a process of our own, and let it end when its parent is gone."""
     claim_process()
     tune_process()
-    exit_on_stop_signals()
+    _handle(_exit)
     threading.Thread(target=_exit_after_parent, daemon=True).start()
 
 

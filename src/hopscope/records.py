@@ -1,9 +1,9 @@
 """Records on disk: JSON files and rows that carry a checksum, read into typed values or refused in one sentence.
 
-A record is a frozen dataclass. Its file is a JSON object: `kind`, what it is a record of; `schema`, 1; `seal`, the
-content hash of the run that it belongs to and a checksum of run and content; then the fields of the dataclass. A row is
-a line of JSON whose last field, `seal`, is its checksum. Reading is strict: a content that differs from what was
-written, another run, and a field that is missing, unknown or wrong are refused, and the file is left as it is.
+A record is a frozen dataclass. Its file is a JSON object: `kind`, the kind of record; `schema`, 1; `seal`, the content
+hash of the run that it belongs to and a checksum of run and content; then the fields of the dataclass. A row is a line
+of JSON whose last field, `seal`, is its checksum. Reading is strict: a content that differs from what was written,
+another run, and a field that is missing, unknown or wrong are refused, and the file is left as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from hopscope.files import read_bytes, read_json, write_json
 T = TypeVar("T")
 
 SCHEMA = 1
-_ROW_SEAL = b', "seal": "'
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,13 @@ class RecordFormat(Generic[T]):
     kind: str
     what: str
 
+    @property
+    def named(self) -> dict[str, Any]:
+        """The fields that name the kind of record, which come first in every file."""
+        return {"kind": self.kind, "schema": SCHEMA}
+
     def read(self, path: Path, run: str | None = None) -> T:
-        """Read a record of a run, given by its content hash; of any, if that is None.
+        """Read a record of a run, named by its content hash; of any, if that is None.
 
         Raises:
             InputError: the file is missing, damaged, of another kind or run, or has a wrong field.
@@ -51,7 +55,7 @@ class RecordFormat(Generic[T]):
             raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
 
     def write(self, path: Path, value: T, run: str = "", *, overwrite: bool = False) -> None:
-        """Write a record of a run, atomically; a file of another kind is replaced only if that is asked for.
+        """Write a record of a run, atomically; a file of another kind is replaced only with `overwrite`.
 
         NaN and infinities raise a `ValueError`: JSON lacks them.
         """
@@ -59,11 +63,6 @@ class RecordFormat(Generic[T]):
             self.check_replaces(path)
         content = plain(value)
         write_json(path, {**self.named, "seal": seal({**self.named, **content}, run), **content})
-
-    @property
-    def named(self) -> dict[str, Any]:
-        """The fields that name the kind of record, which come first in every file."""
-        return {"kind": self.kind, "schema": SCHEMA}
 
     def check_replaces(self, path: Path, run: str | None = None) -> None:
         """Check that a record would replace nothing, or one of its own kind; with a run, of that run or of none."""
@@ -97,24 +96,15 @@ def row_lines(rows: Iterable[Any], run: str) -> str:
     return "".join(f'{text}, "seal": "{checksum(run, text.encode())[:16]}"}}\n' for text in texts)
 
 
-def read_lines(path: Path, what: str, run: str) -> list[bytes]:
-    """The rows of a run as JSON, without their seals, which are checked. A last line that a killed writer left
-    unfinished is left out."""
-    lines = []
-    for number, line in enumerate(read_bytes(path, what).split(b"\n")[:-1], start=1):
-        text, _, seal = line.rpartition(_ROW_SEAL)
-        if seal != f'{checksum(run, text)[:16]}"}}'.encode():
-            raise InputError(f"line {number} of {path} is damaged, or of another run; {UNTOUCHED}")
-        lines.append(text + b"}")
-    return lines
-
-
 def read_rows(path: Path, type: type[T], what: str, run: str) -> list[T]:
-    """Read the rows of a run, as `read_lines` does, into typed values."""
+    """Read the rows of a run into typed values. A last line that a killed writer left unfinished is left out."""
     decode, rows = msgspec.json.Decoder(type).decode, []
-    for number, line in enumerate(read_lines(path, what, run), start=1):
+    for number, line in enumerate(read_bytes(path, what).split(b"\n")[:-1], start=1):
+        text, _, row_seal = line.rpartition(b', "seal": "')
+        if row_seal != f'{checksum(run, text)[:16]}"}}'.encode():
+            raise InputError(f"line {number} of {path} is damaged, or of another run; {UNTOUCHED}")
         try:
-            rows.append(decode(line))
+            rows.append(decode(text + b"}"))
         except ValueError as error:
             raise InputError(f"line {number} of {path} is not {what} ({error}); {UNTOUCHED}") from None
     return rows
@@ -136,10 +126,10 @@ def convert(value: Any, type: type[T], what: str, *, complete: bool = False) -> 
     except (msgspec.ValidationError, RecursionError) as error:
         rule, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(f"{what}: {field + ': ' if field else ''}{rule}") from None
-    given, known = set(_fields(value)), set(_fields(plain(made)))
-    if unknown := given - known:
+    stated, known = set(_fields(value)), set(_fields(plain(made)))
+    if unknown := stated - known:
         raise InputError(f"{what} has no field {min(unknown)}")
-    if complete and (missing := known - given):
+    if complete and (missing := known - stated):
         raise InputError(f"{what} lacks the field {min(missing)}")
     return made
 
@@ -150,13 +140,13 @@ def plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     elif isinstance(value, list | tuple):
-        value = [plain(one) for one in value]
-    return msgspec.to_builtins(value)
+        value = [plain(item) for item in value]
+    return msgspec.to_builtins(value, str_keys=True)
 
 
 def content_hash(value: Any) -> str:
     """A short hash of a JSON value: the start of the SHA-256 of its canonical text."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+    return hashlib.sha256(_canonical(value)).hexdigest()[:16]
 
 
 def checksum(run: str, *parts: bytes | memoryview) -> str:
@@ -168,10 +158,9 @@ def checksum(run: str, *parts: bytes | memoryview) -> str:
     return total.hexdigest()[:32]
 
 
-def _canonical(content: Any) -> bytes:
-    """The text of a JSON value as it is read back: spaces, line breaks and the order of fields do not count."""
-    read_back = msgspec.json.decode(json.dumps(content, allow_nan=False))
-    return json.dumps(read_back, sort_keys=True, separators=(",", ":")).encode()
+def _canonical(value: Any) -> bytes:
+    """The text of a JSON value in which spaces, line breaks and the order of fields do not count."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _fields(value: Any, where: str = "") -> Iterator[str]:

@@ -41,7 +41,8 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[f
     """
     from scipy.stats import binomtest
 
-    check_successes(successes, trials)
+    if not 0 <= successes <= trials + 1e-9:
+        raise InputError(f"successes must lie in 0..trials, got {successes} of {trials}")
     whole = math.floor(trials + 1e-9)
     if whole < 1:
         return 0.0, 1.0
@@ -50,16 +51,6 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[f
     low = binomtest(few, whole).proportion_ci(confidence, method="wilson").low
     high = binomtest(many, whole).proportion_ci(confidence, method="wilson").high
     return (0.0 if few == 0 else float(low)), (1.0 if many == whole else float(high))
-
-
-def check_successes(successes: float, trials: float) -> None:
-    """Check that there are no more successes than trials.
-
-    Raises:
-        InputError: there are more, or fewer than 0.
-    """
-    if not 0 <= successes <= trials + 1e-9:
-        raise InputError(f"successes must lie in 0..trials, got {successes} of {trials}")
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

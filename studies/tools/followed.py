@@ -103,7 +103,7 @@ def follow(path: Path, search: Search, kept: Path) -> None:
     circuits = tuple(seen for seen in every if seen.paths)
     crossed: tuple[float | None, ...] = ()
     if circuits:
-        history = run[0].at(circuits[-1].step or 0).emergence()
+        history = run.emergence(step=circuits[-1].step or 0)
         crossed = tuple(path.crossing.step for path in history.paths)
     spikes = _spikes(run, circuits[0].step or 0) if circuits else ()
     known = path.parent.name, run.seeds[0], run.result.steps

@@ -31,7 +31,7 @@ from hopscope.integrity import check
 
 TINY = """
     --layers 1 --heads 1 --d-model 8 --head-dim 8 --no-mlp --steps 2 --batch-size 2 --log-every 1 --final-steps 1
-    --validation-size 2 --schedule constant --device cpu --precision fp32 --no-compile --hops 1 --chains 2
+    --validation-size 2 --schedule constant --device cpu --precision fp32 --no-compiled --hops 1 --chains 2
 """.split()  # noqa: SIM905 - it is read as a command is
 TRAIN = ["train", "new", *TINY]
 CIRCUIT = ["circuit", "run", "--no-figures", "--effort", "quick"]

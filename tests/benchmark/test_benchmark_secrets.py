@@ -11,7 +11,7 @@ from hopscope.benchmark.redaction import all_redacted, holds_secret, is_secret
 from hopscope.benchmark.results import Results
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import BenchmarkSettings
-from hopscope.cli.benchmark import _arguments
+from hopscope.cli.benchmark_verb import _arguments
 from hopscope.errors import InputError
 
 KEY = "sk-very-secret-key-0123456789"

@@ -9,13 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import call
+from command_line import call as hopscope
 from known_run import all_passed, circuit_json, known_run, witness_shape
+from small_models import disguised_witness
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.resume import Search, Stage
+from hopscope.circuits.interface import Model
+from hopscope.circuits.resume import Search
+from hopscope.circuits.search.config import SearchBudget
 from hopscope.errors import InputError
 from hopscope.lab import Run, train
 from hopscope.problem.retrieval import RetrievalProblem
@@ -23,6 +25,10 @@ from hopscope.records import content_hash
 from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
+
+
+def call(*arguments: str) -> int:
+    return hopscope("circuit", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +43,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("circuit", str(run.path)) == 0
+    assert call(str(run.path)) == 0
     out = capsys.readouterr().out
     assert out.startswith("no circuit: model")
     assert "does not solve the problem" in out
@@ -45,7 +51,7 @@ def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[s
     assert not (run.path / "figures" / "circuit.png").exists()
     assert not list(run.path.glob(".circuit*")), "nothing is left of the search"
 
-    assert call("circuit", str(run.path), "--json") == 0
+    assert call(str(run.path), "--json") == 0
     record = json.loads(capsys.readouterr().out)
     there = json.loads((run.path / "circuit.json").read_text())
     assert there.pop("seal")["run"] == run.hash
@@ -53,7 +59,7 @@ def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[s
     assert (record["found"], record["paths"], record["schema"]) == (False, [], 1)
     assert record["model"] == run.model_hashes[0]
 
-    assert call("circuit", str(run.path), "--show") == 0
+    assert call(str(run.path), "--show") == 0
     assert capsys.readouterr().out == "".join(out.partition("wrote")[0])
 
 
@@ -61,13 +67,13 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
     few = ("--effort", "quick", "--json")
     records = {}
     for step in ("0", "1"):
-        assert call("circuit", str(run.path), "--model", "1", "--checkpoint", step, "--no-figures", *few) == 0
+        assert call(str(run.path), "--model", "1", "--checkpoint", step, "--no-figures", *few) == 0
         records[step] = json.loads(capsys.readouterr().out)
         there = json.loads((run.path / "circuits" / f"step-00000{step}-1.json").read_text())
         assert {name: value for name, value in there.items() if name != "seal"} == records[step]
     assert records["0"]["losses"] != records["1"]["losses"], "each looks at its own weights"
     assert records["0"]["model"] != records["1"]["model"] == run.model_hashes[1], "the last checkpoint is the model"
-    assert call("circuit", str(run.path), "--checkpoint", "0", *few) == 0
+    assert call(str(run.path), "--checkpoint", "0", *few) == 0
     assert (run.path / "figures" / "maps-step-000000.png").exists()
 
 
@@ -77,12 +83,10 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
         (("{folder}/nowhere",), "does not exist"),
         (("{run}", "--max-loss", "0.9"), "max_loss must be above 0 and below 0.5"),
         (("compare", "{run}"), "at least two circuits"),
-        (("census", "{folder}"), "holds no circuit"),
         (("{run}", "--model", "2"), "model must be from 0 to 1 (the run has 2), got 2"),
         (("{run}", "--checkpoint", "7"), "no checkpoint at step 7; the nearest is at step 1"),
         (("{run}", "--show", "--max-loss", "0.1"), "--show searches nothing; leave --max-loss out"),
         (("{run}", "--show", "--overwrite"), "--show searches nothing; leave --overwrite out"),
-        (("{run}", "--show", "--figures"), "--show draws nothing; leave --figures out"),
         (("{run}", "--formulation", "equations", "--hops", "7"), "hops must be 1..6 for equations in the paper's"),
         (("{run}", "--formulation", "equations", "--model", "1"), "leave --model out"),
         (("{run}", "--hops", "2"), "are for language models; pass --formulation"),
@@ -91,10 +95,9 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
 def test_bad_input(
     run: RunFolder, tmp_path: Path, arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call("circuit", *(argument.format(run=run.path, folder=tmp_path) for argument in arguments)) == 2
+    assert call(*(argument.format(run=run.path, folder=tmp_path) for argument in arguments)) == 2
     said = capsys.readouterr().err
     assert words in said
-    assert "names" not in said
 
 
 def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,7 +109,7 @@ def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (("--model", "5"), "model must be from 0 to 1 (the run has 2), got 5"),
         (("--checkpoint", "77"), "has no checkpoint at step 77; the nearest is at step 1"),
     ):
-        assert call("circuit", str(other.path), "--show", *options) == 2
+        assert call(str(other.path), "--show", *options) == 2
         assert words in capsys.readouterr().err
 
 
@@ -126,10 +129,10 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
         return made
 
     monkeypatch.setattr("hopscope.circuits.store.search_circuit", search)
-    assert call("circuit", str(run.path), "--no-figures", "--json") == 0
+    assert call(str(run.path), "--no-figures", "--json") == 0
     assert json.loads(capsys.readouterr().out)["certified"]
     for other in (("--seed", "1"), ("--effort", "quick")):
-        assert call("circuit", str(run.path), *other, "--no-figures") == 2
+        assert call(str(run.path), *other, "--no-figures") == 2
         assert re.search(r"holds a certified circuit, found with .*; pass --overwrite", capsys.readouterr().err)
     model = Run(run.path)[0]
     assert model.find_circuit() == Circuit.load(path)
@@ -137,27 +140,8 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
         with pytest.raises(InputError, match=r"holds a certified circuit, found with .*overwrite=True"):
             model.find_circuit(**described)
     assert (path.read_bytes(), searched) == (before, [])
-    assert call("circuit", str(run.path), "--seed", "1", "--overwrite", "--no-figures") == 0
+    assert call(str(run.path), "--seed", "1", "--overwrite", "--no-figures") == 0
     assert searched == [1]
-
-
-def test_a_search_tells_a_log_of_its_stages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(Recipe, "architecture", witness_shape)
-    run = known_run(tmp_path / "run")
-    made = Circuit.load(circuit_json(run, tmp_path / "made.json"))
-
-    def search(evaluator: Evaluator, *_: object) -> Search[Circuit]:
-        for name, stages in (("growing-1", 3), ("check: outside", 1)):
-            yield Stage(name, lambda: 0, evaluator, int, int, stages=stages)
-        return made
-
-    monkeypatch.setattr("hopscope.circuits.store.search_circuit", search)
-    assert call("circuit", str(run.path), "--json", "--no-figures") == 0
-    out, err = capsys.readouterr()
-    assert json.loads(out)["found"]
-    assert [line.rpartition(":")[0] for line in err.splitlines()] == ["growing-1 (2 of 3)", "check: outside"]
 
 
 def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
@@ -167,51 +151,40 @@ def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
     run = known_run(tmp_path / "run", models=2)
     then = content_hash([run.model_hashes[0], 300])
     circuit_json(run, run.path / "circuit.json", model=then)
-    assert call("circuit", str(run.path), "--show") == 0  # a run that goes on is as it was at any checkpoint
+    assert call(str(run.path), "--show") == 0  # a run that goes on is as it was at any checkpoint
     monkeypatch.setattr(RunFolder, "finished", True)
-    assert call("circuit", str(run.path), "--show") == 2
+    assert call(str(run.path), "--show") == 2
     assert "circuit.json holds the circuit of another model, or of this one as it was" in capsys.readouterr().err
     (run.path / "circuit-1.json").write_bytes((run.path / "circuit.json").read_bytes())
-    assert call("circuit", str(run.path), "--show", "--model", "1") == 2
+    assert call(str(run.path), "--show", "--model", "1") == 2
     assert "circuit-1.json holds the circuit of another model" in capsys.readouterr().err
     (run.path / "circuits").mkdir()
     circuit_json(run, run.path / "circuits" / "step-000300.json", model=then)
-    assert call("circuit", str(run.path), "--show", "--checkpoint", "300") == 0
+    assert call(str(run.path), "--show", "--checkpoint", "300") == 0
 
 
-def test_figures_are_drawn_after_a_search_and_where_they_are_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
-    run = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", execution=REFERENCE)
+def test_figures_are_drawn_unless_they_are_switched_off(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     monkeypatch.setattr("hopscope.plot.save", lambda figure, stem: drawn.append(stem.name) or [])
-
-    def drawn_by(*options: str) -> list[str]:
+    for options, stems in (((), ["maps"]), (("--show",), []), (("--no-figures",), [])):
         drawn.clear()
-        assert call("circuit", str(run.path), "--effort", "quick", *options) == 0
-        return list(drawn)
-
-    assert drawn_by() == ["maps", "prompt"]
-    assert drawn_by() == []
-    assert drawn_by("--figures") == ["maps", "prompt"]
-    assert drawn_by("--overwrite") == ["maps", "prompt"]
-    assert drawn_by("--overwrite", "--no-figures") == []
+        assert call(str(run.path), *options) == 0
+        assert drawn == stems
 
 
-def test_what_is_another_runs_is_not_shown(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_circuit_of_another_run_is_rejected(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
     other = train(recipe, RetrievalProblem(hops=1), tmp_path / "other", execution=REFERENCE)
-    assert call("circuit", str(other.path), "--effort", "quick", "--no-figures") == 0
+    assert call(str(other.path), "--effort", "quick", "--no-figures") == 0
     shutil.copy(run.path / "run.json", other.path / "run.json")
-    assert call("circuit", str(other.path), "--show") == 2
+    assert call(str(other.path), "--show") == 2
     assert "circuit.json belongs to another run" in capsys.readouterr().err
 
 
 def test_a_language_model_wants_a_formulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text("{}")
     for more in ((), ("--show",)):
-        assert call("circuit", str(tmp_path), *more) == 2
+        assert call(str(tmp_path), *more) == 2
         assert f"{tmp_path} is a language model; pass --formulation equations" in capsys.readouterr().err
 
 
@@ -223,9 +196,69 @@ def test_an_earlier_checkpoint_does_not_pass_for_the_last_one(
     (tmp_path / "run" / "checkpoints" / "step-000001.safetensors").rename(
         tmp_path / "run" / "checkpoints" / "step-000000.safetensors"
     )
-    assert call("circuit", str(tmp_path / "run")) == 2
+    assert call(str(tmp_path / "run")) == 2
     said = capsys.readouterr().err
     assert "step-000001.safetensors is missing; restore it" in said
     assert not (tmp_path / "run" / "circuit.json").exists()
     with pytest.raises(InputError, match=r"step-000001\.safetensors is missing"):
         RunFolder(tmp_path / "run").transformer()
+
+
+@pytest.fixture(scope="module")
+def circuits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Records of two witnesses."""
+    folder = tmp_path_factory.mktemp("circuits")
+    for hops in (1, 2):
+        witness = disguised_witness(hops)
+        found = Model(witness.transformer, witness.problem).find_circuit(
+            effort=SearchBudget(1, 0, sequences=16, confirming=16, deciding=16),
+            proof=CertificateConfig(sequences=16, deciding=16, few=8, draws=4),
+        )
+        replace(found, model=f"w{hops}").save(folder / f"{hops}" / "circuit.json")
+    return folder
+
+
+def test_circuits_are_compared_in_pairs(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two, part, third = str(circuits / "2" / "circuit.json"), str(circuits / "part.json"), str(circuits / "third.json")
+    whole = Circuit.load(two)
+    replace(whole, paths=whole.paths[:1]).save(part)
+    whole.save(third)
+    assert call("compare", two, part) == 0
+    assert "different mechanisms" in capsys.readouterr().out
+    assert call("compare", two, part, "--json") == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["identical"], row["same_mechanism"]) == (False, False)
+    assert (row["first"], row["second"]) == (two, part)
+    assert call("compare", two, part, third, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(pair["first"], pair["second"]) for pair in rows] == [(two, part), (two, third), (part, third)]
+    assert rows[0] == row
+
+
+def test_circuits_that_cannot_be_compared(circuits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two, record = str(circuits / "1"), str(circuits / "2"), circuits / "1" / "circuit.json"
+    (tmp_path / "none").mkdir()
+    replace(Circuit.load(record), paths=()).save(tmp_path / "none" / "circuit.json")
+    for others, words in (
+        ([two], f"only circuits of one problem can be compared, got {one} of D = 1, {two} of D = 2"),
+        ([str(tmp_path)], "circuit.json does not exist; expected the record of a circuit"),
+        ([str(tmp_path / "none")], "none says that its model has no circuit; leave it out"),
+        ([str(record)], "a circuit was named twice; name each once"),
+    ):
+        assert call("compare", one, *others) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_a_record_is_shown_without_its_run(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As those do that somebody else's runs left behind: the folder or the file."""
+    record = circuits / "2" / "circuit.json"
+    shown = []
+    for name in (record, record.parent):
+        assert call(str(name), "--show") == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert "x0? -> >x1" in shown[0]
+    assert call(str(record)) == 2
+    assert "is a file" in capsys.readouterr().err
+    assert call(str(record), "--show", "--model", "1") == 2
+    assert "is one record" in capsys.readouterr().err

@@ -1,18 +1,27 @@
-"""Every verb: its function takes its options, and machines can read what it prints."""
+"""Options of every verb: they fill the dataclasses, they are read as these say, and machines can read the output."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
-from importlib import import_module
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from hopscope.cli import VERBS
+from hopscope.cli import VERBS, program
+from hopscope.cli.training_verbs import train
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.recipe import Recipe
+from hopscope.training.run import RunFolder
+
+TINY = ["--layers", "1", "--steps", "1", "--batch-size", "2", "--validation-size", "2", "--device", "cpu"]
 
 
-def commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+def commands(name: str, command: click.Command | None) -> Iterator[tuple[str, click.Command]]:
+    assert command is not None
     if isinstance(command, click.Group):
         for part, inner in command.commands.items():
             yield from commands(f"{name} {part}", inner)
@@ -21,13 +30,57 @@ def commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Com
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_takes_its_options_and_has_json_and_examples(verb: str) -> None:
-    for name, command in commands(verb, import_module(f"hopscope.cli.{verb}").command):
-        assert command.callback is not None
-        takes = inspect.signature(command.callback).parameters.values()
-        wanted = {parameter.name for parameter in takes if parameter.kind is not parameter.VAR_KEYWORD}
-        given = {parameter.name for parameter in command.params}
-        assert wanted <= given, name
-        assert given == wanted or any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes), name
-        assert "as_json" in given, name
+def test_every_verb_has_json_examples_and_a_help_text_for_each_option(verb: str) -> None:
+    for name, command in commands(verb, program.get_command(click.Context(program), verb)):
+        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+        assert "as_json" in {option.name for option in options}, name
         assert "Examples:" in (command.help or ""), name
+        assert [
+            option.name for option in options if not option.help and not isinstance(option.type, click.Choice)
+        ] == []
+
+
+def test_every_field_of_recipe_and_problem_is_an_option_of_train() -> None:
+    there = {parameter.name for parameter in train.params}
+    assert {field.name for record in (Recipe, RetrievalProblem) for field in fields(record)} - there == {"initial"}
+
+
+def trained(folder: Path, *options: str) -> RunFolder:
+    result = CliRunner().invoke(train, [str(folder), *TINY, *options])
+    assert result.exit_code == 0, result.output
+    return RunFolder(folder)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("--asked 1,3", {"asked": (1, 3)}),
+        ("--no-mlp --no-causal --clip none --symbols unit", {"mlp": False, "causal": False, "clip": None}),
+        ("--held 1.1=previous --examples none --heads 1", {"examples": None}),
+    ],
+)
+def test_options_become_fields_of_the_run(tmp_path: Path, options: str, expected: dict[str, Any]) -> None:
+    run = trained(tmp_path / "run", *options.split())
+    made = vars(run.problem) | vars(run.recipe)
+    assert {name: made[name] for name in expected} == expected
+    assert len(run.recipe.held) == options.count("--held")
+
+
+def test_only_the_hops_asked_for_are_printed(tmp_path: Path) -> None:
+    result = CliRunner().invoke(train, [str(tmp_path / "run"), *TINY, "--asked", "1,3"])
+    assert "x1 " in result.stdout
+    assert "x2 " not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "seeds"),
+    [("--recipe a", (0,)), ("--recipe b", (1,)), ("--recipe c", (2,)), ("--recipe b --seeds 4-5", (4, 5))],
+)
+def test_recipes_bring_their_seeds(tmp_path: Path, options: str, seeds: tuple[int, ...]) -> None:
+    assert trained(tmp_path / "run", *options.split()).seeds == seeds
+
+
+def test_a_run_that_continues_says_which_options_it_does_not_take(tmp_path: Path) -> None:
+    trained(tmp_path / "run", "--precision", "fp32")
+    again = CliRunner().invoke(train, [str(tmp_path / "run"), *TINY, "--precision", "bf16"])
+    assert "continues with precision fp32; another folder starts afresh" in again.stderr

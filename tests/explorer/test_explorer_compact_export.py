@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from explorer_pages import explored, witness_recipes
 from known_run import STEPS
 
-from hopscope.cli.explore import command
+from hopscope.cli.folder_verbs import explore as command
 from hopscope.errors import InputError
 from hopscope.explorer.arrays import half
 from hopscope.explorer.compact_export import compact_export

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from explorer_pages import Reader, witness_recipes
 from known_run import circuit_json
 
-from hopscope.cli.explore import command
+from hopscope.cli.folder_verbs import explore as command
 from hopscope.explorer.exhibit import exhibit
 from hopscope.explorer.page import build
 from hopscope.training.run import RunFolder

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from explorer_pages import Reader, explored, witness_recipes
 from known_run import WITNESS, circuit_json, known_run
 
-from hopscope.cli.explore import command
+from hopscope.cli.folder_verbs import explore as command
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.errors import InputError
 from hopscope.explorer import page as pages

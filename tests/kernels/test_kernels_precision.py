@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 from small_runs import flushes
 
-from hopscope.cli.train import command
+from hopscope.cli.training_verbs import train as command
 from hopscope.kernels import precision
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.processes import in_processes
@@ -62,13 +62,13 @@ def test_a_gpu_is_asked_for_a_unit_and_not_for_emulation(monkeypatch):
 def test_the_command_says_precision_once_keeps_it_and_writes_it_down(monkeypatch, tmp_path):
     of_processor(monkeypatch, "avx512_bf16")
     first = CliRunner().invoke(command, [str(tmp_path / "run"), *TINY, "--json"])
-    assert first.stderr.strip() == "matrix products on cpu in bf16 (avx512_bf16); --precision fp32 is the reference"
+    assert first.stderr.strip() == "matrix products on cpu in bf16 (avx512_bf16)"
     assert json.loads(first.stdout)["steps"] == 2
     assert json.loads((tmp_path / "run" / "run.json").read_text())["execution"]["precision"] == "bf16"
     (tmp_path / "run" / "result.json").unlink()
     of_processor(monkeypatch)
     again = CliRunner().invoke(command, [str(tmp_path / "run"), *TINY])
-    assert "cpu in bf16, for which this device has no unit" in again.stderr
+    assert "cpu in bf16 (slow here: no unit for it)" in again.stderr
     assert RunFolder(tmp_path / "run").execution.precision == "bf16"
 
 

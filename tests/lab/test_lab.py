@@ -234,15 +234,15 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: hs.Examples(None), "problem must be an hs.RetrievalProblem, .* got None"),
         (lambda run: hs.Examples(PROBLEM).at(7, torch.arange(3)), "seeds must be a tensor of whole numbers, .* got 7"),
         (lambda run: hs.Examples(PROBLEM).at(torch.tensor(7), torch.ones(3)), "indices must be a tensor of whole"),
-        (lambda run: run[0].emergence(3), r"settings must be an hs.EmergenceConfig, .* got 3"),
-        (lambda run: run[0].emergence(progress=3), "progress must be a function, got 3"),
+        (lambda run: run.emergence(0, 3), r"config must be an hs.EmergenceConfig, .* got 3"),
+        (lambda run: run.emergence(progress=3), "progress must be a function, got 3"),
         (lambda run: run[0].find_circuit(overwrite=True, progress=3), "progress must be a function, got 3"),
         (lambda run: run[0].find_circuit(effort="quick").save(None), "the record of a circuit is given by its path"),
         (lambda run: hs.reproduce("tiny", execution=1), "execution must be an hs.Execution"),
         (lambda run: replace(TINY, held=3), "held must be a list or tuple of held heads, got 3"),
         (lambda run: hs.Architecture(4, 4, 1, 1, 1, 16, held=None), "a list or tuple of held heads, got None"),
         (lambda run: hs.Parts(len, 3, len, []), "blocks must be a list, with one for each block, got 3"),
-        (lambda run: hs.benchmark([ProgramRespondent("x", str)], watch=3), "watch must be a function, got 3"),
+        (lambda run: hs.benchmark([ProgramRespondent("x", str)], watch=3), "progress must be a function, got 3"),
     ],
 )  # fmt: skip
 def test_whoever_comes_in_by_the_wrong_door_is_told(run, call, says):
@@ -254,9 +254,7 @@ def test_a_notebook_completes_what_there_is_and_nothing_else():
     """Names that load on first use are no attributes yet, and what the modules import is nobody's."""
     assert set(dir(hs)) == {*hs.__all__, "__version__"}
     assert len(dir(hs)) == len(set(dir(hs)))
-    assert set(dir(hs.theory)) == set(hs.theory.__all__)
-    for room in (hs, hs.theory):
-        assert all(hasattr(room, name) for name in dir(room))
+    assert all(hasattr(hs, name) for name in dir(hs))
 
 
 def test_values_with_much_in_them_are_a_line_in_a_notebook(run):

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 
 import hopscope as hs
-from hopscope.cli.export import command
+from hopscope.cli.folder_verbs import export as command
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture, HeldHead
 from hopscope.model.initial_weights import initialise
@@ -95,7 +95,7 @@ def test_the_folder_is_opened_without_us(run: hs.Run, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_exported_is_said(run: hs.Run, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="models of vectors have no tokens"):
+    with pytest.raises(InputError, match="holds no language model; a run goes to TransformerLens"):
         exported(run.path, "--to", "huggingface", "--out", tmp_path / "out")
     with pytest.raises(InputError, match="model must be from 0 to 1, got 2"):
         exported(run.path, "--to", "transformer-lens", "--out", tmp_path / "out", "--model", 2)

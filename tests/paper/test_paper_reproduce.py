@@ -14,8 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import hopscope as hs
-from hopscope.cli.report import command as report
-from hopscope.cli.reproduce import PRESETS
+from hopscope.cli.paper_verbs import PRESETS, report
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding, complete, write_claims
 from hopscope.paper.presets import BY_NAME, TINY, Preset, named

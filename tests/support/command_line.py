@@ -16,7 +16,7 @@ import pytest
 from killing import Writes
 
 from hopscope.cli import main
-from hopscope.signals import raise_on_stop_signals
+from hopscope.processes import raise_on_stop_signals
 
 SECONDS = 10
 

@@ -33,7 +33,7 @@ def with_odd_value(arguments: list[str], rng: random.Random) -> list[str]:
         return arguments
     option = rng.choice(options)
     name = rng.choice([*option.opts, *option.secondary_opts])
-    if name == "--compile":  # minutes of work of a compiler that cannot be stopped
+    if name == "--compiled":  # minutes of work of a compiler that cannot be stopped
         return arguments
     return [*arguments, name] if option.is_flag else [*arguments, name, rng.choice(ODD)]
 

@@ -143,7 +143,7 @@ def test_a_full_disk_loses_nothing_and_takes_one_sentence(tmp_path):
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)); import hopscope.cli as c; c.main()"
     )
-    command = ["train", str(tmp_path / "run"), *OPTIONS, "--no-compile"]
+    command = ["train", str(tmp_path / "run"), *OPTIONS, "--no-compiled"]
     python = [sys.executable, "-B"]  # else a module that it is first to compile would be cut off, for everybody
     shown = subprocess.run([*python, "-c", program, *command], capture_output=True, text=True)
     assert (shown.returncode, shown.stderr.count("\n")) == (1, 2), shown.stderr

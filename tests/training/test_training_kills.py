@@ -88,7 +88,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
 MANY_RUNS = """
 import sys
 from pathlib import Path
-from hopscope import signals
+from hopscope import processes
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution
 from hopscope.training.side_by_side import train_all
@@ -97,7 +97,7 @@ from hopscope.training.recipe import Recipe, Setup
 folder, runs, steps = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 shape = {"layers": 1, "heads": 1, "d_model": 8, "batch_size": 4, "log_every": 5, "final_steps": 1, "validation_size": 2}
 setups = [Setup(f"run-{seed}", RetrievalProblem(hops=1), Recipe(steps=steps, **shape), (seed,)) for seed in range(runs)]
-signals.raise_on_stop_signals()
+processes.raise_on_stop_signals()
 execution = Execution(precision="fp32", compiled=False, workers=2)
 train_all(setups, folder, execution=execution)
 """

@@ -42,7 +42,7 @@ def test_an_order_while_the_result_is_written_begins_no_other_run(monkeypatch, t
 
 LOST = """
 import os, signal, sys
-from hopscope.signals import raise_on_stop_signals
+from hopscope.processes import raise_on_stop_signals
 raise_on_stop_signals()
 try:
     os.kill(os.getpid(), signal.SIGTERM)
@@ -63,7 +63,7 @@ def test_an_order_whose_exception_was_lost_stops_the_training_that_follows(tmp_p
 
 TWICE = """
 import os, signal, sys
-from hopscope.signals import deferred, raise_on_stop_signals
+from hopscope.processes import deferred, raise_on_stop_signals
 raise_on_stop_signals()
 for wanted in range(12):
     lines = []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hopscope.cli.sweep import command
+from hopscope.cli.training_verbs import sweep as command
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution

@@ -13,8 +13,8 @@ from small_runs import train_in_two, updates
 from torch import Tensor
 
 import hopscope as hs
-from hopscope.cli.sweep import command as sweep
-from hopscope.cli.train import command
+from hopscope.cli.training_verbs import sweep
+from hopscope.cli.training_verbs import train as command
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch

@@ -10,7 +10,7 @@ from hopscope.benchmark.answers import Keep, Record, Reply, Trial
 from hopscope.benchmark.points import Summary
 from hopscope.benchmark.results import Results, write_tables
 from hopscope.benchmark.settings import BenchmarkSettings, cells
-from hopscope.checks import check_count, check_folder, check_path, check_watch
+from hopscope.checks import check_count, check_folder, check_path, check_progress
 from hopscope.errors import InputError, needs_extra
 from hopscope.problem.text.formulation import PAPER_CHAINS
 from hopscope.problem.text.questions import Question, formulation
@@ -127,7 +127,7 @@ def benchmark(
     settings = BenchmarkSettings() if settings is None else settings
     if not isinstance(settings, BenchmarkSettings):
         raise InputError(f"settings must be BenchmarkSettings, as BenchmarkSettings(attempts=5), got {settings!r}")
-    check_watch(watch)
+    check_progress(watch)
     folder, points = check_path("the folder of results", folder), cells(formulations, hops)
     check_folder(folder)
     check_count("count", count)

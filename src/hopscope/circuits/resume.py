@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 
-from hopscope.checks import check_watch
 from hopscope.errors import InputError
 from hopscope.records import RecordFormat, plain
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from hopscope.problem.retrieval import RetrievalProblem
+    from hopscope.training.execution import Execution
     from hopscope.training.recipe import Setup
     from hopscope.training.trainer import Progress
 
@@ -32,7 +33,7 @@ def for_people() -> bool:
 
 @dataclass
 class _Task:
-    """A piece of work: `done` of `total` units; `first` were done when it was `began`, in monotonic seconds."""
+    """A piece of work: `done` of `total` units; `first` were done when it `began`, in monotonic seconds."""
 
     unit: str
     began: float
@@ -41,34 +42,33 @@ class _Task:
     total: float
     note: str = ""
 
-    def state(self) -> str:
+    def __str__(self) -> str:
         """How far it is, its rate and the time left: `640 of 3200 steps, 2.4 steps/s, 18 min left`."""
         seconds = time.monotonic() - self.began
         rate = (self.done - self.first) / seconds if seconds > 0 else 0.0
         share = self.unit == "%"
         parts = [f"{self.done:.0f}%" if share else f"{self.done:g} of {self.total:g} {self.unit}"]
         if rate > 0:
-            speed = f"{rate:.3g}" if rate < 1000 else f"{rate:.0f}"
-            parts += [] if share else [f"{speed} {self.unit}/s"]
+            parts += [] if share else [f"{rate:.3g} {self.unit}/s"]
             parts.append(f"{duration((self.total - self.done) / rate)} left")
-        return ", ".join(parts)
+        return ", ".join(parts) + (f"; {self.note}" if self.note else "")
 
 
 class Display:
-    """What is being done, how far it is and what is left, while the context lasts."""
+    """The progress of work while the context lasts: what is being done, how far it is and what is left."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, _Task] = {}
         self._ids: dict[str, TaskID] = {}
         self._over = Event()
-        self._lines = Thread(target=self._say_now_and_then, daemon=True)
+        self._lines = Thread(target=self._say_regularly, daemon=True)
         self._bars = None
         if for_people():
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-            texts = [TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[state]")]
-            columns = (texts[0], BarColumn(bar_width=24), texts[1], TimeElapsedColumn())
+            name, state = (TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[state]"))
+            columns = (name, BarColumn(bar_width=24), state, TimeElapsedColumn())
             self._bars = Progress(*columns, console=Console(stderr=True))
 
     def __enter__(self) -> Display:
@@ -92,30 +92,24 @@ class Display:
         if self._bars is not None:
             if name not in self._ids:
                 self._ids[name] = self._bars.add_task(name, state="")
-            state = f"{task.state()}; {note}" if note else task.state()
-            self._bars.update(self._ids[name], completed=done, total=total, state=state)
+            self._bars.update(self._ids[name], completed=done, total=total, state=str(task))
 
     def finish(self, name: str) -> None:
-        """Take a piece of work away that is done."""
+        """Take a finished piece of work away."""
         if self._tasks.pop(name, None) is not None and self._bars is not None:
             self._bars.remove_task(self._ids.pop(name))
 
-    def say(self, line: str) -> None:
-        """Print a line, above the bars if there are any."""
-        if self._bars is not None:
-            self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
-        else:
-            click.echo(line, err=True)
-
-    def log(self, line: str) -> None:
-        """Print a line that bars have no need of."""
-        if self._bars is None:
-            self.say(line)
-
-    def _say_now_and_then(self) -> None:
+    def _say_regularly(self) -> None:
         while not self._over.wait(SECONDS_BETWEEN_LINES):
             for name, task in self._tasks.copy().items():
-                self.say(f"{name}: {task.state()}" + (f"; {task.note}" if task.note else ""))
+                click.echo(f"{name}: {task}", err=True)
+
+
+@contextmanager
+def counting_display(name: str, total: int, unit: str = "jobs") -> Iterator[Callable[[int], None]]:
+    """Progress of work that is counted; gives the function that is called with how much is done."""
+    with Display() as display:
+        yield lambda done: display.update(name, done, total, unit)
 
 
 @contextmanager
@@ -123,12 +117,9 @@ def training_display(setup: Setup) -> Iterator[Callable[[Progress], None]]:
     """Progress of one run; gives the function that is called with it."""
     name = f"{len(setup.seeds)} x {setup.recipe.layers} layers, {setup.problem.named}"
     with Display() as display:
-
-        def show(progress: Progress) -> None:
-            losses = losses_by_hop(setup.problem, progress.partial_losses)
-            display.update(name, progress.step, progress.steps, "steps", losses)
-
-        yield show
+        yield lambda progress: display.update(
+            name, progress.step, progress.steps, "steps", losses_by_hop(setup.problem, progress.partial_losses)
+        )
 
 
 @contextmanager
@@ -136,52 +127,28 @@ def runs_display(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progre
     """Progress of many runs, all together and each that is under way; gives the function that is called with it."""
     by_name = {setup.name: setup for setup in setups}
     total = sum(setup.work for setup in setups)
-    ended: set[str] | None = None
     with Display() as display:
 
-        def watch(progress: dict[str, Progress]) -> None:
-            nonlocal ended
-            now = {name for name, run in progress.items() if run.ended}
-            for name in now - (now if ended is None else ended):  # what was finished before is not mentioned
-                display.finish(name)
-                display.log(f"{name} is finished, {len(now)} of {counted(len(progress), 'run')}")
-            ended = now
+        def show(progress: dict[str, Progress]) -> None:
+            ended = [name for name, run in progress.items() if run.ended]
             done = sum(by_name[name].work * run.step / run.steps for name, run in progress.items())
-            display.update("training", 100 * done / total, 100, "%", f"{len(now)} of {counted(len(progress), 'run')}")
+            note = f"{len(ended)} of {counted(len(progress), 'run')} finished"
+            display.update("training", 100 * done / total, 100, "%", note)
             for name, run in progress.items():
-                if name not in now and run.step:
+                if name in ended:
+                    display.finish(name)
+                elif run.step:
                     note = losses_by_hop(by_name[name].problem, run.partial_losses)
                     display.update(name, run.step, run.steps, "steps", note)
 
-        yield watch
-
-
-@contextmanager
-def jobs_display(what: str, jobs: int) -> Iterator[Callable[[int], None]]:
-    """Progress of jobs of unknown length; gives the function that is called with how many are done."""
-    with Display() as display:
-        yield lambda done: display.update(what, done, jobs, "jobs")
+        yield show
 
 
 @contextmanager
 def stages_display() -> Iterator[Callable[[str, int, int], None]]:
     """Progress of a search; gives the function that is called as each stage begins, with stages done and in all."""
-    began, under_way = 0.0, ""
     with Display() as display:
-
-        def end_stage() -> None:
-            if under_way:
-                display.log(f"{under_way}: {time.monotonic() - began:.1f} s")
-
-        def watch(stage: str, done: int, stages: int) -> None:
-            nonlocal began, under_way
-            end_stage()
-            place = f" ({min(done + 1, stages)} of {stages})" if stages > 1 else ""
-            began, under_way = time.monotonic(), f"{stage}{place}"
-            display.update("circuit", done, stages, "stages", stage)
-
-        yield watch
-        end_stage()
+        yield lambda stage, done, stages: display.update("circuit", done, stages, "stages", stage)
 
 
 def losses_by_hop(problem: RetrievalProblem, partial_losses: Sequence[Sequence[float | None]]) -> str:
@@ -191,3 +158,17 @@ def losses_by_hop(problem: RetrievalProblem, partial_losses: Sequence[Sequence[f
         known = [loss for loss in losses if loss is not None and math.isfinite(loss)]
         shown.append(f"{symbol} {sum(known) / len(known):.3f}" if known else f"{symbol} diverged")
     return "  ".join(shown)
+
+
+def say_execution(execution: Execution) -> None:
+    """Say on standard error in which precision work is computed, and settle the process for it."""
+    from hopscope.kernels import best_precision, bf16_unit
+    from hopscope.processes import tune_process
+    from hopscope.training.execution import default_device
+
+    tune_process()
+    device = execution.device or default_device()
+    replace(execution, device=device).check()
+    precision = best_precision(device) if execution.precision == "auto" else execution.precision
+    unit = f" ({bf16_unit(device) or 'slow here: no unit for it'})" if precision == "bf16" else ""
+    click.echo(f"matrix products on {device} in {precision}{unit}", err=True)

@@ -1,10 +1,10 @@
-"""What the verbs' options are made of: fields of dataclasses, lists of numbers, paths, seeds."""
+"""Options that fill dataclasses, named, typed and explained as their fields are; lists of numbers; paths."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
-import os
 import re
 import types
 from collections.abc import Callable
@@ -12,45 +12,53 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
+import msgspec
 from click.core import ParameterSource
 
 from hopscope.checks import MOST_SEED, check_path
 from hopscope.errors import InputError
 
-SEED = click.IntRange(0, MOST_SEED)
-"""The type of an option that is a seed."""
-
 _MOST_NUMBERS = 100_000
 """The most numbers in one list; a longer one, by a slip of the finger, would fill the memory."""
 
 
-def field_options(record: type, *, skip: tuple[str, ...] = (), show_defaults: bool = False) -> Callable[[Any], Any]:
-    """Options for the fields of a dataclass, with their entries in its docstring as help; `given` collects them."""
+def field_options(
+    record: type, name: str, *only: str, skip: tuple[str, ...] = (), defaults: bool = False
+) -> Callable[[Any], Any]:
+    """Options for the fields of a dataclass; the command gets those that were given, by field, as its argument `name`.
+
+    Help comes from the `Args:` of the dataclass's docstring. Whether a value is in range is for the dataclass to check.
+
+    Args:
+        record: the dataclass.
+        name: the argument of the command.
+        only: the fields with an option; all if none is named.
+        skip: fields without one.
+        defaults: whether the help shows the defaults.
+    """
     hints, texts = get_type_hints(record), _argument_texts(record)
+    wanted = [field for field in dataclasses.fields(record) if field.name in (only or hints) and field.name not in skip]
 
     def decorate(function: Any) -> Any:
-        for field in reversed(dataclasses.fields(record)):
-            if field.name in skip:
-                continue
-            name, text = field.name.replace("_", "-"), texts.get(field.name, "")
-            if show_defaults and field.default not in (None, dataclasses.MISSING):
+        @functools.wraps(function)
+        def command(**values: Any) -> Any:
+            own = {field.name: values.pop(field.name) for field in wanted}
+            return function(**values, **{name: {field: own[field] for field in own if any_given(field)}})
+
+        made: Any = command
+        for field in reversed(wanted):
+            option, text = field.name.replace("_", "-"), texts.get(field.name, "")
+            if defaults and field.default not in (None, dataclasses.MISSING):
                 text += f"  [default: {field.default}]"
+            how: dict[str, Any] = {"default": None, "help": text}
             if bool in _members(hints[field.name]):
-                option = click.option(f"--{name}/--no-{name}", field.name, default=None, help=text)
+                made = click.option(f"--{option}/--no-{option}", field.name, **how)(made)
             else:
-                read, metavar = value_reader(hints[field.name])
-                option = click.option(f"--{name}", field.name, type=read, metavar=metavar, default=None, help=text)
-            function = option(function)
-        return function
+                value = FieldValue(hints[field.name])
+                made = click.option(f"--{option}", field.name, type=value, metavar=value.name, **how)(made)
+        return made
 
     return decorate
-
-
-def given(record: type) -> dict[str, Any]:
-    """The fields of `record` that were given as options of the running command."""
-    context = click.get_current_context()
-    names = [field.name for field in dataclasses.fields(record)]
-    return {name: context.params[name] for name in names if name in context.params and any_given(name)}
 
 
 def any_given(*names: str) -> bool:
@@ -68,133 +76,27 @@ def refuse_given(why: str, *names: str) -> None:
             raise InputError(f"{why}; leave {(off or parameter.opts)[0]} out")
 
 
-def value_reader(hint: Any) -> tuple[Callable[[str], Any], str]:
-    """The function that reads an option of this type, and what the help shows for its value.
+class FieldValue(click.ParamType):
+    """A value of a field's type: a number, a word, `none` for None, or a list that is split at commas."""
 
-    It takes a number, a word, `none` where the type has None, or a list, split at commas, of numbers or of what a class
-    can `parse`. Whether a value is in range is for the dataclass to check.
-    """
-    members = _members(hint)
-    words = [word for member in members if get_origin(member) is Literal for word in get_args(member)]
-    items = [get_args(member)[0] for member in members if get_origin(member) is tuple]
-    plain = next((kind for kind in (int, float, str) if kind in members), None)
-    may_be_none = type(None) in members
+    def __init__(self, hint: Any) -> None:
+        members = _members(hint)
+        words = [word for member in members if get_origin(member) is Literal for word in get_args(member)]
+        plain = [kind.__name__.upper() for kind in (int, float, str) if kind in members]
+        self.items = next((get_args(member)[0] for member in members if get_origin(member) is tuple), None)
+        self.hint, self.may_be_none = hint, type(None) in members
+        self.name = "|".join([*words, *(["LIST"] if self.items else plain), *["none"] * self.may_be_none])
 
-    def read(text: str) -> Any:
-        if text == "none" and may_be_none:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value that a text states; items of a list may be of a class that can `parse`."""
+        if value == "none" and self.may_be_none:
             return None
         try:
-            if items:
-                return tuple(map(getattr(items[0], "parse", items[0]), text.split(",")))
-            return text if plain is None else plain(text)
-        except InputError as error:
-            raise click.BadParameter(str(error)) from None
-        except ValueError:
-            rule = "a list of numbers, as in 1,3" if items else "a whole number, as in 3200"
-            raise click.BadParameter(f"{text!r} is not {'a number' if plain is float else rule}") from None
-
-    shown = ["LIST"] if items else [plain.__name__.upper()] if plain else []
-    return read, "|".join([*words, *shown, *(["none"] if may_be_none else [])])
-
-
-def numbers(text: str, what: str, least: int = 1, *, different: bool = False) -> list[int]:
-    """The whole numbers of at least `least` that `5`, `1-8` or `1,2,4-6` lists, in that order and each once.
-
-    With `different` a number that is listed twice is refused; `what` is listed, for the sentence of a refusal.
-    """
-    rule = f"{what} must be whole numbers of at least {least}, a range or a list, as in 5, 1-64 or 1,2,4"
-    found: dict[int, None] = {}
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*([0-9]+)(?:\s*-\s*([0-9]+))?\s*", part)
-        if match is None:
-            raise InputError(f"{rule}; got {text!r}")
-        if max(map(len, match.groups(""))) > len(str(MOST_SEED)) or int(match[2] or match[1]) > MOST_SEED:
-            raise InputError(f"{what} must be at most {MOST_SEED}, got {text!r}")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if first < least:
-            raise InputError(f"{rule}; got {text!r}")
-        if last < first:
-            raise InputError(f"a range of {what} goes upwards, as in {last}-{first}; got {text!r}")
-        if last - first >= _MOST_NUMBERS - len(found):
-            raise InputError(f"at most {_MOST_NUMBERS} {what} at once, got {text!r}; ask for fewer")
-        if different and (again := found.keys() & {*range(first, last + 1)}):
-            raise InputError(f"{what} must be different, got {min(again)} twice in {text!r}; name it once")
-        found.update(dict.fromkeys(range(first, last + 1)))
-    return list(found)
-
-
-class GivenPath(click.Path):
-    """A path that is not empty, which would mean the current folder, and no file where a folder is meant."""
-
-    def convert(
-        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | bytes | os.PathLike[str]:
-        """The path; one that is empty, as from a variable that was not set, is refused."""
-        named = "a path" if param is None else param.human_readable_name.rstrip(".")
-        check_path(param.opts[0] if isinstance(param, click.Option) else named, value)
-        if not self.file_okay and os.path.isfile(value):
-            raise InputError(f"{os.fspath(value)} is a file; give a folder")
-        return super().convert(value, param, ctx)
-
-
-PATH, FILE = GivenPath(path_type=Path), GivenPath(dir_okay=False, path_type=Path)
-FOLDER = GivenPath(file_okay=False, path_type=Path)
-COUNT, STEP = click.IntRange(min=1), click.IntRange(min=0)
-
-
-def choice(*words: str, default: str | None, help: str | None = None) -> dict[str, Any]:
-    """What makes an option one of some words; its default is shown where it is a word."""
-    return {"type": click.Choice(words), "default": default, "show_default": default is not None, "help": help}
-
-
-def json_option(what: str) -> Callable[[Any], Any]:
-    """The option `--json`, as `as_json`: print `what` as JSON."""
-    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
-
-
-def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Options that several verbs share, in this order."""
-
-    def decorate(function: Any) -> Any:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
-
-def recipe_option(function: Any) -> Any:
-    """The option `--recipe` as `name`."""
-    from hopscope.paper import recipes
-
-    how = choice(*recipes.BY_NAME, default="laptop", help="The recipe to start from.")
-    return click.option("--recipe", "name", **how)(function)
-
-
-_PRECISION = "Precision of matrix products and stream; auto for bf16 where the processor has a unit for it."
-engine_options = all_of(
-    click.option("--device", help="cpu, cuda, ... [default: a GPU if there is one]"),
-    click.option("--precision", **choice("auto", "fp32", "bf16", default="auto", help=_PRECISION)),
-    click.option("--compile/--no-compile", "compiled", default=None, help="[default: long runs of wide heads]"),
-)
-"""The options `device`, `precision` and `compiled`."""
-
-
-def say_precision(device: str | None, precision: str) -> None:
-    """Say on standard error in which precision matrix products are computed, and settle the process for it."""
-    from hopscope.kernels import best_precision, bf16_unit
-    from hopscope.processes import tune_process
-    from hopscope.training.execution import Execution, default_device
-
-    tune_process()
-    device = device or default_device()
-    Execution(device).check()
-    precision, why = best_precision(device) if precision == "auto" else precision, ""
-    if precision == "bf16":
-        unit = bf16_unit(device)
-        lacks = ", for which this device has no unit; --precision fp32 is faster"
-        why = lacks if unit is None else f" ({unit}); --precision fp32 is the reference"
-    click.echo(f"matrix products on {device} in {precision}{why}", err=True)
+            if hasattr(self.items, "parse"):
+                return tuple(map(self.items.parse, value.split(",")))
+            return msgspec.convert(value.split(",") if self.items else value, self.hint, strict=False)
+        except msgspec.ValidationError:
+            return self.fail(f"{value!r} is not of the kind {self.name}")
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
@@ -206,6 +108,68 @@ def _argument_texts(record: type) -> dict[str, str]:
     """What a docstring's `Args:` section says about each argument, as help text."""
     section = (inspect.getdoc(record) or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, flags=re.MULTILINE)
-    texts = {name: " ".join(text.split()).rstrip(".") for name, text in entries}
-    typed = {name: re.sub(r"`?\bNone\b`?", "none", text) for name, text in texts.items()}  # as it is typed here
-    return {name: text[:1].upper() + text[1:] for name, text in typed.items()}
+    texts = {name: re.sub(r"`?\bNone\b`?", "none", " ".join(text.split()).rstrip(".")) for name, text in entries}
+    return {name: text[:1].upper() + text[1:] for name, text in texts.items()}
+
+
+class NumberList(click.ParamType):
+    """Different whole numbers of at least `least`, as `5`, `1-8` or `1,2,4-6` lists them; maybe `none` at all."""
+
+    name = "list"
+
+    def __init__(self, least: int = 1, *, may_be_none: bool = False) -> None:
+        self.least, self.may_be_none = least, may_be_none
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """The numbers, in their order."""
+        if not isinstance(value, str) or (value == "none" and self.may_be_none):
+            return () if value == "none" else tuple(value)
+        what = str(param.name).replace("_", " ") if param else "numbers"
+        found: list[int] = []
+        for part in value.split(","):
+            match = re.fullmatch(r"\s*([0-9]{1,19})(?:\s*-\s*([0-9]{1,19}))?\s*", part)
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
+            if not self.least <= first <= last <= MOST_SEED:
+                rule = f"{what} must be whole numbers of at least {self.least}, a range or a list"
+                raise InputError(f"{rule}, as in 5, 1-64 or 1,2,4; got {value!r}")
+            if last - first >= _MOST_NUMBERS - len(found):
+                raise InputError(f"at most {_MOST_NUMBERS} {what} at once, got {value!r}; ask for fewer")
+            found += range(first, last + 1)
+        if len({*found}) < len(found):
+            raise InputError(f"{what} must be different, got {value!r}")
+        return tuple(found)
+
+
+class GivenPath(click.ParamType):
+    """A path that is not empty, which would mean the current folder; no file where a folder is meant."""
+
+    name = "path"
+
+    def __init__(self, *, folder: bool = False) -> None:
+        self.folder = folder
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path that was given."""
+        path = check_path(param.human_readable_name.rstrip(".") if param else "a path", value)
+        if self.folder and path.is_file():
+            raise InputError(f"{path} is a file; give a folder")
+        return path
+
+
+PATH, FOLDER = GivenPath(), GivenPath(folder=True)
+SEED, COUNT, STEP = click.IntRange(0, MOST_SEED), click.IntRange(min=1), click.IntRange(min=0)
+
+
+def choice(*words: str, default: str | None, help: str | None = None) -> dict[str, Any]:
+    """The settings of an option that is one of some words; its default is shown where it is a word."""
+    return {"type": click.Choice(words), "default": default, "show_default": default is not None, "help": help}
+
+
+def json_option(what: str) -> Callable[[Any], Any]:
+    """The option `--json`, as `as_json`: print `what` as JSON."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+
+
+def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Options that several verbs share, in this order."""
+    return lambda function: functools.reduce(lambda made, option: option(made), reversed(options), function)

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from hopscope.checks import check_outside_runs, finite_or_none
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.processes import flushing_denormals
-from hopscope.signals import deferred
+from hopscope.processes import deferred, flushing_denormals
 from hopscope.training.data import Data, held_out, squared_errors
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import FASTEST, HELD_OUT, Execution, check_memory, using_threads

@@ -13,23 +13,20 @@ from hopscope.errors import InputError, machine_trouble
 _LONGEST_WORD, _LONGEST = 300, 2000
 
 
-def run_and_exit(
-    program: click.Command, name: str, arguments: list[str] | None = None, *, resumes: bool = True
-) -> NoReturn:
+def run_and_exit(program: click.Command, arguments: list[str] | None = None, *, resumes: bool = True) -> NoReturn:
     """Run a program and exit: 0 on success, 1 on trouble of the machine, 2 on bad input, 130 when interrupted.
 
     Args:
-        program: the program to run.
-        name: its name in the help.
+        program: the program to run, `hopscope`.
         arguments: its arguments; None for those of the process.
         resumes: whether the same command goes on where it was interrupted.
     """
-    sys.exit(_status(program, name, arguments, resumes))
+    sys.exit(_status(program, arguments, resumes))
 
 
-def _status(program: click.Command, name: str, arguments: list[str] | None, resumes: bool) -> int:
+def _status(program: click.Command, arguments: list[str] | None, resumes: bool) -> int:
     try:
-        status = program.main(arguments, prog_name=name, standalone_mode=False)
+        status = program.main(arguments, prog_name="hopscope", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except SystemExit:  # click's, where a pipe is broken
         if not _output_is_closed():
@@ -55,7 +52,7 @@ def _status(program: click.Command, name: str, arguments: list[str] | None, resu
 
 
 def _output_is_closed() -> bool:
-    """Whether whoever read our output has closed it, as `head` does."""
+    """Whether the reader of our output has closed it, as `head` does."""
     if sys.platform == "win32":  # which cannot tell
         return True
     import select
@@ -74,9 +71,5 @@ def _say(sentence: str, status: int) -> int:
 def readable(text: str) -> str:
     """The text without control characters and direction marks, and with very long values shortened."""
     shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text.replace("\n", " "))
-    shown = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: _shortened(word[0], 60), shown)
-    return shown if len(shown) <= _LONGEST else _shortened(shown, _LONGEST // 2)
-
-
-def _shortened(text: str, kept: int) -> str:
-    return f"{text[:kept]}...({len(text) - 2 * kept} characters)...{text[-kept:]}"
+    shown = re.sub(rf"\S{{{_LONGEST_WORD},}}", lambda word: f"{word[0][:60]}...{word[0][-60:]}", shown)
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST // 2]}...{shown[-_LONGEST // 2 :]}"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +14,23 @@ from hopscope.benchmark.redaction import holds_secret, redacted, shown
 from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.checks import check_outside_runs
 from hopscope.cli.display import Display, for_people
-from hopscope.cli.options import COUNT, PATH, field_options, given, json_option, numbers, refuse_given
+from hopscope.cli.options import COUNT, PATH, NumberList, field_options, json_option, refuse_given
 from hopscope.errors import InputError
 from hopscope.problem.text.formulation import Extensions
 
 if TYPE_CHECKING:
     from hopscope.benchmark.answers import Record
-    from hopscope.benchmark.points import Summary
-
-_OPENING = ("device", "batch", "precision", "trust_remote_code", "base_url", "connections", "timeout")
 
 
 @click.command()
 @click.option("--model", "models", multiple=True, required=True, help="A model folder, a GGUF file, or Inspect's name.")
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
-@click.option("--hops", help="D of equations: 3, 1-6, 1,2,4.  [default: 1-6]")
+@click.option("--hops", type=NumberList(), help="D of equations: 3, 1-6, 1,2,4.  [default: 1-6]")
 @click.option("--count", type=COUNT, default=500, show_default=True, help="Number of questions at each point.")
 @click.option("--out", type=PATH, default="benchmark", show_default=True, help="Results folder.")
 @click.option("--exact", is_flag=True, help="Compute the accuracy from log-probabilities instead of sampling.")
-@field_options(BenchmarkSettings, skip=("mode", "reasoning_effort", "extensions"))
-@click.option("--reasoning-effort", help="Reasoning effort, for providers that know it; `none` switches reasoning off.")
-@field_options(Extensions)
+@field_options(BenchmarkSettings, "settings", skip=("mode", "extensions"), defaults=True)
+@field_options(Extensions, "extensions", defaults=True)
 @click.option("--base-url", help="Address of an OpenAI-compatible endpoint.")
 @click.option("-M", "arguments", multiple=True, metavar="NAME=VALUE", help="A provider's argument (Inspect's -M).")
 @click.option("--connections", type=COUNT, default=16, show_default=True, help="Calls in flight at a time.")
@@ -51,11 +45,12 @@ _OPENING = ("device", "batch", "precision", "trust_remote_code", "base_url", "co
     show_default=True,
     help="Of the weights of a model that runs here; auto: as stored, where the processor multiplies it.",
 )
-@click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code that it brings, with your rights.")
-@json_option("what summary.json holds")
-def command(
-    models: tuple[str, ...], formulations: tuple[str, ...], hops: str | None, count: int, out: Path, exact: bool,
-    as_json: bool, arguments: tuple[str, ...], price: str | None, **options: Any,
+@click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights.")
+@json_option("the content of summary.json")
+def benchmark(
+    models: tuple[str, ...], formulations: tuple[str, ...], hops: tuple[int, ...] | None, count: int, out: Path,
+    exact: bool, settings: dict[str, Any], extensions: dict[str, Any], arguments: tuple[str, ...], price: str | None,
+    as_json: bool, **opening: Any,
 ) -> None:  # fmt: skip
     """Put the paper's questions to language models and draw Figure 2.
 
@@ -70,12 +65,7 @@ def command(
       hopscope benchmark --model openai-api/local/my-model --base-url http://localhost:8000/v1
       hopscope benchmark --model hf/gpt2 --formulation equations --hops 1,2 --count 50
     """
-    settings = BenchmarkSettings(
-        mode="exact" if exact else "sample",
-        extensions=Extensions(**given(Extensions)),
-        **given(BenchmarkSettings),
-    )
-    depths = None if hops is None else numbers(hops, "hops")
+    chosen = BenchmarkSettings(mode="exact" if exact else "sample", extensions=Extensions(**extensions), **settings)
     if len(set(models)) != len(models):
         raise InputError(f"a model was named twice: {', '.join(models)}; name each once")
     folders = [Path(name).exists() for name in models]
@@ -85,69 +75,32 @@ def command(
     if not any(folders):
         refuse_given("no model is a folder", "device", "batch", "precision", "trust_remote_code")
     check_outside_runs(out)
-    opening = {name: options[name] for name in _OPENING}
     opening |= {"arguments": _arguments(arguments), "price": _price(price)}
     opening["display"] = "rich" if for_people() and not as_json else "none"
+    total, done = len(cells(formulations, hops)) * count, Counter[str]()
 
     from hopscope.benchmark.run import benchmark
     from hopscope.paper.section_4 import figure_2
     from hopscope.plot import save
 
-    with _progress(len(cells(formulations, depths)) * count) as watch:
-        summary = benchmark(models, out, formulations, depths, count, settings, watch, **opening)
-    if any(point.accuracy is not None for point in summary.points):
-        save(figure_2(summary.points), out / "figure-2")
-    if as_json:
-        click.echo((out / "summary.json").read_text(), nl=False)
-    else:
-        _tell(summary, out)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[Record], None]]:
-    """Progress of each model that runs in this process; Inspect shows the others."""
-    done: Counter[str] = Counter()
     with Display() as display:
 
-        def watch(record: Record) -> None:
+        def progress(record: Record) -> None:
+            """Progress of each model that runs in this process; Inspect shows the others."""
             if record.model.startswith("local/"):
                 done[record.model] += 1
                 display.update(shown(record.model), done[record.model], total, "questions")
 
-        yield watch
-
-
-def _tell(summary: Summary, folder: Path) -> None:
-    """Print the main columns, and what a reader must know about them."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from hopscope.benchmark.results import cells
-
-    names = ("formulation", "D", "accuracy", "95% interval", "guess", "shortcut", "attempts", "cost")
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("model", *names):
-        table.add_column(name, overflow="fold")  # a name cut short may be that of two models
-    for point in summary.points:
-        row = cells(point)
-        table.add_row(Text(shown(point.model)), *(row[name] for name in names))
-    notes = [f"results in {shown(str(folder))}"]
-    never = round(sum(point.never_accepted for point in summary.points), 1)
-    unanswered = sum(point.unanswered for point in summary.points)
-    if never:
-        notes.append(f"questions without an acceptable answer: {never:g}; accuracy.md has the worst and the best case")
-    if unanswered:
-        notes.append(f"questions unanswered because calls failed: {unanswered}; the same command asks again")
-    if any(point.reasoned for point in summary.points):
-        notes.append(
-            "a provider reported hidden reasoning: those answers are not direct, see `reasoned` in summary.json"
-        )
-    console = Console()
-    console.print(table)
-    for note in notes:
-        console.print(Text(note))
+        summary = benchmark(models, out, formulations, hops, count, chosen, progress, **opening)
+    if any(point.accuracy is not None for point in summary.points):
+        save(figure_2(summary.points), out / "figure-2")
+    if as_json:
+        click.echo((out / "summary.json").read_text(), nl=False)
+        return
+    click.echo((out / "accuracy.md").read_text())
+    if unanswered := sum(point.unanswered for point in summary.points):
+        click.echo(f"questions unanswered because calls failed: {unanswered}; the same command asks again")
+    click.echo(f"results in {shown(str(out))}")
 
 
 def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -159,10 +112,8 @@ def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
             raise InputError(f"-M takes NAME=VALUE, got {redacted(pair)!r}")
         try:
             found[name] = json.loads(value)
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             found[name] = value
-        except RecursionError:
-            raise InputError(f"-M {redacted(name)} is nested too deeply") from None
         if holds_secret({name: found[name]}) or holds_secret(value):
             raise InputError(
                 f"-M {redacted(name)} would put a secret on the command line; set the provider's variable instead"
@@ -174,9 +125,9 @@ def _price(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
     try:
-        into, out = (float(part) for part in text.split(","))
+        price = tuple(map(float, text.split(",")))
     except ValueError:
-        into = out = -1.0
-    if not (0 <= into < math.inf and 0 <= out < math.inf):
+        price = ()
+    if len(price) != 2 or not all(0 <= dollars < math.inf for dollars in price):
         raise InputError(f"--price takes two numbers such as 2.5,10, got {text!r}")
-    return into, out
+    return price

@@ -1,0 +1,256 @@
+"""`hopscope circuit`: find the circuit of a trained model and certify it; compare circuits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hopscope.cli.display import stages_display
+from hopscope.cli.options import (
+    COUNT,
+    PATH,
+    SEED,
+    STEP,
+    all_of,
+    any_given,
+    choice,
+    field_options,
+    json_option,
+    refuse_given,
+)
+from hopscope.errors import InputError
+from hopscope.problem.text.formulation import Extensions
+
+if TYPE_CHECKING:
+    from hopscope.circuits.circuit import Circuit
+    from hopscope.language.text_batch import TextTask
+
+
+class _RunOrVerb(click.Group):
+    """`circuit RUN` finds; `circuit compare ...` compares. A folder named like a verb is written `./compare`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `find` in front of anything that does not begin with a verb."""
+        return super().parse_args(ctx, args if args and args[0] in self.commands else ["find", *args])
+
+
+@click.group(cls=_RunOrVerb, add_help_option=False)
+def circuit() -> None:
+    """Find circuits and compare them."""
+
+
+_SHARE = "Share of the way from guessing to the language model that its circuit must go  [default: 0.95]."
+_model_options = all_of(
+    click.option("--model", "number", type=STEP, default=0, show_default=True, help="Which model of the run."),
+    click.option("--checkpoint", "step", type=STEP, help="Step of the checkpoint  [default: the last]."),
+    click.option("--max-loss", type=float, help="Largest loss a circuit may have  [default: 0.05]."),
+    click.option("--formulation", help="Formulation of the questions for a language model: equations, ..."),
+    click.option("--hops", type=COUNT, help="D of those questions  [default: the paper's]."),
+    field_options(Extensions, "extensions", "names", "lines"),
+    click.option("--faithfulness", type=float, help=_SHARE),
+    click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights."),
+    click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of search and certificate."),
+)
+_EFFORT = "Effort of the search: for one circuit, or for the different ones that the model holds."
+
+
+@circuit.command("find")
+@click.argument("path", metavar="RUN", type=PATH)
+@_model_options
+@click.option("--effort", **choice("quick", "thorough", default="thorough", help=_EFFORT))
+@click.option("--show", is_flag=True, help="Print the stored circuit; do not search.")
+@click.option("--overwrite", is_flag=True, help="Search again even if a circuit is stored.")
+@click.option("--figures/--no-figures", default=True, help="Draw circuit and attention maps  [default: draw].")
+@json_option("circuit.json")
+def find(path: Path, show: bool, figures: bool, as_json: bool, overwrite: bool, **options: Any) -> None:
+    """Find the circuit of a trained model, certify it, draw it.
+
+    RUN is a run of `hopscope train`, or with --formulation the folder of a language model (Hugging Face's), whose
+    record is then FOLDER/circuits/FORMULATION-D-hops.json. For --show a circuit.json does too, or a folder with one.
+
+    Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
+    figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
+    interrupted search continues. A stored circuit that is certified is printed; --overwrite searches again.
+
+    `docs/circuits.md` explains strategies and columns.
+
+    \b
+    Examples:
+      hopscope circuit runs/first                       find, certify, draw
+      hopscope circuit runs/first --show                print the stored circuit
+      hopscope circuit results/explorers/d --show       a record without its run
+      hopscope circuit runs/first --model 3 --json
+      hopscope circuit runs/first --max-loss 0.1        with another loss threshold
+      hopscope circuit runs/first --checkpoint 1000     of the model before it was finished
+      hopscope circuit my-model --formulation equations --hops 2
+      hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'   a circuit of your own
+      hopscope circuit compare runs/a runs/b runs/c     circuits side by side
+    """
+    task = _task(path, **options)
+    if show:
+        refuse_given("--show searches nothing", "max_loss", "effort", "seed", "overwrite", "faithfulness")
+        _print(_stored(path, task, options["number"], options["step"]), as_json)
+        return
+    if path.is_file():
+        raise InputError(f"{path} is a file, and a circuit is found in the folder of a run; --show prints a record")
+    how = {name: options[name] for name in ("effort", "max_loss", "faithfulness", "seed") if any_given(name)}
+    search = _model(path, task, **options).find_circuit
+    with stages_display() as progress:
+        found = search(*([task] if task else []), progress=progress, overwrite=overwrite, **how)
+    _print(found, as_json, _draw(path, found, options["step"], task) if figures else [])
+
+
+@circuit.command("certify")
+@click.argument("path", metavar="RUN", type=PATH)
+@click.argument("paths", nargs=-1)
+@_model_options
+@json_option("its record")
+def certify(path: Path, paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Certify a circuit of your own, or the stored one on other sequences.
+
+    RUN is a run of `hopscope train`, or with --formulation the folder of a language model. PATHS are the circuit's
+    attention paths: layer, head, the role that attends, the role attended to. A head or a row instead of a path is
+    active with all that it attends to; every other row of the model is ablated. Without PATHS it is the circuit that
+    is stored in RUN.
+
+    Nothing is searched for or stored. The certificate says which parts pass, and of each path the loss without it.
+
+    \b
+    Examples:
+      hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'
+      hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0?'  a row, with all that it attends to
+      hopscope circuit certify runs/first                       the stored circuit, on other sequences
+      hopscope circuit certify runs/first --max-loss 0.1 --json
+      hopscope circuit certify my-model 'L1.H2 >x1 -> x0>' 'L2.H1 answer -> >x1' --formulation equations --hops 1
+    """
+    task = _task(path, **options)
+    claimed = paths or _stored(path, task, options["number"], options["step"])
+    how = {name: options[name] for name in ("max_loss", "faithfulness") if any_given(name)}
+    check = _model(path, task, **options).check
+    with stages_display() as progress:
+        checked = check(claimed, *([task] if task else []), seed=options["seed"], progress=progress, **how)
+    _print(checked, as_json)
+
+
+def _task(
+    path: Path, formulation: str | None, hops: int | None, extensions: dict[str, Any], **_: Any
+) -> TextTask | None:
+    """The task of a language model; None where the path is not that of a language model."""
+    if formulation is not None:
+        refuse_given("a language model has --faithfulness", "number", "step", "max_loss")
+        from hopscope.language.text_batch import text
+
+        return text(formulation, hops, Extensions(**extensions))
+    from hopscope.language.model_folder import is_model_folder
+
+    if is_model_folder(path) and not (path / "run.json").exists():
+        raise InputError(f"{path} is a language model; pass --formulation equations")
+    if any_given("hops", "faithfulness", "trust_remote_code"):
+        raise InputError("--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation")
+    return None
+
+
+def _model(path: Path, task: TextTask | None, number: int, step: int | None, trust_remote_code: bool, **_: Any) -> Any:
+    """The model that is meant: of a run, or a language model if there is a task."""
+    from hopscope.processes import tune_process
+
+    tune_process()
+    if task is not None:
+        from hopscope.language.language_model import LanguageModel
+
+        return LanguageModel(path, trust_remote_code=trust_remote_code)
+    from hopscope.circuits.store import CircuitStore
+    from hopscope.lab import Run
+
+    run = Run(path)
+    CircuitStore(run).path(number)  # which refuses a model that the run lacks
+    return run[number] if step is None else run[number].at(step)
+
+
+def _stored(path: Path, task: TextTask | None, number: int, step: int | None) -> Circuit:
+    """The circuit in the record of a run or language model; or a record that stands by itself, as under `results/`."""
+    from hopscope.circuits.circuit import Circuit
+    from hopscope.circuits.store import CircuitStore, circuit_path
+    from hopscope.training.run import RunFolder
+
+    if task is not None:
+        from hopscope.language.language_model import text_circuit_path
+
+        return Circuit.load(text_circuit_path(path, task))
+    if path.is_file():
+        refuse_given(f"{path} is one record", "number", "step")
+        return Circuit.load(path)
+    if not (path / "run.json").exists():
+        return Circuit.load(circuit_path(path, number, step))
+    return CircuitStore(RunFolder(path)).load(number, step)
+
+
+def _print(circuit: Circuit, as_json: bool, written: Sequence[Path] = ()) -> None:
+    if as_json:
+        click.echo(json.dumps(circuit.to_json()))
+        return
+    click.echo(circuit)
+    for path in written:
+        click.echo(f"wrote {path}")
+
+
+def _draw(path: Path, circuit: Circuit, step: int | None, task: TextTask | None) -> list[Path]:
+    """Draw the circuit, and of a run's model its attention by role; gives the files."""
+    from hopscope.plot import appendix_c, figure_5, save
+
+    if task is not None:
+        from hopscope.language.language_model import text_circuit_path
+
+        return save(figure_5(circuit), text_circuit_path(path, task).with_suffix("")) if circuit.found else []
+    from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
+    from hopscope.training.data import held_out
+    from hopscope.training.run import RunFolder
+
+    folder, figures = RunFolder(path), path / "figures"
+    suffix = (f"-{circuit.number}" if circuit.number else "") + ("" if step is None else f"-step-{step:06d}")
+    written = save(figure_5(circuit), figures / f"circuit{suffix}") if circuit.found else []
+    batch = held_out(folder.problem, 128, 0, "maps")
+    evaluator = VectorEvaluator(single(folder.transformer(step), circuit.number), folder.problem, batch)
+    return written + save(appendix_c(evaluator.role_maps().same[0], folder.problem, circuit), figures / f"maps{suffix}")
+
+
+@circuit.command("compare")
+@click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=PATH)
+@json_option("the comparison, a list of them for more than two circuits,")
+def compare(paths: tuple[Path, ...], as_json: bool) -> None:
+    """Set circuits side by side, each pair: same paths, same up to layer numbers, same mechanism?
+
+    RUN is a folder with a stored circuit, or a circuit.json.
+
+    \b
+    Examples:
+      hopscope circuit compare runs/a runs/b runs/c
+      hopscope circuit compare runs/a/circuit.json runs/a/circuit-1.json --json
+    """
+    from hopscope.circuits.circuit import Circuit
+    from hopscope.circuits.compare import compare as compared
+
+    if len(paths) < 2:
+        raise InputError(f"compare needs at least two circuits, got {len(paths)}; name another run")
+    records = [path / "circuit.json" if path.is_dir() else path for path in paths]
+    if len({record.resolve() for record in records}) < len(records):
+        raise InputError("a circuit was named twice; name each once")
+    circuits = {str(path): Circuit.load(record) for path, record in zip(paths, records, strict=True)}
+    if without := [name for name, circuit in circuits.items() if not circuit.found]:
+        raise InputError(f"{without[0]} says that its model has no circuit; leave it out")
+    if len({circuit.roles for circuit in circuits.values()}) > 1:
+        named = ", ".join(f"{name} of {circuit.problem.named}" for name, circuit in circuits.items())
+        raise InputError(f"only circuits of one problem can be compared, got {named}")
+    pairs = [(names, compared(*(circuits[name] for name in names))) for names in combinations(circuits, 2)]
+    if as_json:
+        rows = [{"first": first, "second": second, **asdict(pair)} for (first, second), pair in pairs]
+        click.echo(json.dumps(rows[0] if len(rows) == 1 else rows))
+        return
+    for names, pair in pairs:
+        click.echo(pair.as_text(*names))

@@ -1,0 +1,123 @@
+"""Verbs for trained models: `hopscope explore` and `hopscope export`; and `hopscope check`, for all folders of ours."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hopscope.checks import check_folder, check_outside_runs
+from hopscope.cli.exit import readable
+from hopscope.cli.options import FOLDER, PATH, STEP, choice, json_option, refuse_given
+from hopscope.errors import InputError
+from hopscope.words import counted
+
+
+@click.command()
+@click.argument("folder", type=PATH)
+@json_option("every file and what was found,")
+def check(folder: Path, as_json: bool) -> int:
+    """Verify the checksums of FOLDER: a run, a benchmark, or a folder that holds such.
+
+    Ends with status 1 where a file is damaged, missing or of another run. Nothing is changed. Figures and tables, which
+    follow from the rest, are not verified.
+
+    \b
+    Examples:
+      hopscope check runs/first
+      hopscope check runs/laptop --json
+    """
+    from hopscope.integrity import check
+
+    found = check(folder)
+    damaged = [file for file in found if file.trouble]
+    if as_json:
+        click.echo(json.dumps([asdict(file) for file in found]))
+    else:
+        for file in damaged:
+            click.echo(readable(file.trouble))
+        click.echo(f"{counted(len(found), 'file')}; {len(damaged) or 'none'} damaged")
+    return 1 if damaged else 0
+
+
+@click.command()
+@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=FOLDER)
+@click.option("--out", type=PATH, help="File, ending in .html  [default: explorer.html in the first RUN]")
+@click.option("--model", type=int, help="Which model of each run, from 0  [default: all with a circuit]")
+@click.option("--compact", type=FOLDER, help="Also copy RUN into this new folder, without what the page does not show.")
+@click.option("--large", is_flag=True, help="Write the page even beyond 25 MB.")
+@json_option("the path, its size in bytes and that of its parts,")
+def explore(
+    folders: tuple[Path, ...], out: Path | None, model: int | None, compact: Path | None, large: bool, as_json: bool
+) -> None:
+    """Interactive HTML page: inspect trained runs, their circuits and how these emerged, and ablate their paths.
+
+    The network itself is inside, so that the loss by hop is computed in the page. It loads nothing from anywhere: open
+    it, mail it. A circuit or an emergence that is missing in RUN is named on the page.
+
+    \b
+    Examples:
+      hopscope explore runs/first
+      hopscope explore runs/a runs/b --out a-and-b.html
+      hopscope explore runs/first --model 1
+      hopscope explore runs/first --compact first-small    and later: hopscope explore first-small
+    """
+    from hopscope.explorer.page import PAGE, check_page, explore
+    from hopscope.training.run import RunFolder
+
+    if out is not None:
+        check_folder(out.parent)
+        check_page(out, folders[0] / PAGE)
+    runs = [RunFolder(folder) for folder in folders]
+    if compact is not None:
+        from hopscope.explorer.compact_export import compact_export
+
+        if len(runs) != 1:
+            raise InputError(f"--compact copies one run, got {len(runs)}; give one RUN")
+        check_outside_runs(compact)
+        compact_export(runs[0], compact)
+    path, page = explore(runs, out, model=model, large=large)
+    for sentence in page.damaged:
+        click.echo(f"left out: {sentence}", err=True)
+    size = {"path": str(path), "bytes": len(page.html.encode()), "parts": page.sizes}
+    click.echo(json.dumps(size) if as_json else str(path))
+
+
+@click.command()
+@click.argument("source", metavar="RUN", type=FOLDER)
+@click.option("--to", "library", required=True, **choice("transformer-lens", "huggingface", default=None))
+@click.option("--out", type=FOLDER, required=True, help="A new or empty folder.")
+@click.option("--model", type=int, default=0, show_default=True, help="Which model of the run, from 0.")
+@click.option("--checkpoint", "step", type=STEP, help="Step of the checkpoint  [default: the last].")
+@json_option("the path of the folder")
+def export(source: Path, library: str, out: Path, model: int, step: int | None, as_json: bool) -> None:
+    """Write a trained model for another library.
+
+    RUN is a run folder for TransformerLens: configuration, weights, and an open.py that makes a TransformerBridge of
+    them without hopscope (in Python `run[0].to_transformer_lens()`). For Hugging Face it is a folder of
+    `python -m examples.text_model`, which is copied without what hopscope keeps beside the model.
+
+    \b
+    Examples:
+      hopscope export runs/first --to transformer-lens --out first-lens
+      hopscope export runs/first --to transformer-lens --out early --model 1 --checkpoint 800
+      hopscope export own --to huggingface --out own-plain
+    """
+    from hopscope.language.model_folder import export_model_folder, is_model_folder
+
+    check_outside_runs(out)
+    if library == "huggingface":
+        if not is_model_folder(source):
+            raise InputError(f"{source} holds no language model; a run goes to TransformerLens")
+        refuse_given("a folder with a language model has one model and no checkpoints", "model", "step")
+        export_model_folder(source, out)
+    else:
+        from hopscope.circuits.evaluate.vector_evaluator import single
+        from hopscope.model.transformer_lens import export_to_transformer_lens
+        from hopscope.training.run import RunFolder
+
+        run = RunFolder(source)
+        export_to_transformer_lens(single(run.transformer(step), model), run.problem.sequence_length, out)
+    click.echo(json.dumps({"path": str(out)}) if as_json else str(out))

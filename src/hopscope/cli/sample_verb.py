@@ -1,0 +1,147 @@
+"""`hopscope sample`: examples of the problem, one JSON object per line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopscope.checks import check_folder, check_outside_runs
+from hopscope.cli.options import COUNT, PATH, SEED, all_of, field_options, json_option
+from hopscope.errors import InputError, needs_extra
+from hopscope.files import replacing
+from hopscope.machine import check_fits
+from hopscope.problem.graph import look_ups
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.text.formulation import Extensions, Formulation
+from hopscope.problem.text.questions import FORMULATIONS, question
+
+_draw_options = all_of(
+    click.option("--count", type=COUNT, default=1, show_default=True, help="Number of examples."),
+    click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw."),
+    click.option("--out", type=PATH, help="Write a .jsonl or .parquet file instead."),
+)
+
+
+@click.group()
+def sample() -> None:
+    """Print examples of the problem, as vectors or as text.
+
+    \b
+    Examples:
+      hopscope sample vectors --hops 3 --count 8 --seed 0 --json
+      hopscope sample equations --hops 5 --count 500 --seed 0
+      hopscope sample relatives --count 500 --out relatives.parquet
+    """
+
+
+@sample.command()
+@_draw_options
+@json_option("each sequence, a line with inputs, targets and roles,")
+@field_options(RetrievalProblem, "fields", defaults=True)
+def vectors(count: int, seed: int, out: Path | None, as_json: bool, fields: dict[str, Any]) -> None:
+    """Sequences of the vector formulation (Section 6).
+
+    \b
+    `inputs`  N(2D+1) rows of 2K numbers: the symbol, then the position code
+    `targets` N rows, one a query in the order the queries stand
+    `roles`   N(2D+1) pairs [chain, role], role as in "x0>", ">x1" or "x0?"; rows of distractors, which conditional
+              graphs have, are chains after the N whole ones
+
+    \b
+    Examples:
+      hopscope sample vectors --hops 3 --count 8 --seed 0 --json
+      hopscope sample vectors --hops 3 --count 500 --out vectors.jsonl
+      hopscope sample vectors --graph relatives
+    """
+    problem = RetrievalProblem(**{"hops": look_ups(fields.get("graph", "chain"), 3), **fields})
+    check_fits(32 * count * problem.sequence_length * (problem.input_dim + problem.target_dim))
+
+    import torch
+
+    from hopscope.problem.vectors import sample
+
+    batch = sample(problem, count, torch.Generator().manual_seed(seed))
+    columns = (batch.inputs.tolist(), batch.targets.tolist(), batch.chain.tolist(), batch.role.tolist())
+    records = []
+    for inputs, targets, *location in zip(*columns, strict=True):
+        named = [[chain, problem.roles[role]] for chain, role in zip(*location, strict=True)]
+        records.append({"inputs": inputs, "targets": targets, "roles": named})
+    if as_json or out is not None:
+        _output(records, out)
+        return
+    for number, record in enumerate(records, start=1):
+        click.echo(f"sequence {number}")
+        for (chain, role), row in zip(record["roles"], record["inputs"], strict=True):
+            click.echo(f"  chain {chain}  {role:>4}  " + " ".join(f"{value:6.2f}" for value in row))
+
+
+def _add_formulation(form: Formulation[Any]) -> None:
+    @click.option("--hops", type=int, default=form.paper_hops, show_default=True, help="D, the number of hops.")
+    @click.option("--chains", type=int, default=4, show_default=True, help="N, chains interleaved in one text.")
+    @_draw_options
+    @click.option("--roles", is_flag=True, help="Add `mentions`: every symbol's place and role.")
+    @click.option("--text", is_flag=True, help="Print the prompts as plain text instead.")
+    @json_option("one question a line, as without it,")
+    @field_options(Extensions, "extensions", *form.allowed, defaults=True)
+    def draw(
+        hops: int, chains: int, count: int, seed: int, out: Path | None, roles: bool, text: bool, as_json: bool,
+        extensions: dict[str, Any],
+    ) -> None:  # fmt: skip
+        if text and (as_json or out is not None):
+            raise InputError("--text prints for people, --json and --out give records for machines; leave out either")
+        changed = Extensions(**extensions)
+        drawn = (question(form.name, hops, seed, index, chains, changed) for index in range(count))
+        if text:
+            for item in drawn:
+                click.echo(f"{item.prompt}\nCorrect: {item.answer}\n")
+        else:
+            _output((item.record(roles) for item in drawn), out)
+
+    draw.__doc__ = f"""{(form.__doc__ or "").splitlines()[0]}
+
+    One JSON object a line: id, formulation, hops, chains, seed, index, extensions, prompt (exactly the model's input),
+    prompt_hash, answer, acceptable, guess (chance), shortcut (what a clever guesser reaches), lines (where the facts
+    that lead to the answer stand), latent (the structure behind the text).
+
+    \b
+    Examples:
+      hopscope sample {form.name} --count 500 --seed 0
+      hopscope sample {form.name} --count 1 --text
+      hopscope sample {form.name} --count 500 --out {form.name}.parquet
+    """
+    sample.command(form.name)(draw)
+
+
+def _output(records: Iterable[dict[str, Any]], path: Path | None) -> None:
+    """Print records as JSON lines, or write them to a new .jsonl or .parquet file."""
+    if path is None:
+        for record in records:
+            click.echo(json.dumps(record))
+        return
+    check_folder(path.parent)
+    check_outside_runs(path)
+    if path.suffix not in (".jsonl", ".parquet"):
+        raise InputError(f"--out must end in .jsonl or .parquet, got {path.name}")
+    if path.exists():
+        raise InputError(f"{path} exists; move it away or write elsewhere")
+    if path.suffix == ".jsonl":
+        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records)
+        return
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise needs_extra("a .parquet file (a .jsonl file needs nothing)", "pyarrow", "parquet") from None
+    as_text = ("latent", "extensions")  # formulations differ in these columns, and Parquet wants one type a column
+    rows = [{key: json.dumps(value) if key in as_text else value for key, value in row.items()} for row in records]
+    with replacing(path) as temporary:
+        parquet.write_table(pyarrow.Table.from_pylist(rows), temporary)
+
+
+for _form in FORMULATIONS.values():
+    _add_formulation(_form)

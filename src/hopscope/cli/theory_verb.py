@@ -1,0 +1,188 @@
+"""`hopscope theory`: how many layers a chain of D hops needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopscope.cli.options import PATH, NumberList, json_option, refuse_given
+from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.depth import (
+    best_order as find_best_order,
+)
+from hopscope.theory.depth import (
+    depths,
+    minimum_best_order,
+    minimum_causal,
+    minimum_in_order,
+)
+from hopscope.words import counted, markdown_table
+
+_MOST_SHOWN, _MOST_WITNESSED = 256, 16
+_DEPTHS = ("D", "Theorem 1", "no mask", "causal", "one head", "a head a row")
+_ORDERS = ("D", "order, first to last", "in this order", "a head a row", "in the best", "at most")
+
+
+@click.command()
+@click.option("--hops", type=NumberList(), default="1-16", show_default=True, help="5, a range 1-64, or a list 1,2,4.")
+@click.option("--show", is_flag=True, help="Draw what one chain's query knows after each layer, and what attends.")
+@click.option("--figure", type=PATH, help="Save the figure as .png, .svg or .pdf.")
+@click.option("--causal/--no-mask", default=True, show_default=True, help="The mask, for --show and --witness.")
+@click.option("--order", help="Order of the pairs: deepest-first, shallowest-first, or as in 1,2,4,3.")
+@click.option("--best-order", is_flag=True, help="An order of the pairs that needs the fewest layers, and how many.")
+@click.option("--witness", is_flag=True, help="Build a transformer by hand at the exact minimum and run it.")
+@click.option("--graph", help="Conditional retrieval: functions, relatives, or a JSON file with a graph of facts.")
+@json_option("all of it")
+def theory(
+    hops: tuple[int, ...], show: bool, figure: Path | None, causal: bool, order: str | None, best_order: bool,
+    witness: bool, graph: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """How many layers D hops need: the paper's bound, and the exact minimum.
+
+    \b
+    Theorem 1     the paper's lower bound, ceil(log3(2D))
+    no mask       exact without a mask, ceil(log3(4D + 1)), with at least two heads a layer
+    causal        exact under a causal mask, floor(log2 D) + 2
+    one head      exact where a position attends to one place a layer
+    a head a row  exact where layers have a head for every row of a block, which goes beyond Assumption 1
+
+    Exact under Assumptions 1 and 2 of Section 5, for chains interleaved in blocks, the deepest or the shallowest pairs
+    first. From D = 4 on other orders of the pairs can need fewer layers under a causal mask, down to
+    1 + ceil(log3(2D + 1)), and never need more: --order, --best-order.
+
+    \b
+    Examples:
+      hopscope theory --hops 1-64
+      hopscope theory --hops 1,2,4,8 --json
+      hopscope theory --hops 5 --show --no-mask
+      hopscope theory --hops 5 --figure flow.svg
+      hopscope theory --hops 4 --witness
+      hopscope theory --hops 4 --order 1,2,4,3
+      hopscope theory --hops 1-16 --best-order
+      hopscope theory --graph functions
+    """
+    if graph is not None:
+        others = ("hops", "show", "figure", "causal", "order", "best_order", "witness")
+        refuse_given("--graph has one depth, which is all that is printed", *others)
+        _print_graph(graph, as_json)
+        return
+    if best_order and order is not None:
+        raise InputError("--best-order finds an order and --order states one; leave out either")
+    one, ordered = show or witness or figure is not None, best_order or order is not None
+    if one and len(hops) > 1:
+        raise InputError("--show, --figure and --witness take one chain; give one number, as in --hops 5")
+    most = _MOST_WITNESSED if witness else _MOST_SHOWN
+    if (one or ordered) and max(hops) > most:
+        raise InputError(f"hops must be at most {most} there, got {max(hops)}; the table goes further")
+    if not (show or witness):
+        refuse_given("the table and the figure have both masks", "causal")
+    if not (one or ordered):
+        rows = [asdict(depths(chain)) for chain in sorted(hops)]
+        _print_table(_DEPTHS, rows, as_json)
+        return
+    problems = []
+    for chain in sorted(hops):
+        stated = ",".join(map(str, find_best_order(chain))) if best_order else order or "deepest-first"
+        problems.append(RetrievalProblem(chain, order=stated, causal=causal))
+    if witness:
+        refuse_given("--witness builds and runs a transformer, and shows no flow", "show", "figure")
+        _print_witness(problems[0], as_json)
+    elif one:
+        _print_chain(problems[0], show, figure, as_json)
+    else:
+        _print_table(_ORDERS, [*map(_order_row, problems)], as_json)
+
+
+def _order_row(problem: RetrievalProblem) -> dict[str, object]:
+    return {
+        "hops": problem.hops,
+        "order": ",".join(map(str, problem.blocks)),
+        "layers": minimum_in_order(problem),
+        "head_a_row": minimum_in_order(problem, head_a_row=True),
+        "fewest": minimum_best_order(problem.hops),
+        "most": minimum_causal(problem.hops),
+    }
+
+
+def _print_table(headings: Sequence[str], rows: Sequence[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(rows))
+    else:
+        click.echo(markdown_table(headings, [row.values() for row in rows]), nl=False)
+
+
+def _print_chain(problem: RetrievalProblem, show: bool, figure: Path | None, as_json: bool) -> None:
+    from hopscope.theory.information_flow import flow_until
+    from hopscope.theory.scene import problem_scene
+    from hopscope.theory.schedule import describe, shortest_schedule
+
+    if figure is not None:
+        from hopscope.checks import check_folder, check_outside_runs
+        from hopscope.paper.section_5 import save_flow
+
+        check_folder(figure.parent)
+        check_outside_runs(figure)
+        save_flow(problem, figure)
+    if as_json:
+        schedule, flow = shortest_schedule(problem), flow_until(problem_scene(problem))
+        named = (path.names(problem.roles) for path in schedule)
+        record = {
+            "hops": problem.hops,
+            "layers": schedule[-1].layer + 1,
+            "growth": [flow.asked(layer) for layer in range(len(flow.holdings))],
+            "schedule": [{"layer": layer, "query": query, "key": key} for layer, _, query, key in named],
+        }
+        click.echo(json.dumps(record))
+        return
+    if figure is not None:
+        click.echo(f"wrote {figure}")
+    if show:
+        click.echo(describe(problem), nl=False)
+
+
+def _print_witness(problem: RetrievalProblem, as_json: bool) -> None:
+    from hopscope.theory.witness import build_witness
+    from hopscope.theory.witness.built import try_witness
+
+    hops = problem.hops
+    trial = try_witness(build_witness(hops, causal=problem.causal, order=problem.order))
+    if as_json:
+        named = (path.names(problem.roles) for path in trial.circuit)
+        circuit = [(layer, query, key, head) for layer, head, query, key in named]
+        without = [missing._asdict() | {"layer": missing.layer + 1} for missing in trial.without]
+        click.echo(json.dumps(trial._asdict() | {"circuit": circuit, "without": without}))
+        return
+    heads = counted(trial.heads, "head")
+    click.echo(f"{counted(trial.layers, 'layer')}, {heads} a layer, {counted(len(trial.circuit), 'attention path')}:")
+    for path in trial.circuit:
+        click.echo(f"  {path.describe(problem.roles)}")
+    click.echo(f"loss of x1 ... x{hops} on {trial.sequences} random sequences: {max(trial.losses):.1e} at most")
+    for missing in trial.without:
+        click.echo(f"without layer {missing.layer + 1}: loss of x{hops} {missing.loss:.2f}; {missing.why}")
+
+
+def _print_graph(source: str, as_json: bool) -> None:
+    from hopscope.problem.graph import read_graph
+    from hopscope.theory.information_flow import flow_until
+    from hopscope.theory.scene import graph_scene
+
+    graph, found = read_graph(source), {}
+    for mask, name in (("causal", "causal mask"), ("no_mask", "no mask")):
+        scene = graph_scene(graph, range(len(graph.steps), 0, -1), mask == "causal")
+        flow, by_row = flow_until(scene), len(flow_until(scene, head_a_row=True).holdings) - 1
+        layers = len(flow.holdings) - 1
+        growth = [[symbol for symbol in flow.asked(layer) if symbol in graph.symbols] for layer in range(layers + 1)]
+        found[mask] = {"layers": layers, "growth": growth, "head_a_row": by_row}
+        if not as_json:
+            until = f"{counted(layers, 'layer')} until the answer, {graph.values[-1]}, is known"
+            click.echo(f"{source}, {name}: {until}; with a head a row {by_row}")
+            for layer, symbols in enumerate(growth):
+                click.echo(f"  {f'layer {layer}' if layer else 'start':<8} {', '.join(symbols)}")
+    if as_json:
+        click.echo(json.dumps({"graph": source, **found}))

@@ -1,0 +1,159 @@
+"""`hopscope train`: one ensemble on one problem. `hopscope sweep`: depth x seeds x formulation, for any recipe."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopscope.checks import check_outside_runs
+from hopscope.cli.display import runs_display, say_execution, training_display
+from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option, refuse_given
+from hopscope.paper import recipes
+from hopscope.problem.graph import look_ups
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.execution import Execution
+from hopscope.training.on_ray import RayCluster
+from hopscope.training.recipe import Recipe
+
+_RECIPE = choice(*recipes.BY_NAME, default="laptop", help="The recipe to start from.")
+
+
+@click.command()
+@click.argument("folder", type=FOLDER)
+@click.option("--recipe", "name", **_RECIPE)
+@click.option("--seeds", type=NumberList(0), help="Seeds, one model for each: 0, 0-7, 1,3,5.  [default: the recipe's]")
+@field_options(Execution, "execution", skip=("kernels", "workers"))
+@json_option("the result")
+@field_options(RetrievalProblem, "problem")
+@field_options(Recipe, "recipe", skip=("initial",))
+def train(
+    folder: Path, name: str, seeds: tuple[int, ...] | None, as_json: bool,
+    execution: dict[str, Any], problem: dict[str, Any], recipe: dict[str, Any],
+) -> None:  # fmt: skip
+    """Train transformers on the retrieval problem; continue if FOLDER holds part of the run.
+
+    Any field of the recipe or of the problem can be set; `none` unsets one that may be unset.
+
+    \b
+    Examples:
+      hopscope train runs/first
+      hopscope train runs/a --recipe a                      transformer A of the paper; b, c and d likewise
+      hopscope train runs/deep --layers 6 --hops 5 --seeds 0-3
+      hopscope train runs/plain --no-curriculum --steps 3000
+      hopscope train runs/functions --recipe plain --graph functions --layers 5 --steps 6000
+    """
+    start = recipes.BY_NAME[name]
+    if "graph" in problem:
+        problem.setdefault("hops", look_ups(problem["graph"], start.problem.hops))
+    setup = replace(
+        start,
+        problem=replace(start.problem, **problem),
+        recipe=replace(start.recipe, **recipe),
+        seeds=start.seeds if seeds is None else seeds,
+    )
+
+    from hopscope.records import plain
+    from hopscope.training.run import RunFolder
+    from hopscope.training.trainer import train
+
+    how = Execution(**execution).resolve(setup)
+    if (folder / "run.json").exists():
+        how = RunFolder(folder).require(setup).execution.resume(setup)
+        kept = [f"{field} {getattr(how, field)}" for field, value in execution.items() if value != getattr(how, field)]
+        if kept:
+            click.echo(f"{folder} continues with {', '.join(kept)}; another folder starts afresh", err=True)
+    say_execution(how)
+    with training_display(setup) as progress:
+        run = train(setup, folder, execution=how, progress=progress)
+    _ = run.metrics  # of a run that was finished before, damage there would otherwise not be seen
+    if as_json:
+        click.echo(json.dumps({"folder": str(run.path), **plain(run.result)}))
+        return
+    for model in run.result.models:
+        hops = "  ".join(
+            f"{symbol} {loss:.4f}" if loss is not None else f"{symbol} diverged"
+            for symbol, loss in zip(setup.problem.target_symbols, model.held_out_partial_losses, strict=True)
+        )
+        click.echo(f"seed {model.seed}  {hops}")
+    click.echo(str(run.path))
+
+
+@click.command()
+@click.argument("folder", type=FOLDER)
+@click.option("--recipe", "name", **_RECIPE)
+@click.option(
+    "--depths", type=NumberList(), default="1-4", show_default=True, help="NumberList of layers: 3, 1-8, 1,2,4."
+)
+@click.option("--hops", default=3, show_default=True, help="D with the implicit curriculum.")
+@click.option("--plain-hops", default=3, show_default=True, help="D without the curriculum.")
+@click.option("--seeds", type=NumberList(0), default="0-1", show_default=True, help="Seeds, one model for each.")
+@click.option(
+    "--plain-seeds",
+    type=NumberList(0, may_be_none=True),
+    help="Seeds without the curriculum; `none` to leave these runs out.  [default: as --seeds]",
+)
+@click.option("--engine", **choice("here", "ray", default="here", help="Train here, or on a Ray cluster."))
+@field_options(RayCluster, "cluster", defaults=True)
+@field_options(Execution, "execution", skip=("kernels", "threads"))
+@json_option("the results of every run")
+@field_options(Recipe, "recipe", skip=("layers", "initial"))
+def sweep(
+    folder: Path, name: str, depths: tuple[int, ...], hops: int, plain_hops: int, seeds: tuple[int, ...],
+    plain_seeds: tuple[int, ...] | None, engine: str, cluster: dict[str, Any], execution: dict[str, Any],
+    as_json: bool, recipe: dict[str, Any],
+) -> None:  # fmt: skip
+    """Train an ensemble for each depth, with and without the implicit curriculum, and draw Figure 4.
+
+    FOLDER gets a run folder for each, `summary.json` and `figures/`. Stopped and called again, it continues.
+
+    \b
+    Examples:
+      hopscope sweep runs/depth --depths 1-4 --seeds 0-3
+      hopscope sweep runs/deep --hops 5 --depths 1-6 --steps 8000 --plain-seeds none
+      hopscope sweep runs/figure-4 --recipe sweep --hops 5 --depths 1-8 --seeds 0-7
+      hopscope sweep /shared/figure-4 --recipe sweep --engine ray --gpus-each 0.25
+    """
+    from hopscope.paper.section_7 import DepthStudy, read
+    from hopscope.paper.section_7_claims import judge
+    from hopscope.paper.section_7_figures import section
+    from hopscope.plot.style import save
+    from hopscope.records import plain
+    from hopscope.training.on_ray import train_all_on_ray
+    from hopscope.training.side_by_side import train_all
+
+    check_outside_runs(folder)
+    if engine == "ray":
+        refuse_given("on a Ray cluster the workers are Ray's, see --cpus-each and --gpus-each", "workers", "device")
+    else:
+        refuse_given("options of a Ray cluster want --engine ray", *(field.name for field in fields(RayCluster)))
+    study = DepthStudy(
+        scale="sweep",
+        recipe=replace(recipes.BY_NAME[name].recipe, **recipe),
+        layers=tuple(sorted(depths)),
+        hops=hops,
+        plain_hops=plain_hops,
+        seeds=seeds,
+        plain_seeds=seeds if plain_seeds is None else plain_seeds,
+    )
+    setups, how = study.setups(), Execution(**execution)
+    if engine == "here":
+        say_execution(how)
+    with runs_display(setups) as progress:
+        if engine == "ray":
+            train_all_on_ray(setups, folder, RayCluster(**cluster), execution=how, progress=progress)
+        else:
+            train_all(setups, folder, execution=how, progress=progress)
+    found = read(study, folder, at=".")
+    page = section(found)
+    for figure in page.figures if page else ():
+        save(figure.figure, folder / "figures" / figure.name)
+    if as_json:
+        click.echo(json.dumps(plain(found.models)))
+        return
+    for finding in judge(found):
+        click.echo(f"{finding.id}  {finding.verdict:<14}  {finding.reason or finding.observed}")
+    click.echo(str(folder / "figures"))
