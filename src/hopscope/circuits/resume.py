@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 
+from hopscope.checks import check_progress
 from hopscope.errors import InputError
 from hopscope.records import RecordFormat, plain
 
@@ -121,7 +122,7 @@ class SavedSearch:
 
 def run_search(search: Search[T], progress: SearchProgress = SILENT, saved: SavedSearch | None = None) -> T:
     """What a search finds. Stages that are saved are not computed again, and count as many evaluations as they took."""
-    check_watch(progress, "progress")
+    check_progress(progress)
     saved, result = saved or SavedSearch(), None
     while True:
         try:

@@ -55,7 +55,7 @@ _model_options = all_of(
     field_options(Extensions, "extensions", "names", "lines"),
     click.option("--faithfulness", type=float, help=_SHARE),
     click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights."),
-    click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of search and certificate."),
+    click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of search and checks."),
 )
 _EFFORT = "Effort of the search: for one circuit, or for the different ones that the model holds."
 
@@ -119,7 +119,7 @@ def certify(path: Path, paths: tuple[str, ...], as_json: bool, **options: Any) -
     active with all that it attends to; every other row of the model is ablated. Without PATHS it is the circuit that
     is stored in RUN.
 
-    Nothing is searched for or stored. The certificate says which parts pass, and of each path the loss without it.
+    Nothing is searched for or stored. Its card states the checks that it passes, and the loss without each path.
 
     \b
     Examples:
