@@ -14,8 +14,7 @@ from known_run import STEPS
 from hopscope.cli.folder_verbs import explore as command
 from hopscope.errors import InputError
 from hopscope.explorer.arrays import half
-from hopscope.explorer.compact_export import compact_export
-from hopscope.explorer.exhibit import exhibits
+from hopscope.explorer.exhibit import compact_export, exhibits
 from hopscope.explorer.page import build
 from hopscope.training.run import ModelResult, Result, RunFolder
 

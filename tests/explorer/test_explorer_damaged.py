@@ -28,7 +28,7 @@ def _witness_architecture():
         ("emergence.json", lambda text: text[:-40], "emergence.json is not readable"),
         ("emergence.json", lambda text: text.replace('"seed": 0', '"seed": 1', 1), "emergence.json is damaged"),
         ("emergence-maps.json", lambda text: text.replace('"layers": 3', '"layers": 2'), "maps.json is damaged"),
-        ("circuit.json", lambda text: text.replace('"bar": 0.05', '"bar": "low"'), "circuit.json is damaged"),
+        ("circuit.json", lambda text: text.replace('"max_loss": 0.05', '"max_loss": "low"'), "circuit.json is damaged"),
         ("metrics.jsonl", lambda text: "{}\n" + text, "metrics.jsonl"),
     ],
 )  # fmt: skip

@@ -72,7 +72,7 @@ def explore(
         check_page(out, folders[0] / PAGE)
     runs = [RunFolder(folder) for folder in folders]
     if compact is not None:
-        from hopscope.explorer.compact_export import compact_export
+        from hopscope.explorer.exhibit import compact_export
 
         if len(runs) != 1:
             raise InputError(f"--compact copies one run, got {len(runs)}; give one RUN")

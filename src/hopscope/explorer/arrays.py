@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import zlib
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -106,28 +107,20 @@ def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
     at = batch.place[..., holders].flatten(1)  # prompt chain*symbol
     symbols = tokens.gather(1, at[..., None].expand(-1, -1, problem.symbol_dim))
     shape = (PROMPTS, problem.chains, problem.hops + 1, problem.symbol_dim)
-    return {
-        "symbols": pack(symbols.reshape(shape).numpy()),
-        "places": pack(batch.place.numpy().astype(np.uint16)),
-    }
+    places = batch.place.numpy().astype(np.uint16)
+    return {"symbols": pack(symbols.reshape(shape).numpy()), "places": pack(places)}
 
 
 def alone(circuit: Circuit) -> dict[HeadRow, Any]:
-    """The natural circuit: rows in use keep the model's own patterns, everything else is off as the search left it."""
-    program = circuit.interventions
-    helpers = {HeadRow(row.layer - 1, row.head - 1, circuit.problem.roles.index(row.query)) for row in circuit.helpers}
-    used = {path.path.row for path in circuit.paths} | helpers
-    rows = (
-        HeadRow(layer, head, query)
-        for layer in range(circuit.layers)
-        for head in range(circuit.heads)
-        for query in range(len(circuit.problem.roles))
-    )
-    return {row: own_pattern(program.get(row, KEEP)) if row in used else program.get(row, UNIFORM) for row in rows}
+    """The circuit with the model's own patterns in its active rows; everything else is off as the search left it."""
+    given, active = circuit.interventions, set(circuit.rows)
+    shape = range(circuit.layers), range(circuit.heads), range(len(circuit.problem.roles))
+    rows = [HeadRow(*row) for row in product(*shape)]
+    return {row: own_pattern(given.get(row, KEEP)) if row in active else given.get(row, UNIFORM) for row in rows}
 
 
 def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict[str, Any]], Chunk | None]:
-    """The natural circuit as rows (those not named are uniform), and the patterns by position that some refer to.
+    """The circuit as rows (those not named are uniform), and the patterns by position that some refer to.
 
     A row at its positional mean is given the mean over many sequences, as when the circuit runs alone.
     """

@@ -1,20 +1,26 @@
-"""What a page shows of a model: its circuit, its emergence, its weights, and what is missing, in a sentence each."""
+"""What a page shows of a model: its circuit, emergence and weights, and what is missing; a compact copy of all that."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+from torch import Tensor
+
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.evaluate.vector_evaluator import single
 from hopscope.circuits.store import CircuitStore, circuit_path
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.emergence.track import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
+from hopscope.explorer.arrays import half
 from hopscope.model.transformer import Transformer
 from hopscope.training.metrics import Metrics
+from hopscope.training.recipe import Setup
 from hopscope.training.run import Result, RunFolder
 from hopscope.words import counted
 
@@ -116,90 +122,114 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     missing, damaged = list[str](), list[str]()
     which = f" --model {number}" if number else ""
     find, follow = f"`hopscope circuit {run.path}{which}`", f"`hopscope emergence {run.path}{which}`"
-    never = f"No circuit was looked for: {find}."
-    of_run = partial(Circuit.load, run=run.hash)
-    circuit = _read(circuit_path(run.path, number), of_run, never, missing, damaged)
-    transformer = _weights(run, number, missing, damaged)
-    metrics, result = _metrics(run, missing, damaged), _result(run, damaged)
+    metrics = _read(lambda: run.metrics, damaged)
+    if metrics is not None and not len(metrics):
+        metrics = None
+        missing.append("The run has no metrics: losses over training are not shown.")
+    result = _read(lambda: run.result, damaged) if run.finished else None
+    if result is not None and tuple(model.seed for model in result.models) != run.seeds:
+        result = None
+        damaged.append(f"{run.path / 'result.json'} is not of the models of this run and is not shown.")
+    circuit = maps = history = None
+    if (path := circuit_path(run.path, number)).exists():
+        circuit = _read(lambda: Circuit.load(path, run.hash), damaged)
+    else:
+        missing.append(f"No circuit was searched for: {find}.")
     known = metrics is not None  # by which the checkpoints are told from the end
     if circuit is not None and not (CircuitStore(run).is_of(circuit, number) if known else circuit.number == number):
+        circuit = None
         missing.append(
             "The circuit beside the run is of another model, or of this one as it was before, and is not shown; find "
             f"this one's with {find}."
         )
-        circuit = None
-    history = maps = None
     if circuit is not None and circuit.found:
-        never = f"The circuit was not followed through training: {follow} (the run needs checkpoints)."
-        history = _read(emergence_path(run.path, number), Emergence.load, never, missing, damaged)
-        if history is not None and not (history.model == circuit.model and history.follows(circuit)):
-            missing.append(f"The emergence beside the run is of another circuit and not shown: {follow} --overwrite.")
-            history = None
-        if history is not None:
-            gone = f"The role maps over time are not there: {follow} --overwrite."
-            maps = _read(maps_over_time_path(run.path, number), MapsOverTime.load, gone, missing, damaged)
-            if maps is not None and not _goes_with(maps, history):
-                missing.append(f"The role maps over time are of another emergence and not shown: {follow} --overwrite.")
-                maps = None
+        history, maps = _emergence(run, number, circuit, follow, missing, damaged)
+    transformer = _weights(run, number, missing, damaged)
     if circuit is None and transformer is None and metrics is None:
         raise InputError(f"{run.path} has no checkpoint, no circuit and no metrics yet: there is nothing to show")
     return Exhibit(run, number, circuit, history, maps, metrics, transformer, result, (*missing, *damaged), (*damaged,))
 
 
-def _read(path: Path, load: Callable[[Path], T], never: str, missing: list[str], damaged: list[str]) -> T | None:
-    if not path.exists():
-        missing.append(never)
-        return None
+def _read(read: Callable[[], T], damaged: list[str]) -> T | None:
+    """What is read, or None and a sentence on what is damaged."""
     try:
-        return load(path)
+        return read()
     except InputError as error:
         damaged.append(f"{error}.")
         return None
 
 
+def _emergence(
+    run: RunFolder, number: int, circuit: Circuit, follow: str, missing: list[str], damaged: list[str]
+) -> tuple[Emergence | None, MapsOverTime | None]:
+    """How the circuit came to be, and the role maps at the same checkpoints."""
+    path, maps_path = emergence_path(run.path, number), maps_over_time_path(run.path, number)
+    if not path.exists():
+        missing.append(f"The circuit was not followed through training: {follow} (the run needs checkpoints).")
+        return None, None
+    history = _read(lambda: Emergence.load(path), damaged)
+    if history is None:
+        return None, None
+    if history.model != circuit.model or not history.follows(circuit):
+        missing.append(f"The emergence beside the run is of another circuit and not shown: {follow} --overwrite.")
+        return None, None
+    if not maps_path.exists():
+        missing.append(f"The role maps over time are not there: {follow} --overwrite.")
+        return history, None
+    maps = _read(lambda: MapsOverTime.load(maps_path), damaged)
+    shape = (history.steps, history.layers, history.heads, 2 * history.hops + 1)
+    if maps is not None and (maps.steps, maps.layers, maps.heads, len(maps.roles)) != shape:
+        maps = None
+        missing.append(f"The role maps over time are of another emergence and not shown: {follow} --overwrite.")
+    return history, maps
+
+
 def _weights(run: RunFolder, number: int, missing: list[str], damaged: list[str]) -> Transformer | None:
     """The model without the others of its run, as the last checkpoint has it."""
-    import torch
-
-    from hopscope.circuits.evaluate.vector_evaluator import single
-
     try:
         transformer = single(run.transformer(), number)
     except InputError as error:
         (damaged if run.checkpoints else missing).append(f"Without weights nothing can be cut here: {error}.")
         return None
-    if not all(bool(torch.isfinite(weight).all()) for weight in transformer.state_dict().values()):
-        missing.append("The weights are not finite: training had diverged. Nothing can be cut here.")
-        return None
-    return transformer
+    if all(bool(torch.isfinite(weight).all()) for weight in transformer.state_dict().values()):
+        return transformer
+    missing.append("The weights are not finite: training had diverged. Nothing can be cut here.")
+    return None
 
 
-def _metrics(run: RunFolder, missing: list[str], damaged: list[str]) -> Metrics | None:
-    try:
-        metrics = run.metrics
-    except InputError as error:
-        damaged.append(f"{error}.")
-        return None
-    if not len(metrics):
-        missing.append("The run has no metrics: losses over training are not shown.")
-        return None
-    return metrics
+def compact_export(run: RunFolder, folder: Path) -> RunFolder:
+    """Copy a finished run compactly: its record, metrics, result, circuits with their emergence, and its last weights.
 
+    Weights are in half precision, a tenth of what a run takes on the disk; the page of the copy is the page of the run.
+    Nothing can be resumed from it, and other checkpoints are not there.
 
-def _result(run: RunFolder, damaged: list[str]) -> Result | None:
+    Args:
+        run: a finished run, with its last checkpoint.
+        folder: a new or empty folder.
+
+    Raises:
+        InputError: the run is not finished, or the folder holds something else.
+    """
     if not run.finished:
-        return None
-    try:
-        result = run.result
-    except InputError as error:
-        damaged.append(f"{error}.")
-        return None
-    if tuple(model.seed for model in result.models) != run.seeds:
-        damaged.append(f"{run.path / 'result.json'} is not of the models of this run and is not shown.")
-        return None
-    return result
+        raise InputError(f"{run.path} is not finished; train it to its end before it is copied")
+    inside = run.path.resolve() in folder.resolve().parents
+    if inside or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        why = f"lies in the run {run.path}" if inside else "is in use"
+        raise InputError(f"{folder} {why}; choose a new or empty folder for the copy")
+    end = run.schedule.end
+    weights = half(run.transformer(end)).state_dict()
+    copy = RunFolder.create(folder, Setup(folder.name, run.problem, run.recipe, run.seeds), run.execution)
+    copy.append_metrics(run.rows())
+    copy.save_checkpoint(end, {name: _small(weight) for name, weight in weights.items()}, last=True)
+    for number in range(len(run.seeds)):
+        for path in (circuit_path, emergence_path, maps_over_time_path):
+            if path(run.path, number).exists():
+                shutil.copyfile(path(run.path, number), path(copy.path, number))
+    copy.finish(run.result)
+    return copy
 
 
-def _goes_with(maps: MapsOverTime, history: Emergence) -> bool:
-    shape = (history.steps, history.layers, history.heads, 2 * history.hops + 1)
-    return (maps.steps, maps.layers, maps.heads, len(maps.roles)) == shape
+def _small(weight: Tensor) -> Tensor:
+    """The weight in half precision where that loses nothing."""
+    small = weight.half()
+    return small if small.float().equal(weight) else weight

@@ -49,6 +49,7 @@ def manifest(shown: Sequence[Exhibit], arrays: Arrays) -> dict[str, Any]:
 
 def _model(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
     run, recipe = one.run, one.run.recipe
+    shape = recipe.architecture(run.problem) if one.transformer is None else one.transformer.shape
     return {
         "name": one.name,
         "facts": one.facts,
@@ -59,7 +60,7 @@ def _model(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "steps": one.steps,
         "steps_per_epoch": STEPS_PER_EPOCH,
         "problem": _problem(run.problem),
-        "shape": _shape(one),
+        "shape": plain(shape) | {"d_head": shape.d_head},
         "gone": _gone(one.transformer),
         "theory": _theory(run.problem, recipe.layers),
         "held_out": _held_out(one),
@@ -76,12 +77,6 @@ def _problem(problem: RetrievalProblem) -> dict[str, Any]:
     codes = position_codes(problem).double().numpy().round(9).tolist()
     known: dict[str, Any] = plain(problem) | {"blocks": list(problem.blocks), "codes": codes}
     return known | {"target_hops": list(problem.target_hops), "order_in_words": problem.order_in_words}
-
-
-def _shape(one: Exhibit) -> dict[str, Any]:
-    shape = one.run.recipe.architecture(one.run.problem) if one.transformer is None else one.transformer.shape
-    known: dict[str, Any] = plain(shape) | {"d_head": shape.d_head}
-    return known
 
 
 def _gone(transformer: Transformer | None) -> list[int]:
@@ -125,28 +120,22 @@ def _metrics(one: Exhibit, name: str, arrays: Arrays) -> dict[str, Any] | None:
 def _circuit(circuit: Circuit | None) -> dict[str, Any] | None:
     if circuit is None:
         return None
-    strict = circuit.imposed
     return {
         "found": circuit.found,
         "verdict": circuit.verdict,
-        "bar": circuit.max_loss,
+        "max_loss": circuit.max_loss,
         "losses": circuit.losses,
         "paths": [
             {
-                "layer": one.path.layer, "head": one.path.head, "query": one.path.query, "key": one.path.key,
-                "form": one.ablation, "weight": one.weight, "hop": hop_of(one.path, circuit.hops),
-                "without": one.without_imposed.mean, "without_natural": one.without.mean,
-                "feeds": list(one.uses(circuit.roles)),
-                "strict": bool(strict and one.path.names(circuit.roles) in {path.where for path in strict.paths}),
+                **path.path._asdict(), "weight": path.weight, "hop": hop_of(path.path, circuit.hops),
+                "without": path.without.mean, "without_imposed": path.without_imposed.mean,
+                "feeds": list(path.uses(circuit.roles)),
             }
-            for one in circuit.paths
+            for path in circuit.paths
         ],
         "checks": [
             {"name": check.name, "outcome": check.outcome, "says": check.says} for check in circuit.checks.values()
         ],
-        "strict": None
-        if strict is None
-        else {"paths": len(strict.paths), "zero": strict.zero.mean, "heads": len(strict.heads)},
     }  # fmt: skip
 
 
@@ -154,7 +143,7 @@ def _emergence(history: Emergence | None) -> dict[str, Any] | None:
     if history is None:
         return None
     known = plain(history)
-    names = ("sequences", "ablation", "steps", "losses", "partial_losses", "learned", "order", "plateau", "troubles")
+    names = ("sequences", "steps", "losses", "partial_losses", "order")
     paths = [
         {name: path[name] for name in ("attention", "foremost", "change", "change_interval", "crossing")}
         for path in known["paths"]
@@ -178,16 +167,16 @@ def _live(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any] | None:
     if one.transformer is None:
         return None
     names, packed = weights(one.transformer)
-    told: dict[str, Any] = {
+    live: dict[str, Any] = {
         "step": max(one.run.checkpoints),
         "names": [list(name) for name in names],
         "weights": arrays.add(f"{prefix}-weights", packed),
         "count": PROMPTS,
     }
     for name, chunk in prompts(one.run.problem).items():
-        told[name] = arrays.add(f"{prefix}-{name}", chunk)
+        live[name] = arrays.add(f"{prefix}-{name}", chunk)
     if one.circuit is not None and one.circuit.found:
         rows, fixed = circuit_alone(one.circuit, half(one.transformer))
-        told["alone"] = rows
-        told["fixed"] = arrays.add(f"{prefix}-fixed", fixed) if fixed is not None else None
-    return told
+        live["alone"] = rows
+        live["fixed"] = arrays.add(f"{prefix}-fixed", fixed) if fixed is not None else None
+    return live

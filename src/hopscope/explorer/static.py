@@ -46,59 +46,44 @@ class Static:
 
 def static(one: Exhibit) -> Static:
     """The drawings and tables of one model."""
-    problem, figures, tables = one.run.problem, [], []
-    if one.circuit is not None and one.circuit.found:
+    circuit, figures, tables = one.circuit, list[Drawing](), list[Listing]()
+    if circuit is not None and circuit.found:
         born = ", numbered in the order of their birth" if one.emergence else ""
-        caption = (
-            f"The circuit: {len(one.circuit.paths)} paths{born}. An arrow leads from what is read to who reads it."
-        )
-        figures.append(Drawing(circuit_svg(one.circuit, one.emergence), caption))
-        tables.append(_paths(one))
+        caption = f"The circuit: {len(circuit.paths)} paths{born}. An arrow leads from what is read to who reads it."
+        figures.append(Drawing(circuit_svg(circuit, one.emergence), caption))
+        tables.append(_paths(circuit, one.emergence))
     if one.metrics is not None:
-        drawn = losses_svg(
-            one.metrics.every(one.run.recipe.log_every),
-            one.number,
-            problem.chains,
-            problem.target_hops,
-            one.steps,
-        )
+        regular = one.metrics.every(one.run.recipe.log_every)
+        drawn = losses_svg(regular, one.number, one.run.problem.chains, one.steps)
         figures.append(Drawing(drawn, "Validation loss by hop over training."))
-        tables.append(_losses(one))
-    if one.circuit is not None and one.circuit.checks:
-        rows = tuple((check.outcome, name.replace("_", " "), check.says) for name, check in one.circuit.checks.items())
+        tables.append(_losses(one.metrics, one.number))
+    if circuit is not None and circuit.checks:
+        checks = circuit.checks.values()
+        rows = tuple((check.outcome, check.name.replace("_", " "), check.says) for check in checks)
         tables.append(Listing("Table: the checks of the circuit", ("", "check", "what was found"), rows))
     return Static(one.name, one.missing, tuple(figures), tuple(tables))
 
 
-def _paths(one: Exhibit) -> Listing:
-    assert one.circuit is not None
+def _paths(circuit: Circuit, emergence: Emergence | None) -> Listing:
     rows = []
-    for place, number in enumerate(births(one.circuit, one.emergence), start=1):
-        path, history = one.circuit.paths[number], one.emergence.paths[number] if one.emergence else None
+    for place, number in enumerate(births(circuit, emergence), start=1):
+        path, history = circuit.paths[number], emergence.paths[number] if emergence else None
         step = history.crossing.step if history else None
-        layer, head, query, key = path.path.names(one.circuit.roles)
+        layer, head, query, key = path.path.names(circuit.roles)
         born = "never" if history and step is None else "–" if step is None else f"{step:,.0f}"
         rise = f"{history.change[-1]:+.3f}" if history else "–"
-        feeds = "; ".join(path.uses(one.circuit.roles))
         known = str(place), f"{layer}.{head}", f"{query} → {key}", f"{path.weight:.2f}", born, rise
-        rows.append((*known, f"{path.without_imposed.mean:.3f}", feeds))
+        rows.append((*known, f"{path.without_imposed.mean:.3f}", "; ".join(path.uses(circuit.roles))))
     header = ("birth", "head", "path", "attention", "born at step", "rise of loss, cut alone", "circuit without it")
     return Listing("Table: the paths of the circuit", (*header, "feeds"), tuple(rows))
 
 
-def _losses(one: Exhibit) -> Listing:
-    """A table of losses: at the checkpoints where the circuit was followed, else at some logged steps."""
-    hops = one.run.problem.target_hops
-    header = ("step", *(f"x{hop}" for hop in hops))
-    if one.emergence is not None:
-        measured = zip(one.emergence.steps, one.emergence.partial_losses, strict=True)
-        rows = tuple((f"{step:,}", *(f"{loss:.3f}" for loss in losses)) for step, losses in measured)
-        return Listing(f"Table: losses by hop at the checkpoints (n = {one.emergence.sequences})", header, rows)
-    assert one.metrics is not None
-    every = max(1, len(one.metrics) // 60)
-    steps, losses = one.metrics.steps[::every].tolist(), one.metrics.partial_losses[::every, one.number].tolist()
+def _losses(metrics: Metrics, model: int) -> Listing:
+    """A table of the losses by hop at some logged steps."""
+    every = max(1, len(metrics) // 60)
+    steps, losses = metrics.steps[::every].tolist(), metrics.partial_losses[::every, model].tolist()
     rows = tuple((f"{step:,}", *(f"{loss:.3f}" for loss in row)) for step, row in zip(steps, losses, strict=True))
-    return Listing("Table: validation losses by hop", header, rows)
+    return Listing("Table: validation losses by hop", ("step", *(f"x{hop}" for hop in metrics.hops)), rows)
 
 
 def circuit_svg(circuit: Circuit, emergence: Emergence | None) -> Markup:
@@ -142,7 +127,7 @@ def births(circuit: Circuit, emergence: Emergence | None) -> list[int]:
     return sorted(range(len(circuit.paths)), key=lambda n: (late[n], circuit.paths[n].path.layer, n))
 
 
-def losses_svg(metrics: Metrics, number: int, chains: int, hops: Sequence[int], total: int) -> Markup:
+def losses_svg(metrics: Metrics, number: int, chains: int, total: int) -> Markup:
     """Validation loss by hop over training, with chance and what counts as learned."""
     low, high, right, learned = 190, 14, 600, metrics.learned
 
@@ -161,7 +146,7 @@ def losses_svg(metrics: Metrics, number: int, chains: int, hops: Sequence[int], 
         )
         parts.append(f'<text x="{_LEFT - 6}" y="{y(level) + 4:.1f}" font-size="11" text-anchor="end">{words}</text>')
     steps = metrics.steps.tolist()
-    for place, hop in enumerate(hops):
+    for place, hop in enumerate(metrics.hops):
         losses = metrics.partial_losses[:, number, place].tolist()
         points = [f"{x(step):.1f} {y(loss):.1f}" for step, loss in zip(steps, losses, strict=True) if loss == loss]
         dash = f' stroke-dasharray="{_DASHES[place % 6]}"' if place % 6 else ""
@@ -170,7 +155,7 @@ def losses_svg(metrics: Metrics, number: int, chains: int, hops: Sequence[int], 
             fallen = next((x(step) for step, loss in zip(steps, losses, strict=True) if loss < learned), None)
             beside = (fallen + 10 + 3 * place, y(learned) - 6) if fallen is not None else None
             across, up = beside or (right + 16, y(1) + 16 * place)
-            parts.append(_symbol(across, up, 2 * hop - 1, max(hops), size=12))
+            parts.append(_symbol(across, up, 2 * hop - 1, max(metrics.hops), size=12))
     for step in (0, total // 2, total):
         parts.append(f'<text x="{x(step):.0f}" y="{low + 18}" font-size="11" text-anchor="middle">{step:,}</text>')
     return _svg(low + 26, "Validation loss by hop over training steps", parts)

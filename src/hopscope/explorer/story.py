@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.timing import LEAST_PLATEAU, LEVEL
 from hopscope.explorer.exhibit import Exhibit
@@ -47,7 +48,7 @@ def story(one: Exhibit) -> list[dict[str, Any]]:
     if history is not None and any(path.crossing.step is not None for path in history.paths):
         steps += [_nothing(history), _first(history), _order(history)]
     if one.transformer is not None and one.circuit is not None and one.circuit.found:
-        steps.append(_cut(one))
+        steps.append(_cut(one.circuit, history))
     return [asdict(step) for step in steps]
 
 
@@ -66,24 +67,19 @@ def _task(problem: RetrievalProblem) -> Chapter:
 
 
 def _nothing(history: Emergence) -> Chapter:
-    plateau, share = history.plateau, None
+    plateau, middle = history.plateau, history.steps[len(history.steps) // 4]
+    holds, until = None, "to the end"
     if plateau.left is not None:
         share = plateau.left / history.total_steps
-    until = "to the end" if plateau.left is None else f"until step {plateau.left:,}"
-    if plateau.left is not None and plateau.reached is not None:
-        middle = (plateau.reached + plateau.left) // 2
-    else:
-        middle = history.steps[len(history.steps) // 4]
-    holds = None if share is None else share >= LEAST_PLATEAU
-    seen = min(range(len(history.steps)), key=lambda number: abs(history.steps[number] - middle))  # as the page looks
+        holds, until = share >= LEAST_PLATEAU, f"until step {plateau.left:,}, {share:.0%} of training"
+        middle = middle if plateau.reached is None else (plateau.reached + plateau.left) // 2
+    seen = min(range(len(history.steps)), key=lambda number: abs(history.steps[number] - middle))  # as the page does
     early = sum(path.attention[seen] > LEVEL for path in history.paths)
     attends = f"{early} of {counted(len(history.paths), 'path')}" if early else "no path"
     return Chapter(
         "Nothing happens",
-        f"The loss stays near {plateau.level:g} {until}"
-        + (f", {share:.0%} of training" if share is not None else "")
-        + f": the model knows the {history.chains} candidates and not which is right. Halfway, the mean "
-        f"attention of {attends} is above {LEVEL:g}.",
+        f"The loss stays near {plateau.level:g} {until}: the model knows the {history.chains} candidates and not which "
+        f"is right. Halfway, the mean attention of {attends} is above {LEVEL:g}.",
         f"a long plateau comes first: at least {LEAST_PLATEAU:.0%} of training",
         holds,
         at=middle,
@@ -110,29 +106,27 @@ def _first(history: Emergence) -> Chapter:
 
 def _order(history: Emergence) -> Chapter:
     emerged = history.order.emerged
-    told = ", ".join(
-        f"x{hop} {'never' if step is None else f'at step {step:,.0f}'}" for hop, step in enumerate(emerged, start=1)
-    )
+    when = ["never" if step is None else f"at step {step:,.0f}" for step in emerged]
+    arrivals = ", ".join(f"x{hop} {words}" for hop, words in enumerate(when, start=1))
     last = max((step for step in emerged if step is not None), default=None)
     return Chapter(
         "The others, in order",
-        f"One path after the other crosses 0.5. What has crossed carries to the query: {told}. The loss of each hop "
-        "falls with it.",
+        f"One path after the other crosses 0.5. What has crossed carries to the query: {arrivals}. The loss of each "
+        "hop falls with it.",
         "hops come one by one, each after the one before",
         history.order.one_by_one if history.hops > 1 else None,
         at=None if last is None else _checkpoint(history, last),
     )
 
 
-def _cut(one: Exhibit) -> Chapter:
-    circuit = one.circuit
-    assert circuit is not None
-    if one.emergence is not None:
-        worst = max(range(len(circuit.paths)), key=lambda place: one.emergence.paths[place].change[-1])  # type: ignore[union-attr]
+def _cut(circuit: Circuit, history: Emergence | None) -> Chapter:
+    if history is not None:
+        costs = [path.change[-1] for path in history.paths]
     else:
-        worst = max(range(len(circuit.paths)), key=lambda place: circuit.paths[place].without.mean)
+        costs = [path.without.mean for path in circuit.paths]
+    worst = costs.index(max(costs))
     path = circuit.paths[worst]
-    needed = all(each.without_imposed.mean > circuit.losses["imposed"] for each in circuit.paths)
+    needed = all(path.without_imposed.mean > circuit.losses["imposed"] for path in circuit.paths)
     return Chapter(
         "Cut it yourself",
         f"Here {path.path.describe(circuit.roles)} is cut: its row attends everywhere alike. The network in this page "

@@ -38,8 +38,8 @@ function promptAxis(model, place, look) {
 
 function marks(model, place, look, column, asked, color) {
   const top = place.levels[place.levels.length - 1].y - 10, found = look.live.nearest[column.chain];
-  const told = asked.map((hop, n) => `x${hop}: ${letter(found[n])}${hop} ${found[n] === column.chain ? "right" : "wrong"}`).join(", ");
-  const group = svg("g", { "data-tip": `Answer of chain ${letter(column.chain).toUpperCase()}, by the nearest symbol: ${told}`, role: "img", "aria-label": told });
+  const words = asked.map((hop, n) => `x${hop}: ${letter(found[n])}${hop} ${found[n] === column.chain ? "right" : "wrong"}`).join(", ");
+  const group = svg("g", { "data-tip": `Answer of chain ${letter(column.chain).toUpperCase()}, by the nearest symbol: ${words}`, role: "img", "aria-label": words });
   asked.forEach((_, n) => group.append(svg("rect", {
     class: "right", x: r1(column.x - 3.5), y: top - 8 * (n + 1), width: 7, height: 6, rx: 1,
     style: `stroke:${color};fill:${found[n] === column.chain ? color : "none"}`,

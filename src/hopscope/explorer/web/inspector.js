@@ -33,7 +33,7 @@ function aboutPath(model, look, number) {
     const [low2, high2] = history.change_interval[t];
     fact("cut alone", `loss ${signed(history.change[t])} (${signed(low2)} to ${signed(high2)}), n = ${model.emergence.sequences}`);
   }
-  fact("the circuit without it", `${decimal(path.without)} imposed, ${decimal(path.without_natural)} natural`);
+  fact("the circuit without it", `${decimal(path.without)} own patterns, ${decimal(path.without_imposed)} imposed`);
   if (path.feeds.length) fact("feeds", path.feeds.slice(0, 4).map((feed) => el("div", {}, feed.replace("->", "→"))));
   const python = `run[${model.number}].ablate({"${model.python(path)}": "uniform"})`;
   return el("div", { class: "one" },
@@ -63,7 +63,7 @@ function aboutHead(model, look, number) {
   const mine = model.paths.map((path, i) => [path, i]).filter(([path]) => path.layer === layer && path.head === head), held = model.shape.held.find((one) => one.layer === layer + 1 && one.head === head + 1);
   const words = look.view === "prompt" && look.live ? "this prompt, position by position" : look.view === "others" ? "to all other chains together" : "within its own chain";
   return el("div", {}, el("h3", {}, `Layer ${layer + 1}, head ${head + 1}`),
-    el("p", { class: "hint" }, mine.length ? `In the circuit with ${mine.length} path${mine.length > 1 ? "s" : ""}.` : model.gone.includes(number) ? "Taken away in training: it writes nothing in the end." : "Not in the circuit.", held ? ` Held to “${held.pattern}” in training.` : ""),
+    el("p", { class: "hint" }, mine.length ? `In the circuit with ${mine.length} path${mine.length > 1 ? "s" : ""}.` : model.gone.includes(number) ? "Pruned in training: it writes nothing in the end." : "Not in the circuit.", held ? ` Held to “${held.pattern}” in training.` : ""),
     el("div", { class: "buttons" }, mine.map(([path, i]) => el("button", { type: "button", onclick: () => look.pick(i) }, `${model.birth[i]}: `, roleNodes(path.query, model.problem.hops), " → ", roleNodes(path.key, model.problem.hops)))),
     el("div", { class: "maps" }, el("figure", {}, largeMap(model, look, layer, head, 250), el("figcaption", {}, `rows attend to columns, ${words}`))));
 }
@@ -72,19 +72,19 @@ function aboutHead(model, look, number) {
 function aboutCircuit(model) {
   const { circuit, theory, problem } = model;
   if (!circuit || !circuit.found) return el("div", {}, el("h3", {}, circuit ? "No circuit" : "No record of a circuit"),
-    el("p", { class: "hint" }, circuit ? `The model's loss of ${decimal(circuit.losses.full)} is not below the threshold of ${circuit.bar}.` : "All heads are shown below; the circuit is not known."), checks(circuit));
+    el("p", { class: "hint" }, circuit ? `The model's loss of ${decimal(circuit.losses.full)} is not below the threshold of ${circuit.max_loss}.` : "All heads are shown below; the circuit is not known."), checks(circuit));
   const { losses } = circuit, heads = new Set(model.paths.map((path) => `${path.layer}.${path.head}`)).size;
   return el("div", {}, el("h3", {}, `Circuit, ${circuit.verdict}`),
     el("dl", {}, el("dt", {}, "paths"), el("dd", {}, `${model.paths.length} in ${heads} of ${model.shape.layers * model.shape.heads} heads, ${model.used.length} layers`),
       el("dt", {}, "theory needs"), el("dd", {}, theory.least === null ? "no depth is enough" : `${theory.least} layers (Theorem 1: at least ${theory.theorem_1})`),
-      el("dt", {}, "loss"), el("dd", {}, `${decimal(losses.full)} model, ${decimal(losses.imposed)} circuit imposed, ${decimal(losses.own)} own patterns, ${decimal(losses.nothing)} nothing`)),
+      el("dt", {}, "loss"), el("dd", {}, `${decimal(losses.full)} model, ${decimal(losses.own)} circuit with own patterns, ${decimal(losses.imposed)} imposed, ${decimal(losses.nothing)} nothing`)),
     checks(circuit), el("p", { class: "hint" }, "Click an arrow, a strip or a head."));
 }
 
 function checks(circuit) {
   if (!circuit || !circuit.checks.length) return null;
-  const failed = circuit.checks.filter((check) => check.outcome === "failed").length;
-  return el("details", {}, el("summary", {}, `Checks: ${circuit.checks.length - failed} of ${circuit.checks.length} passed`),
+  const passed = circuit.checks.filter((check) => check.outcome === "passed").length;
+  return el("details", {}, el("summary", {}, `Checks: ${passed} of ${circuit.checks.length} passed`),
     el("ul", { class: "parts" }, circuit.checks.map((check) => el("li", { class: check.outcome === "failed" ? "fail" : null }, el("b", {}, check.name.replaceAll("_", " ")), ` ${check.says}`))));
 }
 

@@ -2,7 +2,7 @@
 
 async function start() {
   const pristine = "<!doctype html>\n" + document.documentElement.outerHTML;
-  const told = JSON.parse($("manifest").textContent), models = told.models.map(prepared);
+  const manifest = JSON.parse($("manifest").textContent), models = manifest.models.map(prepared);
   const limits = models.map((model) => ({ checkpoints: model.steps.length, paths: model.paths.length, heads: model.shape.layers * model.shape.heads, steps: model.story.length }));
   const saved = JSON.parse($("view").textContent).hash || "";
   const state = store(fromHash(location.hash, limits) || fromHash(saved, limits) || { ...FRESH, t: models[0].steps.length - 1 });
@@ -124,9 +124,9 @@ async function start() {
   }
 
   function story(now, one) {
-    const told = one.story[now.y];
+    const chapter = one.story[now.y];
     redraw($("story"), el("ol", {}, one.story.map((step, i) => el("li", {}, el("button", { type: "button", "aria-current": i === now.y ? "step" : null, onclick: () => tell(i) }, el("b", {}, String(i + 1)), el("span", { class: "words" }, step.title))))),
-      el("p", { class: "caption", role: "status" }, told ? told.caption : headline(one), told && told.claim ? el("span", { class: "claim" }, ` Claim: ${told.claim}`, told.holds === null ? "." : told.holds ? ": holds here." : el("span", { class: "fails" }, ": does not hold here.")) : null));
+      el("p", { class: "caption", role: "status" }, chapter ? chapter.caption : headline(one), chapter && chapter.claim ? el("span", { class: "claim" }, ` Claim: ${chapter.claim}`, chapter.holds === null ? "." : chapter.holds ? ": holds here." : el("span", { class: "fails" }, ": does not hold here.")) : null));
   }
 
   function slider(now, one) {

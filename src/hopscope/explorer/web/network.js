@@ -95,7 +95,7 @@ function gelu(x) {
   return x;
 }
 
-/** Who looks where in one layer: [head, query, key], rows before `first` left at 0. */
+/** Attention of one layer: [head, query, key], rows before `first` left at 0. */
 function attention(net, query, key, length, first) {
   const { heads, d_head: d, causal } = net.shape, scale = 1 / Math.sqrt(d), inner = net.inner;
   const pattern = new Float64Array(heads * length * length);

@@ -69,11 +69,11 @@ function editOf(program, prompt, causal) {
       for (const k of some) (sum[role[k]] += row[k]), count[role[k]]++;
       return sum.map((one, r) => (count[r] ? one / count[r] : NaN));
     };
-    const others = means(seen.filter((k) => !mine(k))), even = means(seen), told = (k) => !Number.isNaN(others[role[k]]);
-    const blind = seen.map((k) => (!mine(k) ? row[k] : told(k) ? others[role[k]] : 0));
+    const others = means(seen.filter((k) => !mine(k))), even = means(seen), known = (k) => !Number.isNaN(others[role[k]]);
+    const blind = seen.map((k) => (!mine(k) ? row[k] : known(k) ? others[role[k]] : 0));
     const total = (some) => some.reduce((sum, one) => sum + one, 0);
     const before = row[q] + total(seen.map((k) => row[k])), after = row[q] + total(blind), left = after > 1e-6 * before;
-    const put = seen.map((k, n) => (left ? (blind[n] * before) / after : told(k) ? even[role[k]] : 0));
+    const put = seen.map((k, n) => (left ? (blind[n] * before) / after : known(k) ? even[role[k]] : 0));
     seen.forEach((k, n) => (row[k] = put[n]));
     row[q] = before - total(put);
   }

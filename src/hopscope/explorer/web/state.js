@@ -50,7 +50,7 @@ function fromHash(text, limits) {
 /** Ascending, each once, below a number. */
 const uncommon = (numbers, below) => [...new Set(numbers)].filter((n) => n < below).sort((a, b) => a - b);
 
-/** A store: the state, how it is changed, and who is told. */
+/** A store: the state, how it is changed, and its listeners. */
 function store(initial) {
   let state = initial, waiting = false;
   const readers = [];

@@ -39,7 +39,7 @@ function lossAxes(model, x, y, left, end) {
   return group;
 }
 
-/** A line for each hop, told apart by dash and name; hue is for chains. */
+/** A line for each hop, known by dash and name; hue is for chains. */
 function curves(model, x, y, end) {
   const group = svg("g"), names = svg("g"), rows = lossRows(model), hops = model.problem.target_hops, placed = [];
   if (!rows) return svg("text", { class: "quiet", x: (x(0) + end) / 2, y: y(0.6), "text-anchor": "middle", "font-size": 13 }, "no losses were recorded");

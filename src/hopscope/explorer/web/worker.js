@@ -22,7 +22,7 @@ function serve(scope) {
   scope.onmessage = async ({ data }) => {
     if (data.model) return void models.set(data.number, Object.assign(data.model, { arrays: { ...data.arrays, net: network(data.model.shape, data.model.live.names, data.arrays.weights) } }));
     current = data.key;
-    await measure(models.get(data.number), data, (told) => scope.postMessage(told), () => current !== data.key, () => new Promise((go) => setTimeout(go)));
+    await measure(models.get(data.number), data, (result) => scope.postMessage(result), () => current !== data.key, () => new Promise((go) => setTimeout(go)));
   };
 }
 
@@ -38,9 +38,9 @@ function laboratory(onResult) {
   } catch {
     worker = null;  // not allowed here: computed in the page, between frames
   }
-  function keep(told) {
-    results.set(told.key, told);
-    onResult(told);
+  function keep(result) {
+    results.set(result.key, result);
+    onResult(result);
   }
   return {
     get: (key) => results.get(key),
