@@ -1,4 +1,4 @@
-"""Records of circuits are read beside the models that they are of, and beside no others."""
+"""Records of circuits are read beside the models that they are of, beside no others, and shown as what they are."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.errors import InputError
 from hopscope.paper.models import Studied, read_models
 from hopscope.paper.presets import PAPER_SHORT
+from hopscope.paper.section_8 import read, section
 from hopscope.records import content_hash
 from hopscope.training.run import RunFolder
 
@@ -54,3 +55,13 @@ def test_the_circuit_of_other_weights_of_the_run_is_refused(tmp_path: Path) -> N
     replace(Circuit.load(path), model=young).save(path, run.hash)
     with pytest.raises(InputError, match=r"circuit\.json"):
         models(tmp_path)
+
+
+@pytest.mark.slow
+def test_circuits_are_called_certified_only_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Circuit, "certified", property(lambda circuit: circuit.seed == 1))
+    result = read(PAPER_SHORT.circuits, STORED.parent)
+    for models, words in ((result.models[:2], "1 of 2 certified"), (result.models[:1], "0 of 1 certified")):
+        shown = section(replace(result, models=models))
+        assert shown is not None
+        assert f"circuits of the 12-layer models, {words} on sequences" in shown.paragraphs[0]

@@ -10,7 +10,7 @@ from made_results import trained
 
 from hopscope.paper import section_5
 from hopscope.paper.claims import Finding
-from hopscope.paper.section_5 import TheoryStudy, judge, simulate_all
+from hopscope.paper.section_5 import TheoryStudy, judge, section, simulate_all
 from hopscope.paper.section_7 import TrainedModel
 
 LOW, HIGH = 0.01, 0.75
@@ -101,3 +101,16 @@ def test_a_simulation_alone_cannot_be_refuted_and_is_inconclusive() -> None:
     assert deep_enough["C1"].verdict == "inconclusive", "no hop lies beyond 12 layers"
     assert deep_enough["C1"].n == 0
     assert deep_enough["C2"].verdict == "reproduced"
+
+
+def test_the_caption_of_the_flow_names_what_is_drawn() -> None:
+    """Which is both masks, and what positions share."""
+    (figure,) = section(simulate_all(TheoryStudy("laptop", 2, 2), ())).figures
+    titles = " ".join(axes.get_title(loc="left") for axes in figure.figure.axes)
+    for drawn, words in (
+        ("What positions share before any layer, D = 2", "What positions share before any layer, D = 2"),
+        ("no mask", "without a mask"),
+        ("causal mask", "a causal one"),
+    ):
+        assert drawn in titles
+        assert words in figure.caption
