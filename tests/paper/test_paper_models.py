@@ -59,8 +59,8 @@ def test_the_circuit_of_other_weights_of_the_run_is_refused(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_circuits_are_called_certified_only_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Circuit, "certified", property(lambda circuit: circuit.seed == 1))
     result = read(PAPER_SHORT.circuits, STORED.parent)
+    monkeypatch.setattr(Circuit, "certified", property(lambda circuit: circuit.seed == 1))
     for models, words in ((result.models[:2], "1 of 2 certified"), (result.models[:1], "0 of 1 certified")):
         shown = section(replace(result, models=models))
         assert shown is not None
