@@ -192,7 +192,7 @@ def test_a_run_without_checkpoints_opens_with_its_records(run, tmp_path):
     shutil.rmtree(kept / "checkpoints")
     one = exhibit(RunFolder(kept), 0)
     assert one.transformer is None
-    assert [sentence for sentence in one.missing if "no checkpoint yet" in sentence]
+    assert [sentence for sentence in one.missing if "no checkpoint" in sentence]
     model = Reader(build([one]).html).manifest["models"][0]
     assert model["live"] is None
     assert model["emergence"]["steps"] == list(one.emergence.steps)
