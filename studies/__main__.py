@@ -27,27 +27,29 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("name", choices=STUDIES, metavar="NAME")
     parser.add_argument("folder", type=Path, nargs="?", help="runs/studies/NAME by default, or NAME-quick")
-    parser.add_argument("--quick", action="store_true", help="a few small models, to see that it works")
+    parser.add_argument("--quick", action="store_true", help="a few small models, as a trial")
     parser.add_argument("--judge", action="store_true", help="train nothing; judge what is finished")
-    parser.add_argument("--arms", action="append", default=[], metavar="PATTERN", help="train only such arms, as 'K/*'")
+    parser.add_argument(
+        "--conditions", action="append", default=[], metavar="PATTERN", help="train only these, e.g. 'K/*'"
+    )
     parser.add_argument("--workers", type=int, help="processes; by default one per core")
     parser.add_argument("--device", help="the device to train on; a GPU if there is one")
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
     parser.add_argument("--json", action="store_true", help="print verdicts and numbers as JSON")
-    asked = parser.parse_args(arguments)
-    study, draw = STUDIES[asked.name]
-    folder = asked.folder or Path("runs/studies") / (f"{asked.name}-quick" if asked.quick else asked.name)
-    work = Work(asked.workers, asked.device, asked.precision, asked.judge, tuple(asked.arms))
+    options = parser.parse_args(arguments)
+    study, draw = STUDIES[options.name]
+    folder = options.folder or Path("runs/studies") / (f"{options.name}-quick" if options.quick else options.name)
+    work = Work(options.workers, options.device, options.precision, options.judge, tuple(options.conditions))
     try:
-        found = answer(study, draw, folder, work, quick=asked.quick)
+        found = answer(study, draw, folder, work, quick=options.quick)
     except hs.InputError as error:
         print(f"studies: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("studies: interrupted; the same command continues from what is on disk", file=sys.stderr)
         return 130
-    if asked.json:
-        numbers = {"study": asked.name, "judgements": found.judgements, "result": found.result}
+    if options.json:
+        numbers = {"study": options.name, "judgements": found.judgements, "result": found.result}
         print(msgspec.json.encode(numbers).decode())
     else:
         print(found.text)

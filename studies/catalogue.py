@@ -31,7 +31,7 @@ from studies.figures.plateau import plateau as draw_plateau
 from studies.figures.pruning import pruning as draw_pruning
 from studies.figures.survival import survival as draw_survival
 from studies.figures.unsaid import unsaid as draw_unsaid
-from studies.tools.arms import Arms
+from studies.tools.conditions import Conditions
 from studies.tools.study import Study
 
 STUDIES: dict[str, tuple[Study[Any, Any], Callable[[Any], Any] | None]] = {
@@ -48,7 +48,7 @@ STUDIES: dict[str, tuple[Study[Any, Any], Callable[[Any], Any] | None]] = {
         (census.STUDY, draw_census),
         (pruning.STUDY, draw_pruning),
         (descent.STUDY, draw_descent),
-        (conditional.STUDY, lambda found: draw_survival(Arms(found.arms))),
+        (conditional.STUDY, lambda found: draw_survival(Conditions(found.conditions))),
         (text.STUDY, None),
         (calibration.STUDY, None),
     )

@@ -1,13 +1,14 @@
 """How little curriculum is enough?
 
-The implicit curriculum asks a query for every hop of its chain. Here it is asked for fewer: of three hops (four layers)
-and of four (five layers) for each set of hops that has the last one in it; for all of three, but with less weight on
-those before the last; and for the last of three alone, with six layers, with the first head handed over, and with ten
-times the steps. Ten seeds an arm.
+The implicit curriculum gives a query a target for every hop of its chain. Here it has fewer: of three hops (four
+layers) and of four (five layers), each set of hops that contains the last one; of three hops, all of them with less
+weight on those before the last; and the last of three alone, with six layers, with the first head fixed, and with ten
+times the steps. Ten seeds a condition.
 
-Rule, for each arm: is it enough, that is, does more than half of all seeds learn the last hop within the budget? As
-asked: the lower 95% Clopper-Pearson bound on their share is above one half. Not as asked: the upper bound is below one
-half, and with every hop asked for, the positive control with as many layers, the lower one is above. Else inconclusive.
+Rule, for each condition: it is enough, that is, more than half of all seeds learn the last hop within the budget.
+Confirmed: the lower 95% Clopper-Pearson bound on their share is above one half. Refuted: the upper bound is below one
+half, and with every hop as target, the positive control with as many layers, the lower one is above. Otherwise
+inconclusive.
 
     python -m studies curriculum results/studies/curriculum
 """
@@ -23,16 +24,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 import hopscope as hs
-from studies.tools import arms
-from studies.tools.arms import ArmLearned, Arms, table
+from studies.tools import conditions
+from studies.tools.conditions import Condition, Conditions, table
 from studies.tools.judgements import Judgement, most_of
 from studies.tools.study import Study
 from studies.tools.work import Work
 
 __all__ = ["STUDY", "CurriculumStudy", "enough", "judge", "quick", "run", "standard", "table"]
 
-HANDED = (hs.HeldHead(1, 1, "previous"),)
-"""The first useful head of every circuit: it looks at the token before."""
+FIXED = (hs.HeldHead(1, 1, "previous"),)
+"""The first useful head of every circuit: it attends to the token before."""
 
 
 class _LessWeight(hs.TrainingHooks):
@@ -73,11 +74,11 @@ class CurriculumStudy:
     """What is trained.
 
     Attributes:
-        recipe: the recipe of all arms; its layers, weights of hops, held heads and steps are varied.
-        hops: the numbers of hops D of which every set is asked for, with one layer more than theory asks for.
+        recipe: the recipe of all conditions; its layers, weights of hops, held heads and steps are varied.
+        hops: the numbers of hops D of which every set is a target, with one layer more than theory asks for.
         weights: weights of the hops before the last, which has 1, for the first D.
-        longer: how many times the steps an arm gets in which the last hop alone is asked for.
-        seeds: the seeds of every arm.
+        longer: how many times the steps a condition with the last hop alone gets.
+        seeds: the seeds of every condition.
     """
 
     recipe: hs.Recipe
@@ -87,20 +88,20 @@ class CurriculumStudy:
     seeds: tuple[int, ...] = tuple(range(5000, 5010))
 
     @property
-    def arms(self) -> list[hs.Setup]:
-        """The arms: sets of hops, then weights, then what may stand in for a curriculum."""
+    def conditions(self) -> list[hs.Setup]:
+        """The conditions: sets of hops, then weights, then what may replace a curriculum."""
         first = self.hops[0]
         layers = hs.theory.depths(first).causal + 1
         recipe, every = replace(self.recipe, layers=layers), hs.RetrievalProblem(hops=first)
         alone, deep = replace(every, curriculum=False), replace(recipe, layers=layers + 2)
-        found = [arm for hops in self.hops for arm in self._sets(hops)]
+        found = [condition for hops in self.hops for condition in self._sets(hops)]
         for weight in self.weights:
             weighted = replace(recipe, hooks=f"studies.curriculum:{HOOKS[weight].__name__}")
             found.append(hs.Setup(f"{first}-hops/weight-{weight:g}", every, weighted, self.seeds))
         found.append(hs.Setup(f"{first}-hops/all/{layers + 2}-layers", every, deep, self.seeds))
         for name, changed in (
             (f"{layers + 2}-layers", deep),
-            ("first-head-handed", replace(recipe, held=HANDED)),
+            ("first-head-handed", replace(recipe, held=FIXED)),
             (f"{self.longer}-times-the-steps", replace(recipe, steps=self.longer * recipe.steps)),
         ):
             found.append(hs.Setup(f"{first}-hops/x{first}-alone/{name}", alone, changed, self.seeds))
@@ -131,50 +132,50 @@ def quick(recipe: hs.Recipe) -> CurriculumStudy:
     return CurriculumStudy(replace(recipe, steps=20), (2,), (0.1,), longer=2, seeds=(0,))
 
 
-def run(study: CurriculumStudy, folder: Path, work: Work) -> Arms:
+def run(study: CurriculumStudy, folder: Path, work: Work) -> Conditions:
     """Train what is not trained yet, and read what was learned."""
-    return arms.train(study.arms, folder, work)
+    return conditions.train(study.conditions, folder, work)
 
 
-def enough(arm: ArmLearned) -> bool:
+def enough(condition: Condition) -> bool:
     """Whether, with confidence, more than half of all seeds learn the last hop."""
-    return _most_learn(arm).verdict == "as asked"
+    return _most_learn(condition).verdict == "confirmed"
 
 
-def judge(found: Arms) -> list[Judgement]:
-    """Judge by the rule above, arm by arm."""
-    return [_judge(arm, found) for arm in found.arms]
+def judge(found: Conditions) -> list[Judgement]:
+    """Judge by the rule above, condition by condition."""
+    return [_judge(condition, found) for condition in found.conditions]
 
 
-def _judge(arm: ArmLearned, found: Arms) -> Judgement:
-    most = _most_learn(arm)
-    if most.verdict != "not as asked" or any(enough(other) for other in found.arms if _is_control(other, arm)):
+def _judge(condition: Condition, found: Conditions) -> Judgement:
+    most = _most_learn(condition)
+    if most.verdict != "refuted" or any(enough(other) for other in found.conditions if _is_control(other, condition)):
         return most
     return replace(
-        most, verdict="inconclusive", reason="no positive control: not enough learn with every hop asked for"
+        most, verdict="inconclusive", reason="no positive control: not enough learn with every hop as target"
     )
 
 
-def _most_learn(arm: ArmLearned) -> Judgement:
+def _most_learn(condition: Condition) -> Judgement:
     """The judgement by the rule, without its positive control."""
-    learned = [step is not None for step in arm.times(arm.last)]
-    return most_of(f"{arm.name}: enough for x{arm.last}", learned, few="too few seeds")
+    learned = [step is not None for step in condition.times(condition.last)]
+    return most_of(f"{condition.name}: enough for x{condition.last}", learned, few="too few seeds")
 
 
-def _is_control(other: ArmLearned, arm: ArmLearned) -> bool:
-    """Whether `other` is the control of `arm`: every hop asked for alike, as many layers and no head handed over."""
-    plain = other.layers == arm.layers and "weight" not in other.name
-    return plain and other.problem == replace(arm.problem, asked=None, curriculum=True)
+def _is_control(other: Condition, condition: Condition) -> bool:
+    """Whether `other` is the control of `condition`: every hop as target, as many layers and no head fixed."""
+    plain = other.layers == condition.layers and "weight" not in other.name
+    return plain and other.problem == replace(condition.problem, asked=None, curriculum=True)
 
 
 STUDY = Study(
     "curriculum",
     "How little curriculum is enough?",
-    Arms,
+    Conditions,
     standard,
     quick,
     run,
     judge,
     table,
-    arms=lambda study: [arm.name for arm in study.arms],
+    conditions=lambda study: [condition.name for condition in study.conditions],
 )

@@ -1,19 +1,15 @@
 """What ends the plateau: when does each hop emerge, if one thing at a time is changed about the plain recipe?
 
-Three hops, four layers, ten seeds an arm, twice the recipe's steps; a seed that has not learned by then is censored.
-Two times are compared with those of the unchanged recipe on the same seeds: when x1 is learned, which ends the plateau,
-and when all hops are. Medians are Kaplan and Meier's. Where a seed never learned, its time is cut off at the budget,
-and the mean time is at least what is told. What counts as learned is a loss below two thirds of what averaging the
-candidates gives: 0.5 with four chains, 1/3 with two, 0.58 with eight.
+Three hops, four layers, ten seeds a condition, twice the recipe's steps; a seed that has not learned by then is
+censored. Two times are compared with those of the unchanged recipe on the same seeds: when x1 is learned, which ends
+the plateau, and when all hops are. Medians are Kaplan and Meier's. Where a seed never learned, its time is cut off at
+the budget, and the reported mean is a lower bound. A hop is learned below two thirds of the loss of averaging the
+candidates: 0.5 with four chains, 1/3 with two, 0.58 with eight.
 
-Rule, for each change and each of the two times: does it move the time? As asked: the log-rank test, exact by
-permutation, says so at 5%, with Holm's correction over all changes and both times. Not as asked: it does not, every
-seed of both arms learned in time, and the mean time is between 4/5 and 5/4 of the unchanged recipe's by the whole of
-its 95% interval (Welch's, of the ratio's logarithm), from eight seeds or more on either side. Inconclusive: neither, or
-seeds are missing, or nothing was learned in time in one of the two arms, and the test does not tell them apart. (Muon
-was added to the changes when 22 of the others had been run; the correction counts it. When all had been run, the exact
-test took the place of the asymptotic one, and Welch's interval that of a bootstrap, which is too narrow for ten seeds;
-and equality was no longer said of times that are cut off, which makes them alike. No verdict hangs on the latter.)
+Rule, for each change and each of the two times: it moves the time. Confirmed: the log-rank test, exact by permutation,
+says so at 5%, with Holm's correction over all changes and both times. Refuted: it does not, every seed of both
+conditions learned in time, and the mean time is between 4/5 and 5/4 of the unchanged recipe's by the whole of its 95%
+interval (Welch's, of the ratio's logarithm), from eight seeds or more on either side. Otherwise inconclusive.
 
     python -m studies plateau results/studies/plateau
 """
@@ -27,8 +23,8 @@ from typing import Any
 
 import hopscope as hs
 from hopscope.statistics import holm
-from studies.tools import arms
-from studies.tools.arms import ArmLearned, Arms
+from studies.tools import conditions
+from studies.tools.conditions import Condition, Conditions
 from studies.tools.inference import Times, log_rank, ratio_of_means, share_in_words, survival_median
 from studies.tools.judgements import Judgement
 from studies.tools.records import markdown_table
@@ -97,7 +93,7 @@ class PlateauStudy:
         recipe: the recipe that is changed.
         hops: D of the unchanged problem.
         changes: the changes to the recipe or the problem, one at a time.
-        seeds: the seeds of every arm.
+        seeds: the seeds of every condition.
     """
 
     recipe: hs.Recipe
@@ -106,9 +102,9 @@ class PlateauStudy:
     seeds: tuple[int, ...] = tuple(range(4000, 4010))
 
     @property
-    def arms(self) -> list[hs.Setup]:
-        """The arms, the unchanged recipe first."""
-        of_recipe = {one.name for one in fields(hs.Recipe)}
+    def conditions(self) -> list[hs.Setup]:
+        """The conditions, the unchanged recipe first."""
+        of_recipe = {field.name for field in fields(hs.Recipe)}
         found = []
         for name, change in {BASE: {}, **self.changes}.items():
             recipe = replace(self.recipe, **{key: value for key, value in change.items() if key in of_recipe})
@@ -124,15 +120,14 @@ def standard(recipe: hs.Recipe) -> PlateauStudy:
 
 
 def quick(recipe: hs.Recipe) -> PlateauStudy:
-    """A tiny version that only shows that the study runs: one hop, its first head handed over, at two learning
-    rates."""
+    """A tiny version that only shows that the study runs: one hop at two learning rates."""
     changes = {"learning rate/0.003": {"learning_rate": 3e-3}}
     return PlateauStudy(recipe, 1, changes, seeds=(0, 1))
 
 
-def run(study: PlateauStudy, folder: Path, work: Work) -> Arms:
+def run(study: PlateauStudy, folder: Path, work: Work) -> Conditions:
     """Train what is not trained yet, and read what was learned."""
-    return arms.train(study.arms, folder, work)
+    return conditions.train(study.conditions, folder, work)
 
 
 @dataclass(frozen=True)
@@ -140,94 +135,100 @@ class Moved:
     """The effect of one change on one of the two times.
 
     Attributes:
-        arm: the arm of the change.
-        what: `x1` or `all hops`.
-        times: when each of the arm's seeds learned.
+        condition: the condition of the change.
+        hops: `x1` or `all hops`.
+        times: when each of the condition's seeds learned.
         base: when each seed of the unchanged recipe learned.
         ratio: the ratio of the mean times, changed to unchanged and cut off at the budget, with its 95% interval.
         p: the p-value of the log-rank test, after Holm's correction.
     """
 
-    arm: ArmLearned
-    what: str
+    condition: Condition
+    hops: str
     times: Times
     base: Times
     ratio: tuple[float, float, float]
     p: float
 
 
-def compared(found: Arms) -> list[Moved]:
+def compared(found: Conditions) -> list[Moved]:
     """Every change compared with the unchanged recipe; empty while that has no finished seed."""
-    base, *changed = found.arms
+    base, *changed = found.conditions
     pairs = [
-        (arm, what, times, unchanged)
-        for arm in changed
-        if arm.seeds and base.seeds
-        for what, times, unchanged in (
-            ("x1", arm.times(1), base.times(1)),
-            ("all hops", arm.everything(), base.everything()),
+        (condition, hops, times, unchanged)
+        for condition in changed
+        if condition.seeds and base.seeds
+        for hops, times, unchanged in (
+            ("x1", condition.times(1), base.times(1)),
+            ("all hops", condition.everything(), base.everything()),
         )
     ]
-    raw = [log_rank(times, arm.budget, other, base.budget) for arm, _, times, other in pairs]
-    planned = 2 * (len(found.arms) - 1)  # what is not run yet counts, as it will
+    raw = [log_rank(times, condition.budget, other, base.budget) for condition, _, times, other in pairs]
+    planned = 2 * (len(found.conditions) - 1)  # conditions that are not run yet count too
     p_values = holm([*raw, *[1.0] * (planned - len(raw))])[: len(raw)]
     return [
-        Moved(arm, what, times, other, ratio_of_means(times, other, base.budget), p)
-        for (arm, what, times, other), p in zip(pairs, p_values, strict=True)
+        Moved(condition, hops, times, other, ratio_of_means(times, other, base.budget), p)
+        for (condition, hops, times, other), p in zip(pairs, p_values, strict=True)
     ]
 
 
-def judge(found: Arms) -> list[Judgement]:
+def judge(found: Conditions) -> list[Judgement]:
     """Judge by the rule above, with two judgements for each change."""
-    base, *changed = found.arms
-    told = {(one.arm.name, one.what): one for one in compared(found)}
+    base, *changed = found.conditions
+    effects = {(effect.condition.name, effect.hops): effect for effect in compared(found)}
     return [
-        _judge(told.get((arm.name, what)), f"{arm.name} moves the time of {what}", arm.finished and base.finished)
-        for arm in changed
-        for what in ("x1", "all hops")
+        _judge(
+            effects.get((condition.name, hops)),
+            f"{condition.name} moves the time of {hops}",
+            condition.finished and base.finished,
+        )
+        for condition in changed
+        for hops in ("x1", "all hops")
     ]
 
 
-def _judge(moved: Moved | None, asked: str, finished: bool) -> Judgement:
+def _judge(moved: Moved | None, hypothesis: str, finished: bool) -> Judgement:
     if moved is None:
-        return Judgement(asked, "not run")
+        return Judgement(hypothesis, "not run")
     ratio, low, high = moved.ratio
     learned, n = sum(time is not None for time in moved.times), len(moved.times)
-    ours = (
+    observed = (
         f"{_bound(moved)}{ratio:.2f} times as long ({low:.2f} to {high:.2f}), p = {moved.p:.2g}; "
         f"{share_in_words(learned, n)} learned"
     )
     if not finished:
-        return Judgement(asked, "inconclusive", ours, n, "seeds are missing")
+        return Judgement(hypothesis, "inconclusive", observed, n, "seeds are missing")
     if moved.p < 0.05:
-        return Judgement(asked, "as asked", ours, n)
+        return Judgement(hypothesis, "confirmed", observed, n)
     if not learned or all(time is None for time in moved.base):
-        return Judgement(asked, "inconclusive", ours, n, "one of the two never learned")
+        return Judgement(hypothesis, "inconclusive", observed, n, "one of the two never learned")
     if SAME[0] <= low and high <= SAME[1] and min(n, len(moved.base)) >= LEAST:
         if None in moved.times or None in moved.base:
-            return Judgement(asked, "inconclusive", ours, n, "not every seed learned in time")
-        return Judgement(asked, "not as asked", ours, n)
-    return Judgement(asked, "inconclusive", ours, n, "too few seeds to tell")
+            return Judgement(hypothesis, "inconclusive", observed, n, "not every seed learned in time")
+        return Judgement(hypothesis, "refuted", observed, n)
+    return Judgement(hypothesis, "inconclusive", observed, n, "too few seeds to tell")
 
 
 def _bound(moved: Moved) -> str:
-    """What a ratio of times is to the true one, where some never learned and their times are cut off."""
+    """How a ratio of times bounds the true one, where some never learned and their times are cut off."""
     late, base = None in moved.times, None in moved.base
     return "about " if late and base else "at least " if late else "at most " if base else ""
 
 
-def table(found: Arms) -> str:
-    """A Markdown table of medians and ratios, with a row for each arm."""
-    told = {(one.arm.name, one.what): one for one in compared(found)}
+def table(found: Conditions) -> str:
+    """A Markdown table of medians and ratios, with a row for each condition."""
+    effects = {(effect.condition.name, effect.hops): effect for effect in compared(found)}
     rows = []
-    for arm in found.arms:
-        if not arm.seeds:
-            rows.append([arm.name, "not run", *["-"] * 4])
+    for condition in found.conditions:
+        if not condition.seeds:
+            rows.append([condition.name, "not run", *["-"] * 4])
             continue
-        learned = sum(step is not None for step in arm.everything())
-        medians = [_median(survival_median(times, arm.budget)) for times in (arm.times(1), arm.everything())]
-        ratios = [_ratio(told.get((arm.name, what))) for what in ("x1", "all hops")]
-        rows.append([arm.name, share_in_words(learned, len(arm.seeds)), *medians, *ratios])
+        learned = sum(step is not None for step in condition.everything())
+        medians = [
+            _median(survival_median(times, condition.budget)) for times in (condition.times(1), condition.everything())
+        ]
+        ratios = [_ratio(effects.get((condition.name, hops))) for hops in ("x1", "all hops")]
+        rows.append([condition.name, share_in_words(learned, len(condition.seeds)), *medians, *ratios])
     headings = "changed", "learned all (95%)", "median step of x1", "of all hops", "times as long: x1", "all hops"
     return markdown_table(headings, rows)
 
@@ -247,11 +248,11 @@ def _ratio(moved: Moved | None) -> str:
 STUDY = Study(
     "plateau",
     "What ends the plateau? One change of the recipe at a time.",
-    Arms,
+    Conditions,
     standard,
     quick,
     run,
     judge,
     table,
-    arms=lambda study: [arm.name for arm in study.arms],
+    conditions=lambda study: [condition.name for condition in study.conditions],
 )

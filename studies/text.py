@@ -1,39 +1,35 @@
 """Which circuits answer questions in language models of our own, and how do they come to be?
 
-Models of the text of equations, three seeds an arm (of `pruned` and `pruned-six-layers` six), asked for their circuits
-at every number of hops they were trained on, on questions that no training saw:
+Models of the text of equations, three seeds a condition (six of `pruned` and `pruned-six-layers`). Their circuits are
+searched for at every number of hops they were trained on, on questions that were in no training data:
 
-- `two-hops`: 4 layers, one and two hops. Behind every line the loss asks for the value of its letter.
-- `only-questions`: as `two-hops`, but only questions are asked; lines are not.
-- `few-heads`: as `two-hops`, with two heads a layer and not eight, so that fewer can do the same; circuits must go 90%
-  of the way from guessing to the model, not 95%.
-- `pruned`: as `two-hops`, trained twice as long. Once it answers, heads are taken away, as many at a time as together
-  cost no more than 0.02 nats, and more only when it answers again. (Arms before it took them one by one from a fixed
-  step on, or at 0.1 nats: of nine models three lost two hops, or had not learned them yet.)
+- `two-hops`: 4 layers, one and two hops. After every line the loss has the value of its letter as a target.
+- `only-questions`: as `two-hops`, but only questions have targets.
+- `few-heads`: as `two-hops`, with two heads a layer instead of eight, so that fewer can do the same; circuits must go
+  90% of the way from guessing to the model, not 95%.
+- `pruned`: as `two-hops`, trained twice as long. Once the model answers, heads are pruned, as many at a time as
+  together cost no more than 0.02 nats, and more only when it answers again.
 - `pruned-three-hops`: as `pruned`, 5 layers, one to three hops.
 - `pruned-six-layers`: as `pruned-three-hops`, with a layer more, longer, and in bf16 where the processor has a unit for
-  it. (Of the models before it one of three came to answer three hops; a trial with six layers did.)
-- `by-the-word`: as `two-hops`, but only questions are asked, and a line is four tokens, not two: its name, the equals
-  sign, its value, the line break.
-- `four-hops`: 5 layers, one to four hops, a longer training; lines are asked for, as in `two-hops`.
-- `not-taught`: as `four-hops`, but only questions are asked. What a line comes to is taught nowhere, so that what
-  happens there is the model's own choice.
+  it.
+- `by-the-word`: as `only-questions`, and a line is four tokens, not two: its name, the equals sign, its value, the line
+  break.
+- `four-hops`: 5 layers, one to four hops, a longer training; lines have targets, as in `two-hops`.
+- `not-taught`: as `four-hops`, but only questions have targets: nothing teaches the model what to do at a line.
 
-Rules, by arm and number of hops, over the models that answer (lower 95% Wilson bound of the accuracy at least 95%).
-Until every seed of the arm is finished nothing is as asked, nor with so few models that half of all others might do
-otherwise (the lower 95% Clopper-Pearson bound on the share is at most one half: five or fewer). Not as asked is what
-one model decides:
+Rules, by condition and number of hops, over the models that answer (lower 95% Wilson bound of the accuracy at least
+95%). Nothing is confirmed until every seed of the condition is finished, nor with five models or fewer (the lower 95%
+Clopper-Pearson bound on the share would be at most one half). One model is enough to refute:
 
-1. Every model answers. As asked: each does. Not as asked: of one the whole interval of the accuracy is below 95%.
-2. Every model that answers has a circuit that is certified in the natural reading. As asked: each has. Not as asked:
-   one has none.
-3. No circuit uses fewer layers than theory needs, and its paths carry the answer to where it is written. As asked: so
-   it is in every circuit. Not as asked: there is one in which it is not.
-4. Lines are resolved where they stand: some path brings a value from another line to a line, before the question (the
-   strategy is `doubling` or `line by line`). Only from two hops on. As asked: in every circuit; not as asked: in none,
-   every seed being finished; else inconclusive.
-5. One kind of token says what a line says: all look-ups into lines, of all circuits, land on names, or on links, or on
-   values, or on line ends. As asked: on one kind, and in every circuit there are some. Not as asked: on several.
+1. Every model answers. Confirmed: each does. Refuted: of one the whole interval of the accuracy is below 95%.
+2. Every model that answers has a certified circuit. Confirmed: each has. Refuted: one has none.
+3. No circuit uses fewer layers than theory needs, and its paths carry the answer to where it is written. Confirmed:
+   this is true of every circuit. Refuted: of one it is not.
+4. Lines are resolved where they are: some path carries a value from another line to a line, before the question (the
+   strategy is `doubling` or `line by line`). Only from two hops on. Confirmed: in every circuit. Refuted: in none,
+   every seed being finished. Otherwise inconclusive.
+5. One kind of token represents a line: all paths into lines, of all circuits, attend to names, or to links, or to
+   values, or to line ends. Confirmed: to one kind, and every circuit has some. Refuted: to several.
 
     python -m studies text results/studies/text
 """
@@ -60,11 +56,11 @@ ANSWERS = 0.95
 
 
 @dataclass(frozen=True)
-class TextArm:
+class TextCondition:
     """Models that differ only in their seeds.
 
     Attributes:
-        name: the name of the arm.
+        name: the name of the condition.
         recipe: the recipe of the models; its `seed` is varied.
         effort: the effort of the search.
         faithfulness: how far, at least, circuits must go of the way from guessing to the model.
@@ -88,16 +84,16 @@ _PRUNED = replace(_TWO, steps=2 * _TWO.steps, prune_every=100)
 _FOUR = TextModelRecipe(layers=5, most_hops=4, steps=6_000)
 _SIX = replace(_PRUNED, layers=6, most_hops=3, steps=10_000, precision="auto")
 
-ARMS = (
-    TextArm("two-hops", _TWO),
-    TextArm("only-questions", replace(_TWO, taught=0.0)),
-    TextArm("few-heads", replace(_TWO, heads=2), "quick", faithfulness=0.9),
-    TextArm("pruned", _PRUNED, "quick", seeds=(3, 4, 5, 6, 7, 8)),
-    TextArm("pruned-three-hops", replace(_PRUNED, layers=5, most_hops=3), "quick", seeds=(3, 4, 5)),
-    TextArm("pruned-six-layers", _SIX, "quick", seeds=(3, 4, 5, 6, 7, 8)),
-    TextArm("by-the-word", replace(_TWO, taught=0.0, cut="word")),
-    TextArm("four-hops", _FOUR, "quick"),
-    TextArm("not-taught", replace(_FOUR, taught=0.0), "quick"),
+CONDITIONS = (
+    TextCondition("two-hops", _TWO),
+    TextCondition("only-questions", replace(_TWO, taught=0.0)),
+    TextCondition("few-heads", replace(_TWO, heads=2), "quick", faithfulness=0.9),
+    TextCondition("pruned", _PRUNED, "quick", seeds=(3, 4, 5, 6, 7, 8)),
+    TextCondition("pruned-three-hops", replace(_PRUNED, layers=5, most_hops=3), "quick", seeds=(3, 4, 5)),
+    TextCondition("pruned-six-layers", _SIX, "quick", seeds=(3, 4, 5, 6, 7, 8)),
+    TextCondition("by-the-word", replace(_TWO, taught=0.0, cut="word")),
+    TextCondition("four-hops", _FOUR, "quick"),
+    TextCondition("not-taught", replace(_FOUR, taught=0.0), "quick"),
 )
 
 
@@ -106,15 +102,16 @@ class Answered:
     """What was found in one model at one number of hops.
 
     Attributes:
-        arm: the arm of the model.
+        condition: the condition of the model.
         seed: the seed of the model.
         hops: D.
         accuracy: the accuracy of the model.
         lowest: the lower end of its 95% interval.
-        bar: the highest Brier score that the circuit may have.
+        max_loss: the highest Brier score that the circuit may have.
         losses: of the model (`full`), of the circuit with its patterns imposed and with its own, and of nothing.
-        certified: whether all parts of the certificate passed.
-        failed: the parts that did not pass.
+        certified: whether it passed all checks; records from before the six checks have it by the earlier twelve-part
+            rules.
+        failed: the checks that it did not pass.
         strategy: the strategy of the circuit.
         layers_used: the number of layers with a path that matters.
         layers_needed: the number of layers that are needed by theory.
@@ -123,12 +120,12 @@ class Answered:
         paths: the paths of the circuit.
     """
 
-    arm: str
+    condition: str
     seed: int
     hops: int
     accuracy: float
     lowest: float
-    bar: float
+    max_loss: float
     losses: dict[str, float]
     certified: bool
     failed: tuple[str, ...]
@@ -136,7 +133,7 @@ class Answered:
     layers_used: int
     layers_needed: int
     delivers: bool
-    looked_up: dict[str, int]
+    lands_on: dict[str, int]
     paths: tuple[NamedPath, ...]
 
     @property
@@ -145,18 +142,18 @@ class Answered:
         return self.lowest >= ANSWERS
 
     @classmethod
-    def of(cls, circuit: hs.Circuit, arm: str, seed: int) -> Answered:
-        """What is kept of a circuit."""
+    def of(cls, circuit: hs.Circuit, condition: str, seed: int) -> Answered:
+        """The summary of a circuit."""
         assert circuit.text is not None
         layers = circuit.checks["delivery"].numbers if "delivery" in circuit.checks else {}
         paths = tuple(path.path.names(circuit.roles) for path in circuit.paths)
         return cls(
-            arm=arm,
+            condition=condition,
             seed=seed,
             hops=circuit.hops,
             accuracy=circuit.text.scores["full"].accuracy,
             lowest=circuit.text.lowest,
-            bar=circuit.max_loss,
+            max_loss=circuit.max_loss,
             losses=circuit.losses,
             certified=circuit.certified,
             failed=circuit.failed,
@@ -164,14 +161,14 @@ class Answered:
             layers_used=int(layers.get("layers", 0)),
             layers_needed=int(layers.get("layers_needed", 0)),
             delivers=circuit.delivers,
-            looked_up=_kinds_looked_up(paths),
+            lands_on=_kinds_landed_on(paths),
             paths=paths,
         )
 
 
 @dataclass(frozen=True)
 class TextResult:
-    """Everything that was found, one entry for each arm, model and number of hops."""
+    """Everything that was found, one entry for each condition, model and number of hops."""
 
     found: tuple[Answered, ...]
 
@@ -181,118 +178,124 @@ class TextStudy:
     """What is trained and asked.
 
     Attributes:
-        arms: the arms of the study.
+        conditions: the conditions of the study.
     """
 
-    arms: tuple[TextArm, ...] = ARMS
+    conditions: tuple[TextCondition, ...] = CONDITIONS
 
 
 def standard(_: hs.Recipe) -> TextStudy:
-    """All arms. They have recipes of their own, so the one that is given is not used."""
+    """All conditions. They have recipes of their own, so the one that is given is not used."""
     return TextStudy()
 
 
 def quick(_: hs.Recipe) -> TextStudy:
     """A tiny version that only shows that the study runs: a model that cannot have learned anything."""
     recipe = TextModelRecipe(layers=2, d_model=32, heads=2, most_hops=1, steps=4)
-    return TextStudy((TextArm("quick", recipe, "quick", seeds=(0,)),))
+    return TextStudy((TextCondition("quick", recipe, "quick", seeds=(0,)),))
 
 
 def run(study: TextStudy, folder: Path, work: Work) -> TextResult:
     """Train what is not trained yet, and find the circuit of every model at every number of hops.
 
-    Models whose circuits are there already, as records beside the study, are not needed.
+    Models are not needed whose circuits are in the folder of the study.
     """
-    models = [(arm, seed) for arm in study.arms for seed in arm.seeds]
-    work.each("models of text", ask, [(arm, seed, folder) for arm, seed in models])
-    records = [(arm, seed, _record(folder, arm, seed, hops)) for arm, seed in models for hops in arm.hops]
-    return TextResult(
-        tuple(Answered.of(hs.Circuit.load(path), arm.name, seed) for arm, seed, path in records if path.exists())
-    )
+    models = [(condition, seed) for condition in study.conditions for seed in condition.seeds]
+    work.each("models of text", find_text_circuits, [(condition, seed, folder) for condition, seed in models])
+    found = [
+        Answered.of(hs.Circuit.load(path), condition.name, seed)
+        for condition, seed in models
+        for hops in condition.hops
+        if (path := _record(folder, condition, seed, hops)).exists()
+    ]
+    return TextResult(tuple(found))
 
 
-def ask(arm: TextArm, seed: int, folder: Path) -> None:
-    """Train one model and find its circuits, which are kept beside the study."""
-    missing = [hops for hops in arm.hops if not _record(folder, arm, seed, hops).exists()]
-    model = folder / "runs" / arm.name / f"seed-{seed}"
+def find_text_circuits(condition: TextCondition, seed: int, folder: Path) -> None:
+    """Train one model and find its circuits, which are stored in the folder of the study."""
+    missing = [hops for hops in condition.hops if not _record(folder, condition, seed, hops).exists()]
+    model = folder / "runs" / condition.name / f"seed-{seed}"
     if missing and not (model / "config.json").exists():
-        train_text_model(arm.recipe.varied({"seed": seed}), model)
+        train_text_model(condition.recipe.varied({"seed": seed}), model)
     for hops in missing:
-        asked = hs.LanguageModel(model)
-        found = asked.find_circuit(hs.text("equations", hops), effort=arm.effort, faithfulness=arm.faithfulness)
-        found.save(_record(folder, arm, seed, hops))
+        found = hs.LanguageModel(model).find_circuit(
+            hs.text("equations", hops), effort=condition.effort, faithfulness=condition.faithfulness
+        )
+        found.save(_record(folder, condition, seed, hops))
 
 
 def judge(result: TextResult) -> list[Judgement]:
-    """Judge by the rules above, arm by arm and hop by hop."""
+    """Judge by the rules above, condition by condition and hop by hop."""
     found = []
-    for arm in dict.fromkeys(one.arm for one in result.found):
-        for hops in sorted({one.hops for one in result.found if one.arm == arm}):
-            of_hops = [one for one in result.found if (one.arm, one.hops) == (arm, hops)]
-            found += _judge(of_hops, f"{arm}, {counted(hops, 'hop')}: ")
+    for condition in dict.fromkeys(answered.condition for answered in result.found):
+        for hops in sorted({answered.hops for answered in result.found if answered.condition == condition}):
+            of_hops = [found for found in result.found if (found.condition, found.hops) == (condition, hops)]
+            found += _judge(of_hops, f"{condition}, {counted(hops, 'hop')}: ")
     return found
 
 
-def _missing(arm: str, finished: Sequence[Answered]) -> bool:
-    """Whether seeds of the arm are missing; none are of an arm that is not among `ARMS`."""
-    planned = {seed for one in ARMS if one.name == arm for seed in one.seeds}
-    return not planned <= {one.seed for one in finished}
+def _missing(condition: str, finished: Sequence[Answered]) -> bool:
+    """Whether seeds of the condition are missing; none are of a condition that is not among `CONDITIONS`."""
+    planned = {seed for known in CONDITIONS if known.name == condition for seed in known.seeds}
+    return not planned <= {answered.seed for answered in finished}
 
 
-def _does_not(one: Answered) -> bool:
+def _does_not_answer(model: Answered) -> bool:
     """Whether a model surely does not answer: its accuracy, raised by its distance from the lower end of the interval,
     is too low."""
-    return 2 * one.accuracy - one.lowest < ANSWERS
+    return 2 * model.accuracy - model.lowest < ANSWERS
 
 
-def _judge(asked: Sequence[Answered], where: str) -> list[Judgement]:
-    missing = _missing(asked[0].arm, asked)
-    models = [one for one in asked if one.answers]
+def _judge(found: Sequence[Answered], where: str) -> list[Judgement]:
+    missing = _missing(found[0].condition, found)
+    models = [model for model in found if model.answers]
     circuits = [model for model in models if model.paths]
     certified = [model.certified for model in models]
     none = "no model that answers has a circuit" if models else "no model answers"
     flows = [circuit.delivers and circuit.layers_used >= circuit.layers_needed for circuit in circuits]
-    kinds = sorted({kind for circuit in circuits for kind, count in circuit.looked_up.items() if count})
-    found = [
-        all_of(where + "every model answers", [one.answers for one in asked], any(map(_does_not, asked)), missing),
+    kinds = sorted({kind for circuit in circuits for kind, count in circuit.lands_on.items() if count})
+    answer = [model.answers for model in found]
+    judgements = [
+        all_of(where + "every model answers", answer, any(map(_does_not_answer, found)), missing),
         all_of(where + "every model has a certified circuit", certified, not all(certified), missing),
         all_of(
             where + "no circuit beats the theory, and each carries the answer", flows, not all(flows), missing, none
         ),
     ]
-    if asked[0].hops > 1:
+    if found[0].hops > 1:
         resolved = [circuit.strategy != "serial" for circuit in circuits]
         in_none = not any(resolved) and not missing  # which one more circuit can change
-        found.append(all_of(where + "lines are resolved where they stand", resolved, in_none, missing, none))
-    one_kind = Judgement(where + "look-ups land on one kind of token", "not run", reason=none)
+        judgements.append(all_of(where + "lines are resolved where they are", resolved, in_none, missing, none))
+    one_kind = Judgement(where + "paths into lines attend to one kind of token", "not run", reason=none)
     if circuits:
-        some = [len(kinds) == 1 and any(circuit.looked_up.values()) for circuit in circuits]
-        verdict = all_of(one_kind.asked, some, len(kinds) > 1, missing)
-        one_kind = replace(verdict, ours=" and ".join(f"{kind}s" for kind in kinds))
-    return [*found, one_kind]
+        same = [len(kinds) == 1 and any(circuit.lands_on.values()) for circuit in circuits]
+        verdict = all_of(one_kind.hypothesis, same, len(kinds) > 1, missing)
+        one_kind = replace(verdict, observed=" and ".join(f"{kind}s" for kind in kinds))
+    return [*judgements, one_kind]
 
 
 def table(result: TextResult) -> str:
     """A Markdown table with a row for each model and number of hops."""
     columns: dict[str, Callable[[Answered], str]] = {
-        "arm": lambda one: one.arm,
-        "seed": lambda one: str(one.seed),
-        "hops": lambda one: str(one.hops),
-        "accuracy": lambda one: f"{one.accuracy:.1%}",
-        "paths": lambda one: str(len(one.paths)),
-        "layers": lambda one: f"{one.layers_used} ({one.layers_needed} needed)",
-        "strategy": lambda one: one.strategy,
-        "look-ups land on": lambda one: ", ".join(f"{kind} {count}" for kind, count in one.looked_up.items()) or "-",
-        "loss alone": lambda one: f"{one.losses['imposed']:.3f}" if one.paths else "-",
-        "certified": lambda one: "yes" if one.certified else "no: " + ", ".join(one.failed),
+        "condition": lambda found: found.condition,
+        "seed": lambda found: str(found.seed),
+        "hops": lambda found: str(found.hops),
+        "accuracy": lambda found: f"{found.accuracy:.1%}",
+        "paths": lambda found: str(len(found.paths)),
+        "layers": lambda found: f"{found.layers_used} ({found.layers_needed} needed)",
+        "strategy": lambda found: found.strategy,
+        "lines represented by": lambda found: ", ".join(f"{kind} {n}" for kind, n in found.lands_on.items()) or "-",
+        "loss alone": lambda found: f"{found.losses['imposed']:.3f}" if found.paths else "-",
+        "certified": lambda found: "yes" if found.certified else "no: " + ", ".join(found.failed),
     }
     if not result.found:
         raise hs.InputError("no model is finished")
-    return markdown_table(columns, ([tell(one) for tell in columns.values()] for one in result.found))
+    return markdown_table(columns, ([report(found) for report in columns.values()] for found in result.found))
 
 
-def _kinds_looked_up(paths: Sequence[NamedPath]) -> dict[str, int]:
-    """How many paths into a line from outside it land on its name, link, value or end; kinds with none are left out."""
+def _kinds_landed_on(paths: Sequence[NamedPath]) -> dict[str, int]:
+    """How many paths into a line from outside it attend to its name, link, value or end; kinds with none are left
+    out."""
     counts = {"name": 0, "link": 0, "value": 0, "end": 0}
     for _, _, query, key in paths:
         pair, kind = _place(key)
@@ -310,8 +313,8 @@ def _place(role: str) -> tuple[int, str]:
     return (int(ends[1]), "end") if ends else (0, "")
 
 
-def _record(folder: Path, arm: TextArm, seed: int, hops: int) -> Path:
-    return folder / "circuits" / f"{arm.name}-seed-{seed}-{hops}-hops.json"
+def _record(folder: Path, condition: TextCondition, seed: int, hops: int) -> Path:
+    return folder / "circuits" / f"{condition.name}-seed-{seed}-{hops}-hops.json"
 
 
 STUDY = Study(

@@ -4,30 +4,24 @@ The paper's transformer D stays on its plateau for about 450 of 800 epochs (some
 all four hops in order (Section 9.2). By our default reading of its recipe it has learned x1 after 504 steps. The paper
 says neither how weights are drawn, but for naming Radford et al. (2019), nor whether the two members of a pair share a
 position code (Definition 2 says so, Section 6 does not), nor the order of the facts, a warm-up, clipping, or AdamW's
-moments. So: D's recipe at a quarter of its width and half its batch, everything else as it is (24 layers of one head of
+moments.
+
+Stand-in: D's recipe at a quarter of its width and half its batch, everything else as it is (24 layers of one head of
 16, no MLP, four hops, AdamW at a constant 0.001), with one or two of these things read otherwise; three seeds a
 reading, at most the paper's 6,400 steps. GPT-2's scales are given by their ratio to torch's at D's own width: what
-enters the stream is drawn at 0.1 of it (0.02 against 0.204), what blocks write at 0.14 (0.02 against 0.144), and shrunk
-by the root of the number of layers besides at 0.03. And the same at D's full size (`full-size`), which is a matter of
-minutes on a GPU, and of an hour a run on a CPU.
-
-(Known when these rules were written, of one seed each at D's full size, x1 below 0.5 at step: default 504, GPT-2's
-scales 700, smaller logits 650 to 700, pair codes 950; GPT-2's scales and pair codes together not by 6,400. Of this
-study's runs none. The full size was added when nine runs of the stand-in were finished, before any of its own.)
+enters the stream is drawn at 0.1 of it (0.02 against 0.204), what blocks write at 0.14 (0.02 against 0.144), and
+divided by the root of the number of layers besides at 0.03. Then the same at D's full size (`full-size`), minutes on a
+GPU and an hour on a CPU.
 
 Rules:
 
-1. For each reading, small and at full size: it gives the paper's plateau. As asked: in every seed x1 is learned
-   (validation loss below 0.5) from step 1,792 on, at half the paper's share of the run or later, and all hops are by
-   the end. Not as asked: a seed has learned x1 before, or not all hops by the end. Inconclusive: seeds are missing.
-   Three seeds of the stand-in in which it does make a candidate, not an answer; that is D itself, at its full size.
-2. The small stand-in orders readings as D does: the default, GPT-2's scales, pair codes, and both together. As asked:
-   all seeds of each learn x1 before any seed of the next does, if that ever does. Not as asked: of two of them all
-   seeds do so the other way round. Inconclusive: seeds are missing, or those of two readings overlap.
-
-(Rule 2 went by the order of the medians. With three seeds a reading it was as asked in four draws of ten where pair
-codes and GPT-2's scales are alike, and not as asked in one of ten to five of ten, by how far seeds are apart, where D's
-own times are in order. It was not as asked, and is inconclusive now.)
+1. Each reading, small and at full size, gives the paper's plateau. Confirmed: in every seed x1 is learned (validation
+   loss below 0.5) from step 1,792 on, at half the paper's share of the run or later, and all hops are by the end.
+   Refuted: a seed has learned x1 before, or not all hops by the end. Inconclusive: seeds are missing. Three seeds of
+   the stand-in make a candidate, not an answer; that is D itself, at its full size.
+2. The small stand-in orders readings as D does: the default, GPT-2's scales, pair codes, and both together. Confirmed:
+   all seeds of each learn x1 before any seed of the next does, if that ever does. Refuted: of two of them all seeds do
+   so the other way round. Inconclusive: seeds are missing, or those of two readings overlap.
 
     python -m studies unsaid results/studies/unsaid
 """
@@ -43,8 +37,8 @@ from statistics import median
 from typing import Any
 
 import hopscope as hs
-from studies.tools import arms
-from studies.tools.arms import ArmLearned, Arms, table
+from studies.tools import conditions
+from studies.tools.conditions import Condition, Conditions, table
 from studies.tools.inference import share_in_words
 from studies.tools.judgements import Judgement
 from studies.tools.study import Study
@@ -80,10 +74,10 @@ READINGS: Mapping[str, Reading] = {
 }
 
 FULL = "full-size/"
-"""The beginning of the names of arms at D's full size."""
+"""The beginning of the names of conditions at D's full size."""
 
 ORDERED = DEFAULT, "GPT-2-scales", "pair-codes", "pair-codes/GPT-2-scales"
-"""Arms, in the order in which D itself learned x1."""
+"""Conditions, in the order in which D itself learned x1."""
 
 HALF_THE_SHARE = 0.28
 """Half the share of the run that the paper's plateau takes; the same as in claim C13."""
@@ -109,18 +103,18 @@ class UnsaidStudy:
 
     @property
     def sizes(self) -> list[list[hs.Setup]]:
-        """One arm for each reading, of the stand-in and then at full size."""
-        return [self._arms(self.small, ""), self._arms(self.recipe, FULL)]
+        """One condition for each reading, of the stand-in and then at full size."""
+        return [self._conditions(self.small, ""), self._conditions(self.recipe, FULL)]
 
-    def _arms(self, recipe: hs.Recipe, before: str) -> list[hs.Setup]:
-        of_recipe = {one.name for one in fields(hs.Recipe)}
+    def _conditions(self, recipe: hs.Recipe, before: str) -> list[hs.Setup]:
+        of_recipe = {field.name for field in fields(hs.Recipe)}
         return [
             hs.Setup(
                 before + name.replace(" ", "-"),
                 hs.RetrievalProblem(
-                    hops=self.hops, **{key: one for key, one in change.items() if key not in of_recipe}
+                    hops=self.hops, **{key: value for key, value in change.items() if key not in of_recipe}
                 ),
-                replace(recipe, **{key: one for key, one in change.items() if key in of_recipe}),
+                replace(recipe, **{key: value for key, value in change.items() if key in of_recipe}),
                 self.seeds,
             )
             for name, change in self.readings.items()
@@ -139,55 +133,60 @@ def quick(recipe: hs.Recipe) -> UnsaidStudy:
     return UnsaidStudy(recipe, small, 1, {DEFAULT: {}, "pair codes": _PAIR}, (0,))
 
 
-def run(study: UnsaidStudy, folder: Path, work: Work) -> Arms:
+def run(study: UnsaidStudy, folder: Path, work: Work) -> Conditions:
     """Train what is not trained yet, the stand-in first, and read what was learned."""
-    found = [arms.train(of_size, folder, work) for of_size in study.sizes]
-    return Arms(tuple(arm for of_size in found for arm in of_size.arms))
+    found = [conditions.train(of_size, folder, work) for of_size in study.sizes]
+    return Conditions(tuple(condition for of_size in found for condition in of_size.conditions))
 
 
-def judge(found: Arms) -> list[Judgement]:
+def judge(found: Conditions) -> list[Judgement]:
     """Judge by the rules above."""
-    return [*map(_long_enough, found.arms), _ordered({arm.name: arm for arm in found.arms})]
+    return [
+        *map(_long_enough, found.conditions),
+        _ordered({condition.name: condition for condition in found.conditions}),
+    ]
 
 
-def _long_enough(arm: ArmLearned) -> Judgement:
+def _long_enough(condition: Condition) -> Judgement:
     """Rule 1."""
-    asked = f"{arm.name} gives the paper's plateau"
-    if not arm.seeds:
-        return Judgement(asked, "not run")
-    earliest, n = round(HALF_THE_SHARE * arm.budget, 6), len(arm.seeds)  # for 6,400 steps it is 2e-13 above 1,792
+    hypothesis = f"{condition.name} gives the paper's plateau"
+    if not condition.seeds:
+        return Judgement(hypothesis, "not run")
+    n = len(condition.seeds)
+    earliest = round(HALF_THE_SHARE * condition.budget, 6)  # for 6,400 steps it is 2e-13 above 1,792
     right = [
         every is not None and first is not None and first >= earliest
-        for first, every in zip(arm.times(1), arm.everything(), strict=True)
+        for first, every in zip(condition.times(1), condition.everything(), strict=True)
     ]
-    ours = f"{share_in_words(sum(right), n)}; x1 at step {_steps(arm.times(1))}, all at {_steps(arm.everything())}"
+    steps = f"x1 at step {_steps(condition.times(1))}, all at {_steps(condition.everything())}"
+    observed = f"{share_in_words(sum(right), n)}; {steps}"
     if not all(right):
-        return Judgement(asked, "not as asked", ours, n)
-    return Judgement(asked, "as asked", ours, n) if arm.finished else _missing(asked, ours, n)
+        return Judgement(hypothesis, "refuted", observed, n)
+    return Judgement(hypothesis, "confirmed", observed, n) if condition.finished else _missing(hypothesis, observed, n)
 
 
-def _ordered(by_name: Mapping[str, ArmLearned]) -> Judgement:
+def _ordered(by_name: Mapping[str, Condition]) -> Judgement:
     """Rule 2."""
-    asked = "the stand-in orders readings as transformer D does"
+    hypothesis = "the stand-in orders readings as transformer D does"
     found = [by_name[name] for name in ORDERED if name in by_name and by_name[name].seeds]
     if not found:
-        return Judgement(asked, "not run")
-    times = [[math.inf if step is None else step for step in arm.times(1)] for arm in found]
+        return Judgement(hypothesis, "not run")
+    times = [[math.inf if step is None else step for step in condition.times(1)] for condition in found]
     middles = [median(time) for time in times]
-    told = ("never" if math.isinf(at) else f"{at:g}" for at in middles)
-    ours = ", ".join(f"{arm.name} {at}" for arm, at in zip(found, told, strict=True))
-    n = sum(len(arm.seeds) for arm in found)
-    if len(found) < len(ORDERED) or not all(arm.finished for arm in found):
-        return _missing(asked, ours, n)
-    if any(max(other) < min(one) for one, other in combinations(times, 2)):
-        return Judgement(asked, "not as asked", ours, n)
-    if all(max(one) < min(other) for one, other in pairwise(times)):
-        return Judgement(asked, "as asked", ours, n)
-    return Judgement(asked, "inconclusive", ours, n, "seeds of two readings overlap")
+    steps = ("never" if math.isinf(step) else f"{step:g}" for step in middles)
+    observed = ", ".join(f"{condition.name} {step}" for condition, step in zip(found, steps, strict=True))
+    n = sum(len(condition.seeds) for condition in found)
+    if len(found) < len(ORDERED) or not all(condition.finished for condition in found):
+        return _missing(hypothesis, observed, n)
+    if any(max(later) < min(earlier) for earlier, later in combinations(times, 2)):
+        return Judgement(hypothesis, "refuted", observed, n)
+    if all(max(earlier) < min(later) for earlier, later in pairwise(times)):
+        return Judgement(hypothesis, "confirmed", observed, n)
+    return Judgement(hypothesis, "inconclusive", observed, n, "seeds of two readings overlap")
 
 
-def _missing(asked: str, ours: str, n: int) -> Judgement:
-    return Judgement(asked, "inconclusive", ours, n, "seeds are missing")
+def _missing(hypothesis: str, observed: str, n: int) -> Judgement:
+    return Judgement(hypothesis, "inconclusive", observed, n, "seeds are missing")
 
 
 def _steps(times: Sequence[int | None]) -> str:
@@ -197,12 +196,12 @@ def _steps(times: Sequence[int | None]) -> str:
 STUDY = Study(
     "unsaid",
     "Which unsaid part of the paper's recipe keeps transformer D on its plateau?",
-    Arms,
+    Conditions,
     standard,
     quick,
     run,
     judge,
     table,
     recipe=hs.recipes.D.recipe,
-    arms=lambda study: [arm.name for arms in study.sizes for arm in arms],
+    conditions=lambda study: [condition.name for size in study.sizes for condition in size],
 )

@@ -141,13 +141,13 @@ def judge(found: CalibrationResult) -> list[Judgement]:
     """Judge whether few false circuits pass, and most true ones."""
     false = [one for kind in KINDS if kind != "true" for one in found.of(kind)]
     passed, n = sum(not one.failed for one in false), len(false)
-    asked = f"at most {FALSE_PASSES:.0%} of false circuits pass"
+    hypothesis = f"at most {FALSE_PASSES:.0%} of false circuits pass"
     if not n:
-        few = Judgement(asked, "not run")
+        few = Judgement(hypothesis, "not run")
     else:
         low, high = clopper_pearson(passed, n)
-        verdict = "as asked" if high < FALSE_PASSES else "not as asked" if low > FALSE_PASSES else "inconclusive"
-        few = Judgement(asked, verdict, f"{passed} of {n} (at most {high:.1%})", n)  # type: ignore[arg-type]
+        verdict = "confirmed" if high < FALSE_PASSES else "refuted" if low > FALSE_PASSES else "inconclusive"
+        few = Judgement(hypothesis, verdict, f"{passed} of {n} (at most {high:.1%})", n)  # type: ignore[arg-type]
     return [few, most_of("most true circuits pass", [not one.failed for one in found.of("true")])]
 
 

@@ -40,8 +40,8 @@ def _sizes(axes: Axes, result: CensusResult) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for place, layers in enumerate(result.depths):
-        models = [one for one in result.solved(layers) if one.strict]
-        counts = Counter(len(model.strict) for model in models)
+        models = [model for model in result.solved(layers) if model.imposed]
+        counts = Counter(len(model.imposed) for model in models)
         sizes = range(min(counts, default=0), max(counts, default=-1) + 1)  # also those that no circuit has
         look = hop_look(place + 1)
         axes.plot(sizes, [counts[size] / len(models) for size in sizes], color=look.color, marker=look.marker,
@@ -69,8 +69,8 @@ def _likeness(axes: Axes, result: CensusResult) -> None:
 
 
 def _drift(axes: Axes, result: CensusResult) -> None:
-    for one, later in result.pairs:
-        axes.plot([0, 1], [len(one.paths), len(later.paths)], color=BLUE, marker="o", markersize=2.5, alpha=0.5)
+    for first, later in result.pairs:
+        axes.plot([0, 1], [len(first.paths), len(later.paths)], color=BLUE, marker="o", markersize=2.5, alpha=0.5)
     axes.set_xticks([0, 1], ["learned", "trained on"])
     axes.set_xlim(-0.3, 1.3)
     axes.set_ylim(bottom=0)

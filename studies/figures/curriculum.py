@@ -1,4 +1,4 @@
-"""How many seeds learn the last hop, by the hops that are asked for."""
+"""How many seeds learn the last hop, by the target hops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import hopscope as hs
 from hopscope.plot import BLUE, COLUMN, INK, ORANGE, VERMILION, house, new_figure
 from hopscope.statistics import clopper_pearson
 from studies.curriculum import judge
-from studies.tools.arms import Arms
+from studies.tools.conditions import Conditions
 from studies.tools.drawing import n_label
 from studies.tools.inference import survival_median
 from studies.tools.judgements import StudyVerdict
@@ -17,39 +17,44 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LOOKS: dict[StudyVerdict, tuple[str, str]] = {
-    "as asked": (BLUE, "enough"),
-    "not as asked": (VERMILION, "not enough"),
+    "confirmed": (BLUE, "enough"),
+    "refuted": (VERMILION, "not enough"),
     "inconclusive": (ORANGE, "cannot be said"),
 }
 
 
-def curriculum(found: Arms) -> Figure:
-    """A row for each arm: the share of seeds that learned the last hop, with its 95% interval, and the median step.
+def curriculum(found: Conditions) -> Figure:
+    """A row for each condition: the share of seeds that learned the last hop, with its 95% interval, and the median
+    step.
 
     Raises:
-        InputError: no arm has a finished seed.
+        InputError: no condition has a finished seed.
     """
-    rows = [(arm, one.verdict) for arm, one in zip(found.arms, judge(found), strict=True) if arm.seeds]
+    rows = [
+        (condition, judgement.verdict)
+        for condition, judgement in zip(found.conditions, judge(found), strict=True)
+        if condition.seeds
+    ]
     if not rows:
         raise hs.InputError("there is nothing to draw: no seed is finished")
     with house():
         figure = new_figure(COLUMN * 1.4, 0.9 + 0.16 * len(rows))
         axes = figure.subplots()
-        for row, (arm, verdict) in enumerate(rows):
-            learned, n, color = len(arm.steps(arm.last)), len(arm.seeds), _LOOKS[verdict][0]
+        for row, (condition, verdict) in enumerate(rows):
+            learned, n, color = len(condition.steps(condition.last)), len(condition.seeds), _LOOKS[verdict][0]
             axes.plot(clopper_pearson(learned, n), [row, row], color=color, linewidth=1)
             axes.plot(learned / n, row, "o", color=color, markersize=3.5, clip_on=False)
-            middle = survival_median(arm.times(arm.last), arm.budget)[0]
-            told = "-" if middle is None else f"{middle:.0f}"
-            axes.annotate(told, (1.02, row), xycoords=("axes fraction", "data"), va="center", fontsize=6, color=INK)
+            middle = survival_median(condition.times(condition.last), condition.budget)[0]
+            step = "-" if middle is None else f"{middle:.0f}"
+            axes.annotate(step, (1.02, row), xycoords=("axes fraction", "data"), va="center", fontsize=6, color=INK)
         for color, label in _LOOKS.values():
             axes.plot([], [], "o", color=color, label=label)
-        names = [arm.name.replace("/", ": ", 1).replace("/", ", ").replace("-", " ") for arm, _ in rows]
+        names = [condition.name.replace("/", ": ", 1).replace("/", ", ").replace("-", " ") for condition, _ in rows]
         axes.set_yticks(range(len(rows)), names, fontsize=6.5)
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.set_xlim(-0.02, 1.02)
         axes.axvline(0.5, color=INK, linewidth=0.7, linestyle=":")
-        axes.set_title(f"{n_label(len(arm.seeds) for arm, _ in rows)} seeds each")
+        axes.set_title(f"{n_label(len(condition.seeds) for condition, _ in rows)} seeds each")
         axes.set_xlabel("share that learned the last hop (right: median step)")
         figure.legend(loc="outside upper left", ncols=3)
     return figure

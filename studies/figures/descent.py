@@ -31,8 +31,8 @@ def descent(result: DescentResult) -> Figure:
         figure = new_figure(PAGE, 2.3)
         *panels, right = figure.subplots(1, len(RATES) + 1)
         for axes, rate in zip(panels, RATES, strict=True):
-            for one in result.solved(rate):
-                _line(axes, one)
+            for model in result.solved(rate):
+                _line(axes, model)
             axes.set_title(f"{rate} rate (n = {len(result.solved(rate))})")
             axes.set_xlabel("step")
             axes.set_ylim(-0.02, 1.05)
@@ -40,7 +40,7 @@ def descent(result: DescentResult) -> Figure:
         panels[0].set_ylabel("share of the last circuit's paths")
         panels[0].plot([], [], "x", color=VERMILION, markersize=3, label="a spike of the loss")
         panels[0].legend(loc="lower left")
-        changes = [change for rate in RATES for one in result.solved(rate) for change in one.changes]
+        changes = [change for rate in RATES for model in result.solved(rate) for change in model.changes]
         lines = {}
         for spike, (color, label) in _SPIKES.items():
             shares = [share for share, between in changes if between is spike]
@@ -51,8 +51,8 @@ def descent(result: DescentResult) -> Figure:
     return figure
 
 
-def _line(axes: Axes, one: Followed) -> None:
-    steps = [seen.step or 0 for seen in one.circuits]
-    axes.plot(steps, [one.kept([seen]) for seen in one.circuits], color=BLUE, marker="o", markersize=2, linewidth=0.8,
-              alpha=0.6)  # fmt: skip
-    axes.plot(one.spikes, [1.03] * len(one.spikes), "x", color=VERMILION, markersize=3)
+def _line(axes: Axes, model: Followed) -> None:
+    steps = [circuit.step or 0 for circuit in model.circuits]
+    shares = [model.kept([circuit]) for circuit in model.circuits]
+    axes.plot(steps, shares, color=BLUE, marker="o", markersize=2, linewidth=0.8, alpha=0.6)
+    axes.plot(model.spikes, [1.03] * len(model.spikes), "x", color=VERMILION, markersize=3)

@@ -1,4 +1,4 @@
-"""How far one layer comes with more and more heads, by number of chains, with two layers beside it."""
+"""How far one layer comes with more and more heads, by number of chains, and with two layers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import hopscope as hs
 from hopscope.plot import BLUE, COLUMN, INK, ORANGE, VERMILION, house, new_figure
-from studies.heads import BAR, HeadsResult
+from studies.heads import MAX_LOSS, HeadsResult
 from studies.tools.drawing import n_label
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _COLORS = (BLUE, ORANGE, VERMILION)
 
 def heads(result: HeadsResult) -> Figure:
     """The loss against the number of heads: a dot for each model, filled with one layer, open with two; a line through
-    the means of one layer; dotted, the loss of averaging the candidates; the solid line below is the bar.
+    the means of one layer; dotted, the loss of averaging the candidates; the solid line below is the loss threshold.
 
     Raises:
         InputError: no model is finished.
@@ -42,9 +42,11 @@ def heads(result: HeadsResult) -> Figure:
         axes.plot([], [], "o", markersize=3, color=INK, label="one layer")
         axes.plot([], [], "o", markersize=3, color=INK, markerfacecolor="white", label="two layers")
         axes.plot([], [], color=INK, linewidth=0.7, linestyle=":", label="averaging")
-        axes.axhline(BAR, color=INK, linewidth=0.7)
-        told = f"the bar, {BAR:g}"
-        axes.annotate(told, (0.5, BAR), xycoords=("axes fraction", "data"), ha="center", va="bottom", fontsize=6.5)
+        axes.axhline(MAX_LOSS, color=INK, linewidth=0.7)
+        label = f"threshold, {MAX_LOSS:g}"
+        axes.annotate(
+            label, (0.5, MAX_LOSS), xycoords=("axes fraction", "data"), ha="center", va="bottom", fontsize=6.5
+        )
         each = Counter((model.chains, model.layers, model.heads) for model in result.models)
         axes.set_title(f"{n_label(each.values())} models each")
         axes.set_xscale("log", base=2)

@@ -9,9 +9,9 @@ import hopscope as hs
 from hopscope.plot import BLUE, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, house, new_figure
 from hopscope.statistics import clopper_pearson
 from studies.places import PlacesResult
-from studies.tools.arms import ArmLearned
-from studies.tools.by_place import RISES
+from studies.tools.conditions import Condition
 from studies.tools.drawing import n_label
+from studies.tools.position_based import RISES
 from studies.tools.records import counted
 
 if TYPE_CHECKING:
@@ -30,30 +30,33 @@ _CHAINS = (GREEN, ORANGE, PURPLE)
 
 def places(found: PlacesResult) -> Figure:
     """Left: the share of seeds that learned the second hop, with its 95% interval. Middle: for each model that has it,
-    how much the second hop's loss rises where rows are moved; above the line it goes by place. Right: the share with
-    one layer fewer than theory asks for, by number of heads.
+    how much the second hop's loss rises where rows are moved; above the line it is position-based. Right: the share
+    with one layer fewer than theory asks for, by number of heads.
 
     Raises:
-        InputError: no arm has a finished seed.
+        InputError: no condition has a finished seed.
     """
-    if not any(arm.seeds for arm in found.arms):
+    if not any(condition.seeds for condition in found.conditions):
         raise hs.InputError("there is nothing to draw: no seed is finished")
     with house():
         figure = new_figure(PAGE, 2.5)
         learned, moved, by_heads = figure.subplots(1, 3)
-        depths = sorted({arm.layers for arm in found.arms})
+        depths = sorted({condition.layers for condition in found.conditions})
         for layers, (mark, color) in zip(depths, _LAYERS, strict=False):
             _draw(found, layers, mark, color, learned, moved, shift=0.08 * (2 * depths.index(layers) - 1))
-        learned.set_title(f"{n_label(len(arm.seeds) for arm in found.by_layers if arm.seeds)} seeds each", fontsize=7.5)
+        learned.set_title(
+            f"{n_label(len(condition.seeds) for condition in found.by_layers if condition.seeds)} seeds each",
+            fontsize=7.5,
+        )
         learned.set_ylabel("share of seeds that learn $x_2$")
         learned.set_ylim(-0.03, 1.03)
-        moved.set_title(f"a mark a model; by place above {RISES:g}", fontsize=7.5)
+        moved.set_title(f"a mark a model; position-based above {RISES:g}", fontsize=7.5)
         moved.set_ylabel("rise of the loss of $x_2$, rows moved")
         moved.set_yscale("log")
         moved.axhline(RISES, color=INK, linewidth=0.7, linestyle=":")
         moved.annotate(f"{RISES:g}", (1.01, RISES), xycoords=("axes fraction", "data"), va="center", fontsize=6)
         for axes in (learned, moved):
-            axes.set_xticks(sorted({arm.problem.chains for arm in found.arms}))
+            axes.set_xticks(sorted({condition.problem.chains for condition in found.conditions}))
             axes.set_xlabel("chains N")
         _draw_heads(found, by_heads)
         figure.legend(*learned.get_legend_handles_labels(), loc="outside upper left", ncols=2)
@@ -61,15 +64,15 @@ def places(found: PlacesResult) -> Figure:
 
 
 def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes, moved: Axes, shift: float) -> None:
-    """Draw the arms with so many layers in both panels."""
-    arms = [by_layer for by_layer in found.by_layers if by_layer.layers == layers and by_layer.seeds]
-    if not arms:
+    """Draw the conditions with so many layers in both panels."""
+    conditions = [by_layer for by_layer in found.by_layers if by_layer.layers == layers and by_layer.seeds]
+    if not conditions:
         return
-    told = "as theory asks" if layers >= arms[0].needs(2) else "one fewer than theory asks for"
-    at = [arm.problem.chains + shift for arm in arms]
-    learned.errorbar(at, *_shares(arms), fmt=mark, color=color, linewidth=1, label=f"{layers} layers, {told}")
-    for chains, arm in zip(at, arms, strict=True):
-        losses = [max(one.rise(2), _LEAST) for one in found.of(arm)]
+    needed = "as theory asks" if layers >= conditions[0].needs(2) else "one fewer than theory asks for"
+    at = [condition.problem.chains + shift for condition in conditions]
+    learned.errorbar(at, *_shares(conditions), fmt=mark, color=color, linewidth=1, label=f"{layers} layers, {needed}")
+    for chains, condition in zip(at, conditions, strict=True):
+        losses = [max(test.rise(2), _LEAST) for test in found.of(condition)]
         spread = [chains + 0.02 * (place - (len(losses) - 1) / 2) for place in range(len(losses))]
         moved.plot(spread, losses, mark, color=color, markersize=3.5, alpha=0.8)
 
@@ -77,27 +80,30 @@ def _draw(found: PlacesResult, layers: int, mark: str, color: str, learned: Axes
 def _draw_heads(found: PlacesResult, axes: Axes) -> None:
     """Draw the share with the fewest layers by number of heads, a line for each number of chains."""
     axes.set_xscale("log", base=2)
-    shallow = [arm for arm in found.shallow if arm.seeds]
-    for number, chains in enumerate(sorted({arm.problem.chains for arm in shallow})):
-        arms = [arm for arm in shallow if arm.problem.chains == chains]
-        at = [arm.heads * 2 ** (0.12 * (number - 1)) for arm in arms]
+    shallow = [condition for condition in found.shallow if condition.seeds]
+    for number, chains in enumerate(sorted({condition.problem.chains for condition in shallow})):
+        conditions = [condition for condition in shallow if condition.problem.chains == chains]
+        at = [condition.heads * 2 ** (0.12 * (number - 1)) for condition in conditions]
         color = _CHAINS[number % len(_CHAINS)]
-        axes.errorbar(at, *_shares(arms), fmt="o-", color=color, linewidth=1, markersize=3.5, label=f"N = {chains}")
-    heads = sorted({arm.heads for arm in found.shallow})
+        axes.errorbar(
+            at, *_shares(conditions), fmt="o-", color=color, linewidth=1, markersize=3.5, label=f"N = {chains}"
+        )
+    heads = sorted({condition.heads for condition in found.shallow})
     axes.set_xticks(heads, [str(head) for head in heads])
     axes.set_xlabel("heads of a layer")
     axes.set_ylim(-0.03, 1.03)
     if shallow:
         axes.set_title(
-            f"{counted(shallow[0].layers, 'layer')}, {n_label(len(arm.seeds) for arm in shallow)} seeds each",
+            f"{counted(shallow[0].layers, 'layer')}, {n_label(len(shape.seeds) for shape in shallow)} seeds each",
             fontsize=7.5,
         )
         axes.legend(loc="upper left", fontsize="small")
 
 
-def _shares(arms: Sequence[ArmLearned]) -> tuple[list[float], list[list[float]]]:
-    """For each arm, the share of seeds that learned the second hop, and how far its 95% interval goes down and up."""
-    shares = [len(arm.steps(2)) / len(arm.seeds) for arm in arms]
-    bounds = [clopper_pearson(len(arm.steps(2)), len(arm.seeds)) for arm in arms]
+def _shares(conditions: Sequence[Condition]) -> tuple[list[float], list[list[float]]]:
+    """For each condition, the share of seeds that learned the second hop, and how far its 95% interval goes down and
+    up."""
+    shares = [len(condition.steps(2)) / len(condition.seeds) for condition in conditions]
+    bounds = [clopper_pearson(len(condition.steps(2)), len(condition.seeds)) for condition in conditions]
     down = [share - low for share, (low, _) in zip(shares, bounds, strict=True)]
     return shares, [down, [high - share for share, (_, high) in zip(shares, bounds, strict=True)]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hopscope.plot import BLUE, INK, PAGE, VERMILION, house, new_figure
-from studies.tools.arms import ArmLearned, Arms
+from studies.tools.conditions import Condition, Conditions
 from studies.tools.inference import Times, survival_median
 
 if TYPE_CHECKING:
@@ -13,28 +13,33 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def plateau(found: Arms) -> Figure:
-    """A row for each arm: median step of x1 and of all hops (Kaplan-Meier, 95% intervals), and how many seeds learned.
+def plateau(found: Conditions) -> Figure:
+    """A row for each condition: median step of x1 and of all hops (Kaplan-Meier, 95% intervals), and how many seeds
+    learned.
 
     An arrow means never within the budget: at an interval's end, and in place of the median where there is no dot. The
-    bands are the intervals of the unchanged recipe, the first arm.
+    bands are the intervals of the unchanged recipe, the first condition.
 
     Raises:
-        InputError: no arm has a finished seed.
+        InputError: no condition has a finished seed.
     """
     from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
-    arms = found.begun
+    conditions = found.begun
     with house():
-        figure = new_figure(PAGE, 0.9 + 0.16 * len(arms))
+        figure = new_figure(PAGE, 0.9 + 0.16 * len(conditions))
         axes = figure.subplots()
-        for row, arm in enumerate(arms):
-            _row(axes, row, arm)
+        for row, condition in enumerate(conditions):
+            _row(axes, row, condition)
         for what, color in (("x1 (the plateau ends)", BLUE), ("all hops", VERMILION)):
             axes.plot([], [], "o", color=color, label=what)
         axes.annotate("all hops", (1.01, 1), xycoords="axes fraction", va="bottom", fontsize=6, color=INK)
-        axes.set_yticks(range(len(arms)), [arm.name.replace("/", ": ").replace("-", " ") for arm in arms], fontsize=6.5)
-        axes.set_ylim(len(arms) - 0.5, -0.5)
+        axes.set_yticks(
+            range(len(conditions)),
+            [condition.name.replace("/", ": ").replace("-", " ") for condition in conditions],
+            fontsize=6.5,
+        )
+        axes.set_ylim(len(conditions) - 0.5, -0.5)
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter(ScalarFormatter())
@@ -45,10 +50,10 @@ def plateau(found: Arms) -> Figure:
     return figure
 
 
-def _row(axes: Axes, row: int, arm: ArmLearned) -> None:
-    every = arm.everything()
-    _median(axes, row - 0.15, arm.times(arm.hops[0]), arm.budget, BLUE, row == 0)
-    _median(axes, row + 0.15, every, arm.budget, VERMILION, row == 0)
+def _row(axes: Axes, row: int, condition: Condition) -> None:
+    every = condition.everything()
+    _median(axes, row - 0.15, condition.times(condition.hops[0]), condition.budget, BLUE, row == 0)
+    _median(axes, row + 0.15, every, condition.budget, VERMILION, row == 0)
     learned = sum(step is not None for step in every)
     axes.annotate(f"{learned}/{len(every)}", (1.01, row), xycoords=("axes fraction", "data"), va="center",
                   fontsize=6, color=INK)  # fmt: skip

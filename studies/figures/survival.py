@@ -1,4 +1,4 @@
-"""How many seeds have not learned a hop yet, by step: the curves of every study that trains arms."""
+"""How many seeds have not learned a hop yet, by step: the curves of every study that trains conditions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from hopscope.plot import COLUMN, PAGE, hop_label, hop_look, house, new_figure, thousands
-from studies.tools.arms import ArmLearned, Arms
+from studies.tools.conditions import Condition, Conditions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,29 +19,29 @@ _A_LINE = 24
 """The most characters of a panel's title in a line."""
 
 
-def survival(found: Arms) -> Figure:
-    """The share of seeds that have not learned a hop yet, a panel for each arm, a line for each hop.
+def survival(found: Conditions) -> Figure:
+    """The share of seeds that have not learned a hop yet, a panel for each condition, a line for each hop.
 
     Every seed is watched until it has learned everything or its budget is spent, so that no estimate is needed: the
     counts themselves are drawn. Lines stand a hair apart, as the figure says: those of hops that nobody learned
     would hide one another.
 
     Raises:
-        InputError: no arm has a finished seed.
+        InputError: no condition has a finished seed.
     """
-    arms = found.begun
+    conditions = found.begun
     with house():
-        across = min(_A_ROW, len(arms))
-        rows = -(-len(arms) // across)
+        across = min(_A_ROW, len(conditions))
+        rows = -(-len(conditions) // across)
         figure = new_figure(max(COLUMN, PAGE * across / _A_ROW), 0.4 + 1.9 * rows)
         panels = figure.subplots(rows, across, sharey=True, squeeze=False)
-        for axes, arm in zip(panels.flat, arms, strict=False):
-            _panel(figure, axes, arm)
-        for axes in panels.flat[len(arms) :]:
+        for axes, condition in zip(panels.flat, conditions, strict=False):
+            _panel(figure, axes, condition)
+        for axes in panels.flat[len(conditions) :]:
             axes.remove()
         for axes in panels[:, 0]:
             axes.set_ylabel("share not yet there")
-        longest = max(range(len(arms)), key=lambda place: len(arms[place].hops))
+        longest = max(range(len(conditions)), key=lambda place: len(conditions[place].hops))
         handles, labels = panels.flat[longest].get_legend_handles_labels()
         apart = "lines moved apart to be seen" if len(labels) > 1 else None
         figure.legend(
@@ -50,26 +50,28 @@ def survival(found: Arms) -> Figure:
     return figure
 
 
-def _panel(figure: Figure, axes: Axes, arm: ArmLearned) -> None:
+def _panel(figure: Figure, axes: Axes, condition: Condition) -> None:
     from matplotlib.transforms import offset_copy
 
-    for place, hop in enumerate(arm.hops):
-        apart = 1.6 * (place - (len(arm.hops) - 1) / 2)
-        steps, n = arm.steps(hop), len(arm.seeds)
-        look = hop_look(hop)
+    for place, hop in enumerate(condition.hops):
+        apart = 1.6 * (place - (len(condition.hops) - 1) / 2)
+        steps, n = condition.steps(hop), len(condition.seeds)
+        circuit_at = hop_look(hop)
         left = [1 - number / n for number in range(len(steps) + 1)]
         axes.plot(
-            [0, *steps, arm.budget],
+            [0, *steps, condition.budget],
             [*left, left[-1]],
             drawstyle="steps-post",
-            color=look.color,
-            linestyle=look.dash,
+            color=circuit_at.color,
+            linestyle=circuit_at.dash,
             label=hop_label(hop),
             transform=offset_copy(axes.transData, figure, y=apart, units="points"),
         )
-    name = f"{arm.name.replace('-', ' ').replace('/', ', ')} (n = {len(arm.seeds)})".replace("n = ", "n\xa0=\xa0")
+    name = f"{condition.name.replace('-', ' ').replace('/', ', ')} (n = {len(condition.seeds)})".replace(
+        "n = ", "n\xa0=\xa0"
+    )
     axes.set_title(fill(name, _A_LINE), fontsize=7.5)
     axes.set_xlabel("step")
-    axes.set_xlim(0, arm.budget)
+    axes.set_xlim(0, condition.budget)
     axes.set_ylim(-0.04, 1.04)
     thousands(axes)

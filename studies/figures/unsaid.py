@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hopscope.plot import BLUE, FAINT, INK, PAGE, VERMILION, house, new_figure, thousands
-from studies.tools.arms import ArmLearned, Arms
+from studies.tools.conditions import Condition, Conditions
 from studies.unsaid import FULL, HALF_THE_SHARE, READINGS
 
 if TYPE_CHECKING:
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 _TITLES = {name.replace(" ", "-"): name.replace("/", ", ") for name in READINGS}
 
 
-def unsaid(found: Arms) -> Figure:
+def unsaid(found: Conditions) -> Figure:
     """A row for each reading, the stand-in beside the full size; a line for each seed, from x1 to all hops.
 
     An arrow means never within the budget. The vertical lines are the paper's plateau and half of it, from which on x1
     is asked for.
 
     Raises:
-        InputError: no arm has a finished seed.
+        InputError: no condition has a finished seed.
     """
     begun = found.begun
-    there = [arm.name.removeprefix(FULL) for arm in begun]
+    there = [condition.name.removeprefix(FULL) for condition in begun]
     names = [name for name in dict.fromkeys((*_TITLES, *there)) if name in there]
     with house():
         figure = new_figure(PAGE, 1.1 + 0.17 * len(names))
         small, full = figure.subplots(1, 2, sharey=True)
-        budget = max(arm.budget for arm in begun)
+        budget = max(condition.budget for condition in begun)
         for axes, whole, title in ((small, False, "a quarter of D's width"), (full, True, "D's full size")):
-            for arm in (one for one in begun if one.name.startswith(FULL) == whole):
-                _row(axes, names.index(arm.name.removeprefix(FULL)), arm)
+            for condition in (begun_one for begun_one in begun if begun_one.name.startswith(FULL) == whole):
+                _row(axes, names.index(condition.name.removeprefix(FULL)), condition)
             for share, dash in ((HALF_THE_SHARE, ":"), (2 * HALF_THE_SHARE, "--")):
                 axes.axvline(share * budget, color=INK, linewidth=0.7, linestyle=dash, zorder=0)
             axes.set_title(title, fontsize=7.5)
@@ -50,14 +50,14 @@ def unsaid(found: Arms) -> Figure:
     return figure
 
 
-def _row(axes: Axes, row: int, arm: ArmLearned) -> None:
-    lanes = len(arm.seeds)
-    for lane, (first, every) in enumerate(zip(arm.times(arm.hops[0]), arm.everything(), strict=True)):
+def _row(axes: Axes, row: int, condition: Condition) -> None:
+    lanes = len(condition.seeds)
+    for lane, (first, every) in enumerate(zip(condition.times(condition.hops[0]), condition.everything(), strict=True)):
         height = row + (lane - (lanes - 1) / 2) * 0.26
-        ends = [arm.budget if step is None else step for step in (first, every)]
+        ends = [condition.budget if step is None else step for step in (first, every)]
         axes.plot(ends, [height, height], color=FAINT, linewidth=1.2, zorder=1)
         for step, color in ((every, VERMILION), (first, BLUE)):
             if step is None:
-                axes.plot(arm.budget, height, marker=">", color=color, markersize=3.5, clip_on=False)
+                axes.plot(condition.budget, height, marker=">", color=color, markersize=3.5, clip_on=False)
             else:
                 axes.plot(step, height, marker="o", color=color, markersize=3)

@@ -1,1 +1,2 @@
-"""What many studies are made of: arms and their training, what is kept of models, circuits of many, judgements."""
+"""What many studies are made of: conditions and their training, what is kept of models, circuits of many,
+judgements."""

@@ -1,8 +1,8 @@
-"""Circuits of many models: found in parallel, and what a study keeps of each."""
+"""Circuits of many models: found in parallel, and summarised for a study."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 import hopscope as hs
-from studies.tools.arms import finished
+from studies.tools.conditions import finished
+from studies.tools.inference import share_in_words, spread_in_words
 from studies.tools.records import markdown_table
 from studies.tools.work import Work
 
@@ -21,23 +22,25 @@ NamedPath = tuple[int, int, str, str]
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What is kept of the circuit of one model.
+class CircuitSummary:
+    """The circuit of one model, as a study counts it.
 
     Attributes:
-        model: the name of its run folder with that of the arm.
+        model: the name of its run folder with that of the condition.
         seed: the seed it was trained from.
         layers: the number of layers of the model.
         step: the step of the checkpoint; None for the last.
         hops: D.
         loss: the loss of the unchanged model; None where it diverged, and so has no circuit.
-        certified: the senses in which its circuit is certified.
+        certified: `own`, `imposed` or both: with which patterns its circuit passed all checks. Records from before the
+            six checks have it by the earlier twelve-part rules.
         delivers: whether its paths carry x{D} to the query by theory.
         strategy: `doubling`, `serial`, ..., see `hs.Circuit`; `none` without a circuit.
-        paths: the paths of the circuit in the natural reading; empty without a circuit.
+        paths: the paths of the circuit with the model's own patterns; empty without a circuit.
         again: the paths of the circuits that searches in other orders ended in, one entry for each order.
-        strict: the paths of the circuit in the strict reading; empty without one, and where its loss is too high.
-        strict_again: the paths of the strict circuits that searches in other orders ended in.
+        imposed: the paths of the circuit with imposed patterns (the paper's Appendix E procedure); empty without one,
+            and where its loss is too high.
+        imposed_again: the same of searches in other orders.
     """
 
     model: str
@@ -51,48 +54,48 @@ class Seen:
     strategy: str = "none"
     paths: tuple[NamedPath, ...] = ()
     again: tuple[tuple[NamedPath, ...], ...] = ()
-    strict: tuple[NamedPath, ...] = ()
-    strict_again: tuple[tuple[NamedPath, ...], ...] = ()
+    imposed: tuple[NamedPath, ...] = ()
+    imposed_again: tuple[tuple[NamedPath, ...], ...] = ()
 
-    def holds(self, max_loss: float) -> bool:
-        """Whether the model's own loss is below that; not where it diverged."""
+    def solves(self, max_loss: float) -> bool:
+        """Whether the loss of the unchanged model is below that; never where it diverged."""
         return self.loss is not None and self.loss < max_loss
 
     @property
     def repeated(self) -> int:
-        """How many more paths than steps there are: what a second head, or a later layer, does again."""
+        """How many more paths than retrieval steps there are: what a second head, or a later layer, repeats."""
         return len(self.paths) - len({(query, key) for *_, query, key in self.paths})
 
     @property
     def heads(self) -> int:
         """The number of heads with a path."""
-        return len({where[:2] for where in self.paths})
+        return len({path[:2] for path in self.paths})
 
     @property
     def shared_heads(self) -> int:
-        """The number of heads, beyond those of the first useful layer, with paths of more than one step."""
+        """The number of heads beyond the first useful layer with paths of more than one retrieval step."""
         first = min((layer for layer, *_ in self.paths), default=0)
         steps: dict[tuple[int, int], set[tuple[str, str]]] = {}
         for layer, head, query, key in self.paths:
             if layer > first:
                 steps.setdefault((layer, head), set()).add((query, key))
-        return sum(len(done) > 1 for done in steps.values())
+        return sum(len(of_head) > 1 for of_head in steps.values())
 
     @property
     def within(self) -> float | None:
-        """Mean overlap of the steps beyond the first useful layer, over pairs of searches of this model; None without
-        any."""
+        """Mean overlap of the retrieval steps beyond the first useful layer, over pairs of searches of this model; None
+        without any."""
         searches = [steps_beyond_first(paths) for paths in (self.paths, *self.again)]
-        pairs = [overlap(one, two) for one, two in combinations(searches, 2)]
+        pairs = [overlap(*pair) for pair in combinations(searches, 2)]
         return sum(pairs) / len(pairs) if pairs and self.paths else None
 
     @classmethod
-    def of(cls, circuit: hs.Circuit, model: str, step: int | None = None) -> Seen:
-        """What is kept of a circuit."""
+    def of(cls, circuit: hs.Circuit, model: str, step: int | None = None) -> CircuitSummary:
+        """The summary of a circuit."""
         paths, *again = circuit.ends
-        strict = circuit.imposed
-        if strict and strict.loss(strict.fill).mean > circuit.max_loss:
-            strict = None
+        imposed = circuit.imposed
+        if imposed and imposed.loss(imposed.fill).mean > circuit.max_loss:
+            imposed = None
         return cls(
             model=model,
             seed=circuit.seed,
@@ -100,19 +103,19 @@ class Seen:
             step=step,
             hops=circuit.hops,
             loss=circuit.losses["full"],
-            certified=("natural",) * circuit.certified + ("strict",) * bool(circuit.imposed and circuit.imposed.passed),
+            certified=("own",) * circuit.certified + ("imposed",) * bool(circuit.imposed and circuit.imposed.passed),
             delivers=circuit.delivers,
             strategy=circuit.strategy,
             paths=paths,
             again=tuple(again),
-            strict=tuple(path.where for path in strict.paths) if strict else (),
-            strict_again=strict.others if strict else (),
+            imposed=tuple(path.where for path in imposed.paths) if imposed else (),
+            imposed_again=imposed.others if imposed else (),
         )
 
 
 @dataclass(frozen=True)
 class Search:
-    """How circuits are searched for, and how much stands behind a certificate."""
+    """How circuits are searched for, and how much is measured for their checks."""
 
     budget: hs.SearchConfig = field(default_factory=lambda: hs.SearchConfig("quick"))
     proof: hs.CertificateConfig = field(default_factory=lambda: hs.CertificateConfig())
@@ -122,13 +125,13 @@ HASTY = Search(
     hs.SearchConfig(hs.SearchBudget(1, 1, sequences=16, confirming=32, deciding=32, every_subset=2, pairs=2)),
     hs.CertificateConfig(sequences=32, deciding=32, few=16, draws=4, halves=4),
 )
-"""For the quick versions of studies; its certificates are worth nothing."""
+"""For the quick versions of studies; its checks mean nothing."""
 
 
-def find_circuits(setups: Sequence[hs.Setup], folder: Path, work: Work, search: Search) -> tuple[Seen, ...]:
+def find_circuits(setups: Sequence[hs.Setup], folder: Path, work: Work, search: Search) -> tuple[CircuitSummary, ...]:
     """Train what is not trained yet, and find the circuit of each model.
 
-    A circuit that is there is not searched for again. A model that diverged counts as one without a circuit.
+    A circuit that exists is not searched for again. A model that diverged counts as one without a circuit.
 
     Args:
         setups: runs of one model each.
@@ -142,16 +145,16 @@ def find_circuits(setups: Sequence[hs.Setup], folder: Path, work: Work, search: 
     work.train(setups, folder)
     runs = finished(setups, folder)
     work.each("circuits", search_circuit, [(run.path, None, search) for run in runs.values()])
-    seen = []
+    summaries = []
     for name, run in runs.items():
         if diverged(run):
-            seen.append(Seen(name, run.seeds[0], run.recipe.layers, None, run.problem.hops, None))
+            summaries.append(CircuitSummary(name, run.seeds[0], run.recipe.layers, None, run.problem.hops, None))
         elif (run.path / "circuit.json").exists():
-            seen.append(Seen.of(look(run.path, None, search), name))
-    return tuple(seen)
+            summaries.append(CircuitSummary.of(circuit_at(run.path, None, search), name))
+    return tuple(summaries)
 
 
-def look(path: Path, step: int | None, search: Search) -> Any:
+def circuit_at(path: Path, step: int | None, search: Search) -> Any:
     """The circuit of the first model of the run in `path` at a step, None for the last; None if it had diverged."""
     run = hs.Run(path)
     if diverged(run, step):
@@ -161,8 +164,8 @@ def look(path: Path, step: int | None, search: Search) -> Any:
 
 
 def search_circuit(path: Path, step: int | None, search: Search) -> None:
-    """Find the circuit that `look` gives, and store it beside the run."""
-    look(path, step, search)
+    """Find the circuit that `circuit_at` returns, and store it in the run folder."""
+    circuit_at(path, step, search)
 
 
 def diverged(run: hs.Run, step: int | None = None) -> bool:
@@ -174,17 +177,17 @@ def diverged(run: hs.Run, step: int | None = None) -> bool:
 
 
 def steps_beyond_first(paths: Sequence[NamedPath]) -> set[tuple[str, str]]:
-    """Query and key role of the paths beyond the first useful layer, in whatever layer and head."""
+    """Query and key role of the paths beyond the first useful layer, in any layer and head."""
     first = min((layer for layer, *_ in paths), default=0)
     return {(query, key) for layer, _, query, key in paths if layer > first}
 
 
-def overlap(one: set[Any], other: set[Any]) -> float:
-    """What both sets have in common, as a share of all that either has; 1 where both are empty."""
-    return len(one & other) / len(one | other) if one | other else 1.0
+def overlap(first: set[Any], second: set[Any]) -> float:
+    """What both sets have in common, as a share of their union (Jaccard); 1 where both are empty."""
+    return len(first & second) / len(first | second) if first | second else 1.0
 
 
-def between(models: Sequence[Seen]) -> list[float]:
+def between(models: Sequence[CircuitSummary]) -> list[float]:
     """For each model, the mean overlap of its steps beyond the first useful layer with those of every other."""
     steps = [steps_beyond_first(model.paths) for model in models]
     return [
@@ -194,12 +197,38 @@ def between(models: Sequence[Seen]) -> list[float]:
     ]
 
 
-def seen_table(seen: Iterable[Seen]) -> str:
+ROWS: Mapping[str, Callable[[Sequence[CircuitSummary]], str]] = {
+    "with a circuit": lambda models: str(len(models)),
+    "certified, own patterns": lambda models: share_in_words(sum("own" in m.certified for m in models), len(models)),
+    "certified, imposed patterns": lambda models: share_in_words(
+        sum("imposed" in m.certified for m in models), len(models)
+    ),
+    "theory delivers x{D}": lambda models: share_in_words(sum(m.delivers for m in models), len(models)),
+    "paths, own patterns": lambda models: spread_in_words([len(m.paths) for m in models]),
+    "paths, imposed patterns": lambda models: spread_in_words([len(m.imposed) for m in models if m.imposed]),
+    "paths that repeat a step": lambda models: spread_in_words([m.repeated for m in models]),
+    "heads": lambda models: spread_in_words([m.heads for m in models]),
+    "heads of several steps": lambda models: spread_in_words([m.shared_heads for m in models]),
+    "doubling": lambda models: share_in_words(sum(m.strategy == "doubling" for m in models), len(models)),
+    "overlap with another model": lambda models: spread_in_words(between(models)),
+    "overlap of two searches": lambda models: spread_in_words([m.within for m in models if m.within is not None]),
+}
+"""By its name, what is reported of the models of a group that have a circuit."""
+
+
+def rows_by_group(groups: Sequence[Sequence[CircuitSummary]]) -> list[list[str]]:
+    """The rows of `ROWS` with a cell for each group of models."""
+    solved = [[model for model in group if model.paths] for group in groups]
+    return [[name, *map(report, solved)] for name, report in ROWS.items()]
+
+
+def circuits_table(summaries: Iterable[CircuitSummary]) -> str:
     """A Markdown table with a row for each model."""
     rows = []
-    for one in seen:
-        step = "" if one.step is None else f" at step {one.step}"
-        loss = "diverged" if one.loss is None else f"{one.loss:.4f}"
-        paths, delivers = f"{len(one.paths)} ({len(one.strict) or '-'})", "yes" if one.delivers else "no"
-        rows.append((f"{one.model}{step}", loss, one.strategy, paths, ", ".join(one.certified) or "no", delivers))
-    return markdown_table(("model", "loss", "strategy", "paths (strict)", "certified", "delivers"), rows)
+    for summary in summaries:
+        step = "" if summary.step is None else f" at step {summary.step}"
+        loss = "diverged" if summary.loss is None else f"{summary.loss:.4f}"
+        paths, delivers = f"{len(summary.paths)} ({len(summary.imposed) or '-'})", "yes" if summary.delivers else "no"
+        certified = ", ".join(f"{patterns} patterns" for patterns in summary.certified) or "no"
+        rows.append((f"{summary.model}{step}", loss, summary.strategy, paths, certified, delivers))
+    return markdown_table(("model", "loss", "strategy", "paths (imposed)", "certified", "delivers"), rows)

@@ -14,10 +14,10 @@ from scipy.optimize import linear_sum_assignment
 
 import hopscope as hs
 from studies.tools import records
-from studies.tools.circuits import NamedPath, Search, Seen, diverged, look, overlap
+from studies.tools.circuits import CircuitSummary, NamedPath, Search, circuit_at, diverged, overlap
 
 SPIKE = 0.1
-"""Once a circuit is there, a validation loss above this, twice the bar, is a spike."""
+"""After the first circuit, a validation loss above this, twice the loss threshold, is a spike."""
 
 
 @dataclass(frozen=True)
@@ -28,55 +28,55 @@ class Followed:
         rate: `constant` or `falling`.
         seed: the seed it was trained from.
         steps: the steps of its training.
-        circuits: its circuits at the checkpoints that hold the bar, in order.
+        circuits: its circuits at the checkpoints below the loss threshold, in order.
         spikes: the steps at which a spike begins, after the first circuit.
         crossed: for every path of the last circuit, the step at which its attention first crosses 0.5; None if never.
-        checkpoints: the steps of the checkpoints whose circuits were searched for, whether they hold the bar or not;
+        checkpoints: the steps of all checkpoints whose circuits were searched for.
     """
 
     rate: str
     seed: int
     steps: int
-    circuits: tuple[Seen, ...]
+    circuits: tuple[CircuitSummary, ...]
     spikes: tuple[int, ...]
     crossed: tuple[float | None, ...]
     checkpoints: tuple[int, ...] = ()
 
-    def kept(self, of: Sequence[Seen]) -> float:
+    def kept(self, of: Sequence[CircuitSummary]) -> float:
         """The share of the last circuit's paths that the first circuit of `of` has too."""
         last = set(self.circuits[-1].paths)
         return len(last & set(of[0].paths)) / len(last)
 
-    def kept_renamed(self, of: Sequence[Seen]) -> float:
+    def kept_renamed(self, of: Sequence[CircuitSummary]) -> float:
         """As `kept`, once the heads of that circuit are renamed within their layers to have the most in common."""
         last = self.circuits[-1].paths
         return in_common_renamed(last, of[0].paths) / len(set(last))
 
     @property
     def there_at_first(self) -> float:
-        """The share of the last circuit's paths that already attended when the first circuit was there."""
+        """The share of the last circuit's paths whose attention was above 0.5 at the step of the first circuit."""
         first = self.circuits[0].step or 0
         return mean(step is not None and step <= first for step in self.crossed) if self.crossed else 0.0
 
     @property
-    def neighbours(self) -> list[tuple[Seen, Seen]]:
+    def neighbours(self) -> list[tuple[CircuitSummary, CircuitSummary]]:
         """Pairs of circuits, of a checkpoint and of the very next one.
 
-        A checkpoint within a spike has no circuit, so those before and after it are not neighbours: they had twice as
-        long to drift.
+        A checkpoint within a spike has no circuit, so those before and after it are not neighbours: they had twice the
+        time to drift.
         """
         after = dict(pairwise(self.checkpoints))
-        return [(one, other) for one, other in pairwise(self.circuits) if after.get(one.step or 0) == other.step]
+        return [pair for pair in pairwise(self.circuits) if after.get(pair[0].step or 0) == pair[1].step]
 
     @property
     def changes(self) -> list[tuple[float, bool]]:
         """From one checkpoint to the next: the overlap of their circuits, and whether a spike lies between them."""
         return [
             (
-                overlap(set(one.paths), set(after.paths)),
-                any((one.step or 0) < spike <= (after.step or 0) for spike in self.spikes),
+                overlap(set(before.paths), set(after.paths)),
+                any((before.step or 0) < spike <= (after.step or 0) for spike in self.spikes),
             )
-            for one, after in self.neighbours
+            for before, after in self.neighbours
         ]
 
     @property
@@ -86,42 +86,44 @@ class Followed:
         return 1000 * len(self.spikes) / watched if watched else 0.0
 
 
-def checkpoints_after_learning(one: hs.Run) -> list[int]:
+def checkpoints_after_learning(run: hs.Run) -> list[int]:
     """Steps of the checkpoints since every hop was learned, up to where the model diverged; none if a hop never was."""
-    learned = one.regular_metrics.first_below()[0]
+    learned = run.regular_metrics.first_below()[0]
     if None in learned:
         return []
     after = max(at for at in learned if at is not None)
-    return [step for step in one.checkpoints if step >= after and not diverged(one, step)]
+    return [step for step in run.checkpoints if step >= after and not diverged(run, step)]
 
 
-def follow(path: Path, search: Search, kept: Path) -> None:
-    """Follow the last circuit of the run in `path` through its checkpoints, and write a `Followed`."""
+def follow(path: Path, search: Search, record: Path) -> None:
+    """Follow the last circuit of the run in `path` through its checkpoints, and write a `Followed` to `record`."""
     run = hs.Run(path)
     steps = checkpoints_after_learning(run)
-    every = [Seen.of(look(path, step, search), f"{path.parent.name}/{path.name}", step) for step in steps]
-    circuits = tuple(seen for seen in every if seen.paths)
+    every = [
+        CircuitSummary.of(circuit_at(path, step, search), f"{path.parent.name}/{path.name}", step) for step in steps
+    ]
+    circuits = tuple(summary for summary in every if summary.paths)
     crossed: tuple[float | None, ...] = ()
     if circuits:
         history = run.emergence(step=circuits[-1].step or 0)
         crossed = tuple(path.crossing.step for path in history.paths)
     spikes = _spikes(run, circuits[0].step or 0) if circuits else ()
     known = path.parent.name, run.seeds[0], run.result.steps
-    records.write(kept, Followed(*known, circuits, spikes, crossed, tuple(steps)))
+    records.write(record, Followed(*known, circuits, spikes, crossed, tuple(steps)))
 
 
 def in_common_renamed(first: Sequence[NamedPath], second: Sequence[NamedPath]) -> int:
     """How many paths two circuits have in common, once the heads of one are renamed, within each layer, to fit best.
 
-    >>> mine = [(1, 1, ">x1", "x0>"), (1, 2, ">x2", "x1>"), (2, 1, "x0?", ">x1")]
-    >>> theirs = [(1, 5, ">x2", "x1>"), (1, 6, ">x1", "x0>"), (3, 1, "x0?", ">x1")]
-    >>> in_common_renamed(mine, theirs)
+    >>> first = [(1, 1, ">x1", "x0>"), (1, 2, ">x2", "x1>"), (2, 1, "x0?", ">x1")]
+    >>> second = [(1, 5, ">x2", "x1>"), (1, 6, ">x1", "x0>"), (3, 1, "x0?", ">x1")]
+    >>> in_common_renamed(first, second)
     2
     """
-    mine, theirs = (_by_layer_and_head(paths) for paths in (first, second))
+    ours, others = (_by_layer_and_head(paths) for paths in (first, second))
     common = 0
-    for layer in mine.keys() & theirs.keys():
-        shared = np.array([[len(one & other) for other in theirs[layer].values()] for one in mine[layer].values()])
+    for layer in ours.keys() & others.keys():
+        shared = np.array([[len(own & other) for other in others[layer].values()] for own in ours[layer].values()])
         common += int(shared[linear_sum_assignment(shared, maximize=True)].sum())
     return common
 
@@ -134,9 +136,9 @@ def _by_layer_and_head(paths: Sequence[NamedPath]) -> dict[int, dict[int, set[tu
     return found
 
 
-def _spikes(one: hs.Run, since: int) -> tuple[int, ...]:
+def _spikes(run: hs.Run, since: int) -> tuple[int, ...]:
     """Logged steps after `since` at which the validation loss has risen above `SPIKE`."""
-    metrics = one.regular_metrics.after(since)
+    metrics = run.regular_metrics.after(since)
     above = (~(metrics.validation_loss[:, 0] < SPIKE)).tolist()
     before = [False, *above]  # an entry more than there are steps, of which there may be none
     return tuple(

@@ -40,7 +40,7 @@ class Study(Generic[S, R]):
         judge: judges what was found by the rules of the module's docstring.
         table: makes a Markdown table of what was found.
         recipe: the recipe that the standard version is about.
-        arms: gives the names of what can be trained alone; None where nothing can.
+        conditions: gives the names of what can be trained alone; None where nothing can.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Study(Generic[S, R]):
     judge: Callable[[R], list[Judgement]]
     table: Callable[[R], str]
     recipe: hs.Recipe = hs.recipes.PLAIN
-    arms: Callable[[S], list[str]] | None = None
+    conditions: Callable[[S], list[str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,10 @@ def answer(
     results/studies, the record is judged, and no run replaces it.
 
     Raises:
-        InputError: there is no such arm, the folder holds something else, or there is nothing to judge.
+        InputError: there is no such condition, the folder holds something else, or there is nothing to judge.
     """
     version = study.quick(TINY) if quick else study.standard(study.recipe)
-    _check_arms(study, version, work)
+    _check_conditions(study, version, work)
     record = folder / f"{study.name}.json"
     if (folder / "run.json").exists():
         raise hs.InputError(f"{folder} is a run folder; choose another folder for the study")
@@ -103,14 +103,14 @@ def answer(
     return Answer(found, judgements, text)
 
 
-def _check_arms(study: Study[S, R], version: S, work: Work) -> None:
-    """Check that every pattern of arms matches some arm.
+def _check_conditions(study: Study[S, R], version: S, work: Work) -> None:
+    """Check that every pattern of conditions matches some condition.
 
     Raises:
-        InputError: a pattern matches no arm, or the study has no arms.
+        InputError: a pattern matches no condition, or the study has no conditions.
     """
-    names = study.arms(version) if study.arms else []
-    for pattern in work.arms:
-        if not any(map(Work(arms=(pattern,)).wants, names)):
-            there = f"it has {', '.join(names)}" if names else "it trains all or nothing"
-            raise hs.InputError(f"{study.name} has no arm {pattern!r}; {there}")
+    names = study.conditions(version) if study.conditions else []
+    for pattern in work.conditions:
+        if not any(map(Work(conditions=(pattern,)).selects, names)):
+            options = f"it has {', '.join(names)}" if names else "it trains all or nothing"
+            raise hs.InputError(f"{study.name} has no condition {pattern!r}; {options}")

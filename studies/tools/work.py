@@ -27,22 +27,22 @@ class Work:
         device: the device to train on; None for a GPU if there is one.
         precision: the precision to train in; `auto` for bf16 where the hardware has it.
         judge_only: whether nothing is trained or measured; what is finished is read.
-        arms: patterns, as for file names, of the arms to train; empty for all.
+        conditions: patterns, as for file names, of the conditions to train; empty for all.
     """
 
     workers: int | None = None
     device: str | None = None
     precision: Any = "auto"
     judge_only: bool = False
-    arms: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
 
-    def wants(self, arm: str) -> bool:
-        """Whether the arm of that name is to be trained.
+    def selects(self, condition: str) -> bool:
+        """Whether the condition of that name is to be trained.
 
-        >>> Work(arms=("K/*", "N/8")).wants("K/2"), Work().wants("N/8")
+        >>> Work(conditions=("K/*", "N/8")).selects("K/2"), Work().selects("N/8")
         (True, True)
         """
-        return not self.arms or any(fnmatchcase(arm, pattern) for pattern in self.arms)
+        return not self.conditions or any(fnmatchcase(condition, pattern) for pattern in self.conditions)
 
     def train(self, setups: Sequence[hs.Setup], folder: Path) -> None:
         """Train what is not finished, in this order, each setup into the folder of its name.
@@ -57,7 +57,7 @@ class Work:
             setups,
             folder,
             execution=hs.Execution(self.device, precision=self.precision, workers=self.workers),
-            progress=lambda progress: line.tell(sum(one.ended for one in progress.values()), len(progress)),
+            progress=lambda progress: line.report(sum(run.ended for run in progress.values()), len(progress)),
         )
 
     def each(self, noun: str, function: Callable[..., None], jobs: Sequence[tuple[Any, ...]]) -> None:
@@ -68,7 +68,7 @@ class Work:
         if workers == 1:
             for number, job in enumerate(jobs, 1):
                 function(*job)
-                line.tell(number, len(jobs))
+                line.report(number, len(jobs))
             return
         context = get_context("spawn")
         with ProcessPoolExecutor(workers, context, torch.set_num_threads, (1,)) as pool:
@@ -76,7 +76,7 @@ class Work:
             try:
                 for number, call in enumerate(as_completed(calls), 1):
                     call.result()
-                    line.tell(number, len(jobs))
+                    line.report(number, len(jobs))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -88,7 +88,7 @@ class _Lines:
     def __init__(self, noun: str) -> None:
         self._noun, self._said, self._began = noun, time.monotonic(), time.monotonic()
 
-    def tell(self, done: int, of: int) -> None:
+    def report(self, done: int, of: int) -> None:
         now = time.monotonic()
         if now - self._said >= 30 or (done == of and now - self._began >= 30):
             self._said = now

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from planted_circuits import DOUBLING, SERIAL, TIES, seen
+from planted_studies import DOUBLING, SERIAL, TIES, summary
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.bootstrap import Measured
@@ -16,33 +16,33 @@ from hopscope.statistics import sign_test
 from studies import census
 from studies.census import CensusResult
 from studies.figures.census import census as figure
-from studies.tools.by_place import ByPlace, RowsMoved
-from studies.tools.circuits import Seen
+from studies.tools.circuits import CircuitSummary
 from studies.tools.judgements import Judgement
+from studies.tools.position_based import PositionTest, RowsMoved
 
 pytestmark = pytest.mark.slow
 
 
-def verdicts(models: list[Seen], further: list[Seen] | None = None) -> list[str]:
+def verdicts(models: list[CircuitSummary], further: list[CircuitSummary] | None = None) -> list[str]:
     return [one.verdict for one in census.judge(CensusResult(tuple(models), tuple(further or ())))]
 
 
-def alike(n: int, **changes: object) -> list[Seen]:
+def alike(n: int, **changes: object) -> list[CircuitSummary]:
     """Models of half serial and half doubling circuits, each of which is found again as it is."""
     return [
-        seen(paths, seed, again=[paths], strict=paths, **changes)
+        summary(paths, seed, again=[paths], strict=paths, **changes)
         for seed, paths in ((seed, (SERIAL, DOUBLING)[seed % 2]) for seed in range(n))
     ]
 
 
 def test_what_is_so_in_most_models():
-    assert verdicts(alike(20)) == ["as asked", "as asked", "as asked", "not run", "not run"]
+    assert verdicts(alike(20)) == ["confirmed", "confirmed", "confirmed", "not run", "not run"]
 
 
 def test_circuits_with_a_path_too_many_are_not_as_small_as_theory_allows():
     larger = (*DOUBLING, (3, 2, "x0?", ">x3"))
-    models = [seen(DOUBLING, seed, [DOUBLING], strict=larger) for seed in range(20)]
-    assert verdicts(models)[0] == "not as asked"
+    models = [summary(DOUBLING, seed, [DOUBLING], strict=larger) for seed in range(20)]
+    assert verdicts(models)[0] == "refuted"
     assert verdicts(alike(9) + models[:10])[0] == "inconclusive"
 
 
@@ -55,27 +55,27 @@ def test_a_strict_circuit_above_the_bar_is_no_small_one():
     lost, held = (
         replace(circuit, imposed=replace(circuit.imposed, zero=one, uniform=one, identity=one)) for one in (high, low)
     )
-    bad, good = Seen.of(lost, "bad"), Seen.of(held, "good")
-    assert (bad.strict, len(good.strict)) == ((), len(circuit.imposed.paths))
+    bad, good = CircuitSummary.of(lost, "bad"), CircuitSummary.of(held, "good")
+    assert (bad.imposed, len(good.imposed)) == ((), len(circuit.imposed.paths))
     assert (bad.paths, len(bad.paths)) == (good.paths, len(circuit.paths))
-    models = [seen(DOUBLING, seed, [DOUBLING], strict=bad.strict) for seed in range(20)]
-    assert verdicts(models)[0] == "not as asked"
+    models = [summary(DOUBLING, seed, [DOUBLING], strict=bad.imposed) for seed in range(20)]
+    assert verdicts(models)[0] == "refuted"
     (few, *_) = census.judge(CensusResult((*alike(12), *models), ()))
     assert few.verdict == "inconclusive"  # though all twelve that have one are small
-    assert few.ours.endswith("no strict circuit holds the bar in 20")
+    assert few.observed.endswith("no strict circuit holds the bar in 20")
 
 
 def test_serial_circuits_do_not_double():
-    assert verdicts(alike(20, strategy="serial"))[1] == "not as asked"
+    assert verdicts(alike(20, strategy="serial"))[1] == "refuted"
 
 
 def test_models_that_all_have_one_circuit_do_not_differ():
     """Nor do models whose own searches end in as different circuits as other models have."""
-    same = [seen(DOUBLING, seed, again=[DOUBLING]) for seed in range(20)]
-    assert verdicts(same)[2] == "not as asked"
-    restless = [seen(DOUBLING, seed, again=[SERIAL]) for seed in range(20)]
-    assert verdicts(restless)[2] == "not as asked"
-    once = [seen((SERIAL, DOUBLING)[seed % 2], seed) for seed in range(20)]
+    same = [summary(DOUBLING, seed, again=[DOUBLING]) for seed in range(20)]
+    assert verdicts(same)[2] == "refuted"
+    restless = [summary(DOUBLING, seed, again=[SERIAL]) for seed in range(20)]
+    assert verdicts(restless)[2] == "refuted"
+    once = [summary((SERIAL, DOUBLING)[seed % 2], seed) for seed in range(20)]
     assert verdicts(once)[2] == "not run"
 
 
@@ -83,17 +83,17 @@ def test_searches_that_end_by_chance_do_not_make_models_like_themselves():
     """Planted: three searches in four end in one circuit, the others in another, whichever the model. So most models'
     own two agree wholly, and with those of others in part."""
     ends = [(DOUBLING, SERIAL)[n % 4 == 3] for n in range(4)]
-    models = [seen(one, n, again=[other]) for n, (one, other) in enumerate(4 * [(a, b) for a in ends for b in ends])]
-    told = census.judge(CensusResult(tuple(models), ()))[2]
-    assert told.ours.startswith("40 of 64")
-    same = [seen(DOUBLING, n, again=[DOUBLING]) for n in range(24)]
-    told = census.judge(CensusResult((*models, *same), ()))[2]
-    assert (told.verdict, told.reason) == ("inconclusive", "on average they may not be")
+    models = [summary(one, n, again=[other]) for n, (one, other) in enumerate(4 * [(a, b) for a in ends for b in ends])]
+    also = census.judge(CensusResult(tuple(models), ()))[2]
+    assert also.observed.startswith("40 of 64")
+    same = [summary(DOUBLING, n, again=[DOUBLING]) for n in range(24)]
+    also = census.judge(CensusResult((*models, *same), ()))[2]
+    assert (also.verdict, also.reason) == ("inconclusive", "on average they may not be")
 
 
 def test_models_without_a_circuit_do_not_count():
-    lost = [seen((), seed, strategy="none", delivers=False, loss=0.6) for seed in range(50)]
-    assert verdicts(alike(20) + lost)[:3] == ["as asked"] * 3
+    lost = [summary((), seed, strategy="none", delivers=False, loss=0.6) for seed in range(50)]
+    assert verdicts(alike(20) + lost)[:3] == ["confirmed"] * 3
     assert verdicts(lost) == ["not run"] * 5
     assert verdicts([]) == ["not run"] * 2
 
@@ -105,10 +105,10 @@ def test_few_models_carry_no_verdict():
 def test_drift_is_told_from_none_and_from_too_little():
     more = (*DOUBLING, (3, 2, "x0?", ">x3"), (3, 3, "x0?", ">x3"))
     before = alike(20)
-    assert verdicts(before, [seen(more, seed) for seed in range(20)])[3] == "as asked"
-    assert verdicts(before, alike(20))[3] == "not as asked"
+    assert verdicts(before, [summary(more, seed) for seed in range(20)])[3] == "confirmed"
+    assert verdicts(before, alike(20))[3] == "refuted"
     assert verdicts(before, alike(5))[3] == "inconclusive"
-    up_and_down = [seen(more if seed % 2 else TIES, seed) for seed in range(20)]
+    up_and_down = [summary(more if seed % 2 else TIES, seed) for seed in range(20)]
     assert verdicts(before, up_and_down)[3] == "inconclusive"
 
 
@@ -119,8 +119,8 @@ def test_strict_paths_are_compared_where_both_are_there():
     assert "strict" not in drift(before, later)
 
 
-def drift(models: list[Seen], further: list[Seen]) -> str:
-    return census.judge(CensusResult(tuple(models), tuple(further)))[-2].ours
+def drift(models: list[CircuitSummary], further: list[CircuitSummary]) -> str:
+    return census.judge(CensusResult(tuple(models), tuple(further)))[-2].observed
 
 
 def test_a_certified_model_that_goes_by_place():
@@ -133,29 +133,29 @@ def test_a_certified_model_that_goes_by_place():
         ),
     )
 
-    def judged(certified: int, asked: int, by_place: int, others: bool = False) -> Judgement:
-        models = [seen(DOUBLING, n, certified=("strict",) if n < certified else ()) for n in range(50)]
+    def judged(certified: int, hypothesis: int, position_based: int, others: bool = False) -> Judgement:
+        models = [summary(DOUBLING, n, certified=("strict",) if n < certified else ()) for n in range(50)]
         models = [replace(model, model=f"m{n}") for n, model in enumerate(models)]
-        asked_of = range(certified, 50) if others else range(asked)
-        moved = [place if others or n < by_place else hold for n in asked_of]
-        places = tuple(ByPlace(f"m{n}", (0.0,) * 3, told) for n, told in zip(asked_of, moved, strict=True))
+        asked_of = range(certified, 50) if others else range(hypothesis)
+        moved = [place if others or n < position_based else hold for n in asked_of]
+        places = tuple(PositionTest(f"m{n}", (0.0,) * 3, also) for n, also in zip(asked_of, moved, strict=True))
         return census.judge(CensusResult(tuple(models), (), places))[-1]
 
-    assert judged(40, 40, 0).verdict == "as asked"
+    assert judged(40, 40, 0).verdict == "confirmed"
     assert judged(40, 20, 0).verdict == "inconclusive"  # none of 20: up to 17%
-    assert judged(40, 50, 1).verdict == "not as asked"
+    assert judged(40, 50, 1).verdict == "refuted"
     assert judged(40, 0, 0).verdict == "not run"
     assert judged(40, 0, 0, others=True).verdict == "not run"
-    assert judged(40, 50, 0).ours == "0 of 40; of those without 0 of 10"  # who is asked is chosen: no interval
+    assert judged(40, 50, 0).observed == "0 of 40; of those without 0 of 10"  # who is asked is chosen: no interval
 
 
 def test_counts_by_hand():
-    one = seen((*DOUBLING, (3, 1, "x0?", ">x1"), (4, 2, "x0?", ">x3")), again=[DOUBLING])
+    one = summary((*DOUBLING, (3, 1, "x0?", ">x1"), (4, 2, "x0?", ">x3")), again=[DOUBLING])
     assert (one.repeated, one.heads, one.shared_heads) == (2, 5, 1)
     assert one.within == pytest.approx(1.0)
-    assert seen(DOUBLING, again=[SERIAL]).within == pytest.approx(2 / 4)
-    assert census.between([seen(DOUBLING), seen(SERIAL), seen(SERIAL)]) == pytest.approx([0.5, 0.75, 0.75])
-    assert census.between([seen(DOUBLING)]) == []
+    assert summary(DOUBLING, again=[SERIAL]).within == pytest.approx(2 / 4)
+    assert census.between([summary(DOUBLING), summary(SERIAL), summary(SERIAL)]) == pytest.approx([0.5, 0.75, 0.75])
+    assert census.between([summary(DOUBLING)]) == []
 
 
 def test_the_same_model_is_trained_on():
@@ -179,7 +179,7 @@ def test_tables_and_figures():
     assert left.lines[0].get_xydata().tolist() == [[6, 1]]
     assert middle.lines[1].get_xdata().tolist() == [0, *[1] * 6]
     assert len(right.lines) == 3
-    larger = seen(SERIAL, 9, [SERIAL], strict=(*SERIAL, (3, 2, "x0?", ">x3"), (3, 3, "x0?", ">x3")))
+    larger = summary(SERIAL, 9, [SERIAL], strict=(*SERIAL, (3, 2, "x0?", ">x3"), (3, 3, "x0?", ">x3")))
     sizes, _, _ = figure(replace(result, models=(*result.models, larger))).axes
     assert sizes.lines[0].get_xydata().tolist() == [[6, 6 / 7], [7, 0], [8, 1 / 7]]  # none has seven
     with pytest.raises(InputError, match="no model has a circuit"):

@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from planted_arms import THREE, arm, learns
+from planted_studies import THREE, condition, learns
 
 from studies.__main__ import main
 from studies.catalogue import STUDIES
 from studies.tools import records
-from studies.tools.arms import Arms
+from studies.tools.conditions import Conditions
 
 RESULTS = Path(__file__).parents[2] / "results" / "studies"
 
@@ -60,22 +60,22 @@ def test_stored_results_are_judged_as_they_were(
 def test_depth_runs_quick(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     once = said(["depth", str(tmp_path), "--quick", "--workers", "1", "--precision", "fp32"], capsys)
     assert "| causal/many-heads/1-hops/2-layers | x1 | 2 | 2 |" in once
-    told = json.loads(said(["depth", str(tmp_path), "--quick", "--judge", "--json"], capsys))
-    assert {one["verdict"] for one in told["judgements"]} == {"inconclusive"}
-    assert told["result"] == json.loads((tmp_path / "depth.json").read_text())
+    also = json.loads(said(["depth", str(tmp_path), "--quick", "--judge", "--json"], capsys))
+    assert {one["verdict"] for one in also["judgements"]} == {"inconclusive"}
+    assert also["result"] == json.loads((tmp_path / "depth.json").read_text())
 
 
 def test_what_was_kept_is_judged_without_its_runs_and_not_replaced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = Arms((arm("4-layers", THREE, learns(3, 39) + learns(3, 1, 2), layers=4),))
+    kept = Conditions((condition("4-layers", THREE, learns(3, 39) + learns(3, 1, 2), layers=4),))
     records.write(tmp_path / "learning.json", kept)
-    assert "4 layers: x3 in 38 of 40 seeds | as asked | 39 of 40 (87% to 100%)" in said(
+    assert "4 layers: x3 in 38 of 40 seeds | confirmed | 39 of 40 (87% to 100%)" in said(
         ["learning", str(tmp_path), "--judge"], capsys
     )
-    assert records.read(tmp_path / "learning.json", Arms) == kept
+    assert records.read(tmp_path / "learning.json", Conditions) == kept
     assert "is of runs that are not there; add --judge" in said(["learning", str(tmp_path), "--quick"], capsys, 2)
-    assert records.read(tmp_path / "learning.json", Arms) == kept
+    assert records.read(tmp_path / "learning.json", Conditions) == kept
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_was_kept_is_judged_without_its_runs_and_not_replaced(
         ("run.json", [], "is a run folder"),
         ("depth.json", [], "is of another study; choose another folder for heads"),
         ("letter.txt", ["--judge"], "holds nothing of the study heads; leave --judge out"),
-        ("letter.txt", ["--arms", "K/*"], "heads has no arm 'K/*'; it trains all or nothing"),
+        ("letter.txt", ["--conditions", "K/*"], "heads has no condition 'K/*'; it trains all or nothing"),
     ],
 )
 def test_a_study_goes_into_no_folder_of_something_else(
@@ -96,14 +96,14 @@ def test_a_study_goes_into_no_folder_of_something_else(
 
 
 def test_a_record_of_another_kind_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "depth.json").write_text('{"arms": [{"name": 3}]}')
+    (tmp_path / "depth.json").write_text('{"conditions": [{"name": 3}]}')
     assert "is no such record" in said(["depth", str(tmp_path), "--judge"], capsys, 2)
 
 
 @pytest.mark.slow
 def test_some_arms_alone_are_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["plateau", str(tmp_path), "--quick", "--workers", "1", "--arms", "learning*"]
+    arguments = ["plateau", str(tmp_path), "--quick", "--workers", "1", "--conditions", "learning*"]
     said([*arguments[:-1], "nothing"], capsys, 2)
     said(arguments, capsys)
-    found = records.read(tmp_path / "plateau.json", Arms).arms
+    found = records.read(tmp_path / "plateau.json", Conditions).conditions
     assert [(one.name, len(one.seeds)) for one in found] == [("unchanged", 0), ("learning-rate/0.003", 2)]

@@ -5,73 +5,80 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from planted_arms import Times, arm
+from planted_studies import Times, condition
 
 from hopscope.paper.recipes import LAPTOP
 from studies import curriculum
 from studies.figures.curriculum import curriculum as figure
-from studies.tools.arms import Arms
+from studies.tools.conditions import Conditions
 
 pytestmark = pytest.mark.slow
 
 STUDY = curriculum.CurriculumStudy(LAPTOP)
-ARMS = {setup.name: setup for setup in STUDY.arms}
+CONDITIONS = {setup.name: setup for setup in STUDY.conditions}
 
 
-def planted(shares: dict[str, float]) -> Arms:
-    """Arms of which so many of ten seeds learn the last hop, and all every other."""
+def planted(shares: dict[str, float]) -> Conditions:
+    """Conditions of which so many of ten seeds learn the last hop, and all every other."""
     found = []
     for name, of_ten in shares.items():
-        setup = ARMS[name]
+        setup = CONDITIONS[name]
         hops = setup.problem.target_hops
         learned: Times = [[100] * (len(hops) - 1) + [200 if seed < of_ten else None] for seed in range(10)]
         shape = {"layers": setup.recipe.layers, "heads": setup.recipe.heads, "steps": setup.recipe.steps}
-        found.append(arm(name, setup.problem, learned, **shape))
-    return Arms(tuple(found))
+        found.append(condition(name, setup.problem, learned, **shape))
+    return Conditions(tuple(found))
 
 
 def verdicts(shares: dict[str, float]) -> dict[str, str]:
     found = planted(shares)
-    return {arm.name: one.verdict for arm, one in zip(found.arms, curriculum.judge(found), strict=True)}
+    return {
+        condition.name: one.verdict for condition, one in zip(found.conditions, curriculum.judge(found), strict=True)
+    }
 
 
 def test_arms_ask_for_what_their_names_say():
-    asked = {name: setup.problem.target_hops for name, setup in ARMS.items()}
-    assert asked["3-hops/x3"] == asked["3-hops/x3-alone/10-times-the-steps"] == (3,)
-    assert asked["3-hops/x1-x3"] == (1, 3)
-    assert len([name for name in asked if name.startswith("4-hops")]) == 8
-    assert ARMS["3-hops/x3-alone/10-times-the-steps"].recipe.steps == 10 * ARMS["3-hops/x3"].recipe.steps
-    assert ARMS["3-hops/weight-0.01"].recipe.hooks == "studies.curriculum:OneHundredth"
-    assert ARMS["3-hops/x3-alone/first-head-handed"].recipe.held == curriculum.HANDED
-    assert {setup.recipe.layers for name, setup in ARMS.items() if "hops/x" in name and name[0] == "4"} == {5}
+    targets = {name: setup.problem.target_hops for name, setup in CONDITIONS.items()}
+    assert targets["3-hops/x3"] == targets["3-hops/x3-alone/10-times-the-steps"] == (3,)
+    assert targets["3-hops/x1-x3"] == (1, 3)
+    assert len([name for name in targets if name.startswith("4-hops")]) == 8
+    assert CONDITIONS["3-hops/x3-alone/10-times-the-steps"].recipe.steps == 10 * CONDITIONS["3-hops/x3"].recipe.steps
+    assert CONDITIONS["3-hops/weight-0.01"].recipe.hooks == "studies.curriculum:OneHundredth"
+    assert CONDITIONS["3-hops/x3-alone/first-head-handed"].recipe.held == curriculum.FIXED
+    assert {setup.recipe.layers for name, setup in CONDITIONS.items() if "hops/x" in name and name[0] == "4"} == {5}
 
 
 def test_enough_and_not_enough():
     shares = {"3-hops/x1-x2-x3": 10, "3-hops/x1-x3": 9, "3-hops/x2-x3": 5, "3-hops/x3": 0}
-    assert list(verdicts(shares).values()) == ["as asked", "as asked", "inconclusive", "not as asked"]
+    assert list(verdicts(shares).values()) == ["confirmed", "confirmed", "inconclusive", "refuted"]
 
 
 def test_no_failure_without_a_control():
-    """A recipe that never learns x3 shows nothing about what it was asked for."""
+    """A recipe that never learns x3 shows nothing about what it wconfirmed for."""
     assert verdicts({"3-hops/x1-x2-x3": 2, "3-hops/x3": 0})["3-hops/x3"] == "inconclusive"
     deep = "3-hops/x3-alone/6-layers"
     assert verdicts({"3-hops/x1-x2-x3": 10, deep: 0})[deep] == "inconclusive"
-    assert verdicts({"3-hops/all/6-layers": 10, deep: 0})[deep] == "not as asked"
+    assert verdicts({"3-hops/all/6-layers": 10, deep: 0})[deep] == "refuted"
     assert verdicts({"4-hops/x1-x2-x3-x4": 10, "3-hops/x3": 0})["3-hops/x3"] == "inconclusive"
     longer = "3-hops/x3-alone/10-times-the-steps"
-    assert verdicts({"3-hops/x1-x2-x3": 10, longer: 1})[longer] == "not as asked"
+    assert verdicts({"3-hops/x1-x2-x3": 10, longer: 1})[longer] == "refuted"
 
 
 def test_one_success_without_a_curriculum_is_not_enough_and_is_told():
     found = planted({"3-hops/x1-x2-x3": 10, "3-hops/x3": 1})
-    assert "1 of 10 (0% to 45%)" in curriculum.judge(found)[1].ours
+    assert "1 of 10 (0% to 45%)" in curriculum.judge(found)[1].observed
 
 
 def test_few_seeds_say_nothing():
     found = planted({"3-hops/x1-x2-x3": 10, "3-hops/x3": 0})
-    few = Arms(tuple(replace(arm, seeds=arm.seeds[:4], learned=arm.learned[:4]) for arm in found.arms))
+    few = Conditions(
+        tuple(
+            replace(condition, seeds=condition.seeds[:4], learned=condition.learned[:4])
+            for condition in found.conditions
+        )
+    )
     assert [one.verdict for one in curriculum.judge(few)] == ["inconclusive", "inconclusive"]
-    none = Arms(tuple(replace(arm, seeds=(), learned=()) for arm in found.arms))
+    none = Conditions(tuple(replace(condition, seeds=(), learned=()) for condition in found.conditions))
     assert [one.verdict for one in curriculum.judge(none)] == ["not run", "not run"]
 
 

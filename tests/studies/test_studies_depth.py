@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from matplotlib.colors import same_color
-from planted_arms import arm, learns
+from planted_studies import condition, learns
 
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.style import VERMILION
@@ -12,12 +12,12 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import minimum_of_hop
 from studies import depth
 from studies.figures.depth import depth as figure
-from studies.tools.arms import ArmLearned, Arms
+from studies.tools.conditions import Condition, Conditions
 
 MANY, ONE = {"heads": LAPTOP.heads}, {"heads": 1}
 
 
-def lawful(causal: bool = True, seeds: int = 6, heads: dict[str, int | None] = MANY) -> list[ArmLearned]:
+def lawful(causal: bool = True, seeds: int = 6, heads: dict[str, int | None] = MANY) -> list[Condition]:
     """What theory says: every hop that the layers allow, no other."""
     found = []
     for hops in range(1, 9):
@@ -26,17 +26,17 @@ def lawful(causal: bool = True, seeds: int = 6, heads: dict[str, int | None] = M
         for layers in (needs[-1] - 1, needs[-1], needs[-1] + 1):
             if layers:
                 learned = learns(hops, seeds, sum(need <= layers for need in needs))
-                found.append(arm(f"{hops}/{layers}", problem, learned, layers=layers, **heads))
+                found.append(condition(f"{hops}/{layers}", problem, learned, layers=layers, **heads))
     return found
 
 
-def verdicts(found: list[ArmLearned]) -> list[str]:
-    return [one.verdict for one in depth.judge(Arms(tuple(found)))]
+def verdicts(found: list[Condition]) -> list[str]:
+    return [one.verdict for one in depth.judge(Conditions(tuple(found)))]
 
 
 @pytest.mark.parametrize(("causal", "heads"), [(True, MANY), (False, MANY), (True, ONE), (False, ONE)])
 def test_what_follows_the_law_is_as_asked(causal, heads):
-    assert verdicts(lawful(causal, heads=heads)) == ["as asked"] * 9
+    assert verdicts(lawful(causal, heads=heads)) == ["confirmed"] * 9
 
 
 def test_the_series_are_at_below_and_above_what_theory_asks_for():
@@ -57,28 +57,28 @@ def test_the_series_are_at_below_and_above_what_theory_asks_for():
 def test_one_run_beyond_its_depth_refutes_both():
     found = lawful()
     place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 3)
-    found[place] = arm("4/3", found[place].problem, learns(4, 6, 3)[:5] + learns(4, 1), layers=3)
-    answers = depth.judge(Arms(tuple(found)))
-    assert answers[0].verdict == "not as asked"
-    assert "1 runs do" in answers[0].ours
-    assert answers[4].verdict == "not as asked"
+    found[place] = condition("4/3", found[place].problem, learns(4, 6, 3)[:5] + learns(4, 1), layers=3)
+    answers = depth.judge(Conditions(tuple(found)))
+    assert answers[0].verdict == "refuted"
+    assert "1 runs do" in answers[0].observed
+    assert answers[4].verdict == "refuted"
 
 
 def test_nothing_learned_says_nothing():
     """Models that never learn stay within every bound."""
-    found = [arm(one.name, one.problem, learns(one.last, 6, 0), layers=one.layers) for one in lawful()]
+    found = [condition(one.name, one.problem, learns(one.last, 6, 0), layers=one.layers) for one in lawful()]
     assert set(verdicts(found)) == {"inconclusive"}
 
 
 def test_training_that_needs_a_layer_more_is_not_as_asked():
     found = lawful()
     place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 4)
-    found[place] = arm("4/4", found[place].problem, learns(4, 6, 3), layers=4)
-    assert verdicts(found)[4] == "not as asked"
+    found[place] = condition("4/4", found[place].problem, learns(4, 6, 3), layers=4)
+    assert verdicts(found)[4] == "refuted"
     deeper = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 5)
-    for many, verdict in ((1, "inconclusive"), (3, "inconclusive"), (4, "not as asked")):  # Fisher: 0.5, 0.09, 0.03
+    for many, verdict in ((1, "inconclusive"), (3, "inconclusive"), (4, "refuted")):  # Fisher: 0.5, 0.09, 0.03
         learned = learns(4, 6 - many, 3) + learns(4, many)
-        found[deeper] = arm("4/5", found[deeper].problem, learned, layers=5)
+        found[deeper] = condition("4/5", found[deeper].problem, learned, layers=5)
         assert verdicts(found)[4] == verdict
 
 
@@ -86,9 +86,9 @@ def test_one_that_came_as_far_as_its_depth_allows_does_not_say_that_none_goes_on
     """Planted: of six or of twelve with a layer less some learned what they may, and none all."""
     found = lawful()
     place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 3)
-    for some, others, verdict in ((1, 5, "inconclusive"), (5, 7, "inconclusive"), (6, 6, "as asked")):
+    for some, others, verdict in ((1, 5, "inconclusive"), (5, 7, "inconclusive"), (6, 6, "confirmed")):
         learned = learns(4, some, 3) + learns(4, others, 1)
-        found[place] = arm("4/3", found[place].problem, learned, layers=3)
+        found[place] = condition("4/3", found[place].problem, learned, layers=3)
         assert verdicts(found)[4] == verdict
 
 
@@ -99,11 +99,13 @@ def test_a_depth_that_is_not_told_from_a_layer_less_is_no_minimum():
     for there, less, verdict in (
         (1, 6, "inconclusive"),
         (3, 6, "inconclusive"),
-        (4, 6, "as asked"),
-        (2, 30, "as asked"),
+        (4, 6, "confirmed"),
+        (2, 30, "confirmed"),
     ):
-        found[of_four[3]] = arm("4/3", found[of_four[3]].problem, learns(4, less, 3), layers=3)
-        found[of_four[4]] = arm("4/4", found[of_four[4]].problem, learns(4, there) + learns(4, 6 - there, 3), layers=4)
+        found[of_four[3]] = condition("4/3", found[of_four[3]].problem, learns(4, less, 3), layers=3)
+        found[of_four[4]] = condition(
+            "4/4", found[of_four[4]].problem, learns(4, there) + learns(4, 6 - there, 3), layers=4
+        )
         assert verdicts(found)[4] == verdict
 
 
@@ -112,17 +114,17 @@ def test_few_seeds_carry_no_never():
 
 
 def test_what_is_not_run_is_said():
-    assert set(verdicts([arm("4/4", RetrievalProblem(hops=4), [], layers=4)])) == {"not run"}
+    assert set(verdicts([condition("4/4", RetrievalProblem(hops=4), [], layers=4)])) == {"not run"}
 
 
 def test_the_figure_reddens_what_theory_forbids():
     found = lawful()
     assert red_discs(found) == []
-    broken = [arm("4/3", RetrievalProblem(hops=4), learns(4, 3), layers=3)]
+    broken = [condition("4/3", RetrievalProblem(hops=4), learns(4, 3), layers=3)]
     assert red_discs([*found, *broken]) == [[4, 3]]
 
 
-def red_discs(found: list[ArmLearned]) -> list[list[float]]:
-    discs = figure(Arms(tuple(found))).axes[0].collections
+def red_discs(found: list[Condition]) -> list[list[float]]:
+    discs = figure(Conditions(tuple(found))).axes[0].collections
     red = [disc for disc in discs if same_color(disc.get_facecolor()[0], VERMILION) and disc.get_sizes()[0]]
     return [one.get_offsets()[0].tolist() for one in red]

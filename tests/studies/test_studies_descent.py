@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from planted_circuits import DOUBLING, SERIAL, seen
+from planted_studies import DOUBLING, SERIAL, summary
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
@@ -33,7 +33,7 @@ def followed(
     seed: int, circuits: Sequence[Paths], rate: str = "constant", spikes: tuple[int, ...] = (), late: bool = False
 ) -> Followed:
     """A model with these circuits at steps 1000, 2000, ..."""
-    every = tuple(seen(paths, seed, step=1000 * place) for place, paths in enumerate(circuits, start=1))
+    every = tuple(summary(paths, seed, step=1000 * place) for place, paths in enumerate(circuits, start=1))
     crossed = (5000.0 if late else 500.0,) * len(circuits[-1]) if circuits else ()
     steps = tuple(one.step or 0 for one in every)
     return Followed(rate, seed, 5000, every, spikes, crossed, steps)
@@ -49,32 +49,32 @@ def steady(n: int, rate: str = "constant", spikes: tuple[int, ...] = ()) -> list
 
 
 def test_a_circuit_that_stays_descends():
-    assert verdicts(steady(12))[:2] == ["as asked", "not run"]
+    assert verdicts(steady(12))[:2] == ["confirmed", "not run"]
 
 
 def test_a_circuit_that_is_replaced_does_not():
     replaced = [followed(s, [moved(DOUBLING, s), moved(DOUBLING, s + 20)]) for s in range(12)]
-    assert verdicts(replaced)[0] == "not as asked"
+    assert verdicts(replaced)[0] == "refuted"
 
 
 def test_the_same_by_other_heads_is_told_and_decides_nothing():
     """Every seed has the same circuit in heads of its own: they share no path, and all once heads are renamed."""
     models = steady(12)
     (found, *_) = descent.judge(DescentResult(tuple(models)))
-    assert "0% those of the likest other seed (100% with its heads renamed to fit)" in found.ours
+    assert "0% those of the likest other seed (100% with its heads renamed to fit)" in found.observed
     other = followed(99, [moved(SERIAL, 5)])
     assert models[0].kept_renamed(other.circuits) == models[0].kept_renamed(followed(98, [SERIAL]).circuits) < 1
 
 
 def test_what_every_seed_has_is_no_descent():
     """All models end in one circuit: that the first is alike says nothing of where the last comes from."""
-    assert verdicts([followed(seed, [DOUBLING] * 4) for seed in range(12)])[0] == "not as asked"
+    assert verdicts([followed(seed, [DOUBLING] * 4) for seed in range(12)])[0] == "refuted"
 
 
 def test_few_models_or_none():
     assert verdicts(steady(3))[0] == "inconclusive"
     assert verdicts(steady(1))[0] == "inconclusive"
-    assert "likest" not in descent.judge(DescentResult(tuple(steady(1))))[0].ours  # there is no other seed
+    assert "likest" not in descent.judge(DescentResult(tuple(steady(1))))[0].observed  # there is no other seed
     assert verdicts([followed(0, [])]) == ["not run"] * 4
     assert verdicts([]) == ["not run"] * 4
 
@@ -86,9 +86,9 @@ def rebuilding(seed: int, at_spike: bool) -> Followed:
 
 
 def test_spikes():
-    assert verdicts([rebuilding(seed, True) for seed in range(12)])[2] == "as asked"
-    assert verdicts([rebuilding(seed, False) for seed in range(12)])[2] == "not as asked"
-    assert verdicts(steady(12, spikes=(2500,)))[2] == "not as asked"
+    assert verdicts([rebuilding(seed, True) for seed in range(12)])[2] == "confirmed"
+    assert verdicts([rebuilding(seed, False) for seed in range(12)])[2] == "refuted"
+    assert verdicts(steady(12, spikes=(2500,)))[2] == "refuted"
     assert verdicts(steady(12))[2] == "inconclusive"  # no spikes
     assert verdicts([rebuilding(seed, True) for seed in range(4)])[2] == "inconclusive"
 
@@ -101,7 +101,7 @@ def test_circuits_that_settle_while_spikes_become_rare_are_not_rebuilt_by_them()
         every.append(heads)
     circuits = [tuple((1, head, ">x1", "x0>") for head in some) for some in every]
     models = [followed(seed, [moved(circuit, seed) for circuit in circuits], spikes=(2500, 3500)) for seed in range(12)]
-    assert verdicts(models)[2] == "not as asked"
+    assert verdicts(models)[2] == "refuted"
     early = [followed(seed, [moved(circuit, seed) for circuit in circuits], spikes=(1500, 2500)) for seed in range(12)]
     assert verdicts(early)[2] == "inconclusive"  # nothing without a spike before them
 
@@ -110,9 +110,11 @@ def test_one_rebuilt_model_among_ten_that_share_more_across_a_spike_is_not_a_rul
     """The mean is theirs, and so is the sign test: but it is the other way."""
     many = [rebuilding(seed, False) for seed in range(10)]
     far = followed(10, [moved(DOUBLING, 10)] * 2 + [moved(SERIAL, 50)] * 2, spikes=(2500,))
-    (judged,) = [one for one in descent.judge(DescentResult((*many, far))) if one.asked == "spikes rebuild circuits"]
-    assert "p = 0.012" in judged.ours
-    assert judged.verdict != "as asked"
+    (judged,) = [
+        one for one in descent.judge(DescentResult((*many, far))) if one.hypothesis == "spikes rebuild circuits"
+    ]
+    assert "p = 0.012" in judged.observed
+    assert judged.verdict != "confirmed"
 
 
 def test_three_models_do_not_show_that_a_falling_rate_stops_spikes():
@@ -124,7 +126,7 @@ def test_three_models_do_not_show_that_a_falling_rate_stops_spikes():
 def drifting(seed: int, checkpoints: tuple[int, ...] = ()) -> Followed:
     """One path of ten is another at every checkpoint; the one at 4000 stands in a spike, so it has no circuit."""
     heads = {1000 * place: range(1000 * seed + place, 1000 * seed + place + 10) for place in (1, 2, 3, 5, 6, 7)}
-    every = [seen([(1, head, ">x1", "x0>") for head in some], seed, step=step) for step, some in heads.items()]
+    every = [summary([(1, head, ">x1", "x0>") for head in some], seed, step=step) for step, some in heads.items()]
     return Followed("constant", seed, 8000, tuple(every), (3900,), (500.0,) * 10, checkpoints=checkpoints)
 
 
@@ -137,8 +139,8 @@ def test_a_spike_that_only_hides_a_checkpoint_rebuilds_nothing():
 
 def test_a_falling_rate():
     restless = steady(12, spikes=(1200, 2500, 3500))
-    assert verdicts([*restless, *steady(12, "falling")])[3] == "as asked"
-    assert verdicts([*restless, *steady(12, "falling", (1200, 2500, 3500))])[3] == "not as asked"
+    assert verdicts([*restless, *steady(12, "falling")])[3] == "confirmed"
+    assert verdicts([*restless, *steady(12, "falling", (1200, 2500, 3500))])[3] == "refuted"
     assert verdicts([*steady(12), *steady(12, "falling")])[3] == "inconclusive"
     assert verdicts([*restless[:3], *steady(3, "falling", (1200, 2500, 3500))])[3] == "inconclusive"
     assert fewer([1, 1], [1, 1]) == 1

@@ -38,13 +38,13 @@ def verdicts(*found: OneModel) -> list[str]:
 
 
 def test_what_would_be_as_asked():
-    assert verdicts(*models(FALLING), *DEEP) == ["as asked"] * 3
+    assert verdicts(*models(FALLING), *DEEP) == ["confirmed"] * 3
 
 
 def test_no_better_than_averaging_and_no_better_with_more_heads():
     level = models(dict.fromkeys(FALLING, 0.9))
-    assert verdicts(*level, *DEEP)[:2] == ["not as asked", "inconclusive"]
-    assert verdicts(*models({count: 1 - loss for count, loss in FALLING.items()}), *DEEP)[1] == "not as asked"
+    assert verdicts(*level, *DEEP)[:2] == ["refuted", "inconclusive"]
+    assert verdicts(*models({count: 1 - loss for count, loss in FALLING.items()}), *DEEP)[1] == "refuted"
     around = [replace(one, loss=0.5 + 0.1 * one.seed) for one in level]
     assert verdicts(*around, *DEEP)[0] == "inconclusive"
 
@@ -54,13 +54,13 @@ def test_few_seeds_that_do_as_averaging_does_seldom_get_a_verdict(seeds):
     """At 95%: in one of twenty, where the bootstrap of as few gives one in 48, 29 and 16 of a hundred."""
     generator = torch.Generator().manual_seed(seeds)
     drawn = 0.75 + 0.02 * torch.randn(300, seeds, generator=generator)
-    told = [verdicts(*(OneModel(4, 1, 16, seed, loss) for seed, loss in enumerate(row)))[0] for row in drawn.tolist()]
-    assert sum(one != "inconclusive" for one in told) < 0.1 * len(told)
+    also = [verdicts(*(OneModel(4, 1, 16, seed, loss) for seed, loss in enumerate(row)))[0] for row in drawn.tolist()]
+    assert sum(one != "inconclusive" for one in also) < 0.1 * len(also)
 
 
 def test_one_model_that_holds_the_bar_refutes_it():
     found = models(FALLING)
-    assert verdicts(*found[:-1], replace(found[-1], loss=0.049), *DEEP)[2] == "not as asked"
+    assert verdicts(*found[:-1], replace(found[-1], loss=0.049), *DEEP)[2] == "refuted"
 
 
 def test_without_a_control_or_with_few_models_it_cannot_be_said():
@@ -84,7 +84,7 @@ def test_the_most_heads_are_the_most_that_are_asked_for():
 def test_the_control_must_work_at_every_number_of_chains():
     shallow = [*models(FALLING), *models(FALLING, chains=8)]
     stuck = [*DEEP, *DEEP, *models({1: 0.2, 16: 0.2}, layers=2, chains=8)]
-    assert verdicts(*shallow, *DEEP, *models({1: 0.001, 16: 0.001}, layers=2, chains=8))[-1] == "as asked"
+    assert verdicts(*shallow, *DEEP, *models({1: 0.001, 16: 0.001}, layers=2, chains=8))[-1] == "confirmed"
     assert verdicts(*shallow, *stuck)[-1] == "inconclusive"
     assert verdicts(*shallow, *DEEP)[-1] == "inconclusive"
 
@@ -97,14 +97,14 @@ def lose(found: list[OneModel], *places: int) -> list[OneModel]:
 def test_a_model_that_diverged_is_not_left_out():
     """It does not do better than averaging, has the highest loss, and is no case of one that does not hold the bar."""
     found = models(FALLING)
-    assert verdicts(*lose(found, len(found) - 1), *DEEP) == ["inconclusive", "as asked", "as asked"]
+    assert verdicts(*lose(found, len(found) - 1), *DEEP) == ["inconclusive", "confirmed", "confirmed"]
     (first, *_) = heads.judge(HeadsResult((*lose(found, 38, 39), *DEEP)))
     assert (first.n, first.reason) == (6, "2 of 8 diverged")
-    assert first.ours.startswith("0.307 (")
+    assert first.observed.startswith("0.307 (")
     assert heads.judge(HeadsResult((*lose(found, *range(32, 40)), *DEEP)))[0].reason == "8 of 8 diverged"
     assert verdicts(*lose(found, *range(40)), *DEEP) == ["inconclusive"] * 3
     most = [number for number, one in enumerate(found) if one.heads > 2]
-    assert verdicts(*lose(found, *most), *DEEP)[1] == "not as asked"
+    assert verdicts(*lose(found, *most), *DEEP)[1] == "refuted"
 
 
 def test_that_none_stands_in_takes_models_with_the_most_heads():
@@ -113,34 +113,34 @@ def test_that_none_stands_in_takes_models_with_the_most_heads():
     deep = [*DEEP, *models({1: 0.001, 16: 0.001}, layers=2, chains=2)]
     lost = [replace(one, loss=None) if (one.chains, one.heads) == (2, 16) else one for one in few]
     left = [one for one in lost if one.loss is not None]
-    assert [verdicts(*some, *deep)[-1] for some in (few, lost, left)] == ["as asked", "inconclusive", "inconclusive"]
+    assert [verdicts(*some, *deep)[-1] for some in (few, lost, left)] == ["confirmed", "inconclusive", "inconclusive"]
     assert heads.judge(HeadsResult((*lost, *deep)))[-1].reason == "not everywhere one with 16 heads"
 
 
 def test_averaging_costs_what_it_costs_on_the_sequences_that_are_held_out():
     """Planted: five models that average, on 4,096 sequences of which the candidates' mean is nearer than of all."""
-    ours = 0.005 * torch.randn(200, 1, generator=torch.Generator().manual_seed(0))
-    drawn = 0.875 + ours + 0.001 * torch.randn(200, 5, generator=torch.Generator().manual_seed(1))
-    told = [verdicts(*(OneModel(8, 1, 16, seed, loss) for seed, loss in enumerate(row)))[0] for row in drawn.tolist()]
-    assert told.count("inconclusive") > 195
+    observed = 0.005 * torch.randn(200, 1, generator=torch.Generator().manual_seed(0))
+    drawn = 0.875 + observed + 0.001 * torch.randn(200, 5, generator=torch.Generator().manual_seed(1))
+    also = [verdicts(*(OneModel(8, 1, 16, seed, loss) for seed, loss in enumerate(row)))[0] for row in drawn.tolist()]
+    assert also.count("inconclusive") > 195
 
 
 def test_the_positive_control_is_not_of_the_survivors_alone():
     """Planted: all of two layers that did not diverge hold the bar, six of thirty."""
     shallow = [model for chains in (2, 4, 8) for model in models(FALLING, chains=chains, seeds=5)]
     deep = [model for chains in (2, 4, 8) for model in models({1: 0.01, 16: 0.01}, layers=2, chains=chains, seeds=5)]
-    assert verdicts(*shallow, *deep)[-1] == "as asked"
+    assert verdicts(*shallow, *deep)[-1] == "confirmed"
     lost = lose(deep, *(number for number, one in enumerate(deep) if one.heads == 1 or one.seed > 1))
     last = heads.judge(HeadsResult((*shallow, *lost)))[-1]
     assert (last.verdict, last.reason) == ("inconclusive", "no positive control")
-    assert "with two layers 6 of 30" in last.ours
+    assert "with two layers 6 of 30" in last.observed
 
 
 def test_what_diverged_is_told_and_not_drawn():
     found = HeadsResult((*lose(models(FALLING, seeds=3), 0, 3, 4, 5), *DEEP))
-    told = heads.table(found)
-    assert "| 4 | 0.75 | 1 | 1 | 3 | 0.913 (0.909 to 0.918), 1 diverged |" in told
-    assert "| 4 | 0.75 | 1 | 2 | 3 | -, 3 diverged |" in told
+    also = heads.table(found)
+    assert "| 4 | 0.75 | 1 | 1 | 3 | 0.913 (0.909 to 0.918), 1 diverged |" in also
+    assert "| 4 | 0.75 | 1 | 2 | 3 | -, 3 diverged |" in also
     lines = figure(found).axes[0].lines
     assert [len(lines[number].get_xdata()) for number in (0, 1, 2)] == [15 - 4, 16, 4]
 

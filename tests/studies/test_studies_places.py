@@ -11,8 +11,8 @@ from hopscope.problem.vectors import sample
 from studies import places
 from studies.figures.places import places as figure
 from studies.places import PlacesResult
-from studies.tools.arms import ArmLearned, by_seed
-from studies.tools.by_place import ByPlace, RowsMoved
+from studies.tools.conditions import Condition, by_seed
+from studies.tools.position_based import PositionTest, RowsMoved
 
 pytestmark = pytest.mark.slow
 
@@ -22,14 +22,15 @@ LAW, PLACE, HOLD = "no model learns a hop", "is done by place", "go by what rows
 
 
 def planted(learned: dict[str, tuple[int, ...]], lost: dict[str, tuple[float, ...]] | None = None) -> PlacesResult:
-    """Hops that each seed of an arm learned, and the second look-up's loss in models of it where rows are moved."""
-    arms = []
-    for arm in STUDY.arms[:2]:
-        shares = learned.get(arm.name, ())
+    """Hops that each seed of a condition learned, and the second look-up's loss in models of it where rows are
+    moved."""
+    conditions = []
+    for condition in STUDY.conditions[:2]:
+        shares = learned.get(condition.name, ())
         steps = tuple(tuple(100 * hop if hop <= n else None for hop in (1, 2)) for n in shares)
-        arms.append(ArmLearned.of(arm, arm.seeds[: len(shares)], steps))
-    asked = [
-        ByPlace(
+        conditions.append(Condition.of(condition, condition.seeds[: len(shares)], steps))
+    hypothesis = [
+        PositionTest(
             f"{name}/seed-{number}",
             (0.0, 0.02),
             (
@@ -40,41 +41,43 @@ def planted(learned: dict[str, tuple[int, ...]], lost: dict[str, tuple[float, ..
         for name, losses in (lost or {}).items()
         for number, loss in enumerate(losses)
     ]
-    return PlacesResult(tuple(arms), tuple(asked))
+    return PlacesResult(tuple(conditions), tuple(hypothesis))
 
 
-def verdict(result: PlacesResult, asked: str) -> str:
-    return next(one.verdict for one in places.judge(result) if asked in one.asked)
+def verdict(result: PlacesResult, hypothesis: str) -> str:
+    return next(one.verdict for one in places.judge(result) if hypothesis in one.hypothesis)
 
 
 def test_arms_stand_at_the_law_and_below_it() -> None:
-    assert [arm.name for arm in STUDY.arms[:2]] == [SHALLOW, DEEP]
-    assert len(by_seed(STUDY.arms)) == 36 + 90
-    assert {(arm.recipe.heads, arm.recipe.head_dim) for arm in STUDY.arms[:6]} == {(16, 8)}
-    assert {arm.recipe.head_dim for arm in STUDY.arms} == {8}
-    assert {(arm.recipe.layers, arm.recipe.heads) for arm in STUDY.arms[6:]} == {(2, n) for n in (1, 2, 4, 8, 32)}
-    assert len({arm.name for arm in STUDY.arms}) == len(STUDY.arms)
+    assert [condition.name for condition in STUDY.conditions[:2]] == [SHALLOW, DEEP]
+    assert len(by_seed(STUDY.conditions)) == 36 + 90
+    assert {(condition.recipe.heads, condition.recipe.head_dim) for condition in STUDY.conditions[:6]} == {(16, 8)}
+    assert {condition.recipe.head_dim for condition in STUDY.conditions} == {8}
+    assert {(condition.recipe.layers, condition.recipe.heads) for condition in STUDY.conditions[6:]} == {
+        (2, n) for n in (1, 2, 4, 8, 32)
+    }
+    assert len({condition.name for condition in STUDY.conditions}) == len(STUDY.conditions)
 
 
 def test_the_law() -> None:
     assert verdict(planted({}), LAW) == "not run"
-    assert verdict(planted({SHALLOW: (1,) * 6, DEEP: (2,)}), LAW) == "as asked"
+    assert verdict(planted({SHALLOW: (1,) * 6, DEEP: (2,)}), LAW) == "confirmed"
     assert verdict(planted({SHALLOW: (1,) * 6, DEEP: (1,)}), LAW) == "inconclusive"  # no control
     assert verdict(planted({SHALLOW: (0,) * 6, DEEP: (2,)}), LAW) == "inconclusive"  # learned nothing at all
-    assert verdict(planted({SHALLOW: (1, 2), DEEP: (2,)}), LAW) == "not as asked"
+    assert verdict(planted({SHALLOW: (1, 2), DEEP: (2,)}), LAW) == "refuted"
 
 
 def test_by_place() -> None:
     assert verdict(planted({}), PLACE) == verdict(planted({}), HOLD) == "not run"
-    assert verdict(planted({}, {SHALLOW: (1.5,) * 6}), PLACE) == "as asked"
+    assert verdict(planted({}, {SHALLOW: (1.5,) * 6}), PLACE) == "confirmed"
     assert verdict(planted({}, {SHALLOW: (1.5,) * 5}), PLACE) == "inconclusive"
-    assert verdict(planted({}, {SHALLOW: (0.06,) * 6}), PLACE) == "not as asked"
-    assert verdict(planted({}, {DEEP: (0.06,) * 6}), HOLD) == "as asked"
-    assert verdict(planted({}, {DEEP: (1.5,) * 6}), HOLD) == "not as asked"
+    assert verdict(planted({}, {SHALLOW: (0.06,) * 6}), PLACE) == "refuted"
+    assert verdict(planted({}, {DEEP: (0.06,) * 6}), HOLD) == "confirmed"
+    assert verdict(planted({}, {DEEP: (1.5,) * 6}), HOLD) == "refuted"
     assert verdict(planted({}, {DEEP: (1.5,) * 6}), PLACE) == "not run"  # those have layers enough
     made_neither = PlacesResult(
-        planted({}).arms,
-        (ByPlace(f"{SHALLOW}/a", (0.0, 0.9), (RowsMoved(1, 1, (0.0, 1.5), (0.0, 1.5), (0.0, 0.9), 0.3),)),),
+        planted({}).conditions,
+        (PositionTest(f"{SHALLOW}/a", (0.0, 0.9), (RowsMoved(1, 1, (0.0, 1.5), (0.0, 1.5), (0.0, 0.9), 0.3),)),),
     )
     assert verdict(made_neither, PLACE) == "not run"
 
@@ -88,13 +91,13 @@ def test_the_table_and_the_figure_take_what_there_is() -> None:
 
 def by_heads(steps: dict[tuple[int, int], tuple[int | None, ...]]) -> PlacesResult:
     """When the seeds of two layers learned x2, by chains and heads; all have x1 by step 10."""
-    arms = [
-        ArmLearned.of(arm, arm.seeds[: len(some)], tuple((10, step) for step in some))
-        for arm in STUDY.arms
-        if arm.recipe.layers == 2
-        for some in [steps.get((arm.problem.chains, arm.recipe.heads), ())]
+    conditions = [
+        Condition.of(condition, condition.seeds[: len(some)], tuple((10, step) for step in some))
+        for condition in STUDY.conditions
+        if condition.recipe.layers == 2
+        for some in [steps.get((condition.problem.chains, condition.recipe.heads), ())]
     ]
-    return PlacesResult(tuple(arms), ())
+    return PlacesResult(tuple(conditions), ())
 
 
 MORE, FEWER = "2 chains: with two layers more heads learn x2, and sooner", "as many heads as there are chains"
@@ -107,13 +110,13 @@ def test_more_heads() -> None:
         (2, 8): (900, 800, 700, 600),
         (2, 32): (90, 50),
     }
-    assert verdict(by_heads(sooner), MORE) == "as asked"
+    assert verdict(by_heads(sooner), MORE) == "confirmed"
     later = {(2, 2): (90, 50, 60, 70), (2, 8): (900, 800, 700, 600), (2, 32): (None, None)}
-    assert verdict(by_heads(later), MORE) == "not as asked"
+    assert verdict(by_heads(later), MORE) == "refuted"
     alone = {(2, 2): (600, 900, None, 700), (2, 8): (900, 600, 700, None), (2, 32): (10, 20, 30, 40)}
     assert verdict(by_heads(alone), MORE) == "inconclusive"  # what only the most heads do
     assert verdict(by_heads({(2, 2): (None,), (2, 8): (900,), (2, 32): (950,)}), MORE) == "inconclusive"
-    assert verdict(by_heads({**sooner, (3, 2): (50,) * 6, (3, 32): (None,) * 6}), MORE) == "as asked"  # of its own N
+    assert verdict(by_heads({**sooner, (3, 2): (50,) * 6, (3, 32): (None,) * 6}), MORE) == "confirmed"  # of its own N
 
 
 def test_as_many_heads_as_chains() -> None:
@@ -122,11 +125,11 @@ def test_as_many_heads_as_chains() -> None:
     assert verdict(by_heads({}), FEWER) == "not run"
     assert verdict(by_heads(none), FEWER) == "inconclusive"  # no control
     can: dict[tuple[int, int], tuple[int | None, ...]] = dict.fromkeys(((2, 2), (3, 4), (4, 4)), (800,))
-    assert verdict(by_heads({**none, **can}), FEWER) == "as asked"
+    assert verdict(by_heads({**none, **can}), FEWER) == "confirmed"
     assert verdict(by_heads({**none, (2, 2): (800,)}), FEWER) == "inconclusive"  # no control of three and four chains
-    assert verdict(by_heads({**none, **can, (4, 4): (None,) * 6}), FEWER) == "as asked"  # 18 models have one
+    assert verdict(by_heads({**none, **can, (4, 4): (None,) * 6}), FEWER) == "confirmed"  # 18 models have one
     assert verdict(by_heads({(2, 1): (None,) * 6, (2, 2): (800,)}), FEWER) == "inconclusive"  # too few
-    assert verdict(by_heads({**none, (2, 2): (800,), (3, 2): (None,) * 5 + (700,)}), FEWER) == "not as asked"
+    assert verdict(by_heads({**none, (2, 2): (800,), (3, 2): (None,) * 5 + (700,)}), FEWER) == "refuted"
 
 
 def test_two_layers_can_answer_two_hops_by_place() -> None:
@@ -141,10 +144,10 @@ def test_two_layers_can_answer_two_hops_by_place() -> None:
     )
     query = symbols[:, 16:]
 
-    def look(who: torch.Tensor, whom: torch.Tensor) -> torch.Tensor:
+    def circuit_at(who: torch.Tensor, whom: torch.Tensor) -> torch.Tensor:
         return (3e6 * who @ whom.mT / problem.symbol_dim).softmax(dim=-1)
 
-    place1, place2 = look(query, first1), look(second1, first2)  # layer 1
+    place1, place2 = circuit_at(query, first1), circuit_at(second1, first2)  # layer 1
     answers = torch.zeros_like(query)
     for place in range(4):  # layer 2
         scores = torch.cat(

@@ -7,7 +7,7 @@ import torch
 
 import hopscope as hs
 from studies.calibration.kinds import KINDS, Host, Planted, label, plant
-from studies.tools.by_place import ask_by_place
+from studies.tools.position_based import measure_position_test
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +31,9 @@ def test_a_circuit_that_does_as_well_is_not_false(host: Host) -> None:
 def test_a_model_that_looks_for_what_rows_hold_loses_nothing_by_their_places() -> None:
     """The control takes all that a layer attends to from sequences of other chains, and loses what it looks up."""
     made = hs.theory.build_witness(2)
-    found = ask_by_place("witness", made.transformer, made.problem, (1, 2), 64)
+    found = measure_position_test("witness", made.transformer, made.problem, (1, 2), 64)
     assert max(found.losses) < 1e-3
     assert len(found.moved) == 2 * made.transformer.shape.layers
-    assert not found.goes_by_place(1)
-    assert not found.goes_by_place(2)
+    assert not found.is_position_based(1)
+    assert not found.is_position_based(2)
     assert max(one.by_pattern[1] for one in found.moved) < 1e-3

@@ -5,56 +5,56 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from planted_arms import arm
+from planted_studies import condition
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
 from studies import plateau
 from studies.figures.plateau import plateau as figure
-from studies.tools.arms import ArmLearned, Arms
+from studies.tools.conditions import Condition, Conditions
 
 pytestmark = pytest.mark.slow
 
 PROBLEM = RetrievalProblem(hops=2)
 
 
-def planted(name: str, first: float, gap: float, n: int = 10, never: int = 0, missing: int = 0) -> ArmLearned:
+def planted(name: str, first: float, gap: float, n: int = 10, never: int = 0, missing: int = 0) -> Condition:
     """Seeds that learn x1 about `first` and x2 `gap` later; the last `never` of them do not learn x2."""
     rng = np.random.default_rng(0)
     times = [int(first * factor) for factor in rng.uniform(0.9, 1.1, n)]
     learned = [[time, time + int(gap) if place < n - never else None] for place, time in enumerate(times)]
-    return arm(name, PROBLEM, learned, missing=missing)
+    return condition(name, PROBLEM, learned, missing=missing)
 
 
-def verdicts(base: ArmLearned, *changed: ArmLearned) -> list[str]:
-    return [one.verdict for one in plateau.judge(Arms((base, *changed)))]
+def verdicts(base: Condition, *changed: Condition) -> list[str]:
+    return [one.verdict for one in plateau.judge(Conditions((base, *changed)))]
 
 
 BASE = planted("unchanged", 500, 300)
 
 
 def test_a_slower_start_moves_both_times_and_a_slower_end_one():
-    assert verdicts(BASE, planted("slow", 1500, 300)) == ["as asked", "as asked"]
-    assert verdicts(BASE, planted("late", 500, 2000)) == ["not as asked", "as asked"]
+    assert verdicts(BASE, planted("slow", 1500, 300)) == ["confirmed", "confirmed"]
+    assert verdicts(BASE, planted("late", 500, 2000)) == ["refuted", "confirmed"]
 
 
 def test_changes_that_are_not_run_yet_count_in_the_correction():
     """Or a verdict could be taken back by running more."""
-    slow, others = planted("slow", 600, 300), [arm(f"later {number}", PROBLEM, []) for number in range(30)]
-    (alone, _), (among, _) = (plateau.compared(Arms((BASE, slow, *more))) for more in ([], others))
+    slow, others = planted("slow", 600, 300), [condition(f"later {number}", PROBLEM, []) for number in range(30)]
+    (alone, _), (among, _) = (plateau.compared(Conditions((BASE, slow, *more))) for more in ([], others))
     assert 0 < alone.p < 0.05
     assert among.p == pytest.approx(min(1.0, 31 * alone.p))
-    assert "| later 7 | not run | - | - | - | - |" in plateau.table(Arms((BASE, slow, *others)))
+    assert "| later 7 | not run | - | - | - | - |" in plateau.table(Conditions((BASE, slow, *others)))
 
 
 def test_the_same_is_shown_to_be_the_same():
-    assert verdicts(BASE, planted("same", 500, 300)) == ["not as asked", "not as asked"]
+    assert verdicts(BASE, planted("same", 500, 300)) == ["refuted", "refuted"]
 
 
-def x1_at(name: str, *steps: int) -> ArmLearned:
+def x1_at(name: str, *steps: int) -> Condition:
     """Seeds that learn x1 then, and x2 never."""
-    return arm(name, PROBLEM, [[step, None] for step in steps])
+    return condition(name, PROBLEM, [[step, None] for step in steps])
 
 
 TEN = x1_at("unchanged", 320, 340, 340, 360, 360, 380, 400, 420, 440, 480)
@@ -66,31 +66,31 @@ def test_ten_seeds_are_not_surer_than_they_can_be():
     later = x1_at("later", 340, 340, 400, 400, 460, 460, 460, 460, 480, 500)
     others = [x1_at(str(place), *(10 * step for step in range(101, 111))) for place in range(14)]
     others += [x1_at(str(place), *TEN.steps(1)) for place in range(14, 38)]
-    told = verdicts(TEN, sooner, later, *others)
-    assert told[:4:2] == ["inconclusive", "inconclusive"]
-    assert told[4::2] == ["as asked"] * 14 + ["not as asked"] * 24
+    also = verdicts(TEN, sooner, later, *others)
+    assert also[:4:2] == ["inconclusive", "inconclusive"]
+    assert also[4::2] == ["confirmed"] * 14 + ["refuted"] * 24
 
 
 def test_those_that_never_learn_count():
     """Medians of those that learned would say that nothing changed."""
-    assert verdicts(BASE, planted("stuck", 500, 300, never=9))[1] == "as asked"
+    assert verdicts(BASE, planted("stuck", 500, 300, never=9))[1] == "confirmed"
 
 
 def test_a_ratio_of_times_that_are_cut_off_is_a_bound():
     """Whose times are cut off says on which side the true ratio lies."""
     stuck, whole = planted("stuck", 500, 300, never=2), planted("whole", 700, 300)
     for base, other, word in ((BASE, stuck, "at least "), (stuck, whole, "at most "), (stuck, stuck, "about ")):
-        said = plateau.judge(Arms((base, other)))[1].ours
+        said = plateau.judge(Conditions((base, other)))[1].observed
         assert said.startswith(word)
-        assert f"| {word}" in plateau.table(Arms((base, other)))
-    assert plateau.judge(Arms((BASE, whole)))[1].ours[0].isdigit()
+        assert f"| {word}" in plateau.table(Conditions((base, other)))
+    assert plateau.judge(Conditions((BASE, whole)))[1].observed[0].isdigit()
 
 
 def test_two_seeds_say_nothing_of_a_small_difference():
     pair = planted("unchanged", 500, 300, n=2)
     assert verdicts(pair, planted("a", 700, 300, n=2))[0] == "inconclusive"
     assert verdicts(BASE, planted("slow", 1500, 300, missing=1)) == ["inconclusive", "inconclusive"]
-    assert verdicts(BASE, arm("none", PROBLEM, [])) == ["not run", "not run"]
+    assert verdicts(BASE, condition("none", PROBLEM, [])) == ["not run", "not run"]
 
 
 def test_two_seeds_are_not_the_same_because_they_happen_to_be():
@@ -99,32 +99,34 @@ def test_two_seeds_are_not_the_same_because_they_happen_to_be():
 
 
 def test_that_nothing_learned_is_no_equality():
-    never = arm("unchanged", PROBLEM, [[None, None]] * 10)
-    assert verdicts(never, arm("other", PROBLEM, [[None, None]] * 10)) == ["inconclusive", "inconclusive"]
+    never = condition("unchanged", PROBLEM, [[None, None]] * 10)
+    assert verdicts(never, condition("other", PROBLEM, [[None, None]] * 10)) == ["inconclusive", "inconclusive"]
 
 
 def test_times_that_are_cut_off_are_not_equal_for_that():
-    """Nine of ten seeds learn nothing in either arm, so that the mean times are the budget's; one is enough."""
+    """Nine of ten seeds learn nothing in either condition, so that the mean times are the budget's; one is enough."""
     late = [[BASE.budget - 10, None]]
-    base = arm("unchanged", PROBLEM, [*late, *[[None, None]] * 9])
-    assert verdicts(base, arm("other", PROBLEM, [*late, *[[None, None]] * 9]))[0] == "inconclusive"
-    (x1, last) = plateau.judge(Arms((BASE, planted("one", 500, 300, never=1))))
-    assert (x1.verdict, last.verdict) == ("not as asked", "inconclusive")
+    base = condition("unchanged", PROBLEM, [*late, *[[None, None]] * 9])
+    assert verdicts(base, condition("other", PROBLEM, [*late, *[[None, None]] * 9]))[0] == "inconclusive"
+    (x1, last) = plateau.judge(Conditions((BASE, planted("one", 500, 300, never=1))))
+    assert (x1.verdict, last.verdict) == ("refuted", "inconclusive")
 
 
 def test_many_looks_need_a_correction():
     """By chance one of forty changes that do nothing looks as if it did something."""
     rng = np.random.default_rng(3)
     every = [
-        arm(str(place), PROBLEM, [[int(time), int(time) + 100] for time in rng.exponential(500, 10) + 1], steps=10_000)
+        condition(
+            str(place), PROBLEM, [[int(time), int(time) + 100] for time in rng.exponential(500, 10) + 1], steps=10_000
+        )
         for place in range(41)
     ]
-    assert "as asked" not in verdicts(*every)
+    assert "confirmed" not in verdicts(*every)
 
 
 def test_one_thing_is_changed_at_a_time():
     """And really changed: a change to what the recipe is already would be a control nobody meant."""
-    base, *changed = plateau.PlateauStudy(PLAIN).arms
+    base, *changed = plateau.PlateauStudy(PLAIN).conditions
     assert base.name == "unchanged"
     assert len({one.name for one in changed}) == len(changed) == 40
     for one in changed:
@@ -139,7 +141,7 @@ def marks(axes: Axes) -> list[str]:
 
 
 def test_the_table_and_the_figure_show_the_censored():
-    found = Arms((BASE, planted("stuck", 500, 300, never=9), arm("none", PROBLEM, [])))
+    found = Conditions((BASE, planted("stuck", 500, 300, never=9), condition("none", PROBLEM, [])))
     rows = plateau.table(found).splitlines()
     assert "| stuck | 1 of 10 (0% to 45%) |" in rows[3]
     assert "| never (" in rows[3]
@@ -147,7 +149,7 @@ def test_the_table_and_the_figure_show_the_censored():
     axes = figure(found).axes[0]
     assert [text.get_text() for text in axes.texts] == ["10/10", "1/10", "all hops"]
     assert marks(axes) == ["o"] * 3 + [">"]
-    half = marks(figure(Arms((BASE, planted("half", 500, 300, never=4)))).axes[0])
+    half = marks(figure(Conditions((BASE, planted("half", 500, 300, never=4)))).axes[0])
     assert half == ["o"] * 4 + [">"]  # a median, and an interval without an end
     with pytest.raises(InputError, match="no seed"):
-        figure(Arms(()))
+        figure(Conditions(()))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from planted_arms import Times, arm
+from planted_studies import Times, condition
 
 from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
 from studies import rows
 from studies.rows import RowsResult
-from studies.tools.by_place import ByPlace, RowsMoved
+from studies.tools.position_based import PositionTest, RowsMoved
 
 pytestmark = pytest.mark.slow
 
@@ -21,21 +21,23 @@ NEVER_TWO = "no hop is learned with fewer layers than a head a row needs, and in
 
 
 def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str, float] | None = None) -> RowsResult:
-    """Six seeds an arm, by hops and layers: the last hop that each learned, hop k at step 100 k.
+    """Six seeds a condition, by hops and layers: the last hop that each learned, hop k at step 100 k.
 
-    And of some arms a model a seed whose last look-up, at 0.02, has that loss where rows are moved.
+    And of some conditions a model a seed whose last look-up, at 0.02, has that loss where rows are moved.
     """
     made = []
     for (hops, layers), last in learned.items():
         times: Times = tuple(tuple(100 * hop if hop <= one else None for hop in range(1, hops + 1)) for one in last)
         problem = RetrievalProblem(hops=hops, chains=2)
-        made.append(arm(f"{hops}-hops-{layers}-layers", problem, times, layers=layers, heads=32))
-    asked = []
+        made.append(condition(f"{hops}-hops-{layers}-layers", problem, times, layers=layers, heads=32))
+    hypothesis = []
     for name, loss in (lost or {}).items():
         losses = (0.02,) * int(name[0])
         after = (*losses[:-1], loss)
-        asked += [ByPlace(f"{name}/seed-{n}", losses, (RowsMoved(1, 2, after, after, losses, 1.0),)) for n in range(6)]
-    return RowsResult(tuple(made), tuple(asked))
+        hypothesis += [
+            PositionTest(f"{name}/seed-{n}", losses, (RowsMoved(1, 2, after, after, losses, 1.0),)) for n in range(6)
+        ]
+    return RowsResult(tuple(made), tuple(hypothesis))
 
 
 LAWFUL = {
@@ -50,12 +52,12 @@ LAWFUL = {
 def verdicts(
     learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str, float] | None = None
 ) -> dict[str, str]:
-    return {one.asked: one.verdict for one in rows.judge(found(learned, lost))}
+    return {one.hypothesis: one.verdict for one in rows.judge(found(learned, lost))}
 
 
 def test_by_place() -> None:
     assert verdicts(LAWFUL)[BY_PLACE] == "not run"
-    assert verdicts(LAWFUL, {"3-hops-2-layers": 0.06})[BY_PLACE] == "not as asked"
+    assert verdicts(LAWFUL, {"3-hops-2-layers": 0.06})[BY_PLACE] == "refuted"
     assert verdicts(LAWFUL, {"3-hops-3-layers": 1.5})[BY_PLACE] == "not run"  # with layers enough it is no answer
     assert verdicts(LAWFUL, {"3-hops-2-layers": 1.5, "4-hops-3-layers": 0.06})[BY_PLACE] == "inconclusive"
     assert "| 3-hops-2-layers/seed-0 | x2, x3 | 0.020, 0.020 | 0.02, 1.50 |" in rows.table(
@@ -64,25 +66,27 @@ def test_by_place() -> None:
 
 
 def test_what_theory_says_is_as_asked() -> None:
-    told = verdicts(LAWFUL, {"3-hops-2-layers": 1.5})
-    assert told == {SAVED_3: "as asked", SAVED_4: "as asked", NEVER_TWO: "as asked", BY_PLACE: "as asked"}
+    also = verdicts(LAWFUL, {"3-hops-2-layers": 1.5})
+    assert also == {SAVED_3: "confirmed", SAVED_4: "confirmed", NEVER_TWO: "confirmed", BY_PLACE: "confirmed"}
 
 
 @pytest.mark.parametrize(("asked", "shape"), [(SAVED_3, (3, 2)), (SAVED_4, (4, 3))])
-def test_a_layer_that_is_not_saved(asked: str, shape: tuple[int, int]) -> None:
+def test_a_layer_that_is_not_saved(hypothesis: str, shape: tuple[int, int]) -> None:
     """What is learned but for the last hop, or with layers enough alone, saves nothing."""
     none = LAWFUL | {shape: (shape[0] - 1,) * 17}
-    assert verdicts(none)[asked] == "not as asked"
-    assert verdicts(none | {shape: (shape[0] - 1,) * 16})[asked] == "inconclusive"  # up to a fifth would
+    assert verdicts(none)[hypothesis] == "refuted"
+    assert verdicts(none | {shape: (shape[0] - 1,) * 16})[hypothesis] == "inconclusive"  # up to a fifth would
     control = (shape[0], shape[1] + 1)
-    assert verdicts(none | {control: (2,) * 6})[asked] == "inconclusive"  # nobody learns it
-    assert verdicts(none | {control: (2,) * 6, shape: (shape[0],) + (1,) * 5})[asked] == "as asked"
-    assert verdicts(none | {shape: ()})[asked] == "not run"
-    assert verdicts(none | {shape: (shape[0] - 2,) * 5 + (shape[0] - 1,)})[asked] == "inconclusive"  # one came so far
+    assert verdicts(none | {control: (2,) * 6})[hypothesis] == "inconclusive"  # nobody learns it
+    assert verdicts(none | {control: (2,) * 6, shape: (shape[0],) + (1,) * 5})[hypothesis] == "confirmed"
+    assert verdicts(none | {shape: ()})[hypothesis] == "not run"
+    assert (
+        verdicts(none | {shape: (shape[0] - 2,) * 5 + (shape[0] - 1,)})[hypothesis] == "inconclusive"
+    )  # one came so far
 
 
 def test_two_layers_saved() -> None:
-    assert verdicts(LAWFUL | {(4, 2): (4, 1, 1, 2, 2, 3)})[NEVER_TWO] == "not as asked"
+    assert verdicts(LAWFUL | {(4, 2): (4, 1, 1, 2, 2, 3)})[NEVER_TWO] == "refuted"
     assert verdicts(LAWFUL | {(4, 2): (0,) * 6})[NEVER_TWO] == "inconclusive"  # who learns nothing cannot say
     assert verdicts(LAWFUL | {(4, 2): (2,) * 5 + (3,)})[NEVER_TWO] == "inconclusive"  # nor who stops before
     assert verdicts(LAWFUL | {(4, 2): (3,) * 5})[NEVER_TWO] == "inconclusive"  # too few
@@ -92,12 +96,12 @@ def test_two_layers_saved() -> None:
 
 def test_arms_stand_at_the_two_laws_and_below() -> None:
     study = rows.standard(PLAIN)
-    assert [(one.name, one.problem.hops, one.recipe.layers) for one in study.arms] == [
+    assert [(one.name, one.problem.hops, one.recipe.layers) for one in study.conditions] == [
         ("3-hops-2-layers", 3, 2),
         ("3-hops-3-layers", 3, 3),
         ("4-hops-2-layers", 4, 2),
         ("4-hops-3-layers", 4, 3),
         ("4-hops-4-layers", 4, 4),
     ]
-    assert {(one.problem.chains, one.recipe.heads, len(one.seeds)) for one in study.arms} == {(2, 32, 6)}
-    assert {one.recipe.steps for one in study.arms} == {2 * PLAIN.steps}
+    assert {(one.problem.chains, one.recipe.heads, len(one.seeds)) for one in study.conditions} == {(2, 32, 6)}
+    assert {one.recipe.steps for one in study.conditions} == {2 * PLAIN.steps}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from planted_arms import arm
+from planted_studies import condition
 
 from hopscope.errors import InputError
 from hopscope.paper.recipes import D
 from hopscope.problem.retrieval import RetrievalProblem
 from studies import unsaid
 from studies.figures.unsaid import unsaid as draw
-from studies.tools.arms import ArmLearned, Arms
+from studies.tools.conditions import Condition, Conditions
 
 pytestmark = pytest.mark.slow
 
@@ -18,17 +18,17 @@ LONG = [[3600, 3900, 4200, 5800], [1800, 2000, 2100, 2200], [6000, 6100, 6200, 6
 """Late enough, and learned to the end, at the edges too: step 1,792 is half the paper's share."""
 
 
-def read_so(*learned: list[int | None], name: str = "pair-codes", missing: int = 0) -> ArmLearned:
-    return arm(name, RetrievalProblem(hops=4), learned, missing, layers=24, heads=1, steps=6_400)
+def read_so(*learned: list[int | None], name: str = "pair-codes", missing: int = 0) -> Condition:
+    return condition(name, RetrievalProblem(hops=4), learned, missing, layers=24, heads=1, steps=6_400)
 
 
-def verdict(one: ArmLearned) -> str:
-    return unsaid.judge(Arms((one,)))[0].verdict
+def verdict(one: Condition) -> str:
+    return unsaid.judge(Conditions((one,)))[0].verdict
 
 
 def test_a_long_plateau_that_ends() -> None:
-    assert verdict(read_so(*LONG)) == "as asked"
-    assert verdict(read_so([1792, 2000, 3000, 4000])) == "as asked"  # 0.28 of 6,400, but for rounding
+    assert verdict(read_so(*LONG)) == "confirmed"
+    assert verdict(read_so([1792, 2000, 3000, 4000])) == "confirmed"  # 0.28 of 6,400, but for rounding
     assert verdict(read_so(*LONG[:2], missing=1)) == "inconclusive"
     assert verdict(read_so(missing=3)) == "not run"
 
@@ -45,25 +45,25 @@ def test_a_long_plateau_that_ends() -> None:
 )
 def test_one_seed_is_enough_to_refute(seed: list[int | None]) -> None:
     """Too short, endless, learned but for the last hop, or but for the first."""
-    assert verdict(read_so(*LONG[:2], seed)) == "not as asked"
-    assert verdict(read_so(seed, missing=2)) == "not as asked"
+    assert verdict(read_so(*LONG[:2], seed)) == "refuted"
+    assert verdict(read_so(seed, missing=2)) == "refuted"
 
 
 def ordered(*steps: int | None, missing: int = 0) -> str:
-    """The verdict on the stand-in, of the time of x1 in all seeds of each arm."""
-    arms = [
+    """The verdict on the stand-in, of the time of x1 in all seeds of each condition."""
+    conditions = [
         read_so(*([[step, step, step, step]] * 3), name=name, missing=missing)
         for name, step in zip(unsaid.ORDERED, steps, strict=False)
     ]
-    return unsaid.judge(Arms(tuple(arms)))[-1].verdict
+    return unsaid.judge(Conditions(tuple(conditions)))[-1].verdict
 
 
 def test_the_stand_in_orders_as_the_whole() -> None:
-    assert ordered(500, 700, 950, None) == "as asked"
-    assert ordered(500, 950, 700, None) == "not as asked"
+    assert ordered(500, 700, 950, None) == "confirmed"
+    assert ordered(500, 950, 700, None) == "refuted"
     assert ordered(500, 700, None, None) == "inconclusive"  # two that never learn are in no order
     assert ordered(None, None, None, None) == "inconclusive"
-    assert ordered(500, 400, None, None) == ordered(500, None, 700, None) == "not as asked"
+    assert ordered(500, 400, None, None) == ordered(500, None, 700, None) == "refuted"
     assert ordered(500, 500, 950, None) == "inconclusive"
     assert ordered(500, 700, 950) == "inconclusive"
     assert ordered(500, 700, 950, None, missing=1) == "inconclusive"
@@ -72,22 +72,22 @@ def test_the_stand_in_orders_as_the_whole() -> None:
 
 @pytest.mark.parametrize(
     ("last", "verdict"),
-    [((900, 1000, None), "as asked"), ((800, 1000, None), "inconclusive"), ((400, 460, 490), "not as asked")],
+    [((900, 1000, None), "confirmed"), ((800, 1000, None), "inconclusive"), ((400, 460, 490), "refuted")],
 )
 def test_readings_whose_seeds_overlap_are_in_no_order(last: tuple[int | None, ...], verdict: str) -> None:
     """Their medians would be in order in all, or all but the last."""
     times = ((300, 400, 450), (500, 600, 650), (700, 750, 850), last)
-    arms = [
+    conditions = [
         read_so(*([step] * 4 for step in time), name=name) for name, time in zip(unsaid.ORDERED, times, strict=True)
     ]
-    assert unsaid.judge(Arms(tuple(arms)))[-1].verdict == verdict
+    assert unsaid.judge(Conditions(tuple(conditions)))[-1].verdict == verdict
 
 
 def test_the_figure_has_a_mark_for_every_seed_where_it_learned() -> None:
     """And an arrow where it did not, the two sizes beside one another, readings in the study's order."""
     small = read_so([700, 800, 900, 1000], [400, 500, 600, None], name="GPT-2-scales")
     full = read_so([3000, 3100, 3200, 3300], name=f"{unsaid.FULL}default")
-    figure = draw(Arms((small, full, read_so(name="pair-codes", missing=3))))
+    figure = draw(Conditions((small, full, read_so(name="pair-codes", missing=3))))
     marks = [
         {(line.get_marker(), *line.get_xdata()) for line in axes.get_lines() if line.get_marker() != "None"}
         for axes in figure.axes
@@ -99,4 +99,4 @@ def test_the_figure_has_a_mark_for_every_seed_where_it_learned() -> None:
         "GPT-2 scales",
     ]
     with pytest.raises(InputError, match="nothing to draw"):
-        draw(Arms((read_so(missing=3),)))
+        draw(Conditions((read_so(missing=3),)))

@@ -11,7 +11,7 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 
 
-class GoesByPlace(Transformer):
+class PositionBased(Transformer):
     """One hop. Layer 1: the query has a head for each place of the pairs, which brings what stands there, whoever does.
     Layer 2: as many heads, each of which looks at the query itself, and so brings what was read at its place, if the
     query's own pair stands there, and else at the first token, for nothing.
