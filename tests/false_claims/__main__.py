@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from false_claims import TOLD_BY, cases, table
+from false_claims import DRAWS_OF_PAGES, cases, table
 from false_studies import cases as cases_of_studies
 
 
@@ -17,12 +17,14 @@ def main() -> None:
     """Draw, judge, and print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", action="store_true", help="the rules of our own studies, not those of the claims")
-    parser.add_argument("--draws", type=int, default=TOLD_BY, help=f"how often each kind of data is drawn ({TOLD_BY})")
+    parser.add_argument(
+        "--draws", type=int, default=DRAWS_OF_PAGES, help=f"how often each kind of data is drawn ({DRAWS_OF_PAGES})"
+    )
     parser.add_argument("--seed", type=int, default=0, help="the seed of the draws (0)")
     options = parser.parse_args()
     every = cases_of_studies() if options.studies else cases()
     for true in (False, True):
-        print(table([one for one in every if one.true == true], options.draws, options.seed), end="\n\n")
+        print(table([case for case in every if case.true == true], options.draws, options.seed), end="\n\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What pages say of how often rules are wrong is what the rules do, within the noise of few draws."""
+"""How often rules are wrong is what their pages say, within the noise of few draws."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ CLAIMS, STUDIES = (DOCS / "claims.md").read_text(), (DOCS / "studies" / "index.m
 DRAWS = 40
 EVERY = [*((CLAIMS, case) for case in cases()), *((STUDIES, case) for case in cases_of_studies())]
 QUICK = 30
-"""Of so many cases one is quick."""
+"""One case in so many is tested without `-m slow`."""
 
 
 @pytest.mark.parametrize(
     ("page", "every"), [(CLAIMS, cases()), (STUDIES, cases_of_studies())], ids=["claims", "studies"]
 )
 def test_the_page_has_a_row_for_each_case_and_no_other(page: str, every: list[Case]) -> None:
-    names = {one.claim.split()[0] for one in every}
+    names = {case.claim for case in every}
     rows = [line for line in page.splitlines() if line.startswith(tuple(f"| {name} " for name in names))]
     assert len(rows) == len(every)
     for case in every:
         assert f"| {' | '.join(case.heads)} |" in page
-        assert len(case.told(page)) == len(case.heads) - 3
+        assert len(case.on_page(page)) == len(case.heads) - 3
 
 
 @pytest.mark.parametrize(
     ("page", "case"),
     [
         pytest.param(
-            *one, id=f"{one[1].claim}, {one[1].data}, {one[1].n}", marks=[pytest.mark.slow] if place % QUICK else []
+            page, case, id=f"{case.claim}, {case.data}, {case.n}", marks=[pytest.mark.slow] if place % QUICK else []
         )
-        for place, one in enumerate(EVERY)
+        for place, (page, case) in enumerate(EVERY)
     ],
 )
-def test_shares_are_as_told(page: str, case: Case) -> None:
-    assert case.as_told(page, DRAWS)
+def test_shares_of_other_draws_are_those_of_the_page(page: str, case: Case) -> None:
+    assert case.agrees(page, DRAWS)

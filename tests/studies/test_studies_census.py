@@ -24,13 +24,13 @@ pytestmark = pytest.mark.slow
 
 
 def verdicts(models: list[CircuitSummary], further: list[CircuitSummary] | None = None) -> list[str]:
-    return [one.verdict for one in census.judge(CensusResult(tuple(models), tuple(further or ())))]
+    return [judgement.verdict for judgement in census.judge(CensusResult(tuple(models), tuple(further or ())))]
 
 
 def alike(n: int, **changes: object) -> list[CircuitSummary]:
     """Models of half serial and half doubling circuits, each of which is found again as it is."""
     return [
-        summary(paths, seed, again=[paths], strict=paths, **changes)
+        summary(paths, seed, again=[paths], imposed=paths, **changes)
         for seed, paths in ((seed, (SERIAL, DOUBLING)[seed % 2]) for seed in range(n))
     ]
 
@@ -41,7 +41,7 @@ def test_what_is_so_in_most_models():
 
 def test_circuits_with_a_path_too_many_are_not_as_small_as_theory_allows():
     larger = (*DOUBLING, (3, 2, "x0?", ">x3"))
-    models = [summary(DOUBLING, seed, [DOUBLING], strict=larger) for seed in range(20)]
+    models = [summary(DOUBLING, seed, [DOUBLING], imposed=larger) for seed in range(20)]
     assert verdicts(models)[0] == "refuted"
     assert verdicts(alike(9) + models[:10])[0] == "inconclusive"
 
@@ -58,11 +58,11 @@ def test_a_strict_circuit_above_the_bar_is_no_small_one():
     bad, good = CircuitSummary.of(lost, "bad"), CircuitSummary.of(held, "good")
     assert (bad.imposed, len(good.imposed)) == ((), len(circuit.imposed.paths))
     assert (bad.paths, len(bad.paths)) == (good.paths, len(circuit.paths))
-    models = [summary(DOUBLING, seed, [DOUBLING], strict=bad.imposed) for seed in range(20)]
+    models = [summary(DOUBLING, seed, [DOUBLING], imposed=bad.imposed) for seed in range(20)]
     assert verdicts(models)[0] == "refuted"
     (few, *_) = census.judge(CensusResult((*alike(12), *models), ()))
     assert few.verdict == "inconclusive"  # though all twelve that have one are small
-    assert few.observed.endswith("no strict circuit holds the bar in 20")
+    assert few.observed.endswith("in 20 none with imposed patterns is below the threshold")
 
 
 def test_serial_circuits_do_not_double():
@@ -114,9 +114,9 @@ def test_drift_is_told_from_none_and_from_too_little():
 
 def test_strict_paths_are_compared_where_both_are_there():
     """Not with the none of a model whose strict circuit does not hold the bar, as if it had lost them all."""
-    before, later = alike(10), [replace(one, strict=()) for one in alike(10)]
-    assert "strict +0.0 paths, where both are there (5)" in drift(before, [*before[:5], *later[5:]])
-    assert "strict" not in drift(before, later)
+    before, later = alike(10), [replace(one, imposed=()) for one in alike(10)]
+    assert "imposed +0.0 paths, where both exist (5)" in drift(before, [*before[:5], *later[5:]])
+    assert "imposed" not in drift(before, later)
 
 
 def drift(models: list[CircuitSummary], further: list[CircuitSummary]) -> str:
@@ -134,7 +134,7 @@ def test_a_certified_model_that_goes_by_place():
     )
 
     def judged(certified: int, hypothesis: int, position_based: int, others: bool = False) -> Judgement:
-        models = [summary(DOUBLING, n, certified=("strict",) if n < certified else ()) for n in range(50)]
+        models = [summary(DOUBLING, n, certified=("imposed",) if n < certified else ()) for n in range(50)]
         models = [replace(model, model=f"m{n}") for n, model in enumerate(models)]
         asked_of = range(certified, 50) if others else range(hypothesis)
         moved = [place if others or n < position_based else hold for n in asked_of]
@@ -174,12 +174,12 @@ def test_the_same_model_is_trained_on():
 
 def test_tables_and_figures():
     result = CensusResult(tuple(alike(6)), tuple(alike(3)))
-    assert "| paths, strict | 6 (6 to 6) |" in census.table(result)
+    assert "| paths, imposed patterns | 6 (6 to 6) |" in census.table(result)
     left, middle, right = figure(result).axes
     assert left.lines[0].get_xydata().tolist() == [[6, 1]]
     assert middle.lines[1].get_xdata().tolist() == [0, *[1] * 6]
     assert len(right.lines) == 3
-    larger = summary(SERIAL, 9, [SERIAL], strict=(*SERIAL, (3, 2, "x0?", ">x3"), (3, 3, "x0?", ">x3")))
+    larger = summary(SERIAL, 9, [SERIAL], imposed=(*SERIAL, (3, 2, "x0?", ">x3"), (3, 3, "x0?", ">x3")))
     sizes, _, _ = figure(replace(result, models=(*result.models, larger))).axes
     assert sizes.lines[0].get_xydata().tolist() == [[6, 6 / 7], [7, 0], [8, 1 / 7]]  # none has seven
     with pytest.raises(InputError, match="no model has a circuit"):

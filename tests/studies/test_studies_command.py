@@ -38,7 +38,7 @@ def test_every_study_runs_quick_and_goes_on(
 ) -> None:
     arguments = [name, str(tmp_path / name), "--quick", "--workers", "1"]
     once = said(arguments, capsys)
-    monkeypatch.setattr("studies.tools.work._Lines.tell", lambda *_: None)
+    monkeypatch.setattr("studies.tools.work._Lines.report", lambda *_: None)
     assert said(arguments, capsys) == once
     assert said([*arguments, "--judge"], capsys) == once
     assert "|" in once

@@ -37,12 +37,12 @@ def planted(learn: dict[str, tuple[int, ...]], models: tuple[CircuitSummary, ...
 def summary(paths: tuple[NamedPath, ...], delivers: bool = True) -> CircuitSummary:
     return CircuitSummary(
         model="functions-3-layers/seed-9000", seed=9000, layers=3, step=None, hops=3, loss=0.01, certified=(),
-        delivers=delivers, strategy="serial", paths=paths, again=(), strict=(), imposed_again=(),
+        delivers=delivers, strategy="serial", paths=paths, again=(), imposed=(), imposed_again=(),
     )  # fmt: skip
 
 
 def verdict(result: ConditionalResult, hypothesis: str) -> str:
-    return next(one.verdict for one in conditional.judge(result) if hypothesis in one.hypothesis)
+    return next(found.verdict for found in conditional.judge(result) if hypothesis in found.hypothesis)
 
 
 def test_arms_stand_at_the_minimum_and_beside_it() -> None:
@@ -76,7 +76,7 @@ def test_learned_at_the_minimum() -> None:
 
 
 def test_circuits_deliver_and_look_up_side_by_side() -> None:
-    deliver, beside = "functions: circuits deliver", "functions: look-ups that meet"
+    deliver, beside = "functions: circuits deliver", "functions: steps that meet"
     three = (summary(SIDE_BY_SIDE), summary(SIDE_BY_SIDE), summary(ONE_BY_ONE, delivers=False))
     for hypothesis in (deliver, beside):
         assert verdict(planted({}, three), hypothesis) == "inconclusive"  # two of three: 9% to 99%
@@ -87,13 +87,13 @@ def test_circuits_deliver_and_look_up_side_by_side() -> None:
 
 def test_a_model_without_a_circuit_counts_against_and_one_above_the_bar_does_not_count() -> None:
     deliver, certified = "functions: circuits deliver", "functions: most models have a certified circuit"
-    good = replace(summary(SIDE_BY_SIDE), certified=("natural",))
+    good = replace(summary(SIDE_BY_SIDE), certified=("own",))
     without = replace(summary((), delivers=False))
     assert verdict(planted({}, (without,) * 6), deliver) == "refuted"
     assert verdict(planted({}, (good,) * 6 + (replace(without, loss=MAX_LOSS),) * 4), deliver) == "confirmed"
     assert verdict(planted({}, (good,) * 6), certified) == "confirmed"
     assert verdict(planted({}, (good,) * 6 + (without,) * 6), certified) == "inconclusive"
-    assert verdict(planted({}, (replace(good, certified=("strict",)),) * 6), certified) == "refuted"
+    assert verdict(planted({}, (replace(good, certified=("imposed",)),) * 6), certified) == "refuted"
     assert verdict(planted({}, (replace(without, loss=MAX_LOSS),)), certified) == "not run"
 
 
@@ -110,7 +110,7 @@ def hypothesis(model: str, lily: float, moved: float) -> PositionTest:
 
 def test_by_what_rows_are_told_apart() -> None:
     """Models that do not make the look-up do not count; those of too few layers are judged by themselves too."""
-    rule, shallow = "relatives: rows are told by what they hold", "with too few layers"
+    rule, shallow = "relatives: the step of several keys is content-based", "with too few layers"
 
     def verdicts(*places: PositionTest) -> list[str]:
         found = conditional.judge(replace(planted({}), places=places))

@@ -54,7 +54,7 @@ def test_enough_and_not_enough():
 
 
 def test_no_failure_without_a_control():
-    """A recipe that never learns x3 shows nothing about what it wconfirmed for."""
+    """A recipe that never learns x3 shows nothing about what it was asked for."""
     assert verdicts({"3-hops/x1-x2-x3": 2, "3-hops/x3": 0})["3-hops/x3"] == "inconclusive"
     deep = "3-hops/x3-alone/6-layers"
     assert verdicts({"3-hops/x1-x2-x3": 10, deep: 0})[deep] == "inconclusive"
@@ -77,9 +77,9 @@ def test_few_seeds_say_nothing():
             for condition in found.conditions
         )
     )
-    assert [one.verdict for one in curriculum.judge(few)] == ["inconclusive", "inconclusive"]
+    assert [judgement.verdict for judgement in curriculum.judge(few)] == ["inconclusive", "inconclusive"]
     none = Conditions(tuple(replace(condition, seeds=(), learned=()) for condition in found.conditions))
-    assert [one.verdict for one in curriculum.judge(none)] == ["not run", "not run"]
+    assert [judgement.verdict for judgement in curriculum.judge(none)] == ["not run", "not run"]
 
 
 def test_the_figure_has_a_row_an_arm():

@@ -31,7 +31,7 @@ def lawful(causal: bool = True, seeds: int = 6, heads: dict[str, int | None] = M
 
 
 def verdicts(found: list[Condition]) -> list[str]:
-    return [one.verdict for one in depth.judge(Conditions(tuple(found)))]
+    return [judgement.verdict for judgement in depth.judge(Conditions(tuple(found)))]
 
 
 @pytest.mark.parametrize(("causal", "heads"), [(True, MANY), (False, MANY), (True, ONE), (False, ONE)])

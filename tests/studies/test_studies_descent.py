@@ -40,7 +40,7 @@ def followed(
 
 
 def verdicts(models: Sequence[Followed]) -> list[str]:
-    return [one.verdict for one in descent.judge(DescentResult(tuple(models)))]
+    return [judgement.verdict for judgement in descent.judge(DescentResult(tuple(models)))]
 
 
 def steady(n: int, rate: str = "constant", spikes: tuple[int, ...] = ()) -> list[Followed]:
@@ -61,7 +61,7 @@ def test_the_same_by_other_heads_is_told_and_decides_nothing():
     """Every seed has the same circuit in heads of its own: they share no path, and all once heads are renamed."""
     models = steady(12)
     (found, *_) = descent.judge(DescentResult(tuple(models)))
-    assert "0% those of the likest other seed (100% with its heads renamed to fit)" in found.observed
+    assert "0% those of the most similar other seed (100% with its heads renamed to fit)" in found.observed
     other = followed(99, [moved(SERIAL, 5)])
     assert models[0].kept_renamed(other.circuits) == models[0].kept_renamed(followed(98, [SERIAL]).circuits) < 1
 
@@ -74,7 +74,7 @@ def test_what_every_seed_has_is_no_descent():
 def test_few_models_or_none():
     assert verdicts(steady(3))[0] == "inconclusive"
     assert verdicts(steady(1))[0] == "inconclusive"
-    assert "likest" not in descent.judge(DescentResult(tuple(steady(1))))[0].observed  # there is no other seed
+    assert "most similar" not in descent.judge(DescentResult(tuple(steady(1))))[0].observed  # there is no other seed
     assert verdicts([followed(0, [])]) == ["not run"] * 4
     assert verdicts([]) == ["not run"] * 4
 

@@ -34,7 +34,7 @@ DEEP = models({1: 0.001, 16: 0.001}, layers=2)
 
 
 def verdicts(*found: OneModel) -> list[str]:
-    return [one.verdict for one in heads.judge(HeadsResult(found))]
+    return [judgement.verdict for judgement in heads.judge(HeadsResult(found))]
 
 
 def test_what_would_be_as_asked():
@@ -95,7 +95,8 @@ def lose(found: list[OneModel], *places: int) -> list[OneModel]:
 
 
 def test_a_model_that_diverged_is_not_left_out():
-    """It does not do better than averaging, has the highest loss, and is no case of one that does not hold the bar."""
+    """It does not do better than averaging, has the highest loss, and is not counted as a layer that does not
+    suffice."""
     found = models(FALLING)
     assert verdicts(*lose(found, len(found) - 1), *DEEP) == ["inconclusive", "confirmed", "confirmed"]
     (first, *_) = heads.judge(HeadsResult((*lose(found, 38, 39), *DEEP)))
@@ -126,7 +127,7 @@ def test_averaging_costs_what_it_costs_on_the_sequences_that_are_held_out():
 
 
 def test_the_positive_control_is_not_of_the_survivors_alone():
-    """Planted: all of two layers that did not diverge hold the bar, six of thirty."""
+    """Planted: all of two layers that did not diverge are below the threshold, six of thirty."""
     shallow = [model for chains in (2, 4, 8) for model in models(FALLING, chains=chains, seeds=5)]
     deep = [model for chains in (2, 4, 8) for model in models({1: 0.01, 16: 0.01}, layers=2, chains=chains, seeds=5)]
     assert verdicts(*shallow, *deep)[-1] == "confirmed"
@@ -158,7 +159,7 @@ def test_every_number_of_chains_is_judged_and_drawn():
     assert len(verdicts(*found)) == 5
     axes = figure(HeadsResult(tuple(found))).axes[0]
     assert [text.get_text() for text in axes.figure.legends[0].get_texts()][:2] == ["N = 4", "N = 8"]
-    assert [text.get_text() for text in axes.texts] == ["the bar, 0.05"]
+    assert [text.get_text() for text in axes.texts] == ["threshold, 0.05"]
     axes.figure.draw_without_rendering()
     legend = axes.figure.legends[0]
     assert "averaging" in [text.get_text() for text in legend.get_texts()]

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 STUDY = places.standard(PLAIN)
 SHALLOW, DEEP = "2-chains-2-layers", "2-chains-3-layers"
-LAW, PLACE, HOLD = "no model learns a hop", "is done by place", "go by what rows hold"
+LAW, PLACE, HOLD = "no model learns a hop", "is position-based", "models are content-based"
 
 
 def planted(learned: dict[str, tuple[int, ...]], lost: dict[str, tuple[float, ...]] | None = None) -> PlacesResult:
@@ -45,7 +45,7 @@ def planted(learned: dict[str, tuple[int, ...]], lost: dict[str, tuple[float, ..
 
 
 def verdict(result: PlacesResult, hypothesis: str) -> str:
-    return next(one.verdict for one in places.judge(result) if hypothesis in one.hypothesis)
+    return next(found.verdict for found in places.judge(result) if hypothesis in found.hypothesis)
 
 
 def test_arms_stand_at_the_law_and_below_it() -> None:

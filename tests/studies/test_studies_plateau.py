@@ -28,7 +28,7 @@ def planted(name: str, first: float, gap: float, n: int = 10, never: int = 0, mi
 
 
 def verdicts(base: Condition, *changed: Condition) -> list[str]:
-    return [one.verdict for one in plateau.judge(Conditions((base, *changed)))]
+    return [judgement.verdict for judgement in plateau.judge(Conditions((base, *changed)))]
 
 
 BASE = planted("unchanged", 500, 300)

@@ -22,7 +22,7 @@ def models(condition: str, certified: int, n: int, loss: float = 0.01, first: in
     return [
         replace(
             summary(SERIAL if seed % 2 else DOUBLING, seed, model=f"{condition}/seed-{seed}", loss=loss),
-            certified=("natural",) if seed - first < certified else ("strict",),
+            certified=("own",) if seed - first < certified else ("imposed",),
         )
         for seed in range(first, first + n)
     ]
@@ -30,7 +30,7 @@ def models(condition: str, certified: int, n: int, loss: float = 0.01, first: in
 
 def verdicts(pruned: list[CircuitSummary], whole: list[CircuitSummary]) -> list[str]:
     found = PruningResult(0.05, tuple(pruned), tuple(whole), tuple(5 for _ in pruned))
-    return [one.verdict for one in pruning.judge(found)]
+    return [judgement.verdict for judgement in pruning.judge(found)]
 
 
 def test_what_would_be_as_asked():
@@ -47,10 +47,10 @@ def test_few_certified_are_not_most():
 def test_the_laptops_models_are_judged_by_themselves():
     new = tuple(models("laptop", 16, 20, first=UNSEEN))
     found = PruningResult(0.05, (), (), (), new, tuple([5] * 20))
-    assert [one.verdict for one in pruning.judge(found)] == ["not run"] * 3 + ["confirmed"]
+    assert [judgement.verdict for judgement in pruning.judge(found)] == ["not run"] * 3 + ["confirmed"]
     few = tuple(models("laptop", 4, 20, first=UNSEEN))
     worse = replace(found, pruned=tuple(models("pruned", 20, 20)), laptop=few)
-    assert [one.verdict for one in pruning.judge(worse)][::3] == ["confirmed", "refuted"]
+    assert [judgement.verdict for judgement in pruning.judge(worse)][::3] == ["confirmed", "refuted"]
 
 
 def test_models_that_did_not_learn_do_not_count_as_certified_or_not():
@@ -98,10 +98,7 @@ def test_table_and_figure():
     new = models("laptop", 1, 2, first=UNSEEN)
     result = replace(result, laptop=(*models("laptop", 1, 1), *new), laptop_left=(4, 6, 8))
     also = pruning.table(result)
-    assert (
-        "| certified, natural | 3 of 4 (19% to 99%) | 0 of 2 (0% to 84%) | 1 of 1 (3% to 100%) | 1 of 2 (1% to 99%) |"
-        in also
-    )
+    assert "| certified, own patterns | 3 of 4 (19% to 99%) | 0 of 2 (0% to 84%) | 1 of 1 (3% to 100%) |" in also
     assert "| heads left | 5.5 (5 to 7) | all | 4 (4 to 4) | 7 (6 to 8) |" in also
     left, right = figure(result).axes
     assert right.get_yscale() == "log"  # of losses a hundredth and a half apart

@@ -16,7 +16,7 @@ from studies.tools.position_based import PositionTest, RowsMoved
 pytestmark = pytest.mark.slow
 
 SAVED_3, SAVED_4 = (f"with a head a row {hops} hops are answered a layer early" for hops in (3, 4))
-BY_PLACE = "what is learned a layer early is done by place"
+BY_PLACE = "what is learned a layer early is position-based"
 NEVER_TWO = "no hop is learned with fewer layers than a head a row needs, and in fewer than half one would be"
 
 
@@ -70,7 +70,7 @@ def test_what_theory_says_is_as_asked() -> None:
     assert also == {SAVED_3: "confirmed", SAVED_4: "confirmed", NEVER_TWO: "confirmed", BY_PLACE: "confirmed"}
 
 
-@pytest.mark.parametrize(("asked", "shape"), [(SAVED_3, (3, 2)), (SAVED_4, (4, 3))])
+@pytest.mark.parametrize(("hypothesis", "shape"), [(SAVED_3, (3, 2)), (SAVED_4, (4, 3))])
 def test_a_layer_that_is_not_saved(hypothesis: str, shape: tuple[int, int]) -> None:
     """What is learned but for the last hop, or with layers enough alone, saves nothing."""
     none = LAWFUL | {shape: (shape[0] - 1,) * 17}

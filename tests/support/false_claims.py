@@ -16,7 +16,7 @@ import numpy as np
 Draw = Callable[[np.random.Generator], str]
 """The verdict on a claim, of one draw of the data."""
 
-TOLD_BY = 250
+DRAWS_OF_PAGES = 250
 """How often each kind of data was drawn for the pages."""
 
 HEADS = {
@@ -55,20 +55,20 @@ class Case:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The head of the table that the case stands in."""
+        """The head of the table of the case."""
         return HEADS[self.true]
 
-    def told(self, page: str) -> list[float]:
+    def on_page(self, page: str) -> list[float]:
         """The shares in the row that a page has of the case."""
         start = f"| {self.claim} | {self.data} | {self.n} |"
         (line,) = [line for line in page.splitlines() if line.startswith(start)]
         return [int(cell.strip(" %")) / 100 for cell in line.removeprefix(start).rstrip("|").split("|")]
 
-    def as_told(self, page: str, draws: int) -> bool:
+    def agrees(self, page: str, draws: int) -> bool:
         """Whether the shares of other draws are what the page says, within the noise of both."""
         return all(
-            abs(found - share) < 4 * sqrt(likely * (1 - likely) * (1 / draws + 1 / TOLD_BY)) + 0.005
-            for share, found in zip(self.told(page), self.verdicts(draws, seed=1), strict=True)
+            abs(found - share) < 4 * sqrt(likely * (1 - likely) * (1 / draws + 1 / DRAWS_OF_PAGES)) + 0.005
+            for share, found in zip(self.on_page(page), self.verdicts(draws, seed=1), strict=True)
             for likely in [min(max(share, 0.02), 0.98)]
         )
 
@@ -82,10 +82,10 @@ def cases() -> list[Case]:
     return [*false_depths.CASES, *false_models.CASES, *false_answers.CASES]
 
 
-def table(some: Sequence[Case], draws: int, seed: int = 0) -> str:
+def table(cases: Sequence[Case], draws: int, seed: int = 0) -> str:
     """A table of cases that are all false, or all true, in Markdown, the shares to a whole percent."""
-    heads = some[0].heads
+    heads = cases[0].heads
     rows = [heads, ("---",) * 3 + ("---:",) * len(heads[3:])]
-    for one in some:
-        rows.append((one.claim, one.data, one.n, *(f"{share:.0%}" for share in one.verdicts(draws, seed))))
+    for case in cases:
+        rows.append((case.claim, case.data, case.n, *(f"{share:.0%}" for share in case.verdicts(draws, seed))))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
