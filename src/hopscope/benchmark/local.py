@@ -95,7 +95,7 @@ class LocalModel:
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Ask each question until it is settled; `keep` gets each record as it comes."""
-        for group, prompts in self._read_all(questions, settings):
+        for group, prompts in self._read_all(questions, settings, self.batch):
             trials = [Trial(question, settings.rule, settings.attempts) for question in group]
             while open_trials := [n for n, trial in enumerate(trials) if not trial.settled]:
                 tries = max(1, self.batch // len(open_trials))  # several at once; what follows the first good one goes
@@ -117,7 +117,7 @@ class LocalModel:
         """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it."""
         anchor = tuple(self._tokenizer("0", add_special_tokens=False)["input_ids"])
         until, speller = WHOLE_TREE if settings.exact_tree else SPELLINGS, None
-        for group, prompts in self._read_all(questions, settings):
+        for group, prompts in self._read_all(questions, settings, self.batch):
             speller = speller or Speller(
                 self._decode, self._size, self._stops, self._by_line(group[0]), settings.rule, anchor, settings.longest
             )
@@ -128,7 +128,7 @@ class LocalModel:
                 return self._chances(self._behind(prompts, numbers, torch.tensor(tokens)), settings)
 
             first = self._chances(prompts.logits, settings)
-            found = weigh([q.acceptable for q in group], first, following, speller, until, self.batch)
+            found = weigh([q.acceptable for q in group], first, following, speller, until, 2 * self.batch)
             for question, (weights, left) in zip(group, found, strict=True):
                 keep(weighed(question, self.name, settings.rule, weights, left))
 
@@ -140,9 +140,9 @@ class LocalModel:
         return not in_a_chat(question, self._tokenizer) and not question.extensions.think
 
     def _read_all(
-        self, questions: Sequence[Question], settings: BenchmarkSettings
+        self, questions: Sequence[Question], settings: BenchmarkSettings, size: int
     ) -> Iterator[tuple[list[Question], ReadPrompts]]:
-        """The questions whose prompts have one length, batch by batch, read by the model.
+        """The questions whose prompts have one length, up to `size` at a time, read by the model.
 
         Nothing is padded, which not every family bears. All are checked before the first is read.
         """
@@ -160,8 +160,8 @@ class LocalModel:
                 f"for {self._places}; pass a lower max_tokens, or ask for fewer hops"
             )
         for _, group in sorted(groups.items()):
-            for start in range(0, len(group), self.batch):
-                part = group[start : start + self.batch]
+            for start in range(0, len(group), size):
+                part = group[start : start + size]
                 yield [question for question, _ in part], self._read(torch.tensor([ids for _, ids in part]))
 
     def _read(self, ids: Int[Tensor, "prompt pos"]) -> ReadPrompts:
@@ -188,7 +188,7 @@ class LocalModel:
         if self._last_only:
             extra["logits_to_keep"] = 1
         out = self._model(input_ids=ids.to(self.device), use_cache=self._caches, **extra)
-        return out.logits[:, -1].double().cpu(), getattr(out, "past_key_values", None) if self._caches else None
+        return out.logits[:, -1].float().cpu(), getattr(out, "past_key_values", None) if self._caches else None
 
     def _decode(self, tokens: Sequence[int]) -> str:
         """The text of some tokens; special tokens stay visible, so that "3<pad>" is not the answer "3", and so do the
@@ -248,7 +248,7 @@ class LocalModel:
         rows = torch.tensor([begun + goes_on, begun[::-1] + goes_on, begun + begun])
         with torch.no_grad():
             logits = self._model(input_ids=rows.to(self.device), use_cache=False).logits
-        plain = logits.double().softmax(-1).cpu()
+        plain = logits.float().softmax(-1).cpu()
         self._size = plain.shape[-1]
 
         def same(found: Float[Tensor, "*place token"], wanted: Float[Tensor, "*place token"]) -> bool:
@@ -299,7 +299,7 @@ def _selected(past: Any, numbers: Sequence[int]) -> Any:
 
 def _chosen(chances: Float[Tensor, "row token"], draws: Sequence[Draw]) -> Int[Tensor, "row 1"]:
     """The token of each row that the row's next random number picks."""
-    cumulative = chances.cumsum(-1)
+    cumulative = chances.double().cumsum(-1)
     uniform = torch.tensor([[draw.uniform()] for draw in draws], dtype=torch.float64)
     chosen = torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)
     return chosen.clamp(max=chances.shape[-1] - 1)

@@ -37,7 +37,7 @@ class BenchmarkSettings:
         mode: `sample`, asking until an answer is acceptable (the paper); `exact`, the limit of that, from
             log-probabilities.
         exact_tree: exact mode: follow replies until what is left is a ten-thousandth of what was found, where
-            usually it is a hundredth or 32 branches a question.
+            usually it is a fiftieth or 16 branches a question.
         temperature: the temperature of sampling; 1 gives the model's own distribution.
         attempts: replies after which a question counts as never accepted.
         max_tokens: the longest reply, in tokens; None stands for 32, with `think` 1,024, and that number takes its

@@ -23,6 +23,10 @@ NextTokens = Callable[[Sequence[int], Sequence[TokenIds]], Float[Tensor, "branch
 """The distribution over the next token behind branches of one length: the number of each one's question, its tokens."""
 
 
+BRANCHES = 4
+"""How many branches of a question are followed at a time, or more where few questions are left."""
+
+
 class Thoroughness(NamedTuple):
     """When a question is done: unfollowed branches hold at most `share` of the acceptable answers found, or `most`
     branches were followed."""
@@ -31,7 +35,7 @@ class Thoroughness(NamedTuple):
     most: int
 
 
-SPELLINGS = Thoroughness(0.01, 32)
+SPELLINGS = Thoroughness(0.02, 16)
 """The usual spellings of the answers: a few passes for a question."""
 WHOLE_TREE = Thoroughness(1e-4, 400)
 """All that matters at all."""
@@ -174,7 +178,7 @@ def weigh(
         tree.left = 0.0
         tree.grow(1.0, (), chance, speller)
     while waiting := [number for number, tree in enumerate(trees) if not tree.done]:
-        chosen = [(n, *branch) for n in waiting for branch in trees[n].chosen(max(1, batch // len(waiting)))]
+        chosen = [(n, *branch) for n in waiting for branch in trees[n].chosen(max(BRANCHES, batch // len(waiting)))]
         for length in sorted({len(tokens) for _, _, tokens in chosen}):
             alike = [one for one in chosen if len(one[2]) == length]
             for start in range(0, len(alike), batch):
