@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -49,8 +50,8 @@ class LocalModel:
         device: the device it runs on; the first GPU, if there is one, by default.
         batch: how many sequences run at a time.
         trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
-        precision: of the weights: `fp32`, `bf16`, or as they are stored (`auto`), but not in bf16 on a processor
-            that does not multiply it. Logits are always in single precision.
+        precision: of the weights: `fp32`, `bf16`, or `auto`: in bf16 where they are stored so and the device
+            multiplies it quicker. Logits are always in single precision.
 
     Raises:
         InputError: there is no such model, or one that does not know its tokenizer's words, that cannot be run or
@@ -71,10 +72,10 @@ class LocalModel:
         self.name, self.batch = f"local/{opened.name}", batch
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._tokenizer = opened.tokenizer
-        stored = opened.model.dtype
-        chosen = {"fp32": torch.float32, "bf16": torch.bfloat16}.get(precision, stored)
-        if precision == "auto" and (stored == torch.float16 or not _multiplies_bf16(self.device)):
-            chosen = torch.float32
+        bf16 = precision == "bf16" or (
+            precision == "auto" and opened.model.dtype == torch.bfloat16 and _bf16_is_quicker(self.device)
+        )
+        chosen = torch.bfloat16 if bf16 else torch.float32
         self.identity = {"weights": opened.content, "precision": str(chosen).removeprefix("torch.")}
         try:
             self._model = _with_sharp_logits(opened.model.to(self.device, chosen).eval())
@@ -270,12 +271,20 @@ class LocalModel:
         self._caches = same(torch.stack(seen, dim=1), plain[turned, 4:]) and same(at_once, plain[turned, 7])
 
 
-def _multiplies_bf16(device: str) -> bool:
-    """Whether a device multiplies numbers of 16 bits (bfloat16) as they are."""
-    if device.startswith("cuda"):
-        return torch.cuda.is_bf16_supported()
-    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
-    return not device.startswith("cpu") or bool(supported())
+def _bf16_is_quicker(device: str) -> bool:
+    """Whether a device multiplies bfloat16 quicker than single precision; a processor is tried, as few do."""
+    if not device.startswith("cpu"):
+        return not device.startswith("cuda") or torch.cuda.is_bf16_supported()
+
+    def seconds(dtype: torch.dtype) -> float:
+        left, right = torch.ones(256, 1024, dtype=dtype), torch.ones(1024, 2048, dtype=dtype)
+        torch.mm(left, right)
+        began = time.process_time()
+        for _ in range(8):
+            torch.mm(left, right)
+        return time.process_time() - began
+
+    return seconds(torch.bfloat16) < seconds(torch.float32)
 
 
 def _with_sharp_logits(model: Any) -> Any:
