@@ -16,8 +16,8 @@ Every file has the content hash and a checksum in it (`hopscope.records`), which
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -130,11 +130,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path | str, setup: Setup, execution: Execution) -> RunFolder:
-        """Begin a run in a folder that is new or empty.
-
-        Raises:
-            InputError: the folder holds other files.
-        """
+        """Begin a run in a folder that is new or empty; another is refused."""
         path = Path(path)
         check_empty(path)
         versions = {"hopscope": VERSION, "torch": str(torch.__version__), "python": platform.python_version()}
@@ -143,11 +139,7 @@ class RunFolder:
         return cls(path)
 
     def require(self, setup: Setup) -> RunFolder:
-        """This run, if it has that setup, whatever the setup's name.
-
-        Raises:
-            InputError: the run has another setup; the message names the first difference.
-        """
+        """This run, if it has that setup, whatever the name; else an `InputError` names the first difference."""
         expected = {**asdict(setup.problem), **asdict(setup.recipe), "seeds": list(setup.seeds)}
         found = {**asdict(self.problem), **asdict(self.recipe), "seeds": list(self.seeds)}
         for name, value in expected.items():
@@ -159,19 +151,12 @@ class RunFolder:
         return self
 
     @staticmethod
-    @contextmanager
-    def writing(path: Path, patience: float = 10.0) -> Iterator[None]:
+    def writing(path: Path, patience: float = 10.0) -> AbstractContextManager[None]:
         """A context in which this process is the only writer of a run folder; if it dies, the folder is free again.
 
-        Args:
-            path: the run folder, which may be new.
-            patience: seconds to wait for another writer to finish.
-
-        Raises:
-            InputError: another process is still training this run.
+        An `InputError` says that another process is still training the run after `patience` seconds.
         """
-        with lock(path / ".writer", f"another process is training in {path}; wait for it, or stop it", patience):
-            yield
+        return lock(path / ".writer", f"another process is training in {path}; wait for it, or stop it", patience)
 
     @property
     def finished(self) -> bool:
@@ -201,23 +186,15 @@ class RunFolder:
     def check_complete(self) -> None:
         """Check what needs the run as a whole; each of its files by itself must have been found good.
 
-        Another process may be training the run. It writes a state right after every checkpoint, and rows and
-        checkpoints before the state that counts on them; so checkpoints are listed first, and then the state is read.
-
         Raises:
             InputError: rows, checkpoints or the state are missing, or the result is of other models.
         """
-        checkpoints = self.checkpoints
-        step, state = self.load_state() or (0, None)
-        if self.metrics.steps.size or step:
-            self.require_rows(step)
+        step, _ = self.load_state() or (0, {})
         due = [self.checkpoint_path(at) for at in range(step + 1) if step and self.schedule.checkpoints(at)]
         if missing := [str(path) for path in due if not path.exists()]:
             raise InputError(f"{', '.join(missing)} missing, and the run has come past step {step}; restore them")
         if self.finished:
-            _ = self.result
-        elif state is None:
-            self._require_state(checkpoints)
+            _ = self.result, self.metrics
 
     @cached_property
     def model_hashes(self) -> tuple[str, ...]:
@@ -247,15 +224,24 @@ class RunFolder:
         has a row, would give a loss a hundred more chances of being low once."""
         return self.metrics.every(self.recipe.log_every)
 
-    def require_rows(self, step: int) -> None:
-        """Check that the metrics have all rows up to a step.
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of this run, as far as its metrics decide it."""
+        return Schedule.of(self.recipe, self.metrics)
 
-        Raises:
-            InputError: rows are missing, or there are rows that should not be there.
-        """
-        self._check_rows(self.metrics, step)
+    def rows(self) -> list[MetricsRow]:
+        """The rows of metrics so far; a damaged file raises an `InputError`."""
+        path = self.path / "metrics.jsonl"
+        return read_rows(path, MetricsRow, "the metrics of a run", self.hash) if path.exists() else []
+
+    def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
+        """Append rows to the metrics."""
+        with (self.path / "metrics.jsonl").open("ab") as file:  # as text, line breaks would be others on Windows
+            file.write(row_lines(rows, self.hash).encode())
+        self.__dict__.pop("metrics", None)
 
     def _check_rows(self, metrics: Metrics, step: int) -> None:
+        """Check that the metrics have all rows up to a step."""
         missing = set(Schedule.of(self.recipe, metrics).rows(step)) - set(metrics.steps.tolist())
         if missing:
             raise InputError(
@@ -264,41 +250,15 @@ class RunFolder:
             )
 
     @property
-    def schedule(self) -> Schedule:
-        """The schedule of this run, as far as its metrics decide it."""
-        return Schedule.of(self.recipe, self.metrics)
-
-    def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
-        """Append rows to the metrics."""
-        with (self.path / "metrics.jsonl").open("ab") as file:  # as text, line breaks would be others on Windows
-            file.write(row_lines(rows, self.hash).encode())
-        self.__dict__.pop("metrics", None)
-
-    def return_to(self, step: int) -> None:
-        """Drop the rows and checkpoints after a step, which a resumed run will write again, or end before."""
-        if (self.path / "metrics.jsonl").exists():
-            rows = [row for row in self.rows() if row.step <= step]
-            write_text(self.path / "metrics.jsonl", row_lines(rows, self.hash))
-        self.__dict__.pop("metrics", None)
-        for later, path in self.checkpoints.items():
-            if later > step:
-                path.unlink()
-
-    def rows(self) -> list[MetricsRow]:
-        """The rows of metrics so far.
-
-        Raises:
-            InputError: the file is damaged.
-        """
-        path = self.path / "metrics.jsonl"
-        return read_rows(path, MetricsRow, "the metrics of a run", self.hash) if path.exists() else []
-
-    @property
     def checkpoints(self) -> dict[int, Path]:
         """The checkpoint files, by step."""
         paths = sorted((self.path / "checkpoints").glob("step-*.safetensors"))
         names = {path: path.stem.removeprefix("step-") for path in paths}
         return {int(name): path for path, name in names.items() if name.isdigit()}
+
+    def checkpoint_path(self, step: int) -> Path:
+        """The path of the weights after `step` updates."""
+        return self.path / "checkpoints" / f"step-{step:06d}.safetensors"
 
     def find_checkpoint(self, step: SupportsIndex | None = None) -> Path:
         """The file of weights after `step` updates, by default the last.
@@ -309,25 +269,25 @@ class RunFolder:
         checkpoints = self.checkpoints
         if not checkpoints:
             raise InputError(f"no checkpoint saved yet in {self.path}; resume training first")
-        if step is not None:
-            wanted = plain_value(step)
-            check_count("the step of a checkpoint", wanted, least=0)
-        else:
-            wanted = max(checkpoints)
-            with suppress(InputError):  # of a damaged result; whoever needs it will say so
-                wanted = self.result.steps if self.finished else wanted
+        if step is None:
+            step = self.result.steps if self.finished else max(checkpoints)
+        wanted: int = plain_value(step)
+        check_count("the step of a checkpoint", wanted, least=0)
         if wanted not in checkpoints:
             near = min(checkpoints, key=lambda known: abs(known - wanted))
-            raise InputError(
-                f"{self.checkpoint_path(wanted)} is missing; restore it, or name the nearest step, {near}"
-                if step is None
-                else f"{self.path} has no checkpoint at step {wanted}; the nearest is at step {near}"
-            )
+            raise InputError(f"{self.path} has no checkpoint at step {wanted}; the nearest is at step {near}")
         return checkpoints[wanted]
 
-    def checkpoint_path(self, step: int) -> Path:
-        """The path of the weights after `step` updates."""
-        return self.path / "checkpoints" / f"step-{step:06d}.safetensors"
+    def transformer(self, step: SupportsIndex | None = None) -> FastTransformer:
+        """The models as they were after `step` updates (the last checkpoint by default), on the CPU.
+
+        Raises:
+            InputError: there is no such checkpoint, it is damaged, or it belongs to another step or another run.
+        """
+        _, weights = load_tensors(self.find_checkpoint(step), self.hash)
+        transformer = FastTransformer(self.recipe.architecture(self.problem), len(self.seeds))
+        transformer.load_state_dict(weights)
+        return transformer.requires_grad_(False)
 
     def save_checkpoint(self, step: int, weights: dict[str, Tensor], *, last: bool = False) -> None:
         """Save the weights after `step` updates, marked as this run's; all but the last in the recipe's precision."""
@@ -342,57 +302,38 @@ class RunFolder:
         save_tensors(self.path / "state.safetensors", state, step, self.hash)
 
     def load_state(self) -> tuple[int, dict[str, Tensor]] | None:
-        """The step and the state to resume from, if there is one.
+        """The step and the state to resume from; None before the first.
+
+        Rows come to the disk before the state that counts on them, and a state right after every checkpoint: where
+        there are two checkpoints and then no state, it was lost, even if another process is training the run.
 
         Raises:
-            InputError: the state is damaged, or belongs to another run.
+            InputError: the state is damaged, of another run or lost, or rows up to it are missing.
         """
-        path = self.path / "state.safetensors"
-        return load_tensors(path, self.hash) if path.exists() else None
-
-    def state_to_resume(self) -> tuple[int, dict[str, Tensor]] | None:
-        """The same for a run that is about to go on; rows up to the state must be there.
-
-        Raises:
-            InputError: the state is damaged, of another run or lost, or rows are missing.
-        """
-        saved = self.load_state()
-        if saved is None:
-            self._require_state(self.checkpoints)
-        else:
-            self.require_rows(saved[0])
-        return saved
-
-    def _require_state(self, checkpoints: Iterable[int]) -> None:
-        """Check that a run without a state has not come far: a state is written with every checkpoint."""
-        later = [step for step in checkpoints if step]
-        if len(later) > 1:
+        checkpoints, path = [step for step in self.checkpoints if step], self.path / "state.safetensors"
+        if path.exists():
+            step, state = load_tensors(path, self.hash)
+            self._check_rows(self.metrics, step)
+            return step, state
+        if len(checkpoints) > 1 and not self.finished:
             raise InputError(
-                f"{self.path} has checkpoints up to step {max(later)}, but no state.safetensors to go on from; restore "
-                "it, or train into another folder"
+                f"{self.path} has checkpoints up to step {max(checkpoints)}, but no state.safetensors to go on from; "
+                "restore it, or train into another folder"
             )
+        return None
 
-    def transformer(self, step: SupportsIndex | None = None) -> FastTransformer:
-        """The models as they were after `step` updates (the last checkpoint by default), on the CPU.
-
-        Raises:
-            InputError: there is no such checkpoint, it is damaged, or it belongs to another step or another run.
-        """
-        path = self.find_checkpoint(step)
-        _, weights = load_tensors(path, self.hash)
-        transformer = FastTransformer(self.recipe.architecture(self.problem), len(self.seeds))
-        try:
-            transformer.load_state_dict(weights)
-        except RuntimeError:
-            raise InputError(f"{path} does not hold the weights of this run; it was left untouched") from None
-        return transformer.requires_grad_(False)
+    def return_to(self, step: int) -> None:
+        """Drop the rows and checkpoints after a step, which a resumed run will write again, or end before."""
+        if (self.path / "metrics.jsonl").exists():
+            rows = [row for row in self.rows() if row.step <= step]
+            write_text(self.path / "metrics.jsonl", row_lines(rows, self.hash))
+        self.__dict__.pop("metrics", None)
+        for later, path in self.checkpoints.items():
+            if later > step:
+                path.unlink()
 
 
 def check_empty(path: Path) -> None:
-    """Check that a path is a folder that is new or empty, apart from hidden files.
-
-    Raises:
-        InputError: there are other files.
-    """
+    """Check that a path is a folder that is new or empty, apart from hidden files."""
     if path.exists() and (not path.is_dir() or any(not file.name.startswith(".") for file in path.iterdir())):
         raise InputError(f"{path} is in use and holds no hopscope run; choose a new or empty folder")

@@ -156,7 +156,7 @@ def _load_state(run: RunFolder, ensemble: Ensemble, device: str) -> tuple[int, l
     Raises:
         InputError: the state is damaged or lost, or rows of metrics up to it are missing.
     """
-    saved = run.state_to_resume()
+    saved = run.load_state()
     if saved is None:
         return 0, []
     step, state = saved
