@@ -16,7 +16,7 @@ from hopscope.cli.training_verbs import sweep as command
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution
-from hopscope.training.on_ray import RayCluster, train_all_on_ray
+from hopscope.training.on_ray import RayCluster
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.side_by_side import progress_of, train_all
 from hopscope.training.trainer import Progress
@@ -96,12 +96,11 @@ def test_killed_workers_lose_nothing(cluster, alone, tmp_path):
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
 
-    options = {"execution": CHOICE}
-    train_all_on_ray(SETUPS, tmp_path, RayCluster(cluster), progress=kill_some, **options)
+    train_all(SETUPS, tmp_path, execution=CHOICE, cluster=RayCluster(cluster), progress=kill_some)
     assert killed, "nothing was killed in the middle"
     assert contents(tmp_path) == alone
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    train_all_on_ray(SETUPS, tmp_path, RayCluster("nowhere:1"))  # finished: no cluster is needed
+    train_all(SETUPS, tmp_path, cluster=RayCluster("nowhere:1"))  # finished: no cluster is needed
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
 
 
@@ -111,12 +110,12 @@ def test_what_a_worker_refuses_and_what_has_no_room_is_said(cluster, tmp_path):
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "other.txt").write_text("mine")
     with pytest.raises(InputError, match="two"):
-        train_all_on_ray(SETUPS, tmp_path, RayCluster(cluster))
+        train_all(SETUPS, tmp_path, cluster=RayCluster(cluster))
     assert (tmp_path / "two" / "other.txt").read_text() == "mine"
     with pytest.raises(InputError, match="needs 64 CPU"):
-        train_all_on_ray(SETUPS, tmp_path / "new", RayCluster(cluster, cpus_each=64))
+        train_all(SETUPS, tmp_path / "new", cluster=RayCluster(cluster, cpus_each=64))
     with pytest.raises(InputError, match=r"needs 0\.5 GPU"):
-        train_all_on_ray(SETUPS, tmp_path / "new", RayCluster(cluster, gpus_each=0.5))
+        train_all(SETUPS, tmp_path / "new", cluster=RayCluster(cluster, gpus_each=0.5))
 
 
 def test_bad_shares_are_named(tmp_path):
@@ -147,4 +146,4 @@ def test_an_option_of_the_other_engine_is_refused(tmp_path, engine, option):
 def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"pip install -c constraints.txt '\.\[ray\]'"):
-        train_all_on_ray(SETUPS, tmp_path, RayCluster())
+        train_all(SETUPS, tmp_path, cluster=RayCluster())

@@ -21,8 +21,9 @@ from hopscope.training.execution import Execution
 from hopscope.training.metrics import rows_of
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.seed_ensembles import ENSEMBLES, SeedGroup, seed_groups, train_ensembles
+from hopscope.training.seed_ensembles import ENSEMBLES, seed_groups, train_ensembles
 from hopscope.training.side_by_side import finished, progress_of, train_all
+from hopscope.training.trainer import Progress
 
 PROBLEM = RetrievalProblem(hops=2, chains=1)
 RECIPE = Recipe(
@@ -75,8 +76,8 @@ def test_each_run_is_as_if_trained_alone(recipe, tmp_path):
     """With more rows: at the ends of other models, too."""
     setups = one_seed_each(recipe)
     train_apart(tmp_path / "alone", setups)
-    seen: list[tuple[SeedGroup, ...]] = []
-    train_ensembles(setups, tmp_path / "together", ONE, progress=lambda *groups: seen.append(groups))
+    seen: list[dict[str, Progress]] = []
+    train_ensembles(setups, tmp_path / "together", ONE, seen.append)
     assert visible(tmp_path / "together") == ["arm"]
     alone, found = (finished(setups, tmp_path / name) for name in ("alone", "together"))
     assert len({run.result.steps for run in alone.values()}) > 1  # they end by themselves
@@ -89,7 +90,8 @@ def test_each_run_is_as_if_trained_alone(recipe, tmp_path):
             rows = getattr(run.metrics, losses)[own]
             assert np.array_equal(rows, getattr(other.metrics, losses), equal_nan=True)
     assert not [file.trouble for file in check(tmp_path / "together") if file.trouble]
-    assert {run.name for groups in seen for group in groups for run in group.runs} == {setup.name for setup in setups}
+    assert all({*runs} == {setup.name for setup in setups} for runs in seen)
+    assert [run.step for run in seen[-1].values()] == [max(run.result.steps for run in alone.values())] * 3
 
 
 def test_progress_is_read_from_the_last_whole_row(tmp_path):
@@ -112,15 +114,15 @@ def test_a_killed_ensemble_goes_on(monkeypatch, tmp_path):
     class Stopped(Exception):
         pass
 
-    def stop(*_: SeedGroup) -> None:
+    def stop(_: dict[str, Progress]) -> None:
         raise Stopped
 
     setups = one_seed_each(SHORT, (1, 2, 3, 4))
     with pytest.raises(Stopped):
         train_ensembles(setups, tmp_path, ONE, progress=stop)
     (begun,) = (tmp_path / ENSEMBLES).iterdir()
-    (group,) = seed_groups(setups, tmp_path, lambda _: True)
-    assert group.setup.name == f"{ENSEMBLES}/{begun.name}"
+    ((ensemble, _),) = seed_groups(setups, tmp_path, lambda _: True)
+    assert ensemble.name == f"{ENSEMBLES}/{begun.name}"
     train_ensembles(setups, tmp_path, ONE)
     train_apart(tmp_path / "alone", setups)
     for name, run in finished(setups, tmp_path).items():
@@ -159,8 +161,8 @@ def test_a_run_with_two_names_gets_both_folders(tmp_path):
 
 
 def grouped(setups: list[Setup], folder: Path, most: int = 64) -> list[list[str]]:
-    found = seed_groups(setups, folder, lambda one: len(one.seeds) <= most)
-    return [[run.name for run in one.runs] for one in found]
+    found = seed_groups(setups, folder, lambda ensemble: len(ensemble.seeds) <= most)
+    return [[run.name for run in runs] for _, runs in found]
 
 
 def test_which_runs_make_an_ensemble(tmp_path):

@@ -85,15 +85,12 @@ def rows_of(
 class Metrics:
     """All metrics of a run, one row per logged step; NaN where a model diverged.
 
+    The losses and `heads` are those of `MetricsRow`.
+
     Attributes:
         seeds: the models' seeds.
         hops: the target hops.
         steps: updates done at each row, rising.
-        train_loss: mean training loss over the steps since the row before.
-        validation_loss: loss on fresh sequences.
-        partial_losses: validation losses by target hop.
-        train_partial_losses: training losses by target hop, averaged like `train_loss`.
-        heads: number of heads left; NaN where the recipe does not prune.
         learned: the partial loss below which a hop counts as learned.
     """
 
@@ -148,20 +145,14 @@ class Metrics:
             InputError: there are no metrics, or they are of different hops or numbers of chains.
         """
         if len({(run.hops, run.learned) for run in runs}) != 1:
-            raise InputError(
-                "metrics side by side must be of the same hops and number of chains, got hops "
-                f"{[run.hops for run in runs]} learned below {[run.learned for run in runs]}"
-            )
+            raise InputError("metrics side by side must be at least one, and of the same hops and number of chains")
         steps = np.unique(np.concatenate([run.steps for run in runs]))
 
         def joined(name: str) -> Array:
-            parts = []
-            for run in runs:
-                values = getattr(run, name)
-                part = np.full((len(steps), *values.shape[1:]), np.nan)
-                part[np.searchsorted(steps, run.steps)] = values
-                parts.append(part)
-            return np.concatenate(parts, axis=1)
+            tables = [np.full((len(steps), *getattr(run, name).shape[1:]), np.nan) for run in runs]
+            for run, table in zip(runs, tables, strict=True):
+                table[np.searchsorted(steps, run.steps)] = getattr(run, name)
+            return np.concatenate(tables, axis=1)
 
         seeds = tuple(seed for run in runs for seed in run.seeds)
         return cls(seeds, runs[0].hops, steps, **{name: joined(name) for name in _TABLES}, learned=runs[0].learned)
@@ -202,16 +193,10 @@ class Metrics:
             import pandas
         except ImportError:
             raise needs_extra("a frame", "pandas", "frames") from None
-        columns = {
-            "step": self.steps[:, None, None],
-            "seed": np.array(self.seeds)[None, :, None],
-            "hop": np.array(self.hops)[None, None, :],
-            "train_loss": self.train_loss[:, :, None],
-            "validation_loss": self.validation_loss[:, :, None],
-            "partial_loss": self.partial_losses,
-            "train_partial_loss": self.train_partial_losses,
-            "heads": self.heads[:, :, None],
-        }
+        columns = {"step": self.steps[:, None, None], "seed": np.array(self.seeds)[:, None], "hop": np.array(self.hops)}
+        for name in _TABLES:
+            table = getattr(self, name)
+            columns[name.replace("losses", "loss")] = table if table.ndim == 3 else table[:, :, None]
         shape = self.partial_losses.shape
         return pandas.DataFrame({name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()})
 

@@ -20,7 +20,6 @@ from hopscope.errors import InputError, in_a_line, needs_extra
 if TYPE_CHECKING:
     from hopscope.training.execution import Execution
     from hopscope.training.recipe import Setup
-    from hopscope.training.trainer import Progress
 
 _LIVES = 50
 """How often the worker of one run may be killed before the run itself is taken to be the cause."""
@@ -46,50 +45,33 @@ class RayCluster:
         check_number("gpus_each", self.gpus_each, 0.0)
 
 
-def train_all_on_ray(
-    setups: Sequence[Setup],
-    folder: Path,
-    cluster: RayCluster,
-    *,
-    execution: Execution | None = None,
-    progress: Callable[[dict[str, Progress]], None] | None = None,
+def train_on_ray(
+    setups: Sequence[Setup], folder: Path, execution: Execution, cluster: RayCluster, tick: Callable[[], None]
 ) -> None:
-    """Train every setup into `folder / setup.name` on a cluster, the longest first.
+    """Train setups into `folder / setup.name` on a cluster, in this order; the first failure stops the others.
 
     Args:
-        setups: what to train; finished runs are skipped.
-        folder: the folder that holds their run folders, seen by every machine of the cluster.
+        setups: setups of runs, none of them finished.
+        folder: the folder of their run folders, seen by every machine of the cluster.
+        execution: how steps are computed, except for device and threads.
         cluster: the cluster, and what each run takes of it.
-        execution: how steps are computed; its device and threads are replaced by what `cluster` says.
-        progress: called now and then with the progress of every run.
-
-    Raises:
-        InputError: Ray is not installed, its cluster cannot be reached or has no room for one run, names repeat, or a
-            folder is in use for something else.
+        tick: called now and then.
     """
-    from hopscope.training.execution import FASTEST
-    from hopscope.training.side_by_side import progress_of, unfinished
-
-    left = unfinished(setups, folder)
-    each = replace(execution or FASTEST, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
-    if left:
-        with _connected(cluster) as ray:
-            task = ray.remote(num_cpus=cluster.cpus_each, num_gpus=cluster.gpus_each, max_retries=_LIVES)(_train)
-            pending = [task.remote(setup, folder.resolve() / setup.name, each) for setup in left]
-            try:
-                while pending:
-                    done, pending = ray.wait(pending, timeout=1.0)
-                    ray.get(done)
-                    if progress is not None:
-                        progress(progress_of(setups, folder))
-            except BaseException as error:  # the first failure stops the others
-                for run in pending:
-                    ray.cancel(run, force=True)
-                if isinstance(cause := getattr(error, "cause", None), InputError):
-                    raise cause from None
-                raise
-    if progress is not None:
-        progress(progress_of(setups, folder))
+    each = replace(execution, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
+    with _connected(cluster) as ray:
+        task = ray.remote(num_cpus=cluster.cpus_each, num_gpus=cluster.gpus_each, max_retries=_LIVES)(_train)
+        pending = [task.remote(setup, folder.resolve() / setup.name, each) for setup in setups]
+        try:
+            while pending:
+                done, pending = ray.wait(pending, timeout=1.0)
+                ray.get(done)
+                tick()
+        except BaseException as error:
+            for run in pending:
+                ray.cancel(run, force=True)
+            if isinstance(cause := getattr(error, "cause", None), InputError):
+                raise cause from None
+            raise
 
 
 def _train(setup: Setup, folder: Path, execution: Execution) -> None:
@@ -104,8 +86,7 @@ def _train(setup: Setup, folder: Path, execution: Execution) -> None:
 
 @contextmanager
 def _connected(cluster: RayCluster) -> Iterator[Any]:
-    """A context that gives Ray connected to the cluster, or to one that lasts as long as the context; a connection that
-    is already there is used as it is."""
+    """Ray connected to the cluster, or to one that lasts as long as the context; a connection that exists is used."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -115,8 +96,6 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
         yield ray
         return
     try:
-        ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
-    except ValueError:  # joining an existing cluster does not allow these options
         ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
         raise InputError(

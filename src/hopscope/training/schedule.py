@@ -97,12 +97,11 @@ class Schedule:
             losses: the validation losses by model and hop.
             pruned: for each model, whether heads were removed.
         """
-        due = self.prunes(step, losses)
-        finished = [at and not some for at, some in zip(due, pruned, strict=True)]
-        pairs = zip(self.models, finished, strict=True)
-        return replace(
-            self, models=tuple(replace(model, pruning_finished_at=step) if done else model for model, done in pairs)
-        )
+        models = [
+            replace(model, pruning_finished_at=step) if due and not some else model
+            for model, due, some in zip(self.models, self.prunes(step, losses), pruned, strict=True)
+        ]
+        return replace(self, models=tuple(models))
 
     def of_model(self, model: int) -> Schedule:
         """The schedule of one model, as if it were alone."""
@@ -117,7 +116,7 @@ class Schedule:
     @property
     def end(self) -> int:
         """Updates in all. A model that reaches its end earlier stays as it is from then on."""
-        return max(map(self._end, self.models))
+        return max(self._decay(model)[1] for model in self.models)
 
     def learning_rates(self, step: int) -> tuple[float, ...]:
         """The learning rate of every model in the update that takes `step` to `step + 1`; 0 from its end on."""
@@ -131,9 +130,8 @@ class Schedule:
         """The steps up to `step` that have a row of metrics: a model's end is not known before its decay starts."""
         found: set[int] = set()
         for model in self.models:
-            ready = self._ready_at(model) if self.recipe.schedule == "decay-when-learned" else None
-            known = [Milestones() if at <= (ready or 0) else model for at in range(1, step + 1)]
-            found |= {at for at, then in enumerate(known, start=1) if self._logs(then, at)}
+            ready = self._ready_at(model) or 0
+            found |= {at for at in range(1, step + 1) if self._logs(model if at > ready else Milestones(), at)}
         return sorted(found)
 
     def prunes(self, step: int, losses: Float[Array, "model hop"]) -> list[bool]:
@@ -161,31 +159,25 @@ class Schedule:
 
         Under `decay-when-learned` it is not before the decay: a row at every step before is there for other models.
         """
-        milestones = self.models[model]
-        end = self._end(milestones)
+        start, end = self._decay(self.models[model])
         first = end - self.recipe.final_steps
-        if self.recipe.schedule != "decay-when-learned":
-            return first
-        return max(first, min(self._decay_start(milestones), end - 1))
-
-    @property
-    def _decay_steps(self) -> int:
-        return math.ceil(self.recipe.decay_fraction * self.recipe.steps)
+        return first if self.recipe.schedule != "decay-when-learned" else max(first, min(start, end - 1))
 
     def _ready_at(self, model: Milestones) -> int | None:
-        """The step at which `decay-when-learned` decides that the rate falls; None before."""
+        """The step at which `decay-when-learned` decides that the rate falls; None before, and for other schedules."""
+        if self.recipe.schedule != "decay-when-learned":
+            return None
         return model.learned_at if self.recipe.prune_every is None else model.pruning_finished_at
 
-    def _decay_start(self, model: Milestones) -> int:
-        latest = self.recipe.steps - self._decay_steps
-        ready = self._ready_at(model)
-        return latest if self.recipe.schedule != "decay-when-learned" or ready is None else min(ready, latest)
-
-    def _end(self, model: Milestones) -> int:
-        return self._decay_start(model) + self._decay_steps
+    def _decay(self, model: Milestones) -> tuple[int, int]:
+        """The steps at which a decay of the rate starts and ends, as far as they are known."""
+        steps = math.ceil(self.recipe.decay_fraction * self.recipe.steps)
+        latest, ready = self.recipe.steps - steps, self._ready_at(model)
+        start = latest if ready is None else min(ready, latest)
+        return start, start + steps
 
     def _learning_rate(self, model: Milestones, step: int) -> float:
-        recipe, end = self.recipe, self._end(model)
+        recipe, (_, end) = self.recipe, self._decay(model)
         if step >= end:
             return 0.0
         rate = recipe.learning_rate
@@ -198,13 +190,14 @@ class Schedule:
         return rate
 
     def _logs(self, model: Milestones, step: int) -> bool:
-        end = self._end(model)
+        _, end = self._decay(model)
         return step % self.recipe.log_every == 0 or end - self.recipe.final_steps < step <= end
 
     def _prunes(self, model: Milestones, step: int, losses: Float[Array, " hop"]) -> bool:
         every, learned_at = self.recipe.prune_every, model.learned_at
         if every is None or learned_at is None or model.pruning_finished_at is not None:
             return False
-        until = self._end(model) if self.recipe.schedule in ("constant", "cosine") else self._decay_start(model)
+        start, end = self._decay(model)
+        until = end if self.recipe.schedule in ("constant", "cosine") else start
         due = (step - learned_at) % every < self.recipe.log_every and step % self.recipe.log_every == 0
         return due and learned_at <= step < until and bool(below(losses, self.recipe.learned_below))

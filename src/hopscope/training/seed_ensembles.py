@@ -8,13 +8,12 @@ any run; a run folder split from it appears complete.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hopscope.files import lock
-from hopscope.processes import in_processes
 from hopscope.tensor_files import load_tensors
 from hopscope.training.execution import Execution, least_memory, memory_of
 from hopscope.training.recipe import Setup
@@ -32,25 +31,11 @@ MEMORY_MARGIN = 4
 """The memory there must be, in multiples of the least that an ensemble takes: training also needs temporary memory."""
 
 
-@dataclass(frozen=True)
-class SeedGroup:
-    """An ensemble, and the runs that are split from it.
-
-    Attributes:
-        setup: the setup of the ensemble; its name is that of the ensemble's folder.
-        runs: the setups of the runs, at least one for each of the ensemble's seeds: a run may have several names.
-    """
-
-    setup: Setup
-    runs: tuple[Setup, ...]
-
-
 def train_ensembles(
     setups: Sequence[Setup],
     folder: Path,
     execution: Execution,
-    workers: int = 1,
-    progress: Callable[..., None] | None = None,
+    progress: Callable[[dict[str, Progress]], None] | None = None,
 ) -> None:
     """Train the setups that have one seed and differ by nothing else as ensembles; the others are left to the caller.
 
@@ -58,8 +43,7 @@ def train_ensembles(
         setups: setups of runs, none of them finished.
         folder: the folder of their run folders.
         execution: how steps are computed, the same for every ensemble.
-        workers: ensembles that train at once, each in a process of its own if there are several.
-        progress: called now and then with each of the ensembles that are not finished.
+        progress: called with the progress of the runs of an ensemble, by their names.
 
     Raises:
         InputError: another process trains ensembles in this folder, or a file of an ensemble is damaged.
@@ -67,36 +51,38 @@ def train_ensembles(
 
     def fits(ensemble: Setup) -> bool:
         resolved = execution.resolve(ensemble)
-        return MEMORY_MARGIN * workers * least_memory(ensemble, resolved) <= memory_of(resolved)
+        return MEMORY_MARGIN * least_memory(ensemble, resolved) <= memory_of(resolved)
 
-    busy = f"another process trains ensembles in {folder}; wait for it, or stop it"
     folder.mkdir(parents=True, exist_ok=True)
+    busy = f"another process trains ensembles in {folder}; wait for it, or stop it"
     with lock(folder / f"{ENSEMBLES}.lock", busy, 10.0):
         for path in (folder / ENSEMBLES).glob("*"):  # what a call that was killed left
             if not (path / "run.json").exists():
                 shutil.rmtree(path)
             elif (ensemble := RunFolder(path)).finished:
-                split(ensemble, [setup for setup in setups if _has(ensemble, setup)], folder)
-        groups = seed_groups(setups, folder, fits)
-        jobs = [(group, folder, execution) for group in groups]
+                alike = (
+                    setup for setup in setups if (setup.problem, setup.recipe) == (ensemble.problem, ensemble.recipe)
+                )
+                split(ensemble, [setup for setup in alike if {*setup.seeds} <= {*ensemble.seeds}], folder)
+        for ensemble_setup, runs in seed_groups(setups, folder, fits):
 
-        def show(done: Collection[int]) -> None:
-            assert progress is not None
-            progress(*(group for number, group in enumerate(groups) if number not in done))
+            def show(whole: Progress, runs: Sequence[Setup] = runs) -> None:
+                assert progress is not None
+                progress({run.name: whole for run in runs})
 
-        if min(workers, len(groups)) > 1:
-            in_processes(_train_group, jobs, workers, progress and show)
-        else:
-            for number, job in enumerate(jobs):
-                _train_group(*job, progress and (lambda _, done=range(number): show(done)))
+            target = folder / ensemble_setup.name
+            split(train(ensemble_setup, target, execution=execution, progress=progress and show), runs, folder)
         with suppress(OSError):  # it is missing, or has ensembles of another call's runs
             (folder / ENSEMBLES).rmdir()
 
 
-def seed_groups(setups: Sequence[Setup], folder: Path, fits: Callable[[Setup], bool]) -> list[SeedGroup]:
-    """Ensembles of the setups that have one seed, differ by nothing else and have no folder yet.
+def seed_groups(
+    setups: Sequence[Setup], folder: Path, fits: Callable[[Setup], bool]
+) -> list[tuple[Setup, list[Setup]]]:
+    """Ensembles of the setups that have one seed, differ by nothing else and have no folder yet, with these setups.
 
-    All but the last of those that are alike are of one size: where some are finished, the others stay the same.
+    All but the last of those that are alike are of one size: where some are finished, the others stay the same. A run
+    may have several names.
 
     Args:
         setups: setups of runs, none of them finished.
@@ -116,14 +102,8 @@ def seed_groups(setups: Sequence[Setup], folder: Path, fits: Callable[[Setup], b
             ensemble = replace(runs[0], seeds=tuple(seeds[start : start + size]))
             if len(ensemble.seeds) > 1:
                 named = replace(ensemble, name=f"{ENSEMBLES}/{ensemble.content_hash}")
-                groups.append(SeedGroup(named, tuple(run for run in runs if run.seeds[0] in ensemble.seeds)))
+                groups.append((named, [run for run in runs if run.seeds[0] in ensemble.seeds]))
     return groups
-
-
-def _train_group(
-    group: SeedGroup, folder: Path, execution: Execution, progress: Callable[[Progress], None] | None = None
-) -> None:
-    split(train(group.setup, folder / group.setup.name, execution=execution, progress=progress), group.runs, folder)
 
 
 def split(ensemble: RunFolder, setups: Sequence[Setup], folder: Path) -> None:
@@ -159,9 +139,3 @@ def split(ensemble: RunFolder, setups: Sequence[Setup], folder: Path) -> None:
         run.path.rename(target)
     (ensemble.path / "run.json").unlink()  # first, so that what a kill leaves is known not to be an ensemble
     shutil.rmtree(ensemble.path)
-
-
-def _has(ensemble: RunFolder, setup: Setup) -> bool:
-    """Whether a run is of one of the ensemble's models."""
-    alike = (setup.problem, setup.recipe) == (ensemble.problem, ensemble.recipe)
-    return alike and len(setup.seeds) == 1 and setup.seeds[0] in ensemble.seeds

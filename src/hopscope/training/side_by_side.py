@@ -1,4 +1,4 @@
-"""Many runs side by side on this machine, in several processes.
+"""Many runs side by side: in several processes of this machine, or on a Ray cluster.
 
 The run folders are the ledger: a run that is finished is not touched, one that was cut short continues, and nothing
 else has to be remembered.
@@ -7,7 +7,7 @@ else has to be remembered.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,9 +27,10 @@ from hopscope.training.execution import (
     using_threads,
 )
 from hopscope.training.metrics import MetricsRow
+from hopscope.training.on_ray import RayCluster, train_on_ray
 from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.seed_ensembles import SeedGroup, train_ensembles
+from hopscope.training.seed_ensembles import train_ensembles
 from hopscope.training.trainer import Progress, train
 
 RunsProgress = Callable[[dict[str, Progress]], None]
@@ -63,9 +64,10 @@ def train_all(
     folder: Path,
     *,
     execution: Execution = FASTEST,
+    cluster: RayCluster | None = None,
     progress: RunsProgress | None = None,
 ) -> None:
-    """Train every setup into `folder / setup.name`: the longest run first.
+    """Train every setup into `folder / setup.name`, the longest run first.
 
         >>> from dataclasses import replace
         >>> few = replace(hs.recipes.LAPTOP, steps=2)
@@ -81,15 +83,27 @@ def train_all(
 
     Args:
         setups: what to train; finished runs are skipped.
-        folder: the folder that holds their run folders.
+        folder: the folder that holds their run folders; every machine of a cluster must see it.
         execution: how steps are computed; its threads are shared among its workers, at most one per run.
+        cluster: a Ray cluster to train on, in place of this machine; it decides about device and threads.
         progress: called now and then with the progress of every run.
 
     Raises:
-        InputError: names repeat, a run does not fit into memory, or a folder is in use for something else.
+        InputError: names repeat, a run does not fit into memory, a folder is in use for something else, or the cluster
+            cannot be reached or has no room for one run.
     """
-    device = execution.device or default_device()
     left = unfinished(setups, folder)
+
+    def show(others: Mapping[str, Progress] | None = None) -> None:
+        if progress is not None:
+            progress(progress_of(setups, folder) | {**(others or {})})
+
+    if cluster is not None:
+        if left:
+            train_on_ray(left, folder, execution, cluster, show)
+        show()
+        return
+    device = execution.device or default_device()
     cores = execution.threads or available_cores()
     workers = min(execution.workers or (cores if device == "cpu" else 1), max(1, len(left)))
     share = max(1, cores // workers)
@@ -98,32 +112,21 @@ def train_all(
     each = replace(execution, device=device, threads=share)
     for setup in left:  # before training any, so that none is refused after others were trained
         check_memory(setup, each.resolve(setup))
-
-    def show(*ensembles: SeedGroup) -> None:
-        assert progress is not None
-        runs = progress_of(setups, folder)
-        for group in ensembles:
-            (whole,) = progress_of([group.setup], folder).values()
-            runs |= {run.name: whole for run in group.runs}
-        progress(runs)
-
     if device != "cpu":
-        train_ensembles(left, folder, each, workers, progress and show)
+        train_ensembles(left, folder, each, show)
         left = unfinished(left, folder)
     jobs = [(setup, folder / setup.name, each) for setup in left]
     if workers > 1:
-        in_processes(_train, jobs, workers, progress and (lambda _: show()))
+        in_processes(train_job, jobs, workers, progress and (lambda _: show()))
     else:
-        for job in jobs:
-            _train(*job, progress and (lambda _: show()))
-    if progress is not None:
-        show()
+        for setup, path, _ in jobs:
+            train(setup, path, execution=each, progress=progress and (lambda _: show()))
+    show()
 
 
-def _train(
-    setup: Setup, folder: Path, execution: Execution, progress: Callable[[Progress], None] | None = None
-) -> None:
-    train(setup, folder, execution=execution, progress=progress)  # returns a run, which another process need not send
+def train_job(setup: Setup, folder: Path, execution: Execution) -> None:
+    """Train one run in a worker process, which need not send it back."""
+    train(setup, folder, execution=execution)
 
 
 def run_jobs(
