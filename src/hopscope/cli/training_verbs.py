@@ -85,9 +85,7 @@ def train(
 @click.command()
 @click.argument("folder", type=FOLDER)
 @click.option("--recipe", "name", **_RECIPE)
-@click.option(
-    "--depths", type=NumberList(), default="1-4", show_default=True, help="NumberList of layers: 3, 1-8, 1,2,4."
-)
+@click.option("--depths", type=NumberList(), default="1-4", show_default=True, help="Numbers of layers: 3, 1-8, 1,2,4.")
 @click.option("--hops", default=3, show_default=True, help="D with the implicit curriculum.")
 @click.option("--plain-hops", default=3, show_default=True, help="D without the curriculum.")
 @click.option("--seeds", type=NumberList(0), default="0-1", show_default=True, help="Seeds, one model for each.")
@@ -122,7 +120,6 @@ def sweep(
     from hopscope.paper.section_7_figures import section
     from hopscope.plot.style import save
     from hopscope.records import plain
-    from hopscope.training.on_ray import train_all_on_ray
     from hopscope.training.side_by_side import train_all
 
     check_outside_runs(folder)
@@ -143,10 +140,8 @@ def sweep(
     if engine == "here":
         say_execution(how)
     with runs_display(setups) as progress:
-        if engine == "ray":
-            train_all_on_ray(setups, folder, RayCluster(**cluster), execution=how, progress=progress)
-        else:
-            train_all(setups, folder, execution=how, progress=progress)
+        on = RayCluster(**cluster) if engine == "ray" else None
+        train_all(setups, folder, execution=how, cluster=on, progress=progress)
     found = read(study, folder, at=".")
     page = section(found)
     for figure in page.figures if page else ():
