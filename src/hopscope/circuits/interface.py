@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -39,7 +38,6 @@ from hopscope.model.torch_module import Parts, TorchModule, in_evaluation
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.vectors import Batch
 from hopscope.training.data import held_out
 
 _FORMS = UNIFORM, IDENTITY, ZERO, POSITIONAL, RESAMPLE, ALIKE, KEEP
@@ -51,9 +49,6 @@ OF_A_PATH: Mapping[str, Callable[[int], Ablation]] = {"knock_out": knock_out, "m
 
 _BESIDE = 1e-4
 """Largest share of the stream, or of the answers, that another order of summation may change."""
-
-SEQUENCES = 256
-"""How many sequences a model is measured on."""
 
 
 @dataclass(frozen=True)
@@ -142,11 +137,7 @@ class Model:
     @property
     def evaluator(self) -> Evaluator:
         """The model on 256 sequences that no training and no search sees, with the weights that it has now."""
-        return VectorEvaluator(self.transformer, self.problem, self._batch, self.initial)
-
-    @cached_property
-    def _batch(self) -> Batch:
-        return held_out(self.problem, SEQUENCES, purpose="notebook")
+        return VectorEvaluator.of(self.transformer, self.problem, self.initial)
 
     def find_circuit(
         self,
@@ -173,8 +164,7 @@ class Model:
                 initial weights.
         """
         config, proof = SearchConfig.of(effort, max_loss, seed), CertificateConfig.of(proof)
-        batch = held_out(self.problem, config.budget.confirming, config.seed, "circuit search")
-        evaluator = VectorEvaluator(self.transformer, self.problem, batch, self.initial)
+        evaluator = self.evaluator.fresh(config.budget.confirming, config.seed, "circuit search")
         return run_search(search_circuit(evaluator, config, self.origin, proof), progress)
 
     @property

@@ -14,7 +14,6 @@ from hopscope.circuits.resume import SILENT, SavedSearch, Search, SearchProgress
 from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
 from hopscope.errors import InputError
 from hopscope.records import content_hash
-from hopscope.training.data import held_out
 from hopscope.training.run import RunFolder
 
 
@@ -135,9 +134,8 @@ class CircuitStore:
         origin = self.origin(number, step)
 
         def search() -> Search[Circuit]:
-            batch = held_out(run.problem, config.budget.confirming, config.seed, "circuit search")
-            transformer = single(run.transformer(step), number)
-            evaluator = VectorEvaluator(transformer, run.problem, batch, run.recipe.initial)
+            model = VectorEvaluator.of(single(run.transformer(step), number), run.problem, run.recipe.initial)
+            evaluator = model.fresh(config.budget.confirming, config.seed, "circuit search")
             return (yield from search_circuit(evaluator, config, origin, proof))
 
         request = SearchRequest(origin.model, config.effort, config.seed, proof, max_loss=config.max_loss)

@@ -172,13 +172,16 @@ class Evaluator(ABC):
         starts = [min(self._shared(form), self.shape.layers - 1) for form in forms]
         order = sorted(range(len(programs)), key=lambda number: starts[number])
         at_once = max(1, self._positions_at_once // self.where.role.numel())
-        results: list[Tensor | None] = [None] * len(programs)
+        results: dict[int, Tensor] = {}
         for first in range(0, len(order), at_once):
             chosen = order[first : first + at_once]
-            errors = self._errors([forms[number] for number in chosen], starts[chosen[0]])
-            for number, error in zip(chosen, errors, strict=True):
-                results[number] = error
-        return torch.stack([result for result in results if result is not None])
+            start = starts[chosen[0]] // self._stride * self._stride
+            x = self._stream(start).repeat(1, len(chosen), 1, 1)
+            hooks = InterventionHooks([forms[number] for number in chosen], self.shape.heads, self.cache)
+            x = self.transformer.run(x, start=start, hooks=hooks, reads=self.shape.reads)
+            errors = self.squared_errors(x).view(len(chosen), self.sequences, -1)
+            results |= dict(zip(chosen, errors, strict=True))
+        return torch.stack([results[number] for number in range(len(programs))])
 
     @property
     def _positions_at_once(self) -> int:
@@ -262,11 +265,3 @@ class Evaluator(ABC):
         """The stream under the trunk is kept once in so many layers."""
         needed = 4 * self.where.role.numel() * self.shape.d_model * self.shape.layers
         return -(-needed // STREAMS)
-
-    def _errors(self, forms: list[list[LayerAblations]], start: int) -> Float[Tensor, "candidate sequence hop"]:
-        """Errors of candidates that agree with the trunk before layer `start`."""
-        start -= start % self._stride
-        x = self._stream(start).repeat(1, len(forms), 1, 1)
-        edit = InterventionHooks(forms, self.shape.heads, self.cache)
-        x = self.transformer.run(x, start=start, hooks=edit, reads=self.shape.reads)
-        return self.squared_errors(x).view(len(forms), self.sequences, -1)

@@ -43,6 +43,13 @@ class VectorEvaluator(Evaluator):
         super().__init__(transformer, problem, batch)
         self.names, self.initial = problem.roles, initial
 
+    @classmethod
+    def of(
+        cls, transformer: Transformer | TorchModule, problem: RetrievalProblem, initial: InitialWeights = AS_TORCH
+    ) -> VectorEvaluator:
+        """A model on 256 sequences that no training and no search sees."""
+        return cls(transformer, problem, held_out(problem, 256, purpose="notebook"), initial)
+
     @property
     def scene(self) -> Scene:
         """What every role of one chain knows at the start."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 
@@ -33,7 +33,6 @@ from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
 from hopscope.circuits.search.gauge import Gauge, Random
-from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.theory.delivery import arrives
 
@@ -110,8 +109,12 @@ class AppendixE:
     def __init__(self, gauge: Gauge, units: Units) -> None:
         self._gauge, self._units = gauge, units
         self._roles = gauge.evaluator.where.roles
-        heads = sorted({(row.layer, row.head) for row in units.rows}, reverse=True)
-        self._maps = {head: self._expected(head) for head in heads}
+
+    @cached_property
+    def _maps(self) -> dict[HeadNumbers, list[KeyMap]]:
+        """The maps that each head may be expected to have, last layer first."""
+        heads = sorted({(row.layer, row.head) for row in self._units.rows}, reverse=True)
+        return {head: self._expected(head) for head in heads}
 
     def imposed(self, fill: Ablation) -> Imposed:
         """Settle every head, last layer first; then all of them again as long as that is needed and helps."""
@@ -293,8 +296,8 @@ def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Sear
     if random:
         orders += [(name, start, None) for name, start in filled.items() if name != best]
     for number in range(1, random + 1):
-        seed = derive_seed(config.seed, "circuit search", f"strict-random-{number}")
-        orders.append((f"random-{number}", filled[best], torch.Generator().manual_seed(seed)))
+        generator = torch.Generator().manual_seed(config.seed_of(f"strict-random-{number}"))
+        orders.append((f"random-{number}", filled[best], generator))
     ends: list[Imposed] = []
     for number, (name, start, generator) in enumerate(orders, start=1):
         ends.append((yield stage(name, partial(procedure.reduced, start, generator), start.fill, number)))

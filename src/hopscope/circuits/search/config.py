@@ -8,11 +8,14 @@ circuit would have superfluous rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from hopscope.checks import check_count, check_seed, make_plain
 from hopscope.errors import InputError
+from hopscope.problem.counter import derive_seed
 
 SLACK = 0.5
 """The share of the slack between the model's loss and the threshold that a search may spend."""
@@ -139,6 +142,11 @@ class SearchConfig:
     def budget(self) -> SearchBudget:
         """How much work the search does."""
         return self.effort if isinstance(self.effort, SearchBudget) else BUDGETS[self.effort]
+
+    @property
+    def seed_of(self) -> Callable[[str], int]:
+        """The seed of each random order of the search, by name."""
+        return partial(derive_seed, self.seed, "circuit search")
 
     @classmethod
     def of(

@@ -23,7 +23,6 @@ from hopscope.circuits.search.config import FEW, LAST, SearchConfig
 from hopscope.circuits.search.elimination import grown, heads_spared, minimal, one_by_one, rows_spared, trimmed
 from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.circuits.search.simplify import chain_agnostic, simplest
-from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import AttentionPath, HeadRow
 
 Algorithm = Callable[[Evaluator, Units, SearchConfig, Random], Interventions]
@@ -90,8 +89,7 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
         return Stage(name, compute, evaluator, plain, typed, generator, number, len(names) + 1)
 
     for number, name in enumerate(names):
-        seed = derive_seed(config.seed, "circuit search", name)
-        generator = torch.Generator().manual_seed(seed) if number else None
+        generator = torch.Generator().manual_seed(config.seed_of(name)) if number else None
         if name in down:
             heads = yield stage(number, "heads", heads_spared, units.base, generator)
             pool = yield stage(number, "rows", rows_spared, heads, generator)
