@@ -98,14 +98,14 @@ def test_rows_and_heads_stand_for_all_that_they_look_at() -> None:
         (3, "a circuit is a record or a list of its paths, as"),
         (["L9.H1 x0? -> >x1"], "layer must be from 1 to 3, got 9"),
         (["L1.H9 x0? -> >x1"], "head must be from 1 to"),
-        ([HeadRow(7, 0, 0)], "nothing that HeadRow.* brings can reach an answer"),
+        ([HeadRow(7, 0, 0)], "nothing that HeadRow.* writes can reach an answer"),
         (["L1.H1 x9> -> x0>"], "x9>"),
-        (["L1.H1"] * 0 + ["nonsense"], "a place is written like L3.H1"),
-        (["L3.H1 >x1 -> x0>"], "nothing that L3.H1 >x1 -> x0> brings can reach an answer"),
-        (["L1.H1 x0? -> x0?"], "looks at itself"),
-        (["L1.H1 >x2 -> >x1"], "the mask hides the key"),
-        ([PATHS[0], PATHS[0]], "is given twice"),
-        (["L1.H1 >x1 -> x0>", "L1.H1 >x1"], "L1.H1 >x1 is given as a row and by its paths"),
+        (["L1.H1"] * 0 + ["nonsense"], "a location is written like L3.H1"),
+        (["L3.H1 >x1 -> x0>"], "nothing that L3.H1 >x1 -> x0> writes can reach an answer"),
+        (["L1.H1 x0? -> x0?"], "is no path: it must go to another role"),
+        (["L1.H1 >x2 -> >x1"], "is no path: it must go to another role, one that the mask"),
+        ([PATHS[0], PATHS[0]], "L1.H1 .* is given twice"),
+        (["L1.H1 >x1 -> x0>", "L1.H1 >x1"], "L1.H1 >x1 is given twice"),
     ],
 )
 def test_what_is_no_circuit_is_said_in_a_sentence(given, says: str) -> None:
@@ -208,8 +208,8 @@ def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) 
     ("changed", "says"),
     [
         ({"causal": False}, "has causal=False, and .* causal=True"),
-        ({"reads": 1}, "answers 1 queries, and .* has 4"),
-        ({"d_input": 7}, "takes 7 numbers a position, and .* has"),
+        ({"reads": 1}, "has answers=1, and .* answers=4"),
+        ({"d_input": 7}, "has inputs=7, and .* inputs="),
     ],
 )
 def test_a_transformer_of_another_problem_is_refused(changed, says) -> None:

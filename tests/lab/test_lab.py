@@ -89,10 +89,10 @@ def test_keys_that_are_knocked_out_of_one_row_or_moved_add_up(run, kind):
         ("L1.H3 x0?", "uniform", "head must be from 1 to 2, got 3"),
         ("L9.H2 x0? -> >x1", "uniform", "layer must be from 1 to 2, got 9"),
         ("layer 9 head 2: x0? -> >x1", "knock_out", "layer must be from 1 to 2, got 9"),
-        (3, "uniform", "a place is written like L3.H1, .* or is an AttentionPath or a HeadRow, got 3"),
+        (3, "uniform", "a location is written like L3.H1, .* or is an AttentionPath or a HeadRow, got 3"),
         ((0, 0, 4), "uniform", "or is an AttentionPath or a HeadRow"),
         ("L1.H1", ["uniform"], "an ablation is one of"),
-        ("layer 1", "uniform", "a place is written like L3.H1"),
+        ("layer 1", "uniform", "a location is written like L3.H1"),
         ("L1.H1 x9", "uniform", "x9"),
         ("L1.H1", "burn", "an ablation is one of uniform, identity, zero, positional, resample, alike, keep"),
         ("L1.H1", "knock_out", "knock_out or moved of a path"),
@@ -167,13 +167,13 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
     def parts(it):
         return hs.Parts(it[0], [it[1]], it[2], [it[1]])
 
-    with pytest.raises(InputError, match=rf"does not take inputs of this problem, .* {PROBLEM.input_dim}\]: mat1"):
+    with pytest.raises(InputError, match=rf"must take inputs .* {PROBLEM.input_dim}\] .* raises RuntimeError: mat1"):
         hs.Model.from_torch(narrow, PROBLEM, parts)
-    with unchecked(), pytest.raises(InputError, match="a module of torch is looked at, got a function"):
+    with unchecked(), pytest.raises(InputError, match=r"the module must be a torch\.nn\.Module, got <function"):
         hs.Model.from_torch(lambda inputs: inputs, PROBLEM, parts)
-    with unchecked(), pytest.raises(InputError, match="a module of torch is looked at, got the class Linear"):
+    with unchecked(), pytest.raises(InputError, match=r"the module must be a torch\.nn\.Module, got <class"):
         hs.Model.from_torch(nn.Linear, PROBLEM, parts)
-    with unchecked(), pytest.raises(InputError, match=r"parts is a function from the module, .* got a Parts"):
+    with unchecked(), pytest.raises(InputError, match=r"parts and untrain are functions of the module, got Parts"):
         hs.Model.from_torch(narrow, PROBLEM, parts(narrow))
     short = nn.Sequential(nn.Linear(PROBLEM.input_dim, 4), nn.Identity(), nn.Linear(4, PROBLEM.target_dim - 1))
     with pytest.raises(
@@ -188,7 +188,7 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         pytest.raises(InputError, match="pattern 1 must be a module that patterns pass through, got None"),
     ):
         hs.Model.from_torch(whole, PROBLEM, lambda it: hs.Parts(it[0], [it[1]], it[2], [None]))
-    with unchecked(), pytest.raises(InputError, match="untrain is a function"):
+    with unchecked(), pytest.raises(InputError, match="parts and untrain are functions"):
         hs.Model.from_torch(whole, PROBLEM, parts, untrain=3)
     with unchecked(), pytest.raises(InputError, match=r"problem must be an hs.RetrievalProblem, got 3"):
         hs.Model.from_torch(whole, 3, parts)

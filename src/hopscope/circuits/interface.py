@@ -40,12 +40,13 @@ from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import held_out
 
-_FORMS = UNIFORM, IDENTITY, ZERO, POSITIONAL, RESAMPLE, ALIKE, KEEP
-ABLATIONS: Mapping[str, Ablation] = {form.kind.value: form for form in _FORMS}
-"""The forms that `Model.ablate` can put in the place of a row, by name."""
+ABLATIONS: Mapping[str, Ablation] = {
+    ablation.kind.value: ablation for ablation in (UNIFORM, IDENTITY, ZERO, POSITIONAL, RESAMPLE, ALIKE, KEEP)
+}
+"""What `Model.ablate` can put in the place of a row, by name."""
 
 OF_A_PATH: Mapping[str, Callable[[int], Ablation]] = {"knock_out": knock_out, "moved": moved}
-"""What it can do to one key of a row, by name: mask it, or look at it in other chains instead."""
+"""What it can do to one key of a row, by name: mask it, or attend to it in other chains instead."""
 
 _BESIDE = 1e-4
 """Largest share of the stream, or of the answers, that another order of summation may change."""
@@ -191,11 +192,14 @@ class Model:
         """
         if not isinstance(ablations, Mapping):
             raise InputError(f"an ablation says what to put where, as in {{'L3.H1': 'uniform'}}, got {ablations!r}")
-        program: dict[HeadRow, Ablation] = {}
+        evaluator, interventions = self.evaluator, dict[HeadRow, Ablation]()
         for location, name in ablations.items():
-            for row, form in self._rows(location, name).items():
-                program[row] = _both(program[row], form) if row in program else form
-        whole, left = self.evaluator.errors([{}, program]).double().mean(dim=1)
+            for row, ablation in _ablations(location, name, self.problem, evaluator.shape).items():
+                before = interventions.get(row, ablation)
+                if before.kind is ablation.kind and ablation.kind in (AblationKind.KNOCK_OUT, AblationKind.MOVED):
+                    ablation = Ablation(ablation.kind, tuple(dict.fromkeys((*before.keys, *ablation.keys))))
+                interventions[row] = ablation
+        whole, left = evaluator.errors([{}, interventions]).double().mean(dim=1)
         return Ablated(float(left.mean()), tuple(left.tolist()), float(left.mean() - whole.mean()))
 
     def attention(self, *, roles: bool = True) -> Float[Tensor, "layer head query key"]:
@@ -244,36 +248,33 @@ class Model:
         check = check_custom_circuit(self.evaluator, circuit, max_loss, seed, self.origin, proof)
         return run_search(check, progress)
 
-    def _rows(self, location: Location, form: str | Ablation) -> dict[HeadRow, Ablation]:
-        rows, path = rows_at(location, self.problem.roles, self.evaluator.shape)
-        if isinstance(form, Ablation):
-            return dict.fromkeys(rows, form)
-        if isinstance(form, str) and form in OF_A_PATH and path is not None:
-            return {path.row: OF_A_PATH[form](path.key)}
-        if not isinstance(form, str) or form not in ABLATIONS:
-            names, of_a_path = ", ".join(ABLATIONS), " or ".join(OF_A_PATH)
-            raise InputError(f"an ablation is one of {names}, or {of_a_path} of a path, got {form!r} for {location}")
-        return dict.fromkeys(rows, ABLATIONS[form])
 
-
-def _both(before: Ablation, now: Ablation) -> Ablation:
-    """The form of a row that was given two: the last one, but if both knock keys out, or move them, all of these."""
-    if before.kind is now.kind and now.kind in (AblationKind.KNOCK_OUT, AblationKind.MOVED):
-        return Ablation(now.kind, tuple(dict.fromkeys((*before.keys, *now.keys))))
-    return now
+def _ablations(
+    location: Location, ablation: str | Ablation, problem: RetrievalProblem, shape: Architecture
+) -> dict[HeadRow, Ablation]:
+    """What an ablation at a location puts in the place of rows."""
+    rows, path = rows_at(location, problem.roles, shape)
+    if isinstance(ablation, str) and ablation in OF_A_PATH and path is not None:
+        return {path.row: OF_A_PATH[ablation](path.key)}
+    if isinstance(ablation, str):
+        ablation = ABLATIONS.get(ablation, ablation)
+    if not isinstance(ablation, Ablation):
+        names, of_a_path = ", ".join(ABLATIONS), " or ".join(OF_A_PATH)
+        raise InputError(f"an ablation is one of {names}, or {of_a_path} of a path, got {ablation!r} for {location}")
+    return dict.fromkeys(rows, ablation)
 
 
 def _check_problem(shape: Architecture, problem: RetrievalProblem) -> None:
     """Check that a transformer may have been trained on a problem: it takes and gives what the problem has."""
-    for has, asks, what in (
-        (shape.d_input, problem.input_dim, "takes {} numbers a position, and {} has {}"),
-        (shape.d_output, problem.target_dim, "gives {} numbers, and {} asks for {}"),
-        (shape.reads, problem.chains, "answers {} queries, and {} has {}"),
-        (shape.causal, problem.causal, "has causal={}, and {} causal={}"),
-    ):
-        if has != asks:
+    has = {"inputs": shape.d_input, "outputs": shape.d_output, "answers": shape.reads, "causal": shape.causal}
+    needs = {
+        "inputs": problem.input_dim, "outputs": problem.target_dim, "answers": problem.chains, "causal": problem.causal
+    }  # fmt: skip
+    for name, value in has.items():
+        if value != needs[name]:
             raise InputError(
-                f"the transformer {what.format(has, problem.named, asks)}; pass the problem that it was trained on"
+                f"the transformer has {name}={value}, and {problem.named} {name}={needs[name]}; pass the problem that "
+                "it was trained on"
             )
 
 
@@ -285,11 +286,9 @@ def _checked_module(
 ) -> TorchModule:
     """A module with its parts, if it suits the problem; for the arguments see `Model.from_torch`."""
     if not isinstance(module, nn.Module):
-        raise InputError(f"a module of torch is looked at, got {_kind(module)}")
-    if not callable(parts):
-        raise InputError(f"parts is a function from the module, or a copy, to its hs.Parts, got {_kind(parts)}")
-    if untrain is not None and not callable(untrain):
-        raise InputError(f"untrain is a function of a module, a layer and a head, got {_kind(untrain)}")
+        raise InputError(f"the module must be a torch.nn.Module, got {module!r}")
+    if not callable(parts) or not callable(untrain or parts):
+        raise InputError(f"parts and untrain are functions of the module, got {parts!r} and {untrain!r}")
     if not isinstance(problem, RetrievalProblem):
         raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
     batch = held_out(problem, 2, purpose="notebook")
@@ -298,17 +297,17 @@ def _checked_module(
             answers = module(batch.inputs)
     except Exception as error:  # whatever somebody's module raises
         raise InputError(
-            f"the module does not take inputs of this problem, [sequence, position, {problem.input_dim}]: "
-            f"{next(iter(str(error).splitlines()), 'it fails')}{_unlike(module, batch.inputs)}"
+            f"the module must take inputs [sequence, position, {problem.input_dim}] of single precision on the CPU, "
+            f"but it raises {type(error).__name__}: {error}"
         ) from error
-    asked = problem.target_dim
-    if not isinstance(answers, torch.Tensor) or answers.dim() != 3 or answers.shape[-1] != asked:
-        given = tuple(answers.shape) if isinstance(answers, torch.Tensor) else _kind(answers)
-        raise InputError(f"the module must answer with a tensor [sequence, position, {asked}], got {given}")
+    if not isinstance(answers, torch.Tensor) or answers.dim() != 3 or answers.shape[-1] != problem.target_dim:
+        shape = tuple(answers.shape) if isinstance(answers, torch.Tensor) else type(answers).__name__
+        raise InputError(
+            f"the module must answer with a tensor [sequence, position, {problem.target_dim}], got {shape}"
+        )
     if not bool(torch.isfinite(answers).all()):
         raise InputError("the module gives answers that are not finite; see that its weights are")
     checked = TorchModule.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
-
     reads: dict[str, Callable[[Stream], Tensor]] = {
         "the stream changes": lambda x: x,
         "its answers change": lambda x: checked.answers(x[:, :, -problem.chains :]),
@@ -317,20 +316,6 @@ def _checked_module(
         if not (beside := reach_beside(checked, batch.inputs, batch.inputs.flip(0), read)) <= _BESIDE:
             raise InputError(
                 f"its positions reach one another beside the patterns that are shown ({what} by a share of "
-                f"{beside:.2g} where all look at themselves), unseen by a circuit; give a pattern for all"
+                f"{beside:.2g} where all attend to themselves), unseen by a circuit; give a pattern for all"
             )
     return checked
-
-
-def _unlike(module: nn.Module, inputs: Tensor) -> str:
-    """What to do about a module whose weights are not of the inputs' type or not where these are; empty for others."""
-    for weight in module.parameters():
-        if (weight.dtype, weight.device) != (inputs.dtype, inputs.device):
-            mend = "load them first" if weight.is_meta else "pass module.float().cpu()"
-            return f"; it has weights of {weight.dtype} on {weight.device}, inputs are {inputs.dtype} on cpu: {mend}"
-    return ""
-
-
-def _kind(thing: object) -> str:
-    """What something is, in words for an error message."""
-    return f"the class {thing.__name__}" if isinstance(thing, type) else f"a {type(thing).__name__}"
