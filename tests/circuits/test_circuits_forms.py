@@ -13,7 +13,7 @@ from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Ablation, Ablati
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.search.gauge import Gauge
-from hopscope.circuits.search.simplify import in_forms
+from hopscope.circuits.search.simplify import simplest_patterns
 from hopscope.problem.paths import HeadRow
 
 ONE, TWO = HeadRow(0, 0, 1), HeadRow(1, 0, 2)
@@ -63,7 +63,7 @@ class Known(Hypotheses):
 
 def found(weight: float) -> Interventions:
     """The forms of the two rows."""
-    return in_forms(Planted(), Units(Known(weight), (ONE, TWO), {ONE: KEEP, TWO: KEEP}))
+    return simplest_patterns(Planted(), Units(Known(weight), (ONE, TWO), {ONE: KEEP, TWO: KEEP}))
 
 
 def test_a_form_that_is_wrong_among_natural_patterns_is_not_taken() -> None:

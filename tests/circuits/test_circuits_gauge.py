@@ -69,20 +69,20 @@ def test_what_little_differs_from_what_is_known_is_not_measured_again(
 @pytest.mark.slow
 def test_more_are_asked_only_until_it_is_clear(evaluator: Evaluator) -> None:
     """Each time as many again; what was asked is not asked again, and in the end it is the mean of all."""
-    further = Further(evaluator, 2048, doubt=3.0)
+    further = Further(evaluator, 2048, margin=3.0)
     mean, error = further.measured(WITHOUT)
-    assert further.asked == 2048
+    assert further.measured_on == 2048
     fresh = evaluator.fresh(2048, 0, "circuit search, in doubt").errors([WITHOUT])[0].double().mean(dim=1)
     assert (mean, error) == pytest.approx((float(fresh.mean()), float(fresh.std()) / 2048**0.5), rel=1e-5)
     assert further.last == (mean, error)
     asked = {}
     for limit in (0.3 * mean, mean + 2 * error, mean + 4 * error, mean + 5 * error, 3 * mean):
-        evaluations, further = evaluator.evaluations, Further(evaluator, 2048, doubt=3.0)
+        evaluations, further = evaluator.evaluations, Further(evaluator, 2048, margin=3.0)
         found, doubt = further.measured(WITHOUT, limit)
         assert (found + 3 * doubt <= limit) == (mean + 3 * error <= limit)
-        asked[limit] = further.asked
+        asked[limit] = further.measured_on
         assert further.measured(WITHOUT) == (mean, error)
-        assert further.asked == 2048
+        assert further.measured_on == 2048
         assert evaluator.evaluations == evaluations + 1
     first, close, *_, last = asked.values()
     assert (first, close, last) == (256, 2048, 256)

@@ -1,15 +1,15 @@
 """Circuits side by side: the mechanism of one, what two have in common, what many models learned.
 
 A step is a path without its layer and head. In a mechanism each layer is replaced by the number of steps that must
-come before: a step must come after those that bring something to one of its two ends. So a step done in layer 3 or in
-layer 6, once or by three heads, is one step.
+come before: a step must come after those that end at one of its two roles. So a step done in layer 3 or in layer 6, by
+one head or by three, is one step.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from hopscope.circuits.circuit import Circuit
@@ -19,7 +19,7 @@ from hopscope.words import counted
 
 
 class StepAt(NamedTuple):
-    """A path without its head; `depth` numbers the layers in use, or counts the steps that end in it, from 1."""
+    """A path without its head; `depth` numbers the layers with paths, or counts the steps that end in it, from 1."""
 
     depth: int
     query: str
@@ -27,7 +27,7 @@ class StepAt(NamedTuple):
 
 
 def order(circuit: Circuit) -> tuple[StepAt, ...]:
-    """The steps with the layers in use numbered 1, 2, ...; which heads do a step, and how many, is ignored."""
+    """The steps, the layers with paths numbered 1, 2, ...; which heads do a step, and how many, is ignored."""
     named = _names(circuit)
     layers = sorted({layer for layer, *_ in named})
     return tuple(sorted({StepAt(layers.index(layer) + 1, query, key) for layer, _, query, key in named}))
@@ -55,7 +55,7 @@ def steps_beyond_first(paths: Sequence[NamedPath]) -> set[tuple[str, str]]:
 
 
 def first_head_ties_pairs(circuit: Circuit) -> bool:
-    """Whether the first layer in use ties second members of pairs to first members, that is values to keys (C8)."""
+    """Whether the first layer with paths ties second members of pairs to first members, that is values to keys (C8)."""
     fact_of = circuit.problem.fact_of
     paths = [path.path for path in circuit.paths]
     first = min((path.layer for path in paths), default=0)
@@ -77,7 +77,7 @@ class Comparison:
 
     Attributes:
         identical: whether they have the same paths: layer, head, query and key.
-        same_order: whether they are the same once the layers in use are numbered 1, 2, ... and heads are ignored.
+        same_order: whether they are the same once the layers with paths are numbered 1, 2, ... and heads are ignored.
         same_mechanism: whether they have the same steps, each at the same depth.
         shared: the paths in both; those in one alone are `only_first` and `only_second`.
         shared_steps: the steps (query role -> key role) in both, in whatever layers and heads.
@@ -95,20 +95,18 @@ class Comparison:
 
     def as_text(self, first: str, second: str) -> str:
         """The comparison in a few lines, of two circuits of these names."""
-        if self.identical:
-            sameness = "the same circuit"
-        elif self.same_order:
-            sameness = "the same up to layer and head numbers"
-        elif self.same_mechanism:
-            sameness = "the same mechanism, laid out otherwise"
-        else:
-            sameness = "different mechanisms"
+        sameness = (
+            "the same circuit" if self.identical
+            else "the same up to layer and head numbers" if self.same_order
+            else "the same mechanism in other layers" if self.same_mechanism
+            else "different mechanisms"
+        )  # fmt: skip
         lines = [f"{first} and {second}: {sameness}; {self.step_overlap:.0%} of their steps are shared"]
         for title, paths in (
             ("both", self.shared),
             (f"only {first}", self.only_first),
             (f"only {second}", self.only_second),
-            ("steps of both, wherever they stand", self.shared_steps),
+            ("steps of both, in whatever layers", self.shared_steps),
         ):
             lines += [f"  {title}:", *(f"    {path}" for path in paths)] if paths else []
         return "\n".join(lines)
@@ -116,15 +114,15 @@ class Comparison:
 
 def compare(first: Circuit, second: Circuit) -> Comparison:
     """Compare two circuits."""
-    mine, theirs = ([path.path for path in circuit.paths] for circuit in (first, second))
+    of_first, of_second = ([path.path for path in circuit.paths] for circuit in (first, second))
     steps = [{(query, key) for _, query, key in order(circuit)} for circuit in (first, second)]
     return Comparison(
-        identical=set(mine) == set(theirs),
+        identical=set(of_first) == set(of_second),
         same_order=order(first) == order(second),
         same_mechanism=mechanism(first) == mechanism(second),
-        shared=tuple(path.describe(first.roles) for path in mine if path in theirs),
-        only_first=tuple(path.describe(first.roles) for path in mine if path not in theirs),
-        only_second=tuple(path.describe(second.roles) for path in theirs if path not in mine),
+        shared=tuple(path.describe(first.roles) for path in of_first if path in of_second),
+        only_first=tuple(path.describe(first.roles) for path in of_first if path not in of_second),
+        only_second=tuple(path.describe(second.roles) for path in of_second if path not in of_first),
         shared_steps=tuple(f"{query} -> {key}" for query, key in sorted(steps[0] & steps[1])),
         step_overlap=overlap(*steps),
     )
@@ -140,15 +138,11 @@ T = TypeVar("T", bound=str | int)
 
 @dataclass(frozen=True)
 class CountedMechanism:
-    """A mechanism: its steps, each with its depth, and the hashes of the models that have it."""
+    """A mechanism: its steps, each with its depth, and the hashes of the `count` models that have it."""
 
+    count: int
     steps: tuple[StepAt, ...]
     models: tuple[str, ...]
-
-    @property
-    def count(self) -> int:
-        """How many models have it."""
-        return len(self.models)
 
 
 @dataclass(frozen=True)
@@ -156,13 +150,13 @@ class Census:
     """What many models learned. All but `models` and `certified` are counts of models that have a circuit.
 
     Attributes:
-        models: how many models were looked at.
+        models: how many models were counted.
         with_circuit: how many have a circuit.
         certified: how many have a certified circuit.
         imposed_passed: in how many the circuit of Appendix E passes all checks, with imposed patterns.
         heads: how many have a circuit of so many heads; `layers` and `paths` likewise.
         strategies: how many answer in which way.
-        first_head_ties_pairs: in how many the first layer in use ties the members of pairs (C8).
+        first_head_ties_pairs: in how many the first layer with paths ties the members of pairs (C8).
         mechanisms: the mechanisms that occur, the most frequent first.
     """
 
@@ -183,26 +177,23 @@ class Census:
         lines = [
             f"{self.with_circuit} of {counted(self.models, 'model')} {have} a circuit, {self.certified} certified; "
             f"{self.imposed_passed} an Appendix E circuit that passes all checks; in "
-            f"{self.first_head_ties_pairs} the first layer in use ties the members of pairs"
+            f"{self.first_head_ties_pairs} the first layer with paths ties the members of pairs"
         ]
         for name in ("heads", "layers", "paths", "strategies"):
             counts = ", ".join(f"{value}: {count}" for value, count in getattr(self, name).items())
             lines.append(f"  {name:<11} {counts or '-'}")
-        for one in self.mechanisms:
-            steps = ", ".join(f"{step.query} -> {step.key} ({step.depth})" for step in one.steps)
-            lines.append(f"  {one.count} x {steps}")
+        for mechanism in self.mechanisms:
+            steps = ", ".join(f"{step.query} -> {step.key} ({step.depth})" for step in mechanism.steps)
+            lines.append(f"  {mechanism.count} x {steps}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The census as plain values: numbers of heads, layers and paths as words, steps as objects."""
-        told = {name: value for name, value in vars(self).items() if name != "mechanisms"}
-        for name in ("heads", "layers", "paths"):
-            told[name] = {str(number): count for number, count in told[name].items()}
-        told["mechanisms"] = [
-            {"count": one.count, "steps": [step._asdict() for step in one.steps], "models": list(one.models)}
-            for one in self.mechanisms
-        ]
-        return told
+        """The census as plain values; steps are objects."""
+        steps = [[step._asdict() for step in mechanism.steps] for mechanism in self.mechanisms]
+        plain = asdict(self)
+        for mechanism, objects in zip(plain["mechanisms"], steps, strict=True):
+            mechanism["steps"] = objects
+        return plain
 
 
 def census(circuits: Sequence[Circuit]) -> Census:
@@ -222,7 +213,7 @@ def census(circuits: Sequence[Circuit]) -> Census:
         paths=_counted(len(circuit.paths) for circuit in found),
         strategies=_counted(circuit.strategy for circuit in found),
         first_head_ties_pairs=sum(first_head_ties_pairs(circuit) for circuit in found),
-        mechanisms=tuple(CountedMechanism(steps, tuple(names)) for steps, names in by_frequency),
+        mechanisms=tuple(CountedMechanism(len(names), steps, tuple(names)) for steps, names in by_frequency),
     )
 
 

@@ -68,7 +68,7 @@ def imposed_circuit(
         uniform = uniform.with_head(head, UNIFORM) if head[0] == best.paths[0].layer else uniform
     fills = [replace(best, fill=FILLS[fill]).interventions for fill in get_args(Fill)]
     *by_fill, first_uniform, whole, own = _losses(
-        evidence, [*fills, uniform.interventions, heads, units.natural(best.interventions)]
+        evidence, [*fills, uniform.interventions, heads, units.own_patterns(best.interventions)]
     )
     ways = [[left.interventions for left in best.without(path)] for path in best.paths]
     without = [min(_losses(evidence, candidates), key=lambda loss: loss.mean) for candidates in ways]

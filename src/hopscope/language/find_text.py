@@ -1,4 +1,4 @@
-"""Finds the circuit of a language model for the questions of a formulation, by the same search and certificate."""
+"""Finds the circuit of a language model for the questions of a formulation, by the same search and checks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BUDGETS = {
 question has one answer where a sequence has four, and is either right or wrong."""
 
 TEXT_PROOF = CertificateConfig(sequences=_QUESTIONS, few=128)
-"""How many questions and random draws stand behind a certificate by default."""
+"""How many questions and random draws checks and card are measured on by default."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ def search_text_circuit(
     seed: int,
     proof: CertificateConfig,
 ) -> Search[Circuit]:
-    """Search for the circuit of a language model, and certify it with the model's own patterns.
+    """Search for the circuit of a language model, and check it.
 
     The loss threshold is relative to the model: a circuit must go `faithfulness` of the way from guessing to the model,
     in Brier score on questions that the search sees. A model whose accuracy is not surely above the floor, or that is
     hardly better than guessing in Brier score, has no circuit: the record says so.
 
     Raises:
-        InputError: the tokenizer does not let roles or answers be told apart, a value is out of range, or there is less
+        InputError: roles or answers share a token, a value is out of range, or there is less
             free memory than the search takes.
     """
     if effort not in _BUDGETS:
@@ -93,7 +93,7 @@ def check_text_circuit(
     seed: int,
     proof: CertificateConfig,
 ) -> Search[Circuit]:
-    """Certify a circuit of your own in a language model: its paths, or a record.
+    """Check a circuit of your own in a language model: its paths, or a record.
 
     The threshold and a model that does not solve the problem are as in `search_text_circuit`.
 
@@ -157,7 +157,7 @@ class _Subject:
 
     @property
     def solves(self) -> bool:
-        """Whether it answers more than what needs no retrieval, with a loss that a circuit can be told from."""
+        """Whether it answers more than what needs no retrieval, with a loss clearly below that of guessing."""
         loss = float(self.evaluator.own.mean())
         return self.answers.lowest > self.answers.floor and loss < self.max_loss < _HIGHEST
 
@@ -186,11 +186,11 @@ class _Subject:
 def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
     """How well the model, the circuit and nothing answer questions that no search has seen."""
     nothing = dict.fromkeys(evaluator.rows, UNIFORM)
-    programs = {"full": {}, "nothing": nothing}
+    candidates = {"full": {}, "nothing": nothing}
     if circuit.found:
         imposed = nothing | circuit.interventions
-        programs |= {"imposed": imposed, "own": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
-    return {name: _tidy(evaluator.scores(program)) for name, program in programs.items()}
+        candidates |= {"imposed": imposed, "own": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
+    return {name: _tidy(evaluator.scores(interventions)) for name, interventions in candidates.items()}
 
 
 def _tidy(scores: Scores) -> Scores:

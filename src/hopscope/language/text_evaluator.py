@@ -97,10 +97,10 @@ class TextEvaluator(Evaluator):
         return TextEvaluator(self.transformer.with_untrained(heads, seed), self._tokenizer, self.task, self.batch)
 
     @torch.no_grad()
-    def scores(self, program: Interventions) -> Scores:
-        """How well the questions are answered under a program."""
-        shares = [one for one in self.shares_for([program]) if isinstance(one, TextEvaluator)]
-        logits = torch.cat([share._logits(program) for share in shares])
+    def scores(self, interventions: Interventions) -> Scores:
+        """How well the questions are answered under interventions."""
+        shares = [one for one in self.shares_for([interventions]) if isinstance(one, TextEvaluator)]
+        logits = torch.cat([share._logits(interventions) for share in shares])
         chance = logits.gather(-1, self.batch.candidates).double().log_softmax(-1)
         right = chance.gather(-1, self.batch.right[:, None])[:, 0]
         mass = logits.double().softmax(-1).gather(-1, self.batch.candidates).sum(-1)
@@ -112,10 +112,10 @@ class TextEvaluator(Evaluator):
             mass=float(mass.mean()),
         )
 
-    def _logits(self, program: Interventions) -> Float[Tensor, "question vocabulary"]:
-        """Logits of the token that follows every question, under a program."""
+    def _logits(self, interventions: Interventions) -> Float[Tensor, "question vocabulary"]:
+        """Logits of the token that follows every question, under interventions."""
         return self._asked(
-            self.transformer.run(self.transformer.embed(self.batch.inputs[None]), hooks=self.edit(program))
+            self.transformer.run(self.transformer.embed(self.batch.inputs[None]), hooks=self.edit(interventions))
         )
 
     def _among(self, x: Stream) -> Float[Tensor, "row candidate"]:

@@ -82,7 +82,7 @@ class Evidence(Sampling):
     ) -> None:
         super().__init__(evaluator, max_loss, seed, proof)
         self.problem, self.patterns, self.hypotheses, self.imposed = evaluator.problem, patterns, hypotheses, imposed
-        self.groups, self.own = groups, hypotheses.natural(imposed)
+        self.groups, self.own = groups, hypotheses.own_patterns(imposed)
         self.nothing: Interventions = dict.fromkeys(evaluator.rows, UNIFORM)
         self.base = self.own if patterns == "own" else imposed
         self._known: dict[tuple[Evaluator, _Whole], Float[Tensor, "sequence hop"]] = {}

@@ -1,1 +1,1 @@
-"""What a model loses and looks at once rows of its attention are replaced: forms of rows, programs, evaluators."""
+"""Measures what a model loses once rows of its attention are replaced: ablations, interventions, evaluators."""

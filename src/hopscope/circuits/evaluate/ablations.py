@@ -1,7 +1,7 @@
 """What can be put in the place of a row of attention.
 
-A row is one (layer, head, query role): what the positions of that role attend to, in one head. A form says what
-multiplies the values there instead; a program says it for any number of rows, and leaves the others as they are.
+A row is one (layer, head, query role): what the positions of that role attend to, in one head. An ablation says what
+multiplies the values there instead; interventions say it for any number of rows, and leave the others as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AblationKind(Enum):
     """All weight on the position itself. The paper's other way to switch a head off."""
 
     ZERO = "zero"
-    """No weight at all: the row brings nothing but the values' and output's biases (zero ablation)."""
+    """No weight at all: the row writes nothing but the values' and output's biases (zero ablation)."""
 
     ONE_HOT = "one_hot"
     """All weight on one role of the same chain. The paper's way to state what a head does."""
@@ -46,7 +46,7 @@ class AblationKind(Enum):
 
     POSITIONAL = "positional"
     """The row's own pattern averaged over the sequences of the batch, position by position: what the head does by
-    position alone, whatever the content and the shuffle. Heads that look at neighbours are like this."""
+    position alone, whatever the content and the shuffle. Heads that attend to neighbours are like this."""
 
     KNOCK_OUT = "knock_out"
     """The model's own pattern without some roles of the same chain, scaled to sum to 1 again. Where nothing is left,
@@ -54,11 +54,11 @@ class AblationKind(Enum):
 
     ALIKE = "alike"
     """The model's own pattern with as much on every role of the own chain as of another one, on average over those that
-    are seen (none, if none are), scaled to sum to 1 again: the row does not tell its own chain from others."""
+    are visible (none, if none are), scaled to sum to 1 again: the row is chain-agnostic."""
 
     MOVED = "moved"
     """The model's own pattern with the weight on some roles of the same chain moved to these roles of the other chains,
-    evenly; where none of these is seen, it stays: the row looks there as before, but not in its own chain."""
+    evenly; where none of these is visible, it stays: the row attends there as before, but not in its own chain."""
 
     RESAMPLE = "resample"
     """The pattern this row has on the next sequence of the batch, position by position: a real pattern of this head,
@@ -66,21 +66,21 @@ class AblationKind(Enum):
 
 
 CHOSEN = (AblationKind.ONE_HOT, AblationKind.MIXTURE)
-"""Interventions that name the keys a row looks at; all others are whole patterns."""
+"""Kinds that name the keys a row attends to; all others are whole patterns."""
 
 _WITH_KEYS = (AblationKind.ONE_HOT, AblationKind.MIXTURE, AblationKind.KNOCK_OUT, AblationKind.MOVED)
 _WITH_WEIGHTS = (AblationKind.MIXTURE, AblationKind.MEAN)
-"""The interventions that take keys, and those that take weights; all others take none."""
+"""The kinds that take keys, and those that take weights; all others take none."""
 
 _NUMBERS = {kind: number for number, kind in enumerate(AblationKind)}
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """An intervention with the keys and weights it needs.
+    """What stands in for a row, with the keys and weights it needs.
 
     Args:
-        kind: the kind of intervention.
+        kind: the kind of ablation.
         keys: role numbers, for `ONE_HOT` (one), `MIXTURE` (weighted), `KNOCK_OUT` (those removed) and `MOVED`.
         weights: for `MIXTURE`, one for each key; for `MEAN`, one for each relation (see `coordinates`).
 
@@ -113,7 +113,7 @@ class Ablation:
             raise InputError(f"the keys of {kind.value} must be different roles, got {self.keys}")
         if not all(0 <= weight < inf for weight in self.weights) or (weights and sum(self.weights) <= 0):
             raise InputError(f"the weights of {kind.value} must be at least 0 and not all 0, got {self.weights}")
-        # Computed once: a search looks forms up millions of times. It is equal in every process, so forms may be sent.
+        # Computed once: a search hashes ablations millions of times. Equal in every process, so that they may be sent.
         object.__setattr__(self, "_hash", hash((_NUMBERS[kind], self.keys, self.weights)))
 
     def __hash__(self) -> int:
@@ -140,7 +140,7 @@ def knock_out(*keys: int) -> Ablation:
 
 
 def moved(*keys: int) -> Ablation:
-    """The row's own pattern, looking at these roles in other chains instead of its own."""
+    """The row's own pattern, attending to these roles in other chains instead of its own."""
     return Ablation(AblationKind.MOVED, keys)
 
 
@@ -150,8 +150,8 @@ def own_pattern(ablation: Ablation) -> Ablation:
 
 
 Interventions = dict[HeadRow, Ablation]
-"""What is put in the place of each row named; rows not named are kept. Rows stand in the order in which they were last
-`changed`: those that a search switched off, in the order in which it did so."""
+"""What is put in the place of each row named; rows not named are unmodified. Rows are in the order in which they were
+last `changed`: those that a search switched off, in the order in which it did so."""
 
 
 def changed(interventions: Interventions, changes: Mapping[HeadRow, Ablation]) -> Interventions:
@@ -190,10 +190,10 @@ def to_json(interventions: Interventions, problem: RetrievalProblem) -> list[dic
 def from_json(rows: Any, problem: RetrievalProblem) -> Interventions:
     """The interventions that `to_json` wrote."""
     interventions: Interventions = {}
-    for row in convert(rows, list[_AblatedRow], "program"):
+    for row in convert(rows, list[_AblatedRow], "interventions"):
         query, *keys = (role_number(role, problem.all_roles) for role in (row.query, *row.keys))
         where = HeadRow(row.layer - 1, row.head - 1, query)
         if where in interventions:
-            raise InputError(f"layer {row.layer} head {row.head} {row.query} is in the program twice")
+            raise InputError(f"layer {row.layer} head {row.head} {row.query} is in the interventions twice")
         interventions[where] = Ablation(row.form, tuple(keys), row.weights)
     return interventions

@@ -45,10 +45,10 @@ HeadAblations = tuple[tuple[int, Ablation], ...]
 """The ablations of one head's rows: pairs of a query role and its ablation, by ascending role."""
 
 LayerAblations = dict[int, HeadAblations]
-"""The ablations of one layer, by head; heads that are kept are left out."""
+"""The ablations of one layer, by head; unmodified heads are left out."""
 
 _CACHED = 96
-"""How many patterns a cache keeps, each of some 4 x sequences x positions^2 bytes."""
+"""How many patterns are cached, each of some 4 x sequences x positions^2 bytes."""
 
 
 def _base(ablation: Ablation) -> int:
@@ -56,7 +56,7 @@ def _base(ablation: Ablation) -> int:
 
 
 class PatternCache:
-    """Makes the patterns of one batch that do not depend on the model, and keeps those used last."""
+    """Makes the patterns of one batch that do not depend on the model, and caches those used last."""
 
     def __init__(self, where: Coordinates) -> None:
         self.where = where
@@ -127,7 +127,7 @@ class PatternCache:
         return raw / raw.sum(dim=-1, keepdim=True)
 
     def shared(self, ablations: HeadAblations) -> SharedKeys:
-        """What the rows share among chains that do not tell their own chain from others."""
+        """What chain-agnostic rows share among chains."""
         queries = tuple(query for query, ablation in ablations if ablation.kind is AblationKind.ALIKE)
         if queries not in self._shared:
             self._shared[queries] = self.chains.shared(dict.fromkeys(queries, ()))
@@ -180,7 +180,7 @@ def factors(ablation: Ablation, query: int, roles: int) -> Float[Tensor, " relat
 def by_layer(
     interventions: Interventions, layers: int, skipped: Collection[tuple[int, int]] = frozenset()
 ) -> list[LayerAblations]:
-    """Interventions layer by layer and head by head; rows that are kept, or of a skipped head, are left out."""
+    """Interventions layer by layer and head by head; unmodified rows and those of a skipped head are left out."""
     split: list[dict[int, list[tuple[int, Ablation]]]] = [{} for _ in range(layers)]
     for row, ablation in interventions.items():
         if ablation.kind is not AblationKind.KEEP and (row.layer, row.head) not in skipped:
@@ -224,7 +224,7 @@ class InterventionHooks(SkippingHooks):
         return FixedRows(self._candidates, rows)
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The changed patterns; rows that are kept stay the same to the bit."""
+        """The changed patterns; unmodified rows stay the same to the bit."""
         changes = [
             (head, ablations, candidates)
             for head, variants in enumerate(self._variants[layer])

@@ -1,7 +1,7 @@
-"""The evaluator: a model, a batch, and the loss under any number of programs.
+"""The evaluator: a model, a batch, and the loss under any number of candidate interventions.
 
-Candidates stand along the batch axis, so that one pass serves them all with one copy of the weights. Layers below the
-first one that a candidate changes are computed once, for the program it departs from.
+Candidates are stacked along the batch axis, so that one pass serves them all with one copy of the weights. Layers
+below the first one that a candidate changes are computed once, for the interventions that it departs from.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ACTIVATIONS = 1 << 28
 """The most bytes of activations, whatever the model's width: in a wide model fewer positions go through together."""
 
 STREAMS = 1 << 28
-"""Bytes of residual streams that are kept for the program candidates depart from; in a deep model not every layer's."""
+"""Bytes of residual streams that are cached for the trunk of `depart_from`; in a deep model not every layer's."""
 
 BYTES_A_POSITION = 4 * 24
 """Bytes of activations a position, per unit of width: in memory at once while an MLP of four times the width runs."""
@@ -47,7 +47,7 @@ class Evaluator(ABC):
         problem: the problem that the model answers.
         batch: the sequences, with one leading axis.
         names: names of the roles, by number.
-        where: where everything stands in the batch.
+        where: the role and chain of every position of the batch.
     """
 
     names: tuple[str, ...]
@@ -74,7 +74,7 @@ class Evaluator(ABC):
     @property
     @abstractmethod
     def layers_needed(self) -> int:
-        """The fewest layers in which x{D} can reach the place where it is asked for, under Assumptions 1 and 2."""
+        """The fewest layers in which x{D} can reach the position of the answer, under Assumptions 1 and 2."""
 
     @abstractmethod
     def on(self, batch: Any) -> Evaluator:
@@ -116,11 +116,11 @@ class Evaluator(ABC):
 
     @property
     def evaluations(self) -> int:
-        """How many programs have been evaluated, here and on parts of the batch."""
+        """How many candidates have been evaluated, here and on parts of the batch."""
         return self._evaluations + sum(part.evaluations for part in self._parts.values())
 
     def count(self, evaluations: int) -> None:
-        """Add programs that were evaluated elsewhere, such as before a search was interrupted."""
+        """Add candidates that were evaluated before a search was interrupted."""
         self._evaluations += evaluations
 
     @cached_property
@@ -141,7 +141,7 @@ class Evaluator(ABC):
         """Losses of the model as it is, by sequence; a part of a batch takes them from the whole."""
         if self._whole is not None:
             return self._whole.own[: self.sequences]
-        self._evaluations -= 1  # not counted: an interrupted search, which measures it anew, would count it twice
+        self._evaluations -= 1  # not counted: a resumed search, which measures it again, would count it twice
         return self.errors([{}])[0].double().mean(dim=1)
 
     def require_finite(self) -> None:
@@ -150,7 +150,7 @@ class Evaluator(ABC):
             raise InputError("the model's answers are not finite, as those of one that diverged; it has no circuit")
 
     def part(self, sequences: int) -> Evaluator:
-        """The same model on the first sequences of the batch; the same object each time it is asked for."""
+        """The same model on the first sequences of the batch; always the same object."""
         if sequences >= self.sequences:
             return self
         if sequences not in self._parts:
@@ -159,29 +159,29 @@ class Evaluator(ABC):
         return self._parts[sequences]
 
     @torch.no_grad()
-    def errors(self, programs: Sequence[Interventions]) -> Float[Tensor, "program sequence hop"]:
-        """Squared errors under each program, by sequence and hop asked for."""
-        self._evaluations += len(programs)
-        shares = self.shares_for(programs)
+    def errors(self, candidates: Sequence[Interventions]) -> Float[Tensor, "candidate sequence hop"]:
+        """Squared errors under each candidate, by sequence and hop asked for."""
+        self._evaluations += len(candidates)
+        shares = self.shares_for(candidates)
         if shares != (self,):
-            return torch.cat([share.errors(programs) for share in shares], dim=1)
-        for program in programs:
-            self._check(program)
+            return torch.cat([share.errors(candidates) for share in shares], dim=1)
+        for interventions in candidates:
+            self._check(interventions)
         skipped = self.skipped
-        forms = [by_layer(program, self.shape.layers, skipped) for program in programs]
-        starts = [min(self._shared(form), self.shape.layers - 1) for form in forms]
-        order = sorted(range(len(programs)), key=lambda number: starts[number])
+        ablations = [by_layer(interventions, self.shape.layers, skipped) for interventions in candidates]
+        starts = [min(self._shared(split), self.shape.layers - 1) for split in ablations]
+        order = sorted(range(len(candidates)), key=lambda number: starts[number])
         at_once = max(1, self._positions_at_once // self.where.role.numel())
         results: dict[int, Tensor] = {}
         for first in range(0, len(order), at_once):
             chosen = order[first : first + at_once]
             start = starts[chosen[0]] // self._stride * self._stride
             x = self._stream(start).repeat(1, len(chosen), 1, 1)
-            hooks = InterventionHooks([forms[number] for number in chosen], self.shape.heads, self.cache)
+            hooks = InterventionHooks([ablations[number] for number in chosen], self.shape.heads, self.cache)
             x = self.transformer.run(x, start=start, hooks=hooks, reads=self.shape.reads)
             errors = self.squared_errors(x).view(len(chosen), self.sequences, -1)
             results |= dict(zip(chosen, errors, strict=True))
-        return torch.stack([results[number] for number in range(len(programs))])
+        return torch.stack([results[number] for number in range(len(candidates))])
 
     @property
     def _positions_at_once(self) -> int:
@@ -195,63 +195,65 @@ class Evaluator(ABC):
         starts = range(0, self.sequences, at_once)
         return tuple(self.on(self.batch[start : start + at_once]) for start in starts) if len(starts) > 1 else ()
 
-    def shares_for(self, programs: Sequence[Interventions]) -> tuple[Evaluator, ...]:
-        """The same model on parts of the batch, in order, on which programs may be evaluated one after the other.
+    def shares_for(self, candidates: Sequence[Interventions]) -> tuple[Evaluator, ...]:
+        """The same model on parts of the batch, in order, on which candidates may be evaluated one after the other.
 
-        Each goes through the model at once; only itself, however large, where a program mixes sequences.
+        Each goes through the model at once; only itself, however large, where a candidate mixes sequences.
         """
-        if not self._shares or any(form.kind in MIXING for program in programs for form in program.values()):
+        if not self._shares or any(
+            ablation.kind in MIXING for interventions in candidates for ablation in interventions.values()
+        ):
             return (self,)
         return self._shares
 
-    def mse(self, programs: Sequence[Interventions]) -> list[float]:
-        """Mean squared error under each program."""
-        if not programs:
+    def mse(self, candidates: Sequence[Interventions]) -> list[float]:
+        """Mean squared error under each candidate."""
+        if not candidates:
             return []
-        found: list[float] = self.errors(programs).double().mean(dim=(1, 2)).tolist()
+        found: list[float] = self.errors(candidates).double().mean(dim=(1, 2)).tolist()
         return found
 
-    def depart_from(self, program: Interventions) -> None:
-        """Make `program` the one (the trunk) whose layers are computed once; candidates near it are then cheap."""
-        forms = by_layer(program, self.shape.layers, self.skipped)
-        same = self._shared(forms)
-        self._trunk = forms
+    def depart_from(self, interventions: Interventions) -> None:
+        """Make these interventions the trunk, whose layers are computed once; candidates near them are then cheap."""
+        ablations = by_layer(interventions, self.shape.layers, self.skipped)
+        same = self._shared(ablations)
+        self._trunk = ablations
         self._streams = {layer: x for layer, x in self._streams.items() if layer <= same}
         for share in self._shares:
-            share.depart_from(program)
+            share.depart_from(interventions)
 
     @torch.no_grad()
-    def role_maps(self, program: Interventions | None = None) -> RoleMaps:
-        """The role maps of the model as it is, or under a program."""
+    def role_maps(self, interventions: Interventions | None = None) -> RoleMaps:
+        """The role maps of the model as it is, or under interventions."""
         maps = []
-        shares = self.shares_for([program or {}])
-        edits = [share.edit(program or {}) for share in shares]
+        shares = self.shares_for([interventions or {}])
+        edits = [share.edit(interventions or {}) for share in shares]
         streams = [self.transformer.embed(share.batch.inputs[None]) for share in shares]
         for layer in range(self.shape.layers):  # one at a time: patterns of all would fill the memory
-            seen = [PatternRecorder(edit) for edit in edits]
-            for number, recorder in enumerate(seen):
+            recorders = [PatternRecorder(edit) for edit in edits]
+            for number, recorder in enumerate(recorders):
                 streams[number] = self.transformer.run(streams[number], start=layer, stop=layer + 1, hooks=recorder)
-            maps.append(role_maps([torch.cat([one.patterns[0] for one in seen], dim=1)], self.where))
+            maps.append(role_maps([torch.cat([recorder.patterns[0] for recorder in recorders], dim=1)], self.where))
         return joined(maps)
 
-    def edit(self, program: Interventions) -> InterventionHooks:
-        """One program as an edit of the transformer's forward pass on this batch."""
-        self._check(program)
-        return InterventionHooks([by_layer(program, self.shape.layers)], self.shape.heads, self.cache)
+    def edit(self, interventions: Interventions) -> InterventionHooks:
+        """Interventions as hooks of the transformer's forward pass on this batch."""
+        self._check(interventions)
+        return InterventionHooks([by_layer(interventions, self.shape.layers)], self.shape.heads, self.cache)
 
-    def _check(self, program: Interventions) -> None:
-        """Check that a program fits; forms that were checked before are not checked again."""
-        new = {row: form for row, form in program.items() if self._checked.get(row) is not form}
+    def _check(self, interventions: Interventions) -> None:
+        """Check that interventions fit; ablations that were checked before are not checked again."""
+        new = {row: ablation for row, ablation in interventions.items() if self._checked.get(row) is not ablation}
         check(new, self.where, self.shape)
         self._checked |= new
 
-    def _shared(self, forms: list[LayerAblations]) -> int:
+    def _shared(self, ablations: list[LayerAblations]) -> int:
         """How many of the first layers are as in the trunk."""
-        pairs = enumerate(zip(forms, self._trunk, strict=True))
-        return next((layer for layer, (mine, trunk) in pairs if mine != trunk), self.shape.layers)
+        pairs = enumerate(zip(ablations, self._trunk, strict=True))
+        return next((layer for layer, (own, trunk) in pairs if own != trunk), self.shape.layers)
 
     def _stream(self, layer: int) -> Stream:
-        """The residual stream that enters a layer under the trunk; it is kept."""
+        """The residual stream that enters a layer under the trunk; it is cached."""
         if not self._streams:
             self._streams[0] = self.transformer.embed(self.batch.inputs[None])
         edit = InterventionHooks([self._trunk], self.shape.heads, self.cache)
@@ -262,6 +264,6 @@ class Evaluator(ABC):
 
     @cached_property
     def _stride(self) -> int:
-        """The stream under the trunk is kept once in so many layers."""
+        """The stream under the trunk is cached once in so many layers."""
         needed = 4 * self.where.role.numel() * self.shape.d_model * self.shape.layers
         return -(-needed // STREAMS)

@@ -41,10 +41,10 @@ class Hypotheses:
         self._maps, self._visible, self._problem = maps, visible, problem
 
     def of(self, row: HeadRow) -> list[Ablation]:
-        """The hypotheses about a row in use: one role, two roles, the mean pattern, the positional one, its own.
+        """The hypotheses about an active row: one role, two roles, the mean pattern, the positional one, its own.
 
         Single roles come in the order: the other member of the pair, the same symbol elsewhere, then by falling weight.
-        For a row that never tells its own chain from others, its own pattern is the only hypothesis.
+        For a chain-agnostic row its own pattern is the only hypothesis.
         """
         if self.chainless(row):
             return [KEEP]
@@ -58,34 +58,31 @@ class Hypotheses:
     def offs(self, row: HeadRow) -> list[Ablation]:
         """Ways to switch a row off, simplest first.
 
-        Uniform and identity; and for a row that never tells its own chain from others, its average by role or by
-        position: such a pattern does not depend on the chains, so it can only be part of the background.
+        Uniform and identity; and for a chain-agnostic row its average by role or by position, which does not depend on
+        the chains.
         """
         return [UNIFORM, IDENTITY, *([self.mean(row), POSITIONAL] if self.chainless(row) else [])]
 
     def is_off(self, row: HeadRow, form: Ablation) -> bool:
-        """Whether a row in this form carries nothing from one position of a chain to another."""
+        """Whether a row under this ablation carries nothing from one position of a chain to another."""
         if form.kind in (AblationKind.MEAN, AblationKind.POSITIONAL):
             return self.chainless(row)
         return form in (UNIFORM, IDENTITY, ZERO)
 
-    def in_use(self, program: Interventions, rows: Iterable[HeadRow]) -> list[HeadRow]:
-        """Those of the given rows that a program does not switch off."""
-        return [row for row in rows if not self.is_off(row, program[row])]
+    def in_use(self, interventions: Interventions, rows: Iterable[HeadRow]) -> list[HeadRow]:
+        """Those of some rows that interventions do not switch off."""
+        return [row for row in rows if not self.is_off(row, interventions[row])]
 
-    def natural(self, program: Interventions) -> Interventions:
-        """The natural reading of a program: rows in use make their own patterns, others are off as they are in it.
-
-        A row that is said to look at all chains alike does so.
-        """
-        return {row: form if self.is_off(row, form) else own_pattern(form) for row, form in program.items()}
+    def own_patterns(self, interventions: Interventions) -> Interventions:
+        """Interventions whose active rows make their own patterns, or are chain-agnostic; the others are the same."""
+        return {row: form if self.is_off(row, form) else own_pattern(form) for row, form in interventions.items()}
 
     def chainless(self, row: HeadRow) -> bool:
         """Whether there is no other role that a row attends to more (by 0.1) in its own chain than in other chains."""
         return all(excess < _LEAST_WEIGHT for excess in self._excess(row).values())
 
     def mean(self, row: HeadRow) -> Ablation:
-        """The mean pattern of a row, as a form."""
+        """The mean pattern of a row, as an ablation."""
         expected = self._maps.expected[0, row.layer, row.head, row.query].double()
         # So that no query is left without a key where the average has no weight on anything that it may see.
         return Ablation(AblationKind.MEAN, (), tuple((expected + 1e-12).tolist()))
@@ -116,10 +113,10 @@ class Hypotheses:
         return sorted((key for key, more in excess.items() if more >= _LEAST_WEIGHT), key=preference)
 
     def keys(self, row: HeadRow, form: Ablation) -> list[tuple[int, float]]:
-        """The key roles that a row in this form attends to besides the query itself, each with its weight.
+        """The key roles that a row under this ablation attends to besides the query itself, each with its weight.
 
-        Empty if the row is off, or looks at all chains alike. In its mean pattern, its positional one and its own, a
-        row attends to the roles of `heavy`.
+        Empty if the row is off, or chain-agnostic. In its mean pattern, its positional one and its own, a row attends
+        to the roles of `heavy`.
         """
         if form.kind is AblationKind.ONE_HOT:
             return [(form.keys[0], 1.0)]
@@ -146,9 +143,9 @@ class Hypotheses:
 
 @dataclass(frozen=True)
 class Units:
-    """The rows that can reach an answer, hypotheses about them, and a program of all rows of the model to start from.
+    """The rows that can reach an answer, hypotheses about them, and interventions on all rows to start from.
 
-    At first all of these rows are kept and the others uniform.
+    At first these rows keep their patterns and the others are uniform.
     """
 
     hypotheses: Hypotheses
@@ -162,22 +159,24 @@ class Units:
         live = evaluator.live_rows
         return cls(hypotheses, live, dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(live, KEEP))
 
-    def within(self, program: Interventions) -> Units:
-        """The same, starting from another program."""
-        return replace(self, base=program)
+    def within(self, interventions: Interventions) -> Units:
+        """The same, starting from other interventions."""
+        return replace(self, base=interventions)
 
-    def on(self, program: Interventions) -> list[HeadRow]:
-        """The rows that a program has in use."""
-        return self.hypotheses.in_use(program, self.rows)
+    def on(self, interventions: Interventions) -> list[HeadRow]:
+        """The rows that are active under interventions."""
+        return self.hypotheses.in_use(interventions, self.rows)
 
-    def only(self, program: Interventions, rows: Collection[HeadRow]) -> Interventions:
-        """A program with all its rows in use switched off except the given ones."""
-        return changed(program, {row: UNIFORM for row in self.on(program) if row not in rows})
+    def only(self, interventions: Interventions, rows: Collection[HeadRow]) -> Interventions:
+        """Interventions with all active rows switched off except these."""
+        return changed(interventions, {row: UNIFORM for row in self.on(interventions) if row not in rows})
 
-    def natural(self, program: Interventions) -> Interventions:
-        """The same rows in use, each with the model's own pattern."""
-        return self.hypotheses.natural(program)
+    def own_patterns(self, interventions: Interventions) -> Interventions:
+        """The same active rows, each with the model's own pattern."""
+        return self.hypotheses.own_patterns(interventions)
 
-    def paths(self, program: Interventions) -> list[AttentionPath]:
-        """The attention paths of a program."""
-        return [AttentionPath(*row, key) for row in self.rows for key, _ in self.hypotheses.keys(row, program[row])]
+    def paths(self, interventions: Interventions) -> list[AttentionPath]:
+        """The attention paths of interventions."""
+        return [
+            AttentionPath(*row, key) for row in self.rows for key, _ in self.hypotheses.keys(row, interventions[row])
+        ]

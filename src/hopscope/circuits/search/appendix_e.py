@@ -60,12 +60,12 @@ class Imposed:
     @property
     def interventions(self) -> Interventions:
         """The ablation of every row of the heads named."""
-        program: Interventions = {}
+        interventions: Interventions = {}
         for (layer, head), does in self.heads.items():
             for query in range(self.roles):
                 form = does if isinstance(does, Ablation) else one_hot(does[query]) if query in does else self.fill
-                program[HeadRow(layer, head, query)] = form
-        return program
+                interventions[HeadRow(layer, head, query)] = form
+        return interventions
 
     @property
     def paths(self) -> list[AttentionPath]:
@@ -93,11 +93,11 @@ class Imposed:
         return [self.with_head(head, does) for does in ([left] if left else IDLE)]
 
     @classmethod
-    def read(cls, program: Interventions, fill: Ablation, roles: int) -> Imposed:
+    def read(cls, interventions: Interventions, fill: Ablation, roles: int) -> Imposed:
         """What was imposed by interventions that name every row of every head."""
         heads: dict[HeadNumbers, Ablation | KeyMap] = {}
-        for layer, head in dict.fromkeys((row.layer, row.head) for row in program):
-            forms = [program[HeadRow(layer, head, query)] for query in range(roles)]
+        for layer, head in dict.fromkeys((row.layer, row.head) for row in interventions):
+            forms = [interventions[HeadRow(layer, head, query)] for query in range(roles)]
             keys = {query: form.keys[0] for query, form in enumerate(forms) if form.kind is AblationKind.ONE_HOT}
             heads[layer, head] = keys or forms[0]
         return cls(heads, fill, roles)
@@ -238,7 +238,7 @@ class AppendixE:
             alike = [one for one in idle if keys.items() <= self._maps[one][0].items()]
             ways = [state, *(state.with_head(head, IDLE[0]).with_head(one, keys) for one in alike)]
             natural = (
-                self._gauge.rough.mse([self._units.natural(way.interventions) for way in ways]) if alike else [0.0]
+                self._gauge.rough.mse([self._units.own_patterns(way.interventions) for way in ways]) if alike else [0.0]
             )
             best = ways[natural.index(min(natural))]
             if min(natural) < natural[0] - FREE * self._gauge.max_loss:
@@ -321,14 +321,14 @@ def whole_heads(evaluator: Evaluator, units: Units, config: SearchConfig) -> Int
     gauge = Gauge.scanning(evaluator, config)
     heads = sorted({(row.layer, row.head) for row in units.rows})
 
-    def program(off: dict[HeadNumbers, Ablation]) -> Interventions:
+    def interventions(off: dict[HeadNumbers, Ablation]) -> Interventions:
         return {row: off.get((row.layer, row.head), form) for row, form in units.base.items()}
 
     off: dict[HeadNumbers, Ablation] = {}
     while True:
         moves = [{**off, head: form} for head in heads if head not in off for form in IDLE]
-        gauge.rough.depart_from(program(off))
-        now, *costs = gauge.rough.mse([program(off), *map(program, moves)])
+        gauge.rough.depart_from(interventions(off))
+        now, *costs = gauge.rough.mse([interventions(off), *map(interventions, moves)])
         free, least = FREE * max(gauge.max_loss - now, 0.0), min(costs)
         together = dict(off)
         for cost, move in sorted(zip(costs, moves, strict=True), key=lambda one: one[0]):
@@ -336,7 +336,7 @@ def whole_heads(evaluator: Evaluator, units: Units, config: SearchConfig) -> Int
                 together = move | together
         order = sorted(range(len(moves)), key=lambda n: costs[n] - least)
         tried = [together] * (len(together) > len(off)) + [moves[number] for number in order[:2]]
-        fitting = next((move for move in tried if gauge.passes(program(move), gauge.max_loss)), None)
+        fitting = next((move for move in tried if gauge.passes(interventions(move), gauge.max_loss)), None)
         if fitting is None:
-            return program(off)
+            return interventions(off)
         off = fitting

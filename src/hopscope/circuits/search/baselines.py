@@ -22,23 +22,23 @@ def acdc(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Ra
     """
     gauge = Gauge.scanning(evaluator, config)
     for threshold in _THRESHOLDS:
-        program = swept(gauge.evaluator, units, threshold * config.max_loss)
-        if gauge.passes(program):
-            return program
+        interventions = swept(gauge.evaluator, units, threshold * config.max_loss)
+        if gauge.passes(interventions):
+            return interventions
     return units.base
 
 
 def swept(evaluator: Evaluator, units: Units, threshold: float) -> Interventions:
     """What ACDC's rule leaves of `units.base` with a threshold."""
-    program = units.base
-    (now,) = evaluator.mse([program])
-    for row in sorted(units.on(program), reverse=True):
-        evaluator.depart_from(program)
-        without = changed(program, {row: UNIFORM})
+    interventions = units.base
+    (now,) = evaluator.mse([interventions])
+    for row in sorted(units.on(interventions), reverse=True):
+        evaluator.depart_from(interventions)
+        without = changed(interventions, {row: UNIFORM})
         (loss,) = evaluator.mse([without])
         if loss - now < threshold:
-            program, now = without, loss
-    return program
+            interventions, now = without, loss
+    return interventions
 
 
 def attribution(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
@@ -51,7 +51,7 @@ def attribution(evaluator: Evaluator, units: Units, config: SearchConfig, genera
     rows = sorted(units.on(units.base), key=lambda row: -float(scores[row.layer, row.head, row.query]))
     # The loss need not fall with every row that is added, so every number of rows is tried, the fewest first.
     for count in range(len(rows) + 1):
-        program = changed(units.base, dict.fromkeys(reversed(rows[count:]), UNIFORM))
-        if gauge.passes(program):
-            return program
+        interventions = changed(units.base, dict.fromkeys(reversed(rows[count:]), UNIFORM))
+        if gauge.passes(interventions):
+            return interventions
     return units.base

@@ -43,119 +43,123 @@ def heads_spared(evaluator: Evaluator, units: Units, config: SearchConfig, gener
 
 def rows_spared(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
     """Switch off the rows that are easily done without, likewise, in the heads that are left."""
-    gauge, program = Gauge.scanning(evaluator, config), units.base
-    rows = units.on(program)
+    gauge, interventions = Gauge.scanning(evaluator, config), units.base
+    rows = units.on(interventions)
     if len(rows) > _SIZES[-1]:  # trying each alone would take too long, so rows go in their order, many at a time
-        program = _in_halves(gauge, program, [{row: UNIFORM} for row in rows], gauge.limit(ROWS))
+        interventions = _in_halves(gauge, interventions, [{row: UNIFORM} for row in rows], gauge.limit(ROWS))
     for share in (ROWS, LAST):
-        program = trimmed(gauge, units, program, gauge.limit(share), generator)
-    return program
+        interventions = trimmed(gauge, units, interventions, gauge.limit(share), generator)
+    return interventions
 
 
 def one_by_one(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
-    """Switch rows off one at a time until no row in use can be switched off."""
+    """Switch rows off one at a time until no active row can be switched off."""
     gauge = Gauge.scanning(evaluator, config)
     return minimal(gauge, units, units.base, generator, gauge.limit(LAST))
 
 
-def trimmed(gauge: Gauge, units: Units, program: Interventions, limit: float, generator: Random) -> Interventions:
-    """Switch rows off, several at a time: by `uniform`, or by their average if they never tell their own chain."""
-    program = _eliminated(gauge, program, [{row: UNIFORM} for row in units.on(program)], limit, generator)
+def trimmed(gauge: Gauge, units: Units, interventions: Interventions, limit: float, generator: Random) -> Interventions:
+    """Switch rows off, several at a time: by `uniform`, or by their mean if they are chain-agnostic."""
+    interventions = _eliminated(
+        gauge, interventions, [{row: UNIFORM} for row in units.on(interventions)], limit, generator
+    )
     for off in (units.hypotheses.mean, lambda row: POSITIONAL):
-        background = [{row: off(row)} for row in units.on(program) if units.hypotheses.chainless(row)]
-        program = _eliminated(gauge, program, background, limit, generator)
-    return program
+        background = [{row: off(row)} for row in units.on(interventions) if units.hypotheses.chainless(row)]
+        interventions = _eliminated(gauge, interventions, background, limit, generator)
+    return interventions
 
 
-def minimal(gauge: Gauge, units: Units, program: Interventions, generator: Random, limit: float) -> Interventions:
-    """Switch rows off until no row in use can be switched off within the limit.
+def minimal(gauge: Gauge, units: Units, interventions: Interventions, generator: Random, limit: float) -> Interventions:
+    """Switch rows off until no active row can be switched off within the limit.
 
     Rows are tried one at a time, the least costly first, by `uniform` before other ways. What can go goes, and when all
     have been tried, the rest are tried again, until none can go.
     """
     while True:
-        before = program
+        before = interventions
         for uniform in (True, False):
-            ways = [(row, off) for row in units.on(program) for off in units.hypotheses.offs(row)]
+            ways = [(row, off) for row in units.on(interventions) for off in units.hypotheses.offs(row)]
             moves = [(row, off) for row, off in ways if (off == UNIFORM) == uniform]
-            start = program
+            start = interventions
             for number in gauge.by_cost(start, [{**start, row: off} for row, off in moves], limit, generator):
                 row, off = moves[number]
-                gauge.evaluator.depart_from(program)
-                if not units.hypotheses.is_off(row, program[row]) and gauge.passes({**program, row: off}, limit):
-                    program = changed(program, {row: off})
-        if program is before:
-            return program
+                gauge.evaluator.depart_from(interventions)
+                if not units.hypotheses.is_off(row, interventions[row]) and gauge.passes(
+                    {**interventions, row: off}, limit
+                ):
+                    interventions = changed(interventions, {row: off})
+        if interventions is before:
+            return interventions
 
 
 def _eliminated(
-    gauge: Gauge, program: Interventions, moves: list[Interventions], limit: float, generator: Random
+    gauge: Gauge, interventions: Interventions, moves: list[Interventions], limit: float, generator: Random
 ) -> Interventions:
     """Make as many of the moves as the limit allows, the least costly first, several at a time."""
     while moves:
-        gauge.rough.depart_from(program)
-        now, *scores = gauge.rough.mse([program, *({**program, **move} for move in moves)])
-        slack = limit - gauge.score(program)
+        gauge.rough.depart_from(interventions)
+        now, *scores = gauge.rough.mse([interventions, *({**interventions, **move} for move in moves)])
+        slack = limit - gauge.score(interventions)
         fitting = [number for number, score in enumerate(scores) if score - now <= ROUGHLY * slack]
         least, noise = min(scores), jitter(len(moves), generator)
         costs = [(score - least) * factor for score, factor in zip(scores, noise, strict=True)]
         moves = [moves[number] for number in sorted(fitting, key=lambda n: (costs[n], n))]
-        gauge.evaluator.depart_from(program)
-        program, taken = _longest_prefix(gauge, program, moves, limit)
+        gauge.evaluator.depart_from(interventions)
+        interventions, taken = _longest_prefix(gauge, interventions, moves, limit)
         if not taken:
             break
         moves = moves[taken:]
-    return program
+    return interventions
 
 
-def _in_order(gauge: Gauge, program: Interventions, moves: list[Interventions], limit: float) -> Interventions:
+def _in_order(gauge: Gauge, interventions: Interventions, moves: list[Interventions], limit: float) -> Interventions:
     """Make the moves in the given order; a move that does not fit is left out and the next ones are tried."""
     while moves:
-        program, taken = _longest_prefix(gauge, program, moves, limit)
+        interventions, taken = _longest_prefix(gauge, interventions, moves, limit)
         moves = moves[max(taken, 1) :]
-    return program
+    return interventions
 
 
-def _in_halves(gauge: Gauge, program: Interventions, moves: list[Interventions], limit: float) -> Interventions:
+def _in_halves(gauge: Gauge, interventions: Interventions, moves: list[Interventions], limit: float) -> Interventions:
     """Make as many of very many moves, in the given order, as the limit allows; where some do not fit, by halves.
 
     Few sequences decide which moves are worth trying; these are then tried together on more. So to leave out k moves
-    that do not fit takes some 2 k log(moves / k) programs on few sequences, and few programs on more.
+    that do not fit takes some 2 k log(moves / k) candidates on few sequences, and few candidates on more.
     """
-    fitting = _halved(gauge.roughly(), program, moves, limit)
+    fitting = _halved(gauge.roughly(), interventions, moves, limit)
     chosen = [move for move in moves if all(fitting[row] == form for row, form in move.items())]
-    return _halved(gauge, program, chosen, limit)
+    return _halved(gauge, interventions, chosen, limit)
 
 
-def _together(program: Interventions, moves: Sequence[Interventions]) -> Interventions:
-    return changed(program, {row: ablation for move in moves for row, ablation in move.items()})
+def _together(interventions: Interventions, moves: Sequence[Interventions]) -> Interventions:
+    return changed(interventions, {row: ablation for move in moves for row, ablation in move.items()})
 
 
-def _halved(gauge: Gauge, program: Interventions, moves: Sequence[Interventions], limit: float) -> Interventions:
+def _halved(gauge: Gauge, interventions: Interventions, moves: Sequence[Interventions], limit: float) -> Interventions:
     """Make all moves together if the limit allows it, else those of the first half that it allows, then the second."""
-    together = _together(program, moves)
-    gauge.evaluator.depart_from(program)
+    together = _together(interventions, moves)
+    gauge.evaluator.depart_from(interventions)
     if gauge.passes(together, limit):
         return together
     if len(moves) < 2:
-        return program
+        return interventions
     middle = len(moves) // 2
-    return _halved(gauge, _halved(gauge, program, moves[:middle], limit), moves[middle:], limit)
+    return _halved(gauge, _halved(gauge, interventions, moves[:middle], limit), moves[middle:], limit)
 
 
 def _longest_prefix(
-    gauge: Gauge, program: Interventions, moves: Sequence[Interventions], limit: float
+    gauge: Gauge, interventions: Interventions, moves: Sequence[Interventions], limit: float
 ) -> tuple[Interventions, int]:
-    """The program with the longest prefix of `moves` that the limit allows, of some lengths, and that length.
+    """The interventions with the longest prefix of `moves` that the limit allows, of some lengths, and that length.
 
     Prefixes are tried a few at a time, shorter ones first, until none of a few is allowed.
     """
     sizes = [size for size in _SIZES if size < len(moves)] + ([len(moves)] if moves else [])
-    best, taken = program, 0
+    best, taken = interventions, 0
     for first in range(0, len(sizes), _AT_ONCE):
         some = sizes[first : first + _AT_ONCE]
-        programs = [_together(program, moves[:size]) for size in some]
-        for size, program_of_size, score in zip(some, programs, gauge.scores(programs), strict=True):
+        candidates = [_together(interventions, moves[:size]) for size in some]
+        for size, program_of_size, score in zip(some, candidates, gauge.scores(candidates), strict=True):
             if score <= limit:
                 best, taken = program_of_size, size
         if taken < some[0]:

@@ -1,4 +1,4 @@
-"""Whether a candidate stays below the loss threshold on some sequences, with the doubt that their number leaves."""
+"""Whether interventions stay below a loss limit, with the margin that a finite number of sequences needs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FIRST, LARGEST = 256, 1024
 
 
 class Gauge:
-    """Compares losses on one batch with the threshold. A *score* is a mean loss with `doubt` standard errors on top.
+    """Compares losses on one batch with the threshold. A *score* is a mean loss with `margin` standard errors on top.
 
     Args:
         evaluator: the model and the sequences that decide.
         rough: the model on fewer sequences, which decide in which order changes are tried and which are hopeless.
         max_loss: the loss that a circuit may have at most.
-        full: the model's own score on more sequences, if `evaluator` has only some of them. A program is then also
-            measured by how much more it loses than the model, which varies less where both do much the same.
+        full: the model's own score on more sequences, if `evaluator` has only some of them. Interventions are then also
+            measured by how much more they lose than the model, which varies less where both do much the same.
         middle: the model on more sequences than the few; they rule out more of what looked hopeful on these.
         further: decides, on more sequences, what all these leave open.
     """
@@ -39,13 +39,13 @@ class Gauge:
         evaluator: Evaluator,
         rough: Evaluator,
         max_loss: float,
-        doubt: float,
+        margin: float,
         *,
         full: float | None = None,
         middle: Evaluator | None = None,
         further: Further | None = None,
     ) -> None:
-        self.evaluator, self.rough, self.max_loss, self._doubt, self._anchor = evaluator, rough, max_loss, doubt, full
+        self.evaluator, self.rough, self.max_loss, self._margin, self._anchor = evaluator, rough, max_loss, margin, full
         self.middle, self.further = middle, further
         self._last: Float[Tensor, " sequence"] | None = None
         self._known: tuple[Interventions, Float[Tensor, " sequence"]] = {}, self.evaluator.own
@@ -68,122 +68,119 @@ class Gauge:
 
     def roughly(self) -> Gauge:
         """A gauge with the same threshold on the few (`rough`) sequences."""
-        return Gauge(self.rough, self.rough, self.max_loss, self._doubt, full=self._anchor)
+        return Gauge(self.rough, self.rough, self.max_loss, self._margin, full=self._anchor)
 
     def limit(self, share: float = 1.0) -> float:
         """The score that uses this share of what may be spent."""
         return self._full + share * SLACK * (self.max_loss - self._full)
 
-    def scores(self, programs: Sequence[Interventions]) -> list[float]:
-        """The scores of programs: mean squared errors with the doubt on top."""
-        if not programs:
+    def scores(self, candidates: Sequence[Interventions]) -> list[float]:
+        """The scores of candidates: mean squared errors with the margin on top."""
+        if not candidates:
             return []
-        found: list[float] = self._scores(self.evaluator.errors(programs).double().mean(dim=2)).tolist()
+        found: list[float] = self._scores(self.evaluator.errors(candidates).double().mean(dim=2)).tolist()
         return found
 
-    def score(self, program: Interventions) -> float:
-        """The score of one program; not measured again if it was the last one asked for."""
-        return float(self._scores(self._losses(program)[None])[0])
+    def score(self, interventions: Interventions) -> float:
+        """The score of one candidate; the last one is not measured again."""
+        return float(self._scores(self._losses(interventions)[None])[0])
 
-    def passes(self, program: Interventions, limit: float | None = None) -> bool:
-        """Whether a program is within a limit; by default the limit that uses all that may be spent.
+    def passes(self, interventions: Interventions, limit: float | None = None) -> bool:
+        """Whether interventions are within a limit; by default the limit that uses all that may be spent.
 
-        Where only the doubt puts it above, more sequences decide, if there are any: first by the loss of the program
-        last measured on them and by how much this one differs from it, then by its own loss on them.
+        Where only the margin puts them above, more sequences decide, if there are any: first by the loss of those that
+        were last measured on them and the difference from it, then by their own loss on them.
         """
         limit = self.limit() if limit is None else limit
-        losses = self._losses(program)
-        if self.score(program) <= limit:
+        losses = self._losses(interventions)
+        if self.score(interventions) <= limit:
             return True
-        if self.further is None or float(_above(losses, -self._doubt)) > limit:
+        if self.further is None or float(_above(losses, -self._margin)) > limit:
             return False
         mean, error, final = 0.0, float("inf"), False
-        if self._last is not None:  # final: measuring the program itself on more sequences would hardly tell more
+        if self._last is not None:  # final: measuring these on more sequences would hardly change it
             difference, added = mean_and_error(losses - self._last)
             mean, error = self.further.last
-            final = added <= error and self.further.all_asked
+            final = added <= error and self.further.all_measured
             mean, error = mean + difference, (error**2 + added**2) ** 0.5
-        if not final and mean - self._doubt * error <= limit < mean + self._doubt * error:
-            mean, error = self._measured(program, limit)
-        return mean + self._doubt * error <= limit
+        if not final and mean - self._margin * error <= limit < mean + self._margin * error:
+            mean, error = self._measured(interventions, limit)
+        return mean + self._margin * error <= limit
 
-    def sharp(self, program: Interventions) -> float:
-        """The score of a program on as many sequences as there are."""
+    def sharp(self, interventions: Interventions) -> float:
+        """The score of interventions on all sequences available."""
         if self.further is None:
-            return self.score(program)
-        mean, error = self._measured(program)
-        return min(self.score(program), mean + self._doubt * error)
+            return self.score(interventions)
+        mean, error = self._measured(interventions)
+        return min(self.score(interventions), mean + self._margin * error)
 
-    def hopeful(self, program: Interventions, least: Sequence[float], limit: float) -> list[int]:
-        """Numbers of the changes of a program that may be within a limit, given what each costs at least.
+    def hopeful(self, interventions: Interventions, least: Sequence[float], limit: float) -> list[int]:
+        """Numbers of the changes of interventions that may be within a limit, by the least that each costs.
 
-        More sequences are measured only if it depends on the doubt whether a change may be.
+        More sequences are measured only if the margin decides whether a change may be.
         """
-        low, high = float(_above(self._losses(program), -self._doubt)), self.score(program)
+        low, high = float(_above(self._losses(interventions), -self._margin)), self.score(interventions)
         if self.further is not None and any(low + one <= limit < high + one for one in least):
-            high = self.sharp(program)
+            high = self.sharp(interventions)
         return [number for number, one in enumerate(least) if high + one <= limit]
 
     def costs(
-        self, program: Interventions, near: Sequence[Interventions], few: Evaluator | None = None
+        self, interventions: Interventions, near: Sequence[Interventions], few: Evaluator | None = None
     ) -> tuple[list[float], list[float]]:
-        """What programs near a given one cost on few sequences, and the least that each can cost on all.
+        """What candidates near one cost on few sequences, and the least that each can cost on all.
 
         Costs vary less from sequence to sequence than losses do, so this shows early what is hopeless.
         """
         if not near:
             return [], []
         few = few or self.rough
-        few.depart_from(program)
-        own, *errors = few.errors([program, *near]).double().mean(dim=2)
+        few.depart_from(interventions)
+        own, *errors = few.errors([interventions, *near]).double().mean(dim=2)
         rise = torch.stack(errors) - own
         return rise.mean(dim=1).tolist(), _above(rise, -HOPELESS).tolist()
 
     def by_cost(
         self,
-        program: Interventions,
+        interventions: Interventions,
         near: Sequence[Interventions],
         limit: float,
         generator: Random = None,
     ) -> list[int]:
-        """Numbers of the programs near a given one that may be within the limit, the least costly first.
-
-        A generator perturbs the order.
-        """
-        costs, least = self.costs(program, near)
-        hopeful = self.hopeful(program, least, limit)
+        """Numbers of the candidates near one that may be within the limit, the least costly first, or perturbed."""
+        costs, least = self.costs(interventions, near)
+        hopeful = self.hopeful(interventions, least, limit)
         if self.middle is not None:
-            _, least = self.costs(program, [near[number] for number in hopeful], self.middle)
-            hopeful = [hopeful[number] for number in self.hopeful(program, least, limit)]
+            _, least = self.costs(interventions, [near[number] for number in hopeful], self.middle)
+            hopeful = [hopeful[number] for number in self.hopeful(interventions, least, limit)]
         margin, factors = JITTERED * self.max_loss, jitter(len(near), generator)
         weighed = [(cost - min(costs) + margin) * factor for cost, factor in zip(costs, factors, strict=True)]
         return sorted(hopeful, key=lambda n: (weighed[n], n))
 
-    def _scores(self, losses: Float[Tensor, "program sequence"]) -> Float[Tensor, " program"]:
-        scores = _above(losses, self._doubt)
+    def _scores(self, losses: Float[Tensor, "candidate sequence"]) -> Float[Tensor, " candidate"]:
+        scores = _above(losses, self._margin)
         if self._anchor is not None:
-            scores = scores.minimum(self._anchor + _above(losses - self.evaluator.own, self._doubt))
+            scores = scores.minimum(self._anchor + _above(losses - self.evaluator.own, self._margin))
         return scores
 
-    def _losses(self, program: Interventions) -> Float[Tensor, " sequence"]:
+    def _losses(self, interventions: Interventions) -> Float[Tensor, " sequence"]:
         known, losses = self._known
-        if known != program:
-            losses = self.evaluator.errors([program])[0].double().mean(dim=1)
-            self._known = program, losses
+        if known != interventions:
+            losses = self.evaluator.errors([interventions])[0].double().mean(dim=1)
+            self._known = interventions, losses
         return losses
 
-    def _measured(self, program: Interventions, limit: float | None = None) -> tuple[float, float]:
+    def _measured(self, interventions: Interventions, limit: float | None = None) -> tuple[float, float]:
         """The loss on further sequences with its standard error: on all, or on enough to be clear of a limit."""
         assert self.further is not None
-        self._last = self._losses(program)
-        return self.further.measured(program, limit)
+        self._last = self._losses(interventions)
+        return self.further.measured(interventions, limit)
 
 
 class Further:
-    """Losses of programs on so many further sequences; with `doubt` standard errors on top they are compared."""
+    """Losses of candidates on so many further sequences; with `margin` standard errors on top they are compared."""
 
-    def __init__(self, evaluator: Evaluator, sequences: int, doubt: float) -> None:
-        self._evaluator, self._most, self._doubt = evaluator, sequences, doubt
+    def __init__(self, evaluator: Evaluator, sequences: int, margin: float) -> None:
+        self._evaluator, self._most, self._margin = evaluator, sequences, margin
         self._program: Interventions = {}
         self._losses: Float[Tensor, " sequence"] = torch.empty(0, dtype=torch.float64)
 
@@ -196,45 +193,45 @@ class Further:
         return tuple((everything.on(everything.batch[start:end]), end) for start, end in pairwise(ends))
 
     @property
-    def asked(self) -> int:
-        """How many sequences the last program was measured on."""
+    def measured_on(self) -> int:
+        """How many sequences the last interventions were measured on."""
         return len(self._losses)
 
     @property
-    def all_asked(self) -> bool:
-        """Whether these are all."""
-        return self.asked == self._most
+    def all_measured(self) -> bool:
+        """Whether these are all sequences."""
+        return self.measured_on == self._most
 
     @property
     def last(self) -> tuple[float, float]:
-        """The mean loss, with its standard error, of the program that was last measured."""
+        """The mean loss, with its standard error, of the interventions that were last measured."""
         return mean_and_error(self._losses)
 
-    def measured(self, program: Interventions, limit: float | None = None) -> tuple[float, float]:
-        """Mean loss of a program and its standard error; what was measured of the last one is not measured again.
+    def measured(self, interventions: Interventions, limit: float | None = None) -> tuple[float, float]:
+        """Mean loss of interventions and its standard error; the last ones are measured further, not again.
 
-        Sequences are measured until the mean, with the doubt on top, is within the limit, or can hardly be within it on
+        Sequences are measured until the mean, with the margin on top, is within the limit, or can hardly be within it on
         all of them. Without a limit all are measured.
         """
-        if program != self._program:
-            self._program, self._losses = program, torch.empty(0, dtype=torch.float64)
+        if interventions != self._program:
+            self._program, self._losses = interventions, torch.empty(0, dtype=torch.float64)
             self._evaluator.count(1)
         for evaluator, end in self._parts:
-            if self.asked >= end:
+            if self.measured_on >= end:
                 continue
-            if not self.asked or limit is None or not clear(self._losses, self._most, limit, self._doubt):
-                losses = evaluator.errors([program])[0].double().mean(dim=1)
+            if not self.measured_on or limit is None or not clear(self._losses, self._most, limit, self._margin):
+                losses = evaluator.errors([interventions])[0].double().mean(dim=1)
                 self._losses = torch.cat([self._losses, losses])
         return self.last
 
 
-def clear(losses: Float[Tensor, " sequence"], most: int, limit: float, doubt: float) -> bool:
-    """Whether it is clear on which side of a limit the mean of `most` losses, with the doubt on top, would be."""
+def clear(losses: Float[Tensor, " sequence"], most: int, limit: float, margin: float) -> bool:
+    """Whether it is clear on which side of a limit the mean of `most` losses, with the margin on top, would be."""
     mean, error = mean_and_error(losses)
     at_the_end = error * (len(losses) / most) ** 0.5
     still_open = (error**2 - at_the_end**2) ** 0.5
-    within = mean + doubt * error <= limit
-    beyond = mean + doubt * at_the_end > limit + doubt * still_open
+    within = mean + margin * error <= limit
+    beyond = mean + margin * at_the_end > limit + margin * still_open
     return within or beyond
 
 
@@ -251,7 +248,7 @@ def jitter(count: int, generator: Random) -> list[float]:
     return factors
 
 
-def _above(losses: Float[Tensor, "*program sequence"], doubt: float) -> Float[Tensor, "*program"]:
-    """The mean with `doubt` standard errors on top."""
-    above: Tensor = losses.mean(dim=-1) + doubt * losses.std(dim=-1) / losses.shape[-1] ** 0.5
+def _above(losses: Float[Tensor, "*candidate sequence"], margin: float) -> Float[Tensor, "*candidate"]:
+    """The mean with `margin` standard errors on top."""
+    above: Tensor = losses.mean(dim=-1) + margin * losses.std(dim=-1) / losses.shape[-1] ** 0.5
     return above

@@ -77,10 +77,10 @@ def _exact(evaluator: Evaluator, numbers: Sequence[int]) -> list[float]:
     """The losses without each of some heads."""
     heads, roles = evaluator.shape.heads, evaluator.where.roles
     evaluator.depart_from({})
-    programs: list[Interventions] = [
+    candidates: list[Interventions] = [
         {HeadRow(number // heads, number % heads, query): UNIFORM for query in range(roles)} for number in numbers
     ]
-    return evaluator.mse(programs)
+    return evaluator.mse(candidates)
 
 
 def row_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:

@@ -185,15 +185,15 @@ def smallest(evaluator: Evaluator, units: Units, config: SearchConfig, generator
 
     Few sequences rule out what is hopeless; all sequences decide on the rest.
     """
-    program = units.natural(units.base)
-    rows = units.on(program)
+    interventions = units.own_patterns(units.base)
+    rows = units.on(interventions)
     least = {"every subset": 0, "pairs": max(len(rows) - 2, 0)}.get(tried(len(rows), config), len(rows))
-    parts = [units.only(program, kept) for size in range(least, len(rows)) for kept in combinations(rows, size)]
+    parts = [units.only(interventions, kept) for size in range(least, len(rows)) for kept in combinations(rows, size)]
     gauge = Gauge.confirming(evaluator, config)
     few = gauge.evaluator.part(FEW)
     for first in range(0, len(parts), _AT_ONCE):
         chosen = parts[first : first + _AT_ONCE]
-        for number in gauge.hopeful(program, gauge.costs(program, chosen, few)[1], gauge.max_loss):
+        for number in gauge.hopeful(interventions, gauge.costs(interventions, chosen, few)[1], gauge.max_loss):
             if gauge.passes(chosen[number], gauge.max_loss):
                 return chosen[number]
     return units.base

@@ -1,4 +1,4 @@
-"""What each row in use does: the simplest hypothesis that is nearly as good as the best (Appendix E, step 3)."""
+"""What each active row does: the simplest hypothesis that is nearly as good as the best (Appendix E, step 3)."""
 
 from __future__ import annotations
 
@@ -11,71 +11,69 @@ from hopscope.problem.paths import HeadRow
 
 
 def simplest(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
-    """Every row in use in its simplest form, by the first sequences or, if its loss is too high then, by all."""
-    formed = in_forms(Gauge.scanning(evaluator, config), units)
+    """Every active row with its simplest pattern, by the first sequences or, if the loss is then too high, by all."""
+    simple = simplest_patterns(Gauge.scanning(evaluator, config), units)
     gauge = Gauge.confirming(evaluator, config)
-    return formed if gauge.passes(formed, gauge.max_loss) else in_forms(gauge, units)
+    return simple if gauge.passes(simple, gauge.max_loss) else simplest_patterns(gauge, units)
 
 
-def in_forms(gauge: Gauge, units: Units) -> Interventions:
-    """Each row in use in the simplest form that is nearly as good as its best.
+def simplest_patterns(gauge: Gauge, units: Units) -> Interventions:
+    """Each active row with the simplest pattern that is nearly as good as its best.
 
-    Rows are gone through from the first layer to the last, so that those above still make their own patterns out of
-    what the form lets through. Rows for which no form is within the limit keep their own pattern; when all have been
-    seen, these are tried once more.
+    Rows are tried from the first layer to the last, so that those above still make their own patterns out of what the
+    imposed one lets through. Rows without one within the limit keep their own pattern and are then tried once more.
     """
-    program, natural = units.base, units.natural(units.base)
-    most = gauge.evaluator.mse([natural])[0] + AMONG_OTHERS * gauge.max_loss
+    interventions, own = units.base, units.own_patterns(units.base)
+    most = gauge.evaluator.mse([own])[0] + AMONG_OTHERS * gauge.max_loss
     for _ in range(2):
-        for row in units.on(program):
-            if program[row] == KEEP:
-                program = {**program, row: _form(gauge, units, program, row, natural, most)}
-    return program
+        for row in units.on(interventions):
+            if interventions[row] == KEEP:
+                interventions = {**interventions, row: _pattern(gauge, units, interventions, row, own, most)}
+    return interventions
 
 
-def _form(
-    gauge: Gauge, units: Units, program: Interventions, row: HeadRow, natural: Interventions, among_others: float
+def _pattern(
+    gauge: Gauge, units: Units, interventions: Interventions, row: HeadRow, own: Interventions, among_others: float
 ) -> Ablation:
-    """The first form that few sequences find nearly as good as the best one and all confirm; `KEEP` if there is none.
+    """The first pattern that few sequences find nearly as good as the best one and all confirm; else `KEEP`.
 
-    Nor may the loss be above `among_others` with this form alone imposed, where the other rows make their own patterns:
-    with all rows imposed, a form may suffice that is wrong whenever another row, left to itself, does something else.
+    Nor may the loss be above `among_others` with it alone imposed, where the other rows make their own patterns: with
+    all rows imposed, a pattern may suffice that is wrong whenever another row, left to itself, does something else.
     """
-    forms = _hypotheses(units, row)
-    near = [{**program, row: form} for form in forms]
-    costs, _ = gauge.costs(program, near)
-    current = gauge.score(program)
+    patterns = _hypotheses(units, row)
+    near = [{**interventions, row: pattern} for pattern in patterns]
+    costs, _ = gauge.costs(interventions, near)
+    current = gauge.score(interventions)
     most = max(gauge.limit(), current)
     good = min(most, current + max(min(costs, default=0.0), 0.0) + NEARLY_AS_GOOD * (most - current))
-    gauge.evaluator.depart_from(program)
+    gauge.evaluator.depart_from(interventions)
     passing = (n for n, cost in enumerate(costs) if current + cost <= good and gauge.score(near[n]) <= good)
-    alone = (forms[n] for n in passing if gauge.evaluator.mse([{**natural, row: forms[n]}])[0] <= among_others)
+    alone = (patterns[n] for n in passing if gauge.evaluator.mse([{**own, row: patterns[n]}])[0] <= among_others)
     return next(alone, KEEP)
 
 
 def _hypotheses(units: Units, row: HeadRow) -> list[Ablation]:
-    """What the row could be doing: its hypotheses but `KEEP`.
+    """What the row could be doing: its hypotheses but `KEEP` and those that amount to switching it off.
 
-    Those that amount to switching it off are left out: it is in use because it could not be. And if it looks mostly at
-    one role, those of looking at another single role are left out too.
+    If it attends mostly to one role, those of attending to another single role are left out too.
     """
     weights = units.hypotheses.weights(row)
     clear = {key for key, weight in enumerate(weights) if weight >= CLEAR and key != row.query}
     return [
-        form
-        for form in units.hypotheses.of(row)
-        if form != KEEP
-        and not units.hypotheses.is_off(row, form)
-        and not (form.kind is AblationKind.ONE_HOT and clear and form.keys[0] not in clear)
+        pattern
+        for pattern in units.hypotheses.of(row)
+        if pattern != KEEP
+        and not units.hypotheses.is_off(row, pattern)
+        and not (pattern.kind is AblationKind.ONE_HOT and clear and pattern.keys[0] not in clear)
     ]
 
 
-def chain_agnostic(gauge: Gauge, units: Units, program: Interventions) -> Interventions:
+def chain_agnostic(gauge: Gauge, units: Units, interventions: Interventions) -> Interventions:
     """Make active rows chain-agnostic, one at a time, the least costly first, while the loss allows it."""
-    rows = [row for row in units.on(program) if units.hypotheses.keys(row, program[row])]
-    near: list[Interventions] = [{**program, row: ALIKE} for row in rows]
-    found = program
-    for number in gauge.by_cost(program, near, gauge.max_loss):
+    rows = [row for row in units.on(interventions) if units.hypotheses.keys(row, interventions[row])]
+    near: list[Interventions] = [{**interventions, row: ALIKE} for row in rows]
+    found = interventions
+    for number in gauge.by_cost(interventions, near, gauge.max_loss):
         gauge.evaluator.depart_from(found)
         if gauge.passes({**found, rows[number]: ALIKE}, gauge.max_loss):
             found = {**found, rows[number]: ALIKE}
