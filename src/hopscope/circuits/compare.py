@@ -7,6 +7,7 @@ one head or by three, is one step.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -193,7 +194,7 @@ class Census:
         plain = asdict(self)
         for mechanism, objects in zip(plain["mechanisms"], steps, strict=True):
             mechanism["steps"] = objects
-        return plain
+        return dict(json.loads(json.dumps(plain)))  # numbers that are keys become text
 
 
 def census(circuits: Sequence[Circuit]) -> Census:

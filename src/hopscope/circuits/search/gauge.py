@@ -210,8 +210,8 @@ class Further:
     def measured(self, interventions: Interventions, limit: float | None = None) -> tuple[float, float]:
         """Mean loss of interventions and its standard error; the last ones are measured further, not again.
 
-        Sequences are measured until the mean, with the margin on top, is within the limit, or can hardly be within it on
-        all of them. Without a limit all are measured.
+        Sequences are measured until the mean, with the margin on top, is within the limit, or can hardly be so on all
+        of them. Without a limit all are measured.
         """
         if interventions != self._program:
             self._program, self._losses = interventions, torch.empty(0, dtype=torch.float64)
