@@ -119,7 +119,7 @@ def test_a_group_is_of_paths_of_the_circuit(tmp_path: Path) -> None:
         ({"losses": {}}, "losses lack full"),
         ({"search": {"bars": 3}}, "bars"),
         ({"interventions": []}, "missing in the interventions"),
-        ({"interventions": [{"form": "uniform"}]}, "program: Object missing required field layer"),
+        ({"interventions": [{"form": "uniform"}]}, "interventions: Object missing required field layer"),
         ({"max_loss": -1}, "max_loss must be a number of at least 0"),
         ({"seed": -5}, "seed must be a whole number"),
         ({"helpers": [{"layer": 99, "head": 1, "query": "x0?", "without": {"mean": 0.1, "interval": [0, 1]}}]},
