@@ -14,8 +14,8 @@ from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.language.text_batch import text, text_batch, words_rewired
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import first_member, second_member
-from hopscope.problem.text.tokens import spans, written
+from hopscope.problem.roles import first_member
+from hopscope.problem.text.tokens import written
 from hopscope.problem.vectors import sample
 from hopscope.training.data import held_out
 
@@ -54,13 +54,13 @@ def test_values_of_one_fact_are_other_chains_and_nothing_else_changes(graph, hop
 @pytest.mark.parametrize(("pair", "by"), [(1, 1), (2, 1), (2, 3)])
 def test_text_says_another_chains_value_and_nothing_else(kind, pair, by) -> None:
     """Put together it is the text with the words exchanged, of however many tokens they are."""
-    made, task, value = tokenizer(kind), text("equations", 2), second_member(pair)
+    made, task = tokenizer(kind), text("equations", 2)
     here = text_batch(task, made, 12, 3)
     rewired = words_rewired(here, pair, by)
     there = rewired.sequences
     for number, question in enumerate(task.questions(12, 3)):
         prompt, first = written(question, made)
-        stands = {span.chain: span for span in spans(question) if span.role == value}
+        stands = {span.chain: span for span in question.mentions() if span.role == f">x{pair}"}
         wanted, end = "", 0
         for chain, span in sorted(stands.items(), key=lambda one: one[1].start):
             other = stands[(chain + by) % 4]

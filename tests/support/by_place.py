@@ -27,17 +27,9 @@ class PositionBased(Transformer):
         nn.init.eye_(self.embed.weight[:width])  # the symbol, and zeros
         nn.init.zeros_(self.embed.weight[width:])
 
-    def run(
-        self,
-        x: Tensor,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        hooks: Hooks | None = None,
-        reads: int | None = None,
-    ) -> Tensor:
+    def run_layers(self, x: Tensor, layers: range, hooks: Hooks | None, reads: int | None) -> Tensor:
         hooks = hooks or Hooks()
-        for layer in range(start, 2 if stop is None else stop):
+        for layer in layers:
             pattern = hooks.pattern(layer, self._pattern(layer, x))
             x = x + hooks.attn_out(layer, self._written(layer, pattern, x))
         return x

@@ -1,4 +1,4 @@
-"""Blind solvers: programs that follow no chain and answer by where words are. Retrieval must beat them all.
+"""Blind solvers: programs that follow no chain and answer by positions of words. Retrieval must beat them all.
 
 Their accuracy on fresh questions, and whether the answers are spread evenly, is the test of claim C15: a formulation on
 which a blind solver beats guessing would measure that shortcut (`hopscope.benchmark.guessing`).
@@ -14,20 +14,28 @@ from hopscope.problem.text.questions import Question
 
 
 class Sight(NamedTuple):
-    """What a blind solver sees."""
+    """What a blind solver sees of a question; words are the pieces of its lines, known by their text alone.
+
+    Attributes:
+        acceptable: the acceptable answers, ascending.
+        values: every mention of an acceptable answer, in text order, as (word, line, character).
+        asked: the lines of the facts that mention a symbol of the question, in text order, then the question's line.
+        starts: the first character of every line.
+    """
 
     acceptable: tuple[str, ...]
-    """The acceptable answers, ascending."""
     values: tuple[tuple[str, int, int], ...]
-    """Every mention of an acceptable answer, in text order, as (word, line, character)."""
     asked: tuple[int, ...]
-    """The lines of the facts that mention a symbol of the question, in text order, then the question's line."""
     starts: tuple[int, ...]
-    """The first character of every line."""
+
+    @property
+    def words(self) -> list[str]:
+        """The values without their positions."""
+        return [word for word, _, _ in self.values]
 
 
 def look(question: Question) -> Sight:
-    """What a blind solver sees of a question; words are the pieces of its lines, known by their text alone."""
+    """What a blind solver sees of a question."""
     acceptable, lines = question.acceptable, (*question.facts, question.question)
     asking = zip(question.question.pieces, question.question.roles, strict=True)
     names = {word.casefold() for word, role in asking if role is not None}
@@ -44,14 +52,10 @@ def look(question: Question) -> Sight:
     return Sight(acceptable, tuple(values), tuple(asked), tuple(starts))
 
 
-def _by_count(choose: Callable[..., str]) -> Callable[[Sight], str]:
+def _by_count(sight: Sight, choose: Callable[..., str]) -> str:
     """The most frequent or the rarest value; of several, the one mentioned first."""
-
-    def solver(sight: Sight) -> str:
-        counts = Counter(word for word, _, _ in sight.values)
-        return choose(counts, key=counts.__getitem__)
-
-    return solver
+    counts = Counter(sight.words)
+    return choose(counts, key=counts.__getitem__)
 
 
 def _nearest(sight: Sight) -> str:
@@ -65,34 +69,22 @@ def _same_line(sight: Sight) -> str:
     for line in sight.asked:
         if words := [word for word, number, _ in sight.values if number == line]:
             return words[-1]
-    return ([word for word, number, _ in sight.values if number < sight.asked[0]] or [sight.values[-1][0]])[-1]
-
-
-def _same_place(sight: Sight) -> str:
-    """The value with the same rank among the values as the asked symbol's line has in its block."""
-    return sight.values[sight.asked[0] % len(sight.acceptable) % len(sight.values)][0]
-
-
-def _nth(n: int) -> Callable[[Sight], str]:
-    return lambda sight: sight.values[n % len(sight.values)][0]
-
-
-def _always(n: int) -> Callable[[Sight], str]:
-    return lambda sight: sight.acceptable[n % len(sight.acceptable)]
+    return ([word for word, number, _ in sight.values if number < sight.asked[0]] or [sight.words[-1]])[-1]
 
 
 BLIND: dict[str, Callable[[Sight], str]] = {
-    "first value": _nth(0),
-    "second value": _nth(1),
-    "third value": _nth(2),
-    "last value": _nth(-1),
-    "last but one": _nth(-2),
-    "most frequent value": _by_count(max),
-    "rarest value": _by_count(min),
+    "first value": lambda sight: sight.words[0],
+    "second value": lambda sight: sight.words[1],
+    "third value": lambda sight: sight.words[2],
+    "last value": lambda sight: sight.words[-1],
+    "last but one": lambda sight: sight.words[-2],
+    "most frequent value": lambda sight: _by_count(sight, max),
+    "rarest value": lambda sight: _by_count(sight, min),
     "nearest value": _nearest,
     "value on the same line": _same_line,
-    "value at the same place": _same_place,
-    "first answer in order": _always(0),
-    "last answer in order": _always(-1),
+    "value at the same place": lambda sight: sight.words[sight.asked[0] % len(sight.acceptable) % len(sight.words)],
+    "first answer in order": lambda sight: sight.acceptable[0],
+    "last answer in order": lambda sight: sight.acceptable[-1],
 }
-"""The blind solvers, by name. Each gives one of the acceptable answers."""
+"""The blind solvers, by name. Each gives one of the acceptable answers; "at the same place" is the value with the rank
+among values that the asked symbol's line has in its block."""

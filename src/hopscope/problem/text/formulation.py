@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from hopscope.checks import Range, check_count, check_fields
@@ -155,16 +155,6 @@ class Mention(NamedTuple):
     chain: int | None
 
 
-def mentions(lines: Iterable[Line], start: int = 0) -> Iterator[Mention]:
-    """Every symbol of lines that follow one another, separated by line breaks, from character `start` on."""
-    for number, line in enumerate(lines, start=1):
-        for piece, role in zip(line.pieces, line.roles, strict=True):
-            if role is not None:
-                yield Mention(start, start + len(piece), number, role, line.lookup, line.chain)
-            start += len(piece)
-        start += 1
-
-
 @dataclass(frozen=True)
 class Latent:
     """The structure behind a question: what the text says, without its words.
@@ -174,10 +164,6 @@ class Latent:
     """
 
     order: tuple[int, ...]
-
-    def record(self) -> dict[str, Any]:
-        """The structure as plain values."""
-        return asdict(self)
 
 
 L = TypeVar("L", bound=Latent)

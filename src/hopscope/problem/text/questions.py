@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -21,7 +21,6 @@ from hopscope.problem.text.formulation import (
     Mention,
     Wording,
     digest,
-    mentions,
 )
 from hopscope.problem.text.functions import Functions
 from hopscope.problem.text.relatives import Relatives
@@ -145,7 +144,13 @@ class Question:
 
     def mentions(self) -> list[Mention]:
         """Every symbol of the facts and the question, with its position and role."""
-        return list(mentions(self._lines, len(self._before)))
+        mentions = []
+        for number, (line, start) in enumerate(zip(self._lines, self.starts, strict=True), start=1):
+            for piece, role in zip(line.pieces, line.roles, strict=True):
+                if role is not None:
+                    mentions.append(Mention(start, start + len(piece), number, role, line.lookup, line.chain))
+                start += len(piece)
+        return mentions
 
     def record(self, roles: bool = False) -> dict[str, Any]:
         """The question as plain JSON values; with `roles`, its mentions too."""
@@ -153,7 +158,7 @@ class Question:
         record = {name: getattr(self, name) for name in first} | {"extensions": self.extensions.changed()}
         record |= {name: getattr(self, name) for name in last} | {"acceptable": list(self.acceptable)}
         record |= {"guess": self.guess, "shortcut": self.shortcut, "lines": list(self.lines)}
-        record["latent"] = self.latent.record()
+        record["latent"] = asdict(self.latent)
         if roles:
             record["mentions"] = [mention._asdict() for mention in self.mentions()]
         return record

@@ -11,12 +11,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import groupby
+from typing import Any
 
 from hopscope.errors import InputError, in_a_line
-from hopscope.problem.roles import answer_role, end_role, link_role, role_names, role_number, text_role
+from hopscope.problem.roles import answer_role, end_role, link_role, role_names, text_role
 from hopscope.problem.text.chains import Chains
-from hopscope.problem.text.formulation import Mention
 from hopscope.problem.text.questions import Question
 
 
@@ -39,15 +39,6 @@ class Tokens:
     line: tuple[int, ...]
     candidates: tuple[int, ...]
     right: int
-
-
-class Span(NamedTuple):
-    """Characters `start` to `end` of a prompt, end excluded, that play a role of a chain."""
-
-    start: int
-    end: int
-    role: int
-    chain: int
 
 
 def tokens(question: Question, tokenizer: Any) -> Tokens:
@@ -74,15 +65,15 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
     check_read(question, tokenizer)
     template = in_a_chat(question, tokenizer)
     ids, offsets = encode(text, tokenizer, template)
-    hops, known = question.hops, spans(question)
-    held = [[span for span in known if start < span.end + first and end > span.start + first] for start, end in offsets]
+    hops, spans = question.hops, [*_spans(question)]
     role, chain = [text_role(hops)] * len(ids), [-1] * len(ids)
     taken: set[tuple[int, int]] = set()
-    for number in reversed(range(len(ids))):
-        span = min(held[number], key=lambda span: span.role, default=None)
-        if span is not None and (span.role, span.chain) not in taken:
-            role[number], chain[number] = span.role, span.chain
-            taken.add((span.role, span.chain))
+    for number, (start, end) in reversed([*enumerate(offsets)]):
+        covered = [span for span in spans if start < span[1] + first and end > span[0] + first]
+        *_, own, of = min(covered, key=lambda span: span[2], default=(0, 0, -1, -1))
+        if own >= 0 and (own, of) not in taken:
+            role[number], chain[number] = own, of
+            taken.add((own, of))
     role[-1], chain[-1] = answer_role(hops), question.latent.asked
     space = "" if question.extensions.form == "instruction" else " "
     candidates = [_one_token(text, ids, space + answer, tokenizer, template) for answer in question.acceptable]
@@ -128,26 +119,19 @@ def written(question: Question, tokenizer: Any) -> tuple[str, int]:
     return text, text.rindex(prompt)
 
 
-def spans(question: Question) -> list[Span]:
-    """Where in the prompt the roles of chains are."""
-    by_line: dict[int, list[Mention]] = {}
-    for mention in question.mentions():
-        by_line.setdefault(mention.line, []).append(mention)
-    return [span for line in by_line.values() for span in _of_line(line, question)]
-
-
-def _of_line(line: Sequence[Mention], question: Question) -> Iterator[Span]:
-    """The symbols of a line, what links two of them, and what ends it."""
-    hops = question.hops
-    for mention in line:
-        assert mention.chain is not None
-        yield Span(mention.start, mention.end, role_number(mention.role, role_names(hops)), mention.chain)
-    if len(line) == 2:
-        first, last = line
-        assert last.chain is not None
-        yield Span(first.end, last.start, link_role(last.lookup, hops), last.chain)
-        line_end = question.prompt.index("\n", last.end) + 1
-        yield Span(last.end, line_end, end_role(last.lookup, hops), last.chain)
+def _spans(question: Question) -> Iterator[tuple[int, int, int, int]]:
+    """Where in the prompt the roles of chains are, as (start, end, role, chain), end excluded."""
+    hops, names = question.hops, role_names(question.hops)
+    for _, group in groupby(question.mentions(), lambda mention: mention.line):
+        line = [*group]
+        for mention in line:
+            assert mention.chain is not None
+            yield mention.start, mention.end, names.index(mention.role), mention.chain
+        if len(line) == 2:
+            first, last = line
+            assert last.chain is not None
+            yield first.end, last.start, link_role(last.lookup, hops), last.chain
+            yield last.end, question.prompt.index("\n", last.end) + 1, end_role(last.lookup, hops), last.chain
 
 
 def _line(character: int, question: Question) -> int:
