@@ -1,6 +1,6 @@
 """Removing from a model of our own the heads that it can do without, as `hs.Recipe` has it for models of vectors.
 
-A head is gone when its columns of the output map are zero: it writes nothing. That is all there is to remember, so a
+A head is pruned when its columns of the output map are zero: it writes nothing. Nothing else is remembered, so a
 training that was interrupted needs no list of them.
 """
 
@@ -26,8 +26,8 @@ def heads_left(model: Any) -> Left:
 def keep_only(model: Any, left: Left) -> None:
     """Make all other heads write nothing; needed again after every update, since an optimizer moves zeros too."""
     with torch.no_grad():
-        for maps, there in zip(_outputs(model), left, strict=True):
-            maps[:, ~there] = 0
+        for maps, remaining in zip(_outputs(model), left, strict=True):
+            maps[:, ~remaining] = 0
 
 
 def prune(model: Any, loss: Callable[[], float], cost: float) -> Left:

@@ -25,7 +25,7 @@ class TextModelRecipe:
     """A small Llama and its training. `varied` checks the values.
 
     Args:
-        layers: attention layers; one to look back at the symbol before, and about one for each hop.
+        layers: attention layers; one that attends to the symbol before, and about one for each hop.
         heads, d_model: heads a layer, and the width of the residual stream, a multiple of `2 heads`.
         least_hops, most_hops: the range of D in the training texts; each step has one D.
         steps, batch: the number of updates, and of texts in each.
@@ -34,7 +34,7 @@ class TextModelRecipe:
         fewer: the share of those that draw 1 ... 4 chains instead of 4; with few chains, copying the right line's value
             is learned before finding it.
         taught: the weight in the loss of a letter's value, asked for behind its line; the answer to a question has 2.
-            Behind a line this asks for what doubling brings there; with 0 only questions teach.
+            This asks for what doubling carries to a line; with 0 only questions teach.
         cut: the tokens of a line: `line` for its name and all the rest, `word` for name, equals sign, value and line
             break.
         prune_every: steps between two removals of heads for good, rounded up to the next row of the history. Heads go
@@ -45,7 +45,7 @@ class TextModelRecipe:
             where the processor has a unit for it, and is many times slower elsewhere; `auto` asks the processor.
         checkpoint_every: steps between checkpoints of the model; 0 for none.
         seed: the seed of weights and texts.
-        held_seed, held_count: the questions of a benchmark with that seed and count, or fewer, are kept out of the
+        held_seed, held_count: the questions of a benchmark with that seed and count, or fewer, are left out of the
             training texts, whichever letter they ask for.
     """
 

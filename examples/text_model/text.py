@@ -29,7 +29,7 @@ WORDS = [END, UNKNOWN, "\n", ASK, INSTRUCT, f"{INSTRUCT}\n", *SYMBOLS, *(f" = {s
 TOKENS = {word: token for token, word in enumerate(WORDS)}
 NAMES = slice(TOKENS["0"], TOKENS["0"] + len(SYMBOLS))
 EQUALS = slice(NAMES.stop, NAMES.stop + len(SYMBOLS))
-"""Where the two tokens of every symbol stand among the words."""
+"""The positions of the two tokens of every symbol among the words."""
 ASKED = TOKENS[f"{INSTRUCT}\n"]
 """The last token of a question."""
 BREAK, LINK = TOKENS["\n"], len(WORDS)
@@ -40,7 +40,7 @@ IGNORED = -100
 
 Structure = tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
 """What determines the facts, by level: links (which symbol of the level before each symbol leads to), and orders (which
-symbol's line stands where)."""
+position of each symbol's line)."""
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
@@ -55,7 +55,7 @@ def vocabulary(cut: Cut) -> list[str]:
 
 
 def make_tokenizer(cut: Cut = "line") -> Any:
-    """The tokenizer, a plain `tokenizers` file to whoever loads it; text that is no equation becomes `<unknown>`."""
+    """The tokenizer, a plain `tokenizers` file; text that is no equation becomes `<unknown>`."""
     from tokenizers import Regex, Tokenizer
     from tokenizers.decoders import Fuse
     from tokenizers.models import WordLevel
@@ -74,7 +74,7 @@ class Texts:
     """The training texts of a recipe: those of a step are a function of (seed, step), whatever came before.
 
     A step has texts of the benchmark's form, of a random D; or, with chance `dense`, texts of the largest D that ask
-    for every letter of a level, in random order, as soon as its lines are written. No answer stands before the last
+    for every letter of a level, in random order, as soon as its lines are written. No answer comes before the last
     question, so that none can be had by exclusion.
     """
 
@@ -104,16 +104,16 @@ class Texts:
         hops = recipe.most_hops if dense else between(recipe.least_hops, recipe.most_hops)
         asking = range(1 if dense else hops, hops + 1)
         chains = between(1, PAPER_CHAINS) if dense and chance(recipe.fewer) else PAPER_CHAINS
-        kept: list[Structure] = []
-        while len(kept) < recipe.batch:
+        chosen: list[Structure] = []
+        while len(chosen) < recipe.batch:
             drawn = [(_frozen(links), _frozen(orders)) for links, orders in permutations(2, hops, chains).tolist()]
-            kept += [(a, b) for a, b in drawn if not any((a[:depth], b[:depth]) in self.held for depth in asking)]
+            chosen += [(a, b) for a, b in drawn if not any((a[:depth], b[:depth]) in self.held for depth in asking)]
         asked = permutations(hops, chains)[..., : None if dense else 1].tolist()
-        some = permutations(hops + 1, PAPER_CHAINS)[..., :chains]
-        names = (some if chains < PAPER_CHAINS else some.sort(-1).values).tolist()
+        order = permutations(hops + 1, PAPER_CHAINS)[..., :chains]
+        names = (order if chains < PAPER_CHAINS else order.sort(-1).values).tolist()
         texts = [
-            write(one, {depth: those[depth - 1] for depth in asking}, called, recipe.cut)
-            for one, those, called in zip(kept, asked, names, strict=False)
+            write(structure, {depth: letters[depth - 1] for depth in asking}, called, recipe.cut)
+            for structure, letters, called in zip(chosen, asked, names, strict=False)
         ]
         ids, labels = torch.tensor(texts).unbind(1)
         return ids, labels
@@ -137,17 +137,17 @@ def write(
     labels: list[int] = []
     before = said = [NAMES.start + name for name in names[0]]
     for level, (link, order) in enumerate(zip(*structure, strict=True), start=1):
-        here = [TOKENS["a"] + PAPER_CHAINS * (level - 1) + name for name in names[level]]
+        letters = [TOKENS["a"] + PAPER_CHAINS * (level - 1) + name for name in names[level]]
         said = [said[below] for below in link]
         for i in order:
             value = before[link[i]]
-            line = [here[i], value + len(SYMBOLS)] if cut == "line" else [here[i], LINK, value, BREAK]
+            line = [letters[i], value + len(SYMBOLS)] if cut == "line" else [letters[i], LINK, value, BREAK]
             ids += line
             labels += [*[IGNORED] * (len(line) - 1), said[i]]
         for i in asked.get(level, ()):
-            ids += [TOKENS[ASK], here[i], ASKED]
+            ids += [TOKENS[ASK], letters[i], ASKED]
             labels += [IGNORED, IGNORED, said[i]]
-        before = here
+        before = letters
     return [*ids, labels[-1]], [*labels, TOKENS[END]]
 
 

@@ -58,21 +58,21 @@ ANSWER_WEIGHT = 2.0
 
 
 def train_text_model(
-    recipe: TextModelRecipe, folder: Path, watch: Callable[[HistoryRow], None] = lambda row: None
+    recipe: TextModelRecipe, folder: Path, progress: Callable[[HistoryRow], None] = lambda row: None
 ) -> list[HistoryRow]:
     """Train a model and write it; the same recipe gives the same weights on the same machine and thread count.
 
     If it is killed and called again, it goes on from where it last saved its state, and ends in the same weights. Where
-    the precision is `auto`, the recipe that is kept beside the model says which one was used.
+    the precision is `auto`, the recipe stored with the model says which one was used.
 
     Args:
         recipe: the model to train, and how.
         folder: a new or empty folder, or that of an interrupted training by the same recipe.
-        watch: called with every row of the history as it is made.
+        progress: called with every row of the history as it is made.
 
     Returns:
         The history: `step`, `loss`, `lines` and `answers` (accuracies after lines and questions), means since the row
-        before; `heads` that are left, where they are taken away; `seconds`.
+        before; `heads` that are left, where they are pruned; `seconds`.
 
     Raises:
         InputError: the folder is in use, what is left of an interrupted training is damaged, or transformers is not
@@ -116,7 +116,7 @@ def train_text_model(
             tally.clear()
             if done % SAVE_EVERY == 0:
                 unfinished.save(model, optimizer, history)
-            watch(history[-1])
+            progress(history[-1])
         if recipe.checkpoint_every and done % recipe.checkpoint_every == 0:
             publish(model, checkpoint_path(folder, done), recipe.cut)
     rows = "".join(json.dumps(row) + "\n" for row in history)

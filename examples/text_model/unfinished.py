@@ -1,8 +1,8 @@
 """An unfinished training of a model of our own: its state when it was last saved.
 
-FOLDER/training/recipe.json             the recipe, written first and kept
+FOLDER/training/recipe.json             the recipe, written first
 FOLDER/training/unfinished.safetensors  weights and AdamW's moments; goes when the model is written
-FOLDER/training/unfinished.json         the history up to there; likewise
+FOLDER/training/unfinished.json         the history so far; likewise
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 @dataclass(frozen=True)
 class Unfinished:
-    """What is kept of an unfinished training.
+    """The stored state of an unfinished training.
 
     Attributes:
         folder: the folder of the training.
@@ -39,20 +39,20 @@ class Unfinished:
 
     @classmethod
     def within(cls, folder: Path, recipe: TextModelRecipe) -> Unfinished:
-        """The training in a model folder; its recipe is written down there.
+        """The training in a model folder; its recipe is written to it.
 
         Raises:
             InputError: the folder holds something else, a finished model, or a training by another recipe.
         """
         training = folder / "training"
-        mine = training / "recipe.json"
-        if mine.is_file():
-            _see_the_same(recipe, mine, finished=(folder / "config.json").exists())
+        stored_recipe = training / "recipe.json"
+        if stored_recipe.is_file():
+            _check_same_recipe(recipe, stored_recipe, finished=(folder / "config.json").exists())
         elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise hs.InputError(f"{folder} is in use; choose a new or empty folder")
         training.mkdir(parents=True, exist_ok=True)
         text = json.dumps(asdict(recipe), indent=2)
-        write_whole(mine, text + "\n")
+        write_whole(stored_recipe, text + "\n")
         return cls(training, hashlib.sha256(text.encode()).hexdigest())
 
     @property
@@ -75,7 +75,7 @@ class Unfinished:
         draft.replace(self._tensors)
 
     def resume(self, model: Any, optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-        """Restore the saved state of model and optimizer, and give the history up to there; empty for a new training.
+        """Restore the saved state of model and optimizer, and return the history so far; empty for a new training.
 
         Raises:
             InputError: what was saved is damaged, or of another recipe.
@@ -84,12 +84,12 @@ class Unfinished:
             return []
         try:
             with safe_open(self._tensors, "pt") as file:
-                there, state = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                metadata, state = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
             raise hs.InputError(f"{self._tensors} is damaged ({error}); remove it to begin again") from None
-        if there.get("recipe") != self.recipe:
+        if metadata.get("recipe") != self.recipe:
             raise hs.InputError(f"{self._tensors} is of another recipe; choose another folder")
-        step = int(there["step"])
+        step = int(metadata["step"])
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 weight.copy_(state[f"weights {name}"])
@@ -118,16 +118,16 @@ def _read(path: Path) -> Any:
         raise hs.InputError(f"{path} cannot be read ({error})") from None
 
 
-def _see_the_same(recipe: TextModelRecipe, path: Path, *, finished: bool) -> None:
+def _check_same_recipe(recipe: TextModelRecipe, path: Path, *, finished: bool) -> None:
     """Check that a training that was begun is by this recipe, and is not finished.
 
     Raises:
         InputError: it is by another recipe (the message says what differs), or it is finished.
     """
     wanted = asdict(recipe)
-    there = _read(path)
-    names = [name for name in wanted | there if there.get(name) != wanted.get(name)]
-    differs = ", ".join(f"{name} is {there.get(name)} there and {wanted.get(name)} here" for name in names)
+    stored = _read(path)
+    names = [name for name in wanted | stored if stored.get(name) != wanted.get(name)]
+    differs = ", ".join(f"{name} is {stored.get(name)} in it and {wanted.get(name)} now" for name in names)
     if finished:
         why = f"its model is of another recipe ({differs})" if differs else "its model is finished"
         raise hs.InputError(f"{path.parents[1]} is in use: {why}; choose a new or empty folder")

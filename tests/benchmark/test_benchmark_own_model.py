@@ -150,7 +150,7 @@ def test_a_folder_in_use_says_what_differs(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="own is in use: its model is finished; choose a new or empty folder"):
         train_text_model(OWN_TINY, tmp_path / "own")
     with pytest.raises(
-        InputError, match=r"own is in use: its model is of another recipe \(seed is 0 there and 1 here\)"
+        InputError, match=r"own is in use: its model is of another recipe \(seed is 0 in it and 1 now\)"
     ):
         train_text_model(replace(OWN_TINY, seed=1), tmp_path / "own")
 
