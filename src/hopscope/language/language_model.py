@@ -132,7 +132,7 @@ class LanguageModel:
             >>> from examples.text_model.training import TextModelRecipe, make_model, publish
             >>> publish(make_model(TextModelRecipe()), folder / "mine")  # untrained
             >>> hs.LanguageModel(folder / "mine").check(["L1.H1 answer -> >x1"], hs.text("equations", hops=1)).certified
-            ()
+            False
 
         Args:
             circuit: a circuit, or its paths as in `hs.Model.ablate`; a head or a row instead of a path is in use with
