@@ -8,7 +8,16 @@ from functools import partial
 
 import pytest
 import torch
-from loud_background import FLAT, LOUD, loud_background
+from planted_checks import (
+    FLAT,
+    LARGE,
+    cancelling_at_rest,
+    cancelling_little,
+    large_background,
+    resting,
+    sink,
+    two_keys,
+)
 from planted_models import (
     LAST_OF_TWO,
     LITTLE,
@@ -22,10 +31,6 @@ from planted_models import (
     shared_answer,
     witness,
 )
-from resting_head import resting
-from sink_on_a_key import sink
-from two_keys import two_keys
-from two_that_cancel import at_rest, little_looks
 
 from hopscope.circuits.checks import (
     CHECKS,
@@ -118,12 +123,12 @@ def backup_outside() -> Evidence:
         (lambda: evidence_of(shared_answer(), also(1)), "necessity"),
         (cancelling_inside, "necessity"),
         (second_key, "necessity"),
-        (lambda: sink("own")[0], "necessity"),
+        (sink, "necessity"),
         (cancelling_outside, "outside"),
         (blurred_key, "right_keys"),
         (backup_outside, "completeness"),
         (lambda: evidence_of(two_keys(0.15)), "completeness"),
-        (lambda: evidence_of(two_keys(0.5, turns=100.0)), "outside"),
+        (lambda: evidence_of(two_keys(0.5, alternating=100.0)), "outside"),
         (lambda: evidence_of(by_place()), "delivery"),
     ],
 )
@@ -229,10 +234,10 @@ def test_a_model_that_does_not_do_it_has_no_circuit_that_explains_it() -> None:
 @pytest.mark.parametrize("score", [0.56, -2.0])
 def test_rows_at_their_mean_do_not_tell_their_chain(score: float) -> None:
     """Planted: a row writes a third of the answer with 0.1 more, or less, weight on its own chain."""
-    made = loud_background(0.35, score)
+    made = large_background(0.35, score)
     hypotheses = evidence_of(made).hypotheses
-    evidence = evidence_of(made, {row: hypotheses.mean(row) for row in (LOUD, FLAT)})
-    assert evidence.at_mean == [LOUD, FLAT]
+    evidence = evidence_of(made, {row: hypotheses.mean(row) for row in (LARGE, FLAT)})
+    assert evidence.at_mean == [LARGE, FLAT]
     losses = measure_sufficiency(evidence)
     assert losses.circuit.mean < evidence.max_loss < 0.1 < max(loss.mean for loss in losses.controls.values())
     assert not sufficiency(losses).passed
@@ -242,10 +247,10 @@ def test_rows_at_their_mean_do_not_tell_their_chain(score: float) -> None:
 @pytest.mark.parametrize("patterns", ["own", "imposed"])
 def test_outside_takes_what_is_known_of_a_chain_and_no_rest(patterns: str) -> None:
     """Planted: two heads at rest, of which one alone does harm where uniform; and two that attend hardly visibly."""
-    evidence = at_rest(patterns)  # type: ignore[arg-type]
+    evidence = cancelling_at_rest(patterns)  # type: ignore[arg-type]
     assert ALIKE in evidence.carrying_nothing.values()
     assert outside(measure_outside(evidence)).passed
-    assert not outside(measure_outside(little_looks(patterns))).passed  # type: ignore[arg-type]
+    assert not outside(measure_outside(cancelling_little(patterns))).passed  # type: ignore[arg-type]
     assert not outside(measure_outside(cancelling_outside(patterns))).passed
 
 
