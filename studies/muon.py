@@ -100,7 +100,7 @@ class Muon(hs.TrainingHooks):
 
 
 def orthogonal(matrices: Matrices) -> Matrices:
-    """Each matrix with its singular values brought near one; zero stays zero."""
+    """Each matrix with its singular values moved near one; zero stays zero."""
     first, third, fifth = _COEFFICIENTS
     made: Tensor = matrices / torch.linalg.matrix_norm(matrices, keepdim=True).clamp(min=1e-7)
     for _ in range(_STEPS):

@@ -60,7 +60,7 @@ class AlteredBlock(nn.Module, ABC):
 
     @abstractmethod
     def untrain(self, head: int) -> None:
-        """Undo the alteration of a head, from 0, for its weights are initial ones."""
+        """Undo the alteration of a head, from 0, whose weights are replaced by initial ones."""
 
     def forward(self, x: Float[Tensor, "sequence pos d_model"]) -> Float[Tensor, "sequence pos d_model"]:
         """The stream after the block."""
@@ -83,11 +83,42 @@ class AlteredBlockAsItWas(AlteredBlock):
         normed: Float[Tensor, "1 sequence pos d_model"],
     ) -> Float[Tensor, "sequence pos d_model"]:
         """What all heads write to the stream, given their pattern."""
-        written: Tensor = self.attention.write(pattern[None], normed)[0]
-        return written
+        output: Tensor = self.attention.write(pattern[None], normed)[0]
+        return output
 
     def untrain(self, head: int) -> None:
         """Nothing was altered."""
+
+
+class BlockWithMore(AlteredBlock, ABC):
+    """A block of the known model with more heads, the last ones, all of one pattern.
+
+    Args:
+        block: the block.
+        own: the pattern of the added heads.
+        more: how many there are.
+    """
+
+    def __init__(self, block: Any, own: Float[Tensor, "query key"], more: int = 1) -> None:
+        super().__init__(block)
+        self.own, self.more = own, more
+
+    def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
+        """The pattern of the block's heads, and that of the added ones."""
+        pattern = self.attention.pattern(normed, normed)[0]
+        return torch.cat([pattern, self.own.expand(len(pattern), self.more, *self.own.shape)], dim=1)
+
+    def untrain(self, head: int) -> None:
+        """Let the added heads attend everywhere alike; the others were not altered."""
+        if head >= self.attention.heads:
+            self.own = uniform(self.own, causal=self.attention.causal)
+
+
+def uniform(pattern: Float[Tensor, "query key"], *, causal: bool) -> Float[Tensor, "query key"]:
+    """The pattern, of the same size, that has the same weight on everything that a query sees."""
+    seen = torch.ones_like(pattern)
+    seen = seen.tril() if causal else seen
+    return seen / seen.sum(dim=-1, keepdim=True)
 
 
 class Altered(nn.Module):
@@ -120,7 +151,7 @@ class Altered(nn.Module):
         return self.read(x)
 
     def untrain(self, layer: int, head: int) -> None:
-        """Give a head weights drawn anew; one that was added has none, and is left to its block."""
+        """Draw new weights for a head; one that was added has none, and is left to its block."""
         attention: Any = self.transformer.blocks[layer].attention
         if head < self.transformer.shape.heads:
             here = slice(head * attention.d_head, (head + 1) * attention.d_head)
@@ -141,5 +172,5 @@ class Altered(nn.Module):
         return hs.Parts(self.embed, self.altered, self.read, [block.seen for block in self.altered])
 
     def model(self, problem: hs.RetrievalProblem) -> Any:
-        """The model to look at, ablate, and certify circuits of."""
-        return hs.Model.from_torch(self, problem, lambda one: one.parts, lambda one, *head: one.untrain(*head))
+        """The model, to ablate and to check circuits of."""
+        return hs.Model.from_torch(self, problem, lambda model: model.parts, lambda model, *head: model.untrain(*head))

@@ -107,9 +107,9 @@ class Shared(AlteredBlock):
     ) -> Float[Tensor, "sequence pos d_model"]:
         """What the heads write; the row reads at the backup what it reads at the key."""
         read = torch.where(self.queries, pattern @ self.merge, pattern)
-        written: Tensor = self.attention.write(read[None], normed)[0]
-        return written
+        output: Tensor = self.attention.write(read[None], normed)[0]
+        return output
 
     def untrain(self, head: int) -> None:
-        """Let the head read everywhere what is there."""
+        """Let the head read each position as it is."""
         self.queries[head] = False

@@ -4,9 +4,9 @@ A circuit is the list of its paths. `true` is the circuit itself. The others are
 left out; one or two paths of other rows added; a second key given to a row; a path credited to another head that
 attends alike; the circuit of another model of the same shape; as many paths at random, each of a row that attends
 there; and, in a model that was altered and answers as before, the circuit itself and: the path of a head that rests and
-also looks somewhere, for no use (`idle key`); with a backup for one of its keys in the same row; with a row that looks
-at its key for some of the questions and elsewhere for the rest (`by turns`); with a head that rests at a key of its own
-chain, where it reads nothing, as a path (`sink`).
+also attends somewhere, for no use (`idle key`); with a backup for one of its keys in the same row; with a row that
+attends to its key for some of the questions and elsewhere for the rest (`by turns`); with a head that rests at a key of
+its own chain, where it reads nothing, as a path (`sink`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class Host:
             for parameter in model.parameters():
                 parameter.add_(torch.randn(parameter.shape, generator=generator) * 2e-5 * parameter.abs().max())
             blocks: list[Any] = list(model.blocks)
-            originals = [{name: one.clone() for name, one in block.attention.state_dict().items()} for block in blocks]
+            originals = [
+                {name: weight.clone() for name, weight in block.attention.state_dict().items()} for block in blocks
+            ]
             for layer, (real, twin, stray) in enumerate(places):
                 _put(blocks[layer].attention, real, originals[layer], 1.0)
                 _put(blocks[layer].attention, twin, originals[layer], 0.002)
@@ -74,7 +76,7 @@ class Host:
 
     @cached_property
     def model(self) -> Any:
-        """The model to look at, ablate, and certify circuits of."""
+        """The model, to ablate and to check circuits of."""
         return Altered(self.transformer, lambda layer, block: AlteredBlockAsItWas(block)).model(self.problem)
 
     @cached_property
@@ -112,11 +114,11 @@ class Planted:
     """A planted circuit.
 
     Attributes:
-        circuit: its paths, as `Model.certify` takes them.
+        circuit: its paths, as `Model.check` takes them.
         description: what was done.
         model: the model that it is planted in, where that is not the host's own.
         without: for a path that is claimed and not needed, or that is needed and not claimed, the ablation that shows
-            it: that of the whole model with which it still answers, or does not.
+            it: with it the whole model still answers, or does not.
         breaks: whether that ablation must break the model, and not leave it as it is.
     """
 
@@ -128,7 +130,7 @@ class Planted:
 
 
 def label(kind: str, host: Host, planted: Planted, max_loss: float) -> Label:
-    """The truth about a planted circuit, by its effect on sequences that no certificate sees."""
+    """The truth about a planted circuit, by its effect on sequences that no check uses."""
     if kind == "true":
         return "true"
     model, low, high = planted.model or host.model, max_loss / MARGIN, max_loss * MARGIN
@@ -143,7 +145,7 @@ def label(kind: str, host: Host, planted: Planted, max_loss: float) -> Label:
 
 def _all_but(host: Host, circuit: Sequence[hs.AttentionPath | str]) -> dict[str, str]:
     """The ablation of every row that has no path among these; those are left as the model has them."""
-    used = {one.row for one in circuit if isinstance(one, hs.AttentionPath)}
+    used = {path.row for path in circuit if isinstance(path, hs.AttentionPath)}
     shape, roles = host.transformer.shape, host.problem.roles
     return {
         f"L{layer + 1}.H{head + 1} {role}": "uniform"
@@ -176,7 +178,7 @@ def _wrong_key(host: Host, generator: torch.Generator) -> Planted | None:
 
 def _missing(host: Host, generator: torch.Generator) -> Planted | None:
     path = _one(host.circuit, generator)
-    return path and Planted(tuple(one for one in host.circuit if one != path), f"without {_said(host, path)}")
+    return path and Planted(tuple(kept for kept in host.circuit if kept != path), f"without {_said(host, path)}")
 
 
 def _superfluous(host: Host, generator: torch.Generator) -> Planted | None:
@@ -284,7 +286,7 @@ def _between(low: float, high: float, generator: torch.Generator) -> float:
 
 
 def _visible(host: Host, path: hs.AttentionPath) -> list[int]:
-    """Roles that a path's row sees for certain: those of pairs whose block stands before, or the same pair's first."""
+    """Roles that a path's row sees for certain: those of pairs whose block is before, or the same pair's first."""
     fact = host.problem.fact_of
     at = fact(path.query)
     return [
@@ -295,7 +297,7 @@ def _visible(host: Host, path: hs.AttentionPath) -> list[int]:
 
 
 def _replaced(host: Host, path: hs.AttentionPath, other: hs.AttentionPath) -> tuple[hs.AttentionPath, ...]:
-    return tuple(other if one == path else one for one in host.circuit)
+    return tuple(other if kept == path else kept for kept in host.circuit)
 
 
 def _said(host: Host, path: hs.AttentionPath) -> str:

@@ -1,8 +1,8 @@
-"""A model with a head that rests at a key of its own chain: it reads nothing there, or the same in every chain.
+"""A model with a sink: a head that rests at a key of its own chain, where it reads nothing.
 
 The head is added to a layer of a known model. Anywhere else it writes what it must not, so its row is needed, and all
-of its weight lies on one key of its own chain; but nothing of that chain comes to it from there. Heads of language
-models rest likewise, at the first token of a text.
+of its weight is on one key of its own chain; but nothing of that chain is carried from there. Heads of language models
+rest likewise, at the first token of a text.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 import hopscope as hs
-from studies.calibration.altered import Altered, Known, start_of
-from studies.calibration.beside import BlockWithMore
+from studies.calibration.altered import Altered, BlockWithMore, Known, start_of
 
-LOUD = 10.0
-"""Length of the vector that the head writes where it looks at something else with all its weight."""
+MAGNITUDE = 10.0
+"""Length of the vector that the head writes where it attends to something else with all its weight."""
 
 
 @dataclass(frozen=True)
@@ -28,22 +27,20 @@ class Sink:
 
     Attributes:
         layer: the layer that it is in, from 0.
-        pair: the pair whose second members rest at the first ones, which stand before them.
-        seed: the seed of the directions in which the head writes.
-        brings: length of the vector that it writes at rest, whatever stands there, and that the model expects.
+        pair: the pair whose second members rest at the first ones, the positions before them.
+        seed: the seed of the direction in which the head writes.
     """
 
     layer: int
     pair: int
     seed: int
-    brings: float = 0.0
 
     def path(self, problem: hs.RetrievalProblem, head: int) -> hs.AttentionPath:
         """Where the head rests, as a path.
 
         Args:
-            problem: the problem whose roles there are.
-            head: its number in the layer, from 0; since it is the last head, that is how many stand beside it.
+            problem: the problem, for its roles.
+            head: its number in the layer, from 0: as many as the known model has, since it is the last.
         """
         roles = problem.roles
         return hs.AttentionPath(self.layer, head, roles.index(f">x{self.pair}"), roles.index(f"x{self.pair - 1}>"))
@@ -59,38 +56,25 @@ def with_sink(known: Known, sink: Sink) -> Altered:
     problem, generator = known.problem, torch.Generator().manual_seed(sink.seed)
     start = start_of(problem, sink.pair)
     keys = torch.arange(start, start + 2 * problem.chains, 2)
-    drawn = torch.randn(2, known.transformer.shape.d_model, generator=generator)
-    wrong, brings = drawn / drawn.norm(dim=1, keepdim=True) * torch.tensor([[LOUD], [sink.brings]])
-    nothing = torch.zeros_like(wrong)
+    drawn = torch.randn(2, known.transformer.shape.d_model, generator=generator)[0]
+    wrong, nothing = MAGNITUDE * drawn / drawn.norm(), torch.zeros_like(drawn)
     return Altered(
         known.transformer,
-        lambda layer, block: _Beside(
-            block,
-            keys,
-            problem.sequence_length,
-            *((wrong, brings) if layer == sink.layer else (nothing, nothing)),
-        ),
+        lambda layer, block: _WithSink(block, keys, problem.sequence_length, wrong if layer == sink.layer else nothing),
     )
 
 
-class _Beside(BlockWithMore):
-    """A block of the known model with one more head, which rests at the `keys`, each of which stands before its query.
+class _WithSink(BlockWithMore):
+    """A block of the known model with one more head, which rests at the `keys`, each the position before its query.
 
-    Its other rows look at themselves and write nothing.
+    Its other rows attend to themselves and write nothing.
     """
 
-    def __init__(
-        self,
-        block: Any,
-        keys: Tensor,
-        length: int,
-        wrong: Float[Tensor, " d_model"],
-        brings: Float[Tensor, " d_model"],
-    ) -> None:
+    def __init__(self, block: Any, keys: Tensor, length: int, wrong: Float[Tensor, " d_model"]) -> None:
         own = torch.eye(length)
         own[keys + 1, keys + 1], own[keys + 1, keys] = 0.0, 1.0
         super().__init__(block, own)
-        self.wrong, self.brings = wrong, brings
+        self.wrong = wrong
         self.rests, self.at = torch.zeros(length), torch.zeros(length)
         self.at[keys], self.rests[keys + 1] = 1.0, 1.0
 
@@ -99,9 +83,7 @@ class _Beside(BlockWithMore):
         pattern: Float[Tensor, "sequence head query key"],
         normed: Float[Tensor, "1 sequence pos d_model"],
     ) -> Float[Tensor, "sequence pos d_model"]:
-        """What the block's heads write. The added one writes what it sees elsewhere, and then less than is expected."""
-        brought: Tensor = self.attention.write(pattern[None, :, :-1], normed)[0]
-        at_rest = (pattern[:, -1] * self.at).sum(dim=-1)
-        elsewhere = pattern[:, -1].sum(dim=-1) - at_rest
-        wrong = elsewhere[..., None] * self.wrong + (at_rest - 1)[..., None] * self.brings
-        return brought + self.rests[:, None] * wrong
+        """What the block's heads write; the added one writes how much it attends to elsewhere."""
+        output: Tensor = self.attention.write(pattern[None, :, :-1], normed)[0]
+        elsewhere = pattern[:, -1].sum(dim=-1) - (pattern[:, -1] * self.at).sum(dim=-1)
+        return output + (self.rests * elsewhere)[..., None] * self.wrong

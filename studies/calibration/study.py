@@ -1,11 +1,11 @@
-"""Does the certificate say no to false circuits, and yes to true ones?
+"""Do the six checks refuse false circuits, and pass true ones?
 
-False circuits of many kinds (`studies.calibration.kinds`) are planted in models built by hand and certified like any
+False circuits of many kinds (`studies.calibration.kinds`) are planted in models built by hand and checked like any
 other, on fresh sequences and with fresh draws each time; so are the true ones. The study reports how often circuits of
-each kind are certified, and for every part of the certificate how often it passes. The certificate may pass at most
-`FALSE_PASSES` of the false ones, by the upper end of the 95% Clopper-Pearson interval.
+each kind are certified, and which checks refuse the others. Confirmed: of the false ones at most `FALSE_PASSES` pass,
+by the upper end of the 95% Clopper-Pearson interval, and most true ones do.
 
-Whether a planted circuit is false is decided by losses on sequences that no certificate sees, with a margin: a wrong
+Whether a planted circuit is false is decided by losses on sequences that no check uses, with a margin: a wrong
 path may be as good as the right one where its key holds the same symbol. Circuits that are as good, and those within
 the margin, are counted and left out.
 
@@ -30,7 +30,7 @@ from studies.tools.study import Study
 from studies.tools.work import Work
 
 FALSE_PASSES = 0.05
-"""The share of false circuits that the whole certificate may pass."""
+"""The share of false circuits that may pass all checks."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class CalibrationStudy:
         kinds: the kinds of circuits to plant.
         each: how many circuits of each kind in each model.
         max_loss: the highest loss that a circuit may have.
-        config: what stands behind every certificate: less than the default.
+        config: how much is measured for the checks: less than the default.
     """
 
     built: tuple[tuple[int, int], ...] = tuple((hops, seed) for seed in range(160, 163) for hops in (1, 2, 3))
@@ -65,7 +65,7 @@ class Certified:
         number: its number among the circuits of its kind in this model, from 0.
         description: what was done to the circuit.
         label: whether it is truly a circuit.
-        failed: the parts of the certificate that it did not pass; empty also for a label that is left out.
+        failed: the checks that it did not pass; empty also for a label that is left out.
     """
 
     hops: int
@@ -86,7 +86,9 @@ class CalibrationResult:
     def of(self, kind: str) -> list[Certified]:
         """The circuits of a kind whose label is the one that the kind is planted to have."""
         return [
-            one for one in self.certified if one.kind == kind and one.label == ("true" if kind == "true" else "false")
+            found
+            for found in self.certified
+            if found.kind == kind and found.label == ("true" if kind == "true" else "false")
         ]
 
 
@@ -102,7 +104,7 @@ def quick(_: hs.Recipe) -> CalibrationStudy:
 
 
 def run(study: CalibrationStudy, folder: Path, work: Work) -> CalibrationResult:
-    """Plant and certify what is not done yet; every certificate is kept as a file of its own in `folder / runs`."""
+    """Plant and certify what is not done yet; each result is a file of its own in `folder / runs`."""
     kept = folder / "runs"
     jobs = [
         (study, hops, seed, kind, number, kept / f"{hops}-hops-{seed}-{kind.replace(' ', '-')}-{number}.json")
@@ -112,11 +114,11 @@ def run(study: CalibrationStudy, folder: Path, work: Work) -> CalibrationResult:
     ]
     work.each("planted circuits", certify, [job for job in jobs if not job[-1].exists()])
     done = [records.read(job[-1], Certified | None) for job in jobs if job[-1].exists()]  # type: ignore[arg-type]
-    return CalibrationResult(tuple(one for one in done if one is not None))
+    return CalibrationResult(tuple(record for record in done if record is not None))
 
 
 def certify(study: CalibrationStudy, hops: int, seed: int, kind: str, number: int, kept: Path) -> None:
-    """Plant and label a circuit and, where its label counts, certify it; null is kept where none can be planted."""
+    """Plant and label a circuit and, where its label counts, certify it; null is written where none can be planted."""
     host = _host(hops, seed)
     drawn = crc32(f"{hops} {seed} {kind} {number}".encode())
     planted = plant(kind, host, torch.Generator().manual_seed(drawn))
@@ -139,8 +141,8 @@ def _host(hops: int, seed: int) -> Host:
 
 def judge(found: CalibrationResult) -> list[Judgement]:
     """Judge whether few false circuits pass, and most true ones."""
-    false = [one for kind in KINDS if kind != "true" for one in found.of(kind)]
-    passed, n = sum(not one.failed for one in false), len(false)
+    false = [circuit for kind in KINDS if kind != "true" for circuit in found.of(kind)]
+    passed, n = sum(not circuit.failed for circuit in false), len(false)
     hypothesis = f"at most {FALSE_PASSES:.0%} of false circuits pass"
     if not n:
         few = Judgement(hypothesis, "not run")
@@ -148,24 +150,24 @@ def judge(found: CalibrationResult) -> list[Judgement]:
         low, high = clopper_pearson(passed, n)
         verdict = "confirmed" if high < FALSE_PASSES else "refuted" if low > FALSE_PASSES else "inconclusive"
         few = Judgement(hypothesis, verdict, f"{passed} of {n} (at most {high:.1%})", n)  # type: ignore[arg-type]
-    return [few, most_of("most true circuits pass", [not one.failed for one in found.of("true")])]
+    return [few, most_of("most true circuits pass", [not circuit.failed for circuit in found.of("true")])]
 
 
 def table(found: CalibrationResult) -> str:
-    """A Markdown table: for each kind, how many have a label, how many pass, and the parts that refuse the others."""
+    """A Markdown table: for each kind, how many have a label, how many pass, and the checks that refuse the others."""
     rows = []
     for kind in KINDS:
         chosen = found.of(kind)
-        failed = sorted({part for one in chosen for part in one.failed})
-        parts = ", ".join(f"{part} {sum(part in one.failed for one in chosen)}" for part in failed)
-        planted = sum(one.kind == kind for one in found.certified)
-        rows.append((kind, planted, len(chosen), sum(not one.failed for one in chosen), parts or "-"))
+        failed = sorted({check for circuit in chosen for check in circuit.failed})
+        parts = ", ".join(f"{check} {sum(check in circuit.failed for circuit in chosen)}" for check in failed)
+        planted = sum(circuit.kind == kind for circuit in found.certified)
+        rows.append((kind, planted, len(chosen), sum(not circuit.failed for circuit in chosen), parts or "-"))
     return records.markdown_table(("kind", "planted", "with a label", "certified", "refused by"), rows)
 
 
 STUDY = Study(
     "calibration",
-    "How often does a certificate pass a false circuit?",
+    "How often do the checks pass a false circuit?",
     CalibrationResult,
     standard,
     quick,

@@ -86,7 +86,7 @@ def survival_median(times: Times, until: int) -> tuple[float | None, float | Non
         shares = zip(curve.quantiles, values.tolist(), strict=True)
         return next((float(at) for at, share in shares if share <= 0.5 + 1e-9), None)  # half of all, but for rounding
 
-    middle, low, high = (crossing(one.probabilities) for one in (curve, band.low, band.high))
+    middle, low, high = (crossing(line.probabilities) for line in (curve, band.low, band.high))
     known = [time for time in times if time is not None]
     enough = 0.5 ** len(times) <= 0.025
     if middle is not None and low is None:
@@ -132,9 +132,9 @@ def fewer(first: Sequence[float], second: Sequence[float]) -> float:
         return 1.0
     together = [*first, *second]
     if len(first) == 1:  # scipy permutes two or more
-        return sum(one <= first[0] for one in together) / len(together)
+        return sum(value <= first[0] for value in together) / len(together)
     if len(second) == 1:
-        return sum(one >= second[0] for one in together) / len(together)
+        return sum(value >= second[0] for value in together) / len(together)
     method = PermutationMethod(n_resamples=_RESAMPLES, rng=np.random.default_rng(0))
     return float(mannwhitneyu(first, second, alternative="less", method=method).pvalue)
 

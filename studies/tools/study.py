@@ -36,7 +36,7 @@ class Study(Generic[S, R]):
         result: the type of what is found; the record holds it.
         standard: makes the study of a recipe, with the sample sizes of the module's docstring.
         quick: makes a version of a tiny recipe that runs in seconds and only shows that the study runs.
-        run: trains and measures, in a folder, what is not there yet; if only judged, it reads what is there.
+        run: trains and measures, in a folder, what is missing; if only judged, it reads what exists.
         judge: judges what was found by the rules of the module's docstring.
         table: makes a Markdown table of what was found.
         recipe: the recipe that the standard version is about.

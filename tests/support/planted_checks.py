@@ -24,8 +24,7 @@ from hopscope.theory.witness.matching import same_code, same_symbol
 from hopscope.theory.witness.program import Head, LayerProgram, Term, assemble
 from hopscope.training.data import held_out
 from studies.calibration import resting as rests
-from studies.calibration.altered import Altered
-from studies.calibration.beside import BlockWithMore
+from studies.calibration.altered import Altered, BlockWithMore
 from studies.calibration.sink import Sink, with_sink
 
 
