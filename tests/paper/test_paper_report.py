@@ -220,5 +220,5 @@ def test_the_wheel_carries_the_templates_and_the_licence(tmp_path: Path) -> None
     builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(Path(__file__).parents[2]))
     (wheel,) = builder.build(directory=str(tmp_path), versions=["standard"])
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"hopscope/paper/templates/page.html", "hopscope/paper/templates/page.css"} <= set(names)
+    assert {f"hopscope/paper/templates/{name}" for name in ("page.html", "page.css", "claims.toml")} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)

@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -16,8 +15,7 @@ from click.testing import CliRunner
 import hopscope as hs
 from hopscope.cli.paper_verbs import PRESETS, report
 from hopscope.errors import InputError
-from hopscope.paper.claims import Finding, complete, write_claims
-from hopscope.paper.presets import BY_NAME, TINY, Preset, named
+from hopscope.paper.presets import BY_NAME, TINY, named
 from hopscope.paper.reproduce import read, reproduce, write_pages
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution
@@ -33,29 +31,12 @@ def tiny(reproduced: tuple[Path, str]) -> tuple[Path, str]:
     return reproduced
 
 
-def test_a_report_finds_its_preset_in_the_claims_of_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "copy"
-    folder.mkdir()
-    told = [Finding("C1", "reproduced", "0 of 9", 3, "none", "tiny: simulated"), Finding("C15", "not run", scale="9")]
-    write_claims(folder / "claims.json", complete(told))
-    asked = []
-
-    def noted(preset: Preset, folder: Path) -> SimpleNamespace:
-        asked.append((preset.name, folder))
-        return SimpleNamespace(claims=())
-
-    monkeypatch.setattr("hopscope.paper.reproduce.read", noted)
-    CliRunner().invoke(report, [str(folder), "--claims-only"])
-    assert asked == [("tiny", folder)]
-    (folder / "claims.json").unlink()
-    assert "does not say its preset; pass --preset" in str(CliRunner().invoke(report, [str(folder)]).exception)
-
-
-def test_a_report_is_not_of_a_sweep(tmp_path: Path) -> None:
+def test_a_report_is_neither_of_a_sweep_nor_of_a_folder_without_its_preset(tmp_path: Path) -> None:
+    assert "is not named for a preset; pass --preset" in str(CliRunner().invoke(report, [str(tmp_path)]).exception)
     (tmp_path / "ic-layers-1-seed-0").mkdir()
     (tmp_path / "ic-layers-1-seed-0" / "run.json").write_text("{}")
     result = CliRunner().invoke(report, [str(tmp_path), "--preset", "tiny"])
-    assert "holds runs side by side, as of a sweep" in str(result.exception)
+    assert "holds the runs of a sweep" in str(result.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["ic-layers-1-seed-0"]
 
 

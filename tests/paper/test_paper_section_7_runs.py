@@ -63,7 +63,8 @@ def test_runs_of_a_depth_are_one_panel(tmp_path):
     assert read(study, tmp_path).models == ()
     train_all(study.runs(True, 1)[:1], tmp_path / "sweep", execution=EXECUTION)
     assert [model.seed for model in read(study, tmp_path).models] == [0]
-    found = run(study, tmp_path, EXECUTION)
+    run(study, tmp_path, EXECUTION)
+    found = read(study, tmp_path)
     assert [(model.layers, model.seed) for model in found.models] == [
         (layers, seed) for layers in (1, 2) for seed in study.seeds_at(True, layers)
     ]
@@ -83,17 +84,19 @@ def test_a_study_by_depth_goes_on_from_its_summary(tmp_path):
     few = replace(
         LAPTOP.depth, recipe=RECIPE, layers=(1,), hops=1, plain_hops=1, seeds=(2, 1), plain_seeds=(), followed=None
     )
-    first = run(few, tmp_path, EXECUTION).models
+    run(few, tmp_path, EXECUTION)
+    first = read(few, tmp_path).models
     shutil.rmtree(tmp_path / "sweep")
     more = replace(few, seeds=(0, 1, 2), layers=(1, 2))
-    found = run(more, tmp_path, EXECUTION)
+    run(more, tmp_path, EXECUTION)
+    found = read(more, tmp_path)
     trained = {f"ic-layers-{name}" for name in ("1-seed-0", "2-seed-0", "2-seed-1", "2-seed-2")}
     assert {path.name for path in (tmp_path / "sweep").iterdir()} == trained
     assert [model.seed for model in found.models] == [0, 1, 2] * 2
     assert (found.models[2], found.models[1]) == first
     fresh = RunFolder(tmp_path / "sweep" / "ic-layers-1-seed-0")
     assert found.models[0].held_out_loss == fresh.result.models[0].held_out_loss
-    assert read(more, tmp_path).models == found.models == SUMMARY.read(tmp_path / "summary.json").models
+    assert found.models == SUMMARY.read(tmp_path / "summary.json").models
     known = {(model.made, model.seed) for model in found.models}
     assert more.left(known) == []
     other = replace(more, recipe=replace(RECIPE, learning_rate=0.1))
@@ -113,7 +116,7 @@ def test_the_summary_of_another_preset_is_refused_and_kept(tmp_path):
         with pytest.raises(InputError, match=r"summary\.json holds models of . layers? and D = . that .*untouched"):
             read(study, tmp_path)
         with pytest.raises(InputError, match=r"summary\.json holds models"):
-            run(study, tmp_path)
+            run(study, tmp_path, EXECUTION)
         assert summary.read_bytes() == before
     few = replace(FIGURE_4.depth, seeds=FIGURE_4.depth.seeds[:2])
     assert {model.seed for model in read(few, tmp_path).models if model.curriculum} == {0, 1}

@@ -124,11 +124,12 @@ def _print_chain(problem: RetrievalProblem, show: bool, figure: Path | None, as_
 
     if figure is not None:
         from hopscope.checks import check_folder, check_outside_runs
-        from hopscope.paper.section_5 import save_flow
+        from hopscope.paper.section_5 import figure_3
+        from hopscope.plot.style import write
 
         check_folder(figure.parent)
         check_outside_runs(figure)
-        save_flow(problem, figure)
+        write(figure_3(problem), figure)
     if as_json:
         schedule, flow = shortest_schedule(problem), flow_until(problem_scene(problem))
         named = (path.names(problem.roles) for path in schedule)

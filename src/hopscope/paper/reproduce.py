@@ -32,6 +32,7 @@ from hopscope.paper import (
     section_9,
 )
 from hopscope.paper.claims import Finding, check_replaces_claims, complete, write_claims
+from hopscope.paper.models import do_for_every_model
 from hopscope.paper.presets import Preset
 from hopscope.paper.report import Section, write_page
 from hopscope.paper.section_7 import TrainedModel
@@ -104,8 +105,9 @@ def reproduce(
         raise InputError(f"{folder} is a file; give a folder for the reproduction")
     check_replaces_claims(folder / "claims.json")
     section_7.run(chosen.depth, folder, execution, display)
-    section_9.run(chosen.emergence, folder, execution, display)
-    section_8.run(chosen.circuits, folder, execution, display)
+    followed = "circuits and their emergence"
+    do_for_every_model(followed, section_9.follow, chosen.emergence, folder, execution, display)
+    do_for_every_model("circuits", section_8.find, chosen.circuits, folder, execution, display)
     return read(chosen, folder)
 
 

@@ -114,9 +114,7 @@ def _models(summary: Summary | None) -> Finding:
     reason = ""
     if solvers:
         verdict = "reproduced"
-    elif any(
-        all(_bounds(point, 1 - LEVEL / len(points))[1] >= NEAR_PERFECT for point in points) for points in fair.values()
-    ):
+    elif any(all(_may_be_near_perfect(point) for point in points) for points in fair.values()):
         reason = f"an interval across {NEAR_PERFECT:.0%}, with Holm's correction over {counted(len(names), 'model')}"
     elif len(fair) < len(whole):
         reason = "; ".join(f"{fault} ({harmless(name)})" for name, fault in faults.items() if fault)
@@ -162,9 +160,8 @@ def _solvers(models: Mapping[str, Sequence[Point]], asked: int) -> list[str]:
     return found
 
 
-def _bounds(point: Point, confidence: float) -> tuple[float, float]:
-    """The Wilson interval of a point's accuracy."""
-    return wilson(point.correct, point.accepted, confidence)
+def _may_be_near_perfect(point: Point) -> bool:
+    return wilson(point.correct, point.accepted, 1 - LEVEL / 9)[1] >= NEAR_PERFECT
 
 
 def _worst(points: Sequence[Point]) -> Point:
@@ -176,28 +173,20 @@ def _guessing(blind: Sequence[BlindScore], spreads: Sequence[AnswerSpread]) -> F
     if not blind:
         return Finding("C15", "not run")
     wrong = [score.formulation for score in blind if score.guess != GUESS[score.formulation]]
-    above = [blind[place] for place in _rejected([score.p for score in blind])]
-    uneven = [spreads[place] for place in _rejected([spread.p for spread in spreads])]
-    n = min((score.asked for score in blind), default=0)
+    above, uneven = (sum(p <= 0.01 for p in holm([one.p for one in tested])) for tested in (blind, spreads))
+    n = min(score.asked for score in blind)
     best = {name: max((s for s in blind if s.formulation == name), key=lambda s: s.accuracy) for name in GUESS}
     observed = (
-        f"{len(above)} of {counted(len(blind), 'trial')} of blind solvers above the floor; the best: "
+        f"{above} of {counted(len(blind), 'trial')} of blind solvers above the floor; the best: "
         + ", ".join(f"{name} {_percent(score.accuracy)} ({score.solver})" for name, score in best.items())
-        + f"; answers uneven in {len(uneven)} of {counted(len(spreads), 'formulation')}"
+        + f"; answers uneven in {uneven} of {counted(len(spreads), 'formulation')}"
     )
     interval = ", ".join(f"{name} {score.low:.1%} to {score.high:.1%}" for name, score in best.items())
     scale = f"{n} fresh questions of each formulation"
     if wrong or above or uneven:
         return Finding("C15", "not reproduced", observed, n, interval, scale)
-    if n < LEAST_QUESTIONS:
-        reason = f"too few questions: {n}, and the rule asks for {LEAST_QUESTIONS}"
-        return Finding("C15", "inconclusive", observed, n, interval, scale, reason=reason)
-    return Finding("C15", "reproduced", observed, n, interval, scale)
-
-
-def _rejected(p_values: Sequence[float]) -> list[int]:
-    """The places of the hypotheses that Holm's method rejects at 1%."""
-    return [place for place, p in enumerate(holm(p_values)) if p <= 0.01]
+    reason = f"too few questions: {n}, and the rule asks for {LEAST_QUESTIONS}" if n < LEAST_QUESTIONS else ""
+    return Finding("C15", "inconclusive" if reason else "reproduced", observed, n, interval, scale, reason=reason)
 
 
 def _percent(share: float | None) -> str:

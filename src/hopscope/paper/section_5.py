@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import LEAST_MODELS
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.paper.section_7 import TrainedModel
-from hopscope.plot.style import BLUE, FORMATS, INK, VERMILION, house, new_figure, write
+from hopscope.plot.style import BLUE, INK, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import symbol_of
 from hopscope.statistics import clopper_pearson
@@ -123,7 +122,8 @@ def _theorem_1(result: TheoryResult) -> Finding:
     runs = result.simulated
     cases = [(run, t) for run in runs for t in range(len(run.longest)) if 3**t < 2 * run.problem.hops]
     solved = sum(run.depth <= t for run, t in cases)
-    exact = all(run.depth == _formula(run.problem) for run in runs)
+    formulas = [(depths(run.problem.hops), run) for run in runs]
+    exact = all(run.depth == (known.causal if run.problem.causal else known.no_mask) for known, run in formulas)
     deepest = [run for run in runs if run.problem.hops == result.study.largest_hops][:2]
     minima = ", ".join(f"{run.depth} {'causal' if run.problem.causal else 'without a mask'}" for run in deepest)
     tested, hops, learned, below_exact = _beyond_depth(result.trained)
@@ -146,7 +146,12 @@ def _beyond_depth(models: Sequence[TrainedModel]) -> tuple[int, int, int, int]:
     for model in models:
         if model.diverged:
             continue
-        deeper = [other for other in models if other.layers > model.layers and _alike(other, model)]
+        alike = (model.hops, model.chains, model.curriculum)
+        deeper = [
+            other
+            for other in models
+            if other.layers > model.layers and (other.hops, other.chains, other.curriculum) == alike
+        ]
         found = [hop for hop in model.asked if model.learned(hop) and model.forbidden(hop)]
         hops = [hop for hop in model.asked if model.forbidden(hop) and any(other.learned(hop) for other in deeper)]
         early += sum(model.learned(hop) and model.too_shallow(hop) for hop in model.asked) - len(found)
@@ -154,15 +159,6 @@ def _beyond_depth(models: Sequence[TrainedModel]) -> tuple[int, int, int, int]:
         tested += bool(hops or found)
         tests += len(hops or found)
     return tested, tests, learned, early
-
-
-def _alike(model: TrainedModel, other: TrainedModel) -> bool:
-    return (model.hops, model.chains, model.curriculum) == (other.hops, other.chains, other.curriculum)
-
-
-def _formula(problem: RetrievalProblem) -> int:
-    exact = depths(problem.hops)
-    return exact.causal if problem.causal else exact.no_mask
 
 
 def _lemmas(result: TheoryResult) -> Finding:
@@ -249,27 +245,24 @@ def figure_3(problem: RetrievalProblem) -> Figure:
     with house():
         figure = new_figure(width, sum(heights) + 0.4)
         axes = figure.subplots(3, 1, height_ratios=heights)
-        draw_shared(axes[0], problem)
-        draw_growth(axes[1], flows[0], "no mask")
-        draw_growth(axes[2], flows[1], f"causal mask, {problem.order_in_words}")
+        _draw_shared(axes[0], problem)
+        _draw_growth(axes[1], flows[0], "no mask")
+        _draw_growth(axes[2], flows[1], f"causal mask, {problem.order_in_words}")
     return figure
 
 
-def draw_shared(axes: Axes, problem: RetrievalProblem) -> None:
-    """Draw Figure 3: one chain's positions as they stand in the sequence; edges above for symbols, below for places."""
+def _draw_shared(axes: Axes, problem: RetrievalProblem) -> None:
+    """Draw Figure 3: one chain's positions as they are in the sequence; edges above for symbols, below for places."""
     hops = problem.hops
-    alone = replace(problem, chains=1)
-    ends = [place_in_sequence(alone, 0, role_at(i, hops)) for i in range(2 * hops + 1)]
-    # A gap after every pair, where the pairs of other chains stand.
-    at = [place + place // 2 * 0.8 for place in ends]
-    for i in range(2 * hops):
-        is_symbol = i % 2 == 0
-        _arc(axes, at[i], at[i + 1], 1 if is_symbol else -1, SYMBOL if is_symbol else PLACE)
+    ends = [place_in_sequence(problem, 0, role_at(i, hops)) for i in range(2 * hops + 1)]
+    at = [place + place // 2 * 0.8 for place in ends]  # a gap after every pair, for those of other chains
+    for i, (start, end) in enumerate(pairwise(at)):
+        _arc(axes, start, end, *((-1, PLACE) if i % 2 else (1, SYMBOL)))
     size = max(5.0, min(11.0, 130 / (2 * hops + 1)))
     for role in range(2 * hops + 1):
         label = f"$x_{{{symbol_of(role, hops)}}}$"
         axes.text(at[reachability(role, hops)], 0, label, ha="center", va="center", fontsize=size, color=INK)
-    widest = max(abs(at[i] - at[i + 1]) for i in range(2 * hops))
+    widest = max(abs(start - end) for start, end in pairwise(at))
     axes.set_xlim(min(at) - 0.8, max(at) + 0.8)
     axes.set_ylim(-_rise(1.0) - 0.4, _rise(widest) + 0.4)
     axes.set_title(f"What positions share before any layer, D = {hops}")
@@ -278,7 +271,7 @@ def draw_shared(axes: Axes, problem: RetrievalProblem) -> None:
     axes.axis("off")
 
 
-def draw_growth(axes: Axes, flow: Flow, title: str) -> None:
+def _draw_growth(axes: Axes, flow: Flow, title: str) -> None:
     """Draw a row for each layer and a column for each piece from x0 to x{D}, filled where the query can hold it."""
     from matplotlib.patches import Rectangle
 
@@ -295,29 +288,14 @@ def draw_growth(axes: Axes, flow: Flow, title: str) -> None:
     step = max(1, len(chain) // 40)
     labels = [f"${name[0]}_{{{name[1:]}}}$" for name in chain[::step]]
     axes.set_xticks([column + 0.5 for column in range(0, len(chain), step)], labels, fontsize=8)
-    axes.set_yticks(
-        [layer + 0.5 for layer in range(len(flow.holdings))], ["start", *map(str, range(1, len(flow.holdings)))]
-    )
+    layers = len(flow.holdings) - 1
+    axes.set_yticks([layer + 0.5 for layer in range(layers + 1)], ["start", *map(str, range(1, layers + 1))])
     axes.set_ylabel("after layer", fontsize=9)
     axes.tick_params(length=0)
     axes.grid(visible=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    layers = len(flow.holdings) - 1
-    text = f"What the query can know, {title}: {layers} layers. Rule: Lemma 3's limit"
-    axes.set_title(text)
-
-
-def save_flow(problem: RetrievalProblem, path: Path) -> None:
-    """Draw the figure and write it, in the format that the file's name asks for.
-
-    Raises:
-        InputError: the name does not end in .png, .svg or .pdf.
-    """
-    suffix = path.suffix.lower().removeprefix(".")
-    if suffix not in FORMATS:
-        raise InputError(f"a figure's name must end in .png, .svg or .pdf, got {path.name!r}")
-    write(figure_3(problem), path)
+    axes.set_title(f"What the query can know, {title}: {layers} layers. Rule: Lemma 3's limit")
 
 
 def _arc(axes: Axes, start: float, end: float, side: int, color: str) -> None:

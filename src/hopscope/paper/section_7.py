@@ -13,7 +13,7 @@ from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import RecordFormat, content_hash, plain
 from hopscope.theory.depth import depths
-from hopscope.training.execution import FASTEST, Execution
+from hopscope.training.execution import Execution
 from hopscope.training.metrics import Metrics, learned_below
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
@@ -187,20 +187,11 @@ class DepthResult:
     run: str
 
 
-def run(
-    study: DepthStudy,
-    folder: Path,
-    execution: Execution = FASTEST,
-    display: ProgressDisplay = SILENT,
-) -> DepthResult:
-    """Train what is not trained yet, into `sweep/`, and read the results of the runs.
-
-    Runs that `summary.json` knows are not needed, on this machine or another.
-    """
+def run(study: DepthStudy, folder: Path, execution: Execution, display: ProgressDisplay = SILENT) -> None:
+    """Train what is not trained yet, into `sweep/`; runs that `summary.json` knows are not needed."""
     setups = study.left(_known(study, folder))
     with display.runs(setups) as watch:
         train_all(setups, folder / "sweep", execution=execution, progress=watch)
-    return read(study, folder)
 
 
 def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:

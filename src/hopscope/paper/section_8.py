@@ -29,7 +29,6 @@ from hopscope.paper.models import (
     ModelVerdict,
     Studied,
     below,
-    do_for_every_model,
     every_model,
     losses,
     ranged,
@@ -41,9 +40,7 @@ from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.plot.circuit import figure_5
 from hopscope.statistics import clopper_pearson
 from hopscope.theory.depth import depths
-from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import SILENT, ProgressDisplay
 from hopscope.words import counted
 
 LOW = 0.01
@@ -76,14 +73,6 @@ class CircuitResult:
 
     study: ModelStudy
     models: tuple[Studied, ...]
-
-
-def run(
-    study: ModelStudy, folder: Path, execution: Execution = FASTEST, display: ProgressDisplay = SILENT
-) -> CircuitResult:
-    """Train what is not trained yet, find the circuit of every model, and read what was found."""
-    do_for_every_model("circuits", find, study, folder, execution, display)
-    return read(study, folder)
 
 
 def find(path: Path, number: int, effort: Effort) -> None:

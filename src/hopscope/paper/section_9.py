@@ -31,7 +31,6 @@ from hopscope.paper.models import (
     Studied,
     all_learned_at,
     below,
-    do_for_every_model,
     every_model,
     losses,
     read_followed,
@@ -44,10 +43,8 @@ from hopscope.paper.section_8 import alone
 from hopscope.plot.circuit import arrows, draw_circuit
 from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
 from hopscope.plot.training import figure_6
-from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.metrics import Metrics, learned_below
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import SILENT, ProgressDisplay
 from hopscope.words import counted
 
 if TYPE_CHECKING:
@@ -79,16 +76,8 @@ class EmergenceResult:
     followed: tuple[FollowedModel, ...]
 
 
-def run(
-    study: ModelStudy, folder: Path, execution: Execution = FASTEST, display: ProgressDisplay = SILENT
-) -> EmergenceResult:
-    """Train what is not trained yet, find every model's circuits at both times, follow them, and read the results."""
-    do_for_every_model("circuits and their emergence", follow, study, folder, execution, display)
-    return read(study, folder)
-
-
 def follow(path: Path, number: int, effort: Effort) -> None:
-    """Find and follow both circuits of one model of the run in `path`; those of the same search are kept."""
+    """Find and follow both circuits of one model of the run in `path`; those of the same search are reused."""
     run = RunFolder(path)
     if run.result.models[number].diverged:
         return
@@ -282,7 +271,10 @@ def figure_7(emergence: Emergence, circuit: Circuit) -> Figure:
         emergence: the emergence of one model's circuit.
         circuit: the circuit that was followed.
     """
-    paths = sorted(emergence.paths, key=_when)
+    never = math.inf
+    paths = sorted(
+        emergence.paths, key=lambda path: (never if path.crossing.step is None else path.crossing.step, path.layer)
+    )
     drawn = arrows(circuit)
     layers = max((arrow.row for arrow in drawn), default=1)
     with house():
@@ -329,10 +321,6 @@ def _draw_crossings(axes: Axes, emergence: Emergence, paths: Sequence[PathHistor
     axes.set_xlabel(f"epoch ({emergence.steps_per_epoch} steps) of emergence\ndotted: {below}")
 
 
-def _when(path: PathHistory) -> tuple[float, int]:
-    return (math.inf if path.crossing.step is None else path.crossing.step, path.layer)
-
-
 def path_name(path: PathHistory, emergence: Emergence) -> str:
     """The path's name: layer, head where there are several, query and key."""
     head = f".{path.head}" if emergence.heads > 1 else ""
@@ -341,6 +329,8 @@ def path_name(path: PathHistory, emergence: Emergence) -> str:
 
 def appendix_d(emergence: Emergence) -> Figure:
     """A panel for each path: its mean attention, how often its key comes first, and what its absence costs."""
+    from matplotlib.lines import Line2D
+
     columns = min(4, len(emergence.paths))
     rows = math.ceil(len(emergence.paths) / columns)
     costliest = max(1.0, *(max(path.change) for path in emergence.paths))
@@ -367,19 +357,10 @@ def appendix_d(emergence: Emergence) -> Figure:
             lowest = panels[(len(emergence.paths) - 1 - column) // columns][column]
             lowest.set_xlabel("step")
             lowest.tick_params(labelbottom=True)
-        _legend(figure)
-    return figure
-
-
-def _legend(figure: Figure) -> None:
-    from matplotlib.lines import Line2D
-
-    figure.legend(
-        handles=[
+        handles = [
             Line2D([], [], color=BLUE, linewidth=1.5, label="mean attention (colour: hop)"),
             Line2D([], [], color=BLUE, linewidth=0.9, linestyle=":", label="share of queries where it is the largest"),
             Line2D([], [], color=INK, linewidth=0.8, label="rise of the loss without it"),
-        ],
-        loc="outside upper left",
-        ncols=3,
-    )
+        ]
+        figure.legend(handles=handles, loc="outside upper left", ncols=3)
+    return figure

@@ -157,8 +157,14 @@ def save(figure: Figure, stem: Path | str) -> list[Path]:
 
 
 def write(figure: Figure, path: Path) -> None:
-    """Write one file as `save` does, in the format that its name asks for."""
+    """Write one file as `save` does, in the format that its name asks for.
+
+    Raises:
+        InputError: the name does not end in .png, .svg or .pdf.
+    """
     suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in FORMATS:
+        raise InputError(f"a figure's name must end in .png, .svg or .pdf, got {path.name!r}")
     with house(), replacing(path) as temporary:
         figure.savefig(temporary, format=suffix, metadata=_METADATA[suffix])
         if suffix == "svg":
