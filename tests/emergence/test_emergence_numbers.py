@@ -47,7 +47,7 @@ def test_crossings_are_those_of_a_loop(curve, every):
     steps = [every * number for number in range(len(curve))]
     found = first_crossings(steps, torch.tensor(curve, dtype=torch.float64)).item()
     assert found == pytest.approx(slow_crossing(steps, curve), nan_ok=True)
-    mirrored = first_crossings(steps, 1 - torch.tensor(curve, dtype=torch.float64), falling=True).item()
+    mirrored = first_crossings(steps, torch.tensor(curve, dtype=torch.float64) - 1, -0.5).item()
     assert mirrored == pytest.approx(found, abs=1e-6 * steps[-1], nan_ok=True)
 
 

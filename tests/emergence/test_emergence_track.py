@@ -16,7 +16,7 @@ from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.emergence.observe import observe
 from hopscope.emergence.timing import Crossing, order
-from hopscope.emergence.track import follow, track
+from hopscope.emergence.track import follow
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import first_member, query_role, second_member
@@ -211,14 +211,14 @@ def test_too_few_checkpoints_give_no_curve(tmp_path):
     with pytest.raises(InputError, match=r"1 checkpoint that can be read.*step 0 is missing.*--checkpoint-every"):
         follow(run, PATHS, 0, QUICK)
     run.checkpoints[600].unlink()
-    with pytest.raises(InputError, match="no checkpoint yet"):
+    with pytest.raises(InputError, match="0 checkpoints that can be read"):
         follow(run, PATHS, 0, QUICK)
 
 
 def test_the_record_comes_back_as_it_was(tmp_path):
     run = known_run(tmp_path / "run")
     circuit = Circuit.load(circuit_json(run, tmp_path / "circuit.json"))
-    emergence, maps = track(run, circuit, QUICK)
+    emergence, maps = follow(run, [row.path for row in circuit.paths], 0, QUICK, circuit.losses)
     emergence.save(tmp_path / "emergence.json")
     maps.save(tmp_path / "maps.json")
     assert Emergence.load(tmp_path / "emergence.json") == emergence
@@ -235,7 +235,7 @@ def test_the_record_comes_back_as_it_was(tmp_path):
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"schema": 9}, "schema 9"), ({"kind": "cake"}, "not the record"), ({"steps": [0]}, "each of 1"),
+    [({"schema": 9}, "schema 9"), ({"kind": "cake"}, "not the record"),
      ({"seed": "zero"}, "seed: Expected int"),
      ({"order": {}}, "order: .*missing required field emerged"), ({"extra": 1}, "extra")],
 )  # fmt: skip
@@ -249,14 +249,14 @@ def test_a_damaged_record_is_named(tmp_path, change, words):
         Emergence.load(path)
 
 
-def test_a_circuit_of_another_run_is_refused(tmp_path):
-    run, other = known_run(tmp_path / "run"), known_run(tmp_path / "other", models=2)
-    stranger = Circuit.load(circuit_json(other, tmp_path / "circuit.json", number=1))
-    with pytest.raises(InputError, match="did not train"):
-        track(run, stranger, QUICK)
-    with pytest.raises(InputError, match="no paths"):
-        follow(run, [], 0, QUICK)
-    with pytest.raises(InputError, match="layer 4"):
-        follow(run, [AttentionPath(3, 0, 6, 1)], 0, QUICK)
-    with pytest.raises(InputError, match="roles that a chain of 3 hops lacks"):
-        follow(run, [AttentionPath(0, 0, 6, 9)], 0, QUICK)
+@pytest.mark.parametrize(
+    ("paths", "words"),
+    [
+        ([], "no paths"),
+        ([AttentionPath(3, 0, 6, 1)], "layer 4"),
+        ([AttentionPath(0, 0, 6, 9)], "roles that a chain of 3 hops lacks"),
+    ],
+)
+def test_paths_that_the_model_lacks_are_refused(paths, words, tmp_path):
+    with pytest.raises(InputError, match=words):
+        follow(known_run(tmp_path / "run"), paths, 0, QUICK)

@@ -1,9 +1,4 @@
-"""The records of an emergence: one model and its circuit over all checkpoints, and its role maps over time.
-
-`emergence.json` holds an `Emergence`, `emergence-maps.json` a `MapsOverTime`, with their fields by name. Steps are
-updates; an epoch has `steps_per_epoch` of them. In JavaScript a frame of the maps is read by
-`Uint8Array.from(atob(frame), c => c.charCodeAt(0))`.
-"""
+"""The records of an emergence: a circuit over all checkpoints (`emergence.json`), and role maps over time."""
 
 from __future__ import annotations
 
@@ -21,13 +16,12 @@ from torch import Tensor
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.role_maps import RoleMaps
 from hopscope.emergence.timing import LEVEL, Crossing, Order, Plateau
-from hopscope.errors import InputError
 from hopscope.records import RecordFormat, plain
 
 
 @dataclass(frozen=True)
 class PathHistory:
-    """One path over the checkpoints; everything by checkpoint has a value for each.
+    """One path over the checkpoints.
 
     Attributes:
         layer: number of the layer, from 1.
@@ -37,7 +31,7 @@ class PathHistory:
         hop: the hop that the path is drawn with, see `timing.hop_of`.
         attention: mean weight along the path, by checkpoint.
         foremost: share of queries that put their largest weight on the path's key, by checkpoint.
-        change: how much the loss rises without the path, by checkpoint.
+        change: rise of the loss when the path is ablated, by checkpoint.
         change_interval: 95% interval of `change`, by checkpoint.
         crossing: when the attention crosses 0.5.
     """
@@ -56,7 +50,7 @@ class PathHistory:
     @property
     def fell_back(self) -> bool:
         """Whether its attention was above 0.5 at a checkpoint and not above at a later one."""
-        return any(one > LEVEL >= after for one, after in pairwise(self.attention))
+        return any(before > LEVEL >= after for before, after in pairwise(self.attention))
 
     def __str__(self) -> str:
         return f"layer {self.layer} head {self.head}: {self.query} -> {self.key}"
@@ -68,7 +62,7 @@ class MeasureHistory:
 
     Attributes:
         name: the measure's name.
-        heads: layer and head, from 1, of the heads that it is taken of.
+        heads: layer and head, from 1, of the heads that it measures.
         hop: the hop that it is about; None if it is about none.
         values: the measure by checkpoint.
         settled: the step from which on it stays above 0.5; None if there is none.
@@ -94,28 +88,25 @@ class Emergence:
         seed: the seed that the model was trained from.
         hops: D.
         chains: N.
-        layers: how many layers the model has.
-        heads: how many heads each layer has.
-        total_steps: how many steps the model is trained for.
-        steps_per_epoch: how many steps an epoch has.
-        sequences: how many sequences it was measured on.
+        layers: number of layers.
+        heads: heads per layer.
+        total_steps: number of steps that the model is trained for.
+        steps_per_epoch: updates in an epoch.
+        sequences: number of sequences that it was measured on.
         data_seed: the seed that these were drawn from.
-        ablation: how a path is taken away.
+        ablation: how a path is ablated.
         steps: the steps of the checkpoints that were read; everything by checkpoint has one value for each.
         losses: mean squared error, by checkpoint.
-        partial_losses: the same by checkpoint and hop asked for.
+        partial_losses: the same by checkpoint and target hop.
         paths: the circuit's paths.
-        learned: for each hop asked for, when its partial loss on these sequences falls below 0.5 (at N = 4; see
+        learned: for each target hop, when its partial loss on these sequences falls below 0.5 (at N = 4; see
             `training.metrics.learned_below`).
         order: the order in which the hops are delivered, see `hopscope.emergence.timing`.
         plateau: the plateau, from the metrics of training.
         measures: the progress measures.
         circuit: losses of the circuit that is followed, as its own record has them.
         troubles: a sentence for each checkpoint that could not be used.
-        asked: the hops that the losses are of.
-
-    Raises:
-        InputError: something by checkpoint does not have one value for each.
+        asked: the target hops, which the losses are of.
     """
 
     run: str
@@ -154,11 +145,11 @@ class Emergence:
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain values."""
-        return {**_FORM.named, **plain(self)}
+        return {**_FORMAT.named, **plain(self)}
 
     def save(self, path: Path) -> None:
         """Write the record, atomically."""
-        _FORM.write(path, self, self.run)
+        _FORMAT.write(path, self, self.run)
 
     @classmethod
     def load(cls, path: Path) -> Emergence:
@@ -167,25 +158,15 @@ class Emergence:
         Raises:
             InputError: the file is missing, damaged, newer, or no record of an emergence.
         """
-        return _FORM.read(path)
-
-    def __post_init__(self) -> None:
-        count = len(self.steps)
-        curves: dict[str, tuple[Any, ...]] = {"losses": self.losses, "partial_losses": self.partial_losses}
-        for number, path in enumerate(self.paths, start=1):
-            for name in ("attention", "foremost", "change", "change_interval"):
-                curves[f"{name} of path {number}"] = getattr(path, name)
-        for number, measure in enumerate(self.measures, start=1):
-            curves[f"values of measure {number}"] = measure.values
-        for name, curve in curves.items():
-            if len(curve) != count:
-                raise InputError(f"{name} must have a value for each of {count} checkpoints, got {len(curve)}")
+        return _FORMAT.read(path)
 
 
 STEPS_PER_EPOCH = 8
 """Updates in an epoch, the paper's unit: transformer D's 6,400 steps are 800 epochs (Section 9.1)."""
 
-_FORM = RecordFormat(Emergence, "hopscope emergence", "the record of an emergence (`hopscope emergence RUN` makes one)")
+_FORMAT = RecordFormat(
+    Emergence, "hopscope emergence", "the record of an emergence (`hopscope emergence RUN` makes one)"
+)
 
 
 @dataclass(frozen=True)
@@ -194,11 +175,12 @@ class MapsOverTime:
 
     Attributes:
         roles: names of the roles, by number.
-        layers: how many layers the model has.
-        heads: how many heads each layer has.
+        layers: number of layers.
+        heads: heads per layer.
         steps: the steps of the frames.
         frames: one for each step, as base64: one byte for each weight, layer by layer, head by head, of the same chain
-            and then of others, query by query, key by key; `frame` reads them.
+            and then of others, query by query, key by key. In JavaScript:
+            `Uint8Array.from(atob(frame), c => c.charCodeAt(0))`.
     """
 
     roles: tuple[str, ...]
@@ -211,8 +193,8 @@ class MapsOverTime:
     def of(cls, steps: Sequence[int], maps: Sequence[RoleMaps], roles: Sequence[str]) -> MapsOverTime:
         """The file's contents from the role maps of one model at some steps."""
         frames = []
-        for one in maps:
-            both = torch.stack((one.same[0], one.other[0]), dim=2)  # layer head which query key
+        for role_maps in maps:
+            both = torch.stack((role_maps.same[0], role_maps.other[0]), dim=2)  # layer head which query key
             weights = (both.clamp(0, 1) * 255).round().to(torch.uint8)
             frames.append(base64.b64encode(weights.cpu().numpy().tobytes()).decode())
         layers, heads = maps[0].same.shape[1:3]
@@ -224,21 +206,9 @@ class MapsOverTime:
         weights = torch.frombuffer(data, dtype=torch.uint8).float() / 255
         return weights.view(self.layers, self.heads, 2, len(self.roles), len(self.roles))
 
-    def __post_init__(self) -> None:
-        size = self.layers * self.heads * 2 * len(self.roles) ** 2
-        if len(self.steps) != len(self.frames):
-            raise InputError(f"there must be a frame for each of {len(self.steps)} steps, got {len(self.frames)}")
-        for step, frame in zip(self.steps, self.frames, strict=True):
-            try:
-                held = len(base64.b64decode(frame, validate=True))
-            except ValueError:
-                raise InputError(f"the frame of step {step} is not base64") from None
-            if held != size:
-                raise InputError(f"the frame of step {step} must hold {size} bytes, got {held}")
-
     def save(self, path: Path, run: str = "") -> None:
         """Write the file, atomically, marked with the content hash of the run that it belongs to."""
-        _MAPS_FORM.write(path, self, run)
+        _MAPS_FORMATAT.write(path, self, run)
 
     @classmethod
     def load(cls, path: Path) -> MapsOverTime:
@@ -247,9 +217,9 @@ class MapsOverTime:
         Raises:
             InputError: the file is missing, damaged or something else.
         """
-        return _MAPS_FORM.read(path)
+        return _MAPS_FORMATAT.read(path)
 
 
-_MAPS_FORM = RecordFormat(
+_MAPS_FORMATAT = RecordFormat(
     MapsOverTime, "hopscope maps over time", "role maps over time (`hopscope emergence RUN` makes them)"
 )

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, knock_out
+from hopscope.circuits.evaluate.ablations import UNIFORM, knock_out
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.role_maps import Coordinates, RoleMaps, role_maps
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
@@ -31,9 +31,10 @@ class Observation:
     Attributes:
         attention: mean weight along each path over the chains, by sequence.
         foremost: share of chains in which the path's key gets more weight than any other position, by sequence.
-        errors: squared errors by sequence and hop asked for.
-        ablated: the same with each path taken away.
+        errors: squared errors by sequence and target hop.
+        ablated: the same with each path ablated.
         maps: role maps of every head.
+        measures: the progress measures.
     """
 
     attention: Float[Tensor, "path sequence"]
@@ -41,6 +42,7 @@ class Observation:
     errors: Float[Tensor, "sequence hop"]
     ablated: Float[Tensor, "path sequence hop"]
     maps: RoleMaps
+    measures: Float[Tensor, " measure"]
 
 
 @torch.no_grad()
@@ -50,6 +52,7 @@ def observe(
     batch: Batch,
     paths: Sequence[AttentionPath],
     ablation: PathAblation = "uniform",
+    measures: Sequence[Measure] = (),
 ) -> Observation:
     """Observe one model: one forward pass with patterns, and for each path one without it, from its layer on.
 
@@ -58,7 +61,8 @@ def observe(
         problem: the problem that it answers.
         batch: the sequences, with one leading axis.
         paths: the circuit's paths.
-        ablation: how a path is taken away.
+        ablation: how a path is ablated.
+        measures: the progress measures to take.
     """
     evaluator = VectorEvaluator(transformer, problem, batch)
     patterns = transformer.patterns(batch.inputs[None])
@@ -69,6 +73,7 @@ def observe(
         errors=evaluator.errors([{}])[0],
         ablated=_ablated(evaluator, paths, ablation),
         maps=role_maps(patterns, evaluator.where),
+        measures=torch.tensor(measure(transformer, problem, measures), dtype=torch.float64),
     )
 
 
@@ -80,13 +85,14 @@ def check_paths(paths: Sequence[AttentionPath], problem: RetrievalProblem, shape
     """
     if not paths:
         raise InputError("the circuit has no paths, so there is nothing to follow; pass some")
+    roles = range(query_role(problem.hops) + 1)
     for path in paths:
-        if not (0 <= path.layer < shape.layers and 0 <= path.head < shape.heads):
+        if path.layer not in range(shape.layers) or path.head not in range(shape.heads):
             raise InputError(
                 f"the circuit has a path in layer {path.layer + 1}, head {path.head + 1}; the run has {shape.layers} "
                 f"layers of {shape.heads} heads, so it is not this run's circuit"
             )
-        if not all(0 <= role <= query_role(problem.hops) for role in (path.query, path.key)):
+        if path.query not in roles or path.key not in roles:
             raise InputError(f"the circuit has roles that a chain of {problem.hops} hops lacks; it is not this run's")
 
 
@@ -106,17 +112,13 @@ def _along(
 def _ablated(
     evaluator: Evaluator, paths: Sequence[AttentionPath], ablation: PathAblation
 ) -> Float[Tensor, "path sequence hop"]:
-    """The errors without each path; taken layer by layer, so that what lies below a layer is computed once."""
-    results: dict[AttentionPath, Tensor] = {}
+    """The errors without each path; layer by layer, so that what lies below a layer is computed once."""
+    errors: dict[AttentionPath, Tensor] = {}
     for layer in sorted({path.layer for path in paths}):
-        mine = [path for path in paths if path.layer == layer]
-        programs = [_without(path, ablation) for path in mine]
-        results |= dict(zip(mine, evaluator.errors(programs), strict=True))
-    return torch.stack([results[path] for path in paths])
-
-
-def _without(path: AttentionPath, ablation: PathAblation) -> Interventions:
-    return {path.row: UNIFORM if ablation == "uniform" else knock_out(path.key)}
+        in_layer = [path for path in paths if path.layer == layer]
+        without = [{path.row: UNIFORM if ablation == "uniform" else knock_out(path.key)} for path in in_layer]
+        errors |= dict(zip(in_layer, evaluator.errors(without), strict=True))
+    return torch.stack([errors[path] for path in paths])
 
 
 @dataclass(frozen=True)
@@ -140,48 +142,45 @@ class Measure:
 
 def defined(paths: Sequence[AttentionPath], problem: RetrievalProblem) -> list[Measure]:
     """The measures that can be taken of a circuit's heads."""
-    hops = problem.hops
-    looks = {(path.layer + 1, path.head + 1, path.query, path.key) for path in paths}
-    asker = 2 * hops
-    pairs = {(second_member(k), first_member(k)) for k in range(1, hops + 1)}
-    before = sorted({(layer, head) for layer, head, query, key in looks if (query, key) in pairs})
-    first = sorted((layer, head) for layer, head, query, key in looks if (query, key) == (asker, second_member(1)))
+    hops, asker = problem.hops, query_role(problem.hops)
+
+    def heads(*ends: tuple[int, int]) -> list[tuple[int, int]]:
+        return sorted({(path.layer + 1, path.head + 1) for path in paths if (path.query, path.key) in ends})
+
+    pairing = heads(*((second_member(hop), first_member(hop)) for hop in range(1, hops + 1)))
+    reading = heads((asker, second_member(1)))
     measures = []
     if problem.position == "token":
-        measures += [Measure("previous-token match", (head,)) for head in before]
-    measures += [Measure("symbol match", (one, later)) for one in before for later in first if one[0] < later[0]]
+        measures += [Measure("previous-token match", (head,)) for head in pairing]
+    measures += [Measure("symbol match", (early, late)) for early in pairing for late in reading if early[0] < late[0]]
     for hop in problem.target_hops:
-        there = sorted(
-            (layer, head) for layer, head, query, key in looks if (query, key) == (asker, second_member(hop))
-        )
-        measures += [Measure("copy", (head,), hop) for head in there]
+        measures += [Measure("copy", (head,), hop) for head in heads((asker, second_member(hop)))]
     return measures
 
 
 @torch.no_grad()
 def measure(transformer: Transformer, problem: RetrievalProblem, measures: Sequence[Measure]) -> list[float]:
     """The values of the measures in one model."""
-    return [_measure(transformer, problem, one) for one in measures]
+    return [_value(transformer, problem, measure) for measure in measures]
 
 
-def _measure(transformer: Transformer, problem: RetrievalProblem, what: Measure) -> float:
-    heads = [_Head(transformer, layer, head) for layer, head in what.heads]
+def _value(transformer: Transformer, problem: RetrievalProblem, measure: Measure) -> float:
+    heads = [_Head(transformer, layer, head) for layer, head in measure.heads]
     symbols = transformer.embed.weight[0, : problem.symbol_dim]
-    if what.name == "previous-token match":
-        return _previous(heads[0], transformer, problem)
-    if what.name == "symbol match":
+    if measure.hop is None and len(heads) == 1:
+        return _previous_token_match(heads[0], transformer, problem)
+    if measure.hop is None:
         early, late = heads
-        brought = early.moves(symbols)
-        scores = (late.normed(symbols) @ late.query) @ (late.normed(brought) @ late.key).T
-        return _likeness(scores)
-    place = problem.target_hops.index(what.hop) if what.hop is not None else 0
+        copied = early.moves(symbols)
+        return _likeness((late.normed(symbols) @ late.query) @ (late.normed(copied) @ late.key).T)
+    place = problem.target_hops.index(measure.hop)
     columns = slice(place * problem.symbol_dim, (place + 1) * problem.symbol_dim)
     gain = _gain(transformer.norm, transformer.shape.d_model)
     written = heads[0].moves(symbols)
     return _likeness(_centred(written, transformer.shape.layer_norm) * gain @ transformer.read.weight[0, :, columns])
 
 
-def _previous(head: _Head, transformer: Transformer, problem: RetrievalProblem) -> float:
+def _previous_token_match(head: _Head, transformer: Transformer, problem: RetrievalProblem) -> float:
     codes = position_codes(problem)
     inputs = torch.cat([codes.new_zeros(codes.shape[0], problem.symbol_dim), codes], dim=-1)
     normed = head.block.attention_norm(transformer.embed(inputs[None, None]))
@@ -206,7 +205,7 @@ class _Head:
         self._value, self._out = attention.value.weight[0, :, at], attention.out.weight[0, at]
 
     def normed(self, x: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
-        """What the head reads from a stream, up to scale."""
+        """The stream as the head reads it, up to scale."""
         return _centred(x, self._layer_norm) * self._gain
 
     def moves(self, x: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -29,13 +28,13 @@ _RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Crossing:
-    """When a curve first crosses its level.
+    """When a curve first is above its level.
 
     Attributes:
         step: the interpolated step; None if it never crosses.
         low: lower end of a 95% interval; None if that end is never.
         high: upper end of that interval; None if at least 1 in 40 resamples never crosses.
-        between: the measured steps on either side, or the first step twice if the curve is beyond the level from the
+        between: the measured steps on either side, or the first step twice if the curve is above the level from the
             start; None if it never crosses. Where checkpoints are missing this is wide.
     """
 
@@ -46,15 +45,14 @@ class Crossing:
 
 
 def first_crossings(
-    steps: Sequence[int], curves: Float[Tensor, "*curve step"], *, level: float = LEVEL, falling: bool = False
+    steps: Sequence[int], curves: Float[Tensor, "*curve step"], level: float = LEVEL
 ) -> Float[Tensor, "*curve"]:
-    """The interpolated step at which each curve first is beyond `level`; NaN if it never is.
+    """The interpolated step at which each curve first is above `level`; NaN if it never is.
 
-    Beyond is above, or below if `falling`. A curve that is beyond at the first step crosses there. A value that is not
-    a number is not beyond.
+    A curve that is above it at the first step crosses there. A value that is not a number is not above.
     """
     at = torch.tensor(steps, dtype=torch.float64, device=curves.device)
-    height = (level - curves.double()) if falling else (curves.double() - level)
+    height = curves.double() - level
     beyond = height > 0
     after = beyond.to(torch.uint8).argmax(dim=-1, keepdim=True)
     before = (after - 1).clamp(min=0)
@@ -67,9 +65,7 @@ def first_crossings(
 def crossings(
     steps: Sequence[int],
     curves: Float[Tensor, "curve step sequence"],
-    *,
     level: float = LEVEL,
-    falling: bool = False,
     seed: int = 0,
 ) -> tuple[list[Crossing], Float[Tensor, "curve resample"]]:
     """Crossings of the means over sequences, with intervals; and the crossing of every resample, NaN for never.
@@ -77,9 +73,9 @@ def crossings(
     All curves share their resamples, so that the order in which they cross can be judged.
     """
     means = curves.double().mean(dim=-1)
-    found = first_crossings(steps, means, level=level, falling=falling)
+    found = first_crossings(steps, means, level)
     drawn = resampled_means(curves, seed)
-    resampled = first_crossings(steps, drawn.transpose(1, 2), level=level, falling=falling)
+    resampled = first_crossings(steps, drawn.transpose(1, 2), level)
     edges = resampled.nan_to_num(nan=math.inf).sort(dim=-1).values
     places = [round(share * (edges.shape[-1] - 1)) for share in (0.025, 0.975)]
     result = []
@@ -125,7 +121,7 @@ class Plateau:
         reached: the first logged step at which the validation loss is within 5% of it or below; None if never.
         left: the first logged step from which on, until hop 1 is learned, its partial loss is under 93% of the level
             (0.7 at N = 4); None while training is still on it. What comes after, a spike say, is no plateau.
-        learned: for each hop asked for, the first logged step at which its partial loss is below 0.5 (at N = 4); None
+        learned: for each target hop, the first logged step at which its partial loss is below 0.5 (at N = 4); None
             if never.
     """
 
@@ -183,9 +179,8 @@ class Order:
     @property
     def one_by_one(self) -> bool:
         """Whether every hop emerges, and later than the one before."""
-        if any(step is None for step in self.emerged):
-            return False
-        return all(one < after for one, after in pairwise(step for step in self.emerged if step is not None))
+        steps = [math.nan if step is None else step for step in self.emerged]
+        return steps == sorted(set(steps)) and not any(map(math.isnan, steps))
 
 
 def hop_of(path: AttentionPath, hops: int) -> int:
@@ -198,9 +193,9 @@ def order(
 ) -> Order:
     """The order of hops, from the crossings of paths and of their resamples."""
     delivery = _Delivery(paths, hops)
-    emerged = delivery.emerged([math.nan if one.step is None else one.step for one in found])
-    again = [delivery.emerged(steps) for steps in resampled[:, :_ORDER_RESAMPLES].T.tolist()]
-    certainty = [sum(steps[k] < steps[k + 1] for steps in again) / len(again) for k in range(hops - 1)]
+    emerged = delivery.emerged([math.nan if crossing.step is None else crossing.step for crossing in found])
+    samples = [delivery.emerged(steps) for steps in resampled[:, :_ORDER_RESAMPLES].T.tolist()]
+    certainty = [sum(steps[k] < steps[k + 1] for steps in samples) / len(samples) for k in range(hops - 1)]
     return Order(tuple(step if math.isfinite(step) else None for step in emerged), tuple(certainty))
 
 
