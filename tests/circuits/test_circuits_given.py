@@ -6,6 +6,7 @@ import json
 import re
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from command_line import call
 from planted_models import LITTLE, witness
 
 import hopscope as hs
+from hopscope.circuits.checks import PathGroup
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.custom_circuit import check_custom_circuit
 from hopscope.circuits.evaluate.ablations import KEEP, Ablation, AblationKind
@@ -25,6 +27,7 @@ from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import role_names
 from hopscope.training.data import held_out
 
+RESULTS = Path(__file__).parents[2] / "results"
 MADE = witness(2, spare_heads=2)
 EVALUATOR = VectorEvaluator(MADE.transformer, MADE.problem, held_out(MADE.problem, 64, 0, "circuit search"))
 PATHS = [path.describe(MADE.problem.roles) for path in MADE.circuit]
@@ -54,14 +57,13 @@ def test_the_built_in_circuit_is_certified_whoever_gives_it() -> None:
 
 
 @pytest.mark.slow
-def test_it_is_the_certificate_that_a_search_gives() -> None:
-    """The same sequences, and the same hypotheses, as the search has that finds it."""
-    found = hs.Model(MADE.transformer, MADE.problem).find_circuit(effort="quick", seed=0, proof=LITTLE)
-    batch = held_out(MADE.problem, hs.SearchConfig("quick").budget.confirming, 0, "circuit search")
-    evaluator = VectorEvaluator(MADE.transformer, MADE.problem, batch)
-    given = run_search(check_custom_circuit(evaluator, found, None, 1, Origin(found.model), LITTLE))
-    assert (given.checks, given.card) == (found.checks, found.card)
-    assert given.paths == found.paths
+def test_a_found_circuit_typed_in_again_gets_the_same_card() -> None:
+    model = hs.Model(MADE.transformer, MADE.problem)
+    found = model.find_circuit(effort="quick", seed=0, proof=LITTLE)
+    for circuit in (found, found.parts):
+        given = model.check(circuit, seed=0, proof=LITTLE)
+        assert (given.checks, given.card, given.losses) == (found.checks, found.card, found.losses)
+        assert (given.paths, given.interventions) == (found.paths, found.interventions)
 
 
 @pytest.mark.slow
@@ -73,7 +75,33 @@ def test_a_path_less_a_path_too_many_and_a_wrong_key_are_refused() -> None:
     wrong = last._replace(key=last.key - 1)
     refused = certified([*others, wrong])
     assert not refused.certified
-    assert "sufficiency" in failed(refused)
+    assert "right_keys" in failed(refused)
+
+
+def test_the_parts_of_a_circuit_are_its_interventions() -> None:
+    """Rows at whatever they can be at, a row with two keys, and a group: written and read again."""
+    last = max(MADE.circuit)
+    backup, second = last._replace(head=1), last._replace(key=1)
+    rows = ["L1.H2 >x2=mean", "L1.H2 >x1=positional", "L2.H2 >x2=identity", "L2.H3 x0?=zero", "L1.H3 x0?=unmodified"]
+    group = PathGroup((MADE.circuit[0], backup))
+    circuit = certified([*MADE.circuit[1:], second, group, *rows, "L1.H3 >x1=alike"])
+    again = certified(circuit.parts)
+    assert circuit.groups == again.groups == (group,)
+    assert again.interventions == circuit.interventions
+    assert again == circuit
+    assert {*rows} <= {*circuit.parts}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a", "d"])
+def test_a_stored_circuit_typed_in_again_has_the_same_losses(name: str) -> None:
+    """The record and its parts, in the model whose weights are stored beside it."""
+    path = RESULTS / "explorers" / name
+    model, record = hs.Run(path)[0], Circuit.load(path / "circuit.json")
+    few = hs.CertificateConfig(sequences=64, few=16, deciding=64, draws=1, halves=4)
+    given = [model.check(circuit, seed=record.search.seed, proof=few) for circuit in (record, record.parts)]
+    assert given[0].losses == given[1].losses
+    assert given[0].card == given[1].card
 
 
 @pytest.mark.slow
@@ -102,10 +130,12 @@ def test_rows_and_heads_stand_for_all_that_they_look_at() -> None:
         (["L1.H1 x9> -> x0>"], "x9>"),
         (["L1.H1"] * 0 + ["nonsense"], "a location is written like L3.H1"),
         (["L3.H1 >x1 -> x0>"], "nothing that L3.H1 >x1 -> x0> writes can reach an answer"),
-        (["L1.H1 x0? -> x0?"], "is no path: it must go to another role"),
-        (["L1.H1 >x2 -> >x1"], "is no path: it must go to another role, one that the mask"),
+        (["L1.H1 >x2 -> >x1"], "is no path: it must go to a role that the mask does not hide"),
         ([PATHS[0], PATHS[0]], "L1.H1 .* is given twice"),
         (["L1.H1 >x1 -> x0>", "L1.H1 >x1"], "L1.H1 >x1 is given twice"),
+        ([*PATHS, "L1.H2 >x2=average"], "a row is at one of unmodified, alike, mean, positional, identity, zero, got"),
+        ([*PATHS, "L1.H2 >x2 -> x1>=mean"], "is no path: it must go to"),
+        ([*PATHS, "L1.H2 >x2 or L1.H3 >x2"], "a group is of paths"),
     ],
 )
 def test_what_is_no_circuit_is_said_in_a_sentence(given, says: str) -> None:

@@ -17,7 +17,7 @@ from hopscope.checks import check_count, check_number, check_path, check_seed
 from hopscope.circuits.checks.card import Card, Check, CheckName, Curve, PathGroup, all_passed
 from hopscope.circuits.circuit_parts import Asked, CircuitPath, Helper, ImposedCircuit, OtherCircuit, SearchRecord
 from hopscope.circuits.circuit_text import WIDTH, card_lines, check_lines, imposed_lines, path_lines, search_lines
-from hopscope.circuits.evaluate.ablations import CHOSEN, Interventions, from_json, to_json
+from hopscope.circuits.evaluate.ablations import CHOSEN, AblationKind, Interventions, from_json, to_json
 from hopscope.circuits.strategy import Strategy, strategy
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.problem.paths import AttentionPath, HeadRow, NamedPath
@@ -179,6 +179,28 @@ class Circuit:
     def verdict(self) -> str:
         """In words: whether it is certified."""
         return "certified" if self.certified else "uncertified" if self.checks else "unchecked"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Its paths, and the rows that are at something else than uniform, as `model.check` takes them.
+
+        A path is `L2.H1 x0? -> >x1`, a row `L1.H1 >x2=mean`; redundant paths have ` or ` between them. What a row is at
+        is measured in the model, so that the same parts, checked with the same seed, get the same card.
+        """
+        grouped = {path for group in self.groups for path in group.paths}
+        written = [" or ".join(self._written(path.row, path.key) for path in group.paths) for group in self.groups]
+        for row, ablation in sorted(self.interventions.items()):
+            keys = [key for key in ablation.keys if AttentionPath(*row, key) not in grouped]
+            if ablation.kind in CHOSEN:
+                written += [self._written(row, key) for key in keys]
+            else:
+                name = "unmodified" if ablation.kind is AblationKind.KEEP else ablation.kind.value
+                written.append(f"{self._written(row)}={name}")
+        return tuple(written)
+
+    def _written(self, row: HeadRow, key: int | None = None) -> str:
+        place = f"L{row.layer + 1}.H{row.head + 1} {self.roles[row.query]}"
+        return place if key is None else f"{place} -> {self.roles[key]}"
 
     def faithfulness_curve(self) -> Curve:
         """Faithfulness over circuit size, from no row to the whole model, with its CPR and CMD (MIB).

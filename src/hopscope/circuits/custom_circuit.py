@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from hopscope.checks import check_seed
-from hopscope.circuits.checks import CertificateConfig, Evidence
+from hopscope.circuits.checks import CertificateConfig, Evidence, PathGroup
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
-from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Ablation, AblationKind, Interventions, one_hot
+from hopscope.circuits.evaluate.ablations import (
+    ALIKE,
+    IDENTITY,
+    KEEP,
+    POSITIONAL,
+    UNIFORM,
+    ZERO,
+    Ablation,
+    AblationKind,
+    Interventions,
+    one_hot,
+)
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.find import Origin, checked_circuit
@@ -24,8 +34,17 @@ Location = str | AttentionPath | HeadRow
 """`L3.H1` (a head), `L3.H1 x0?` (the row of a query role), `L3.H1 x0? -> >x2` or `layer 3 head 1: x0? -> >x2` (a path),
 layers and heads counted from 1; or the typed value."""
 
-CustomCircuit = Circuit | Iterable[Location]
-"""A circuit: a record, or its paths. A head or a row instead of a path is active with all that it attends to."""
+Part = Location | PathGroup
+"""A path, row or head of a circuit, or redundant paths: a `PathGroup`, or paths with ` or ` between them. A row or head
+says what it is at, as in `L3.H1 x0?=mean`; without that it is active with all that it attends to."""
+
+CustomCircuit = Circuit | Iterable[Part]
+"""A circuit: a record, or its parts. All rows that are not named are uniform."""
+
+ROW_ABLATIONS: Mapping[str, Ablation] = {
+    "unmodified": KEEP, "alike": ALIKE, "mean": UNIFORM, "positional": POSITIONAL, "identity": IDENTITY, "zero": ZERO,
+}  # fmt: skip
+"""What a row of a circuit can be said to be at, by name; the mean is that of the model."""
 
 _WRITTEN = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})(?: +(\S+))?")
 
@@ -67,17 +86,16 @@ def check_custom_circuit(
     proof: CertificateConfig,
 ) -> Search[Circuit]:
     """Check a circuit of your own; returns its record, with checks and card. Nothing is searched for."""
-    check_seed(seed)
     if max_loss is None and isinstance(circuit, Circuit):
         max_loss = circuit.max_loss
     max_loss = SearchConfig.of(max_loss=max_loss).max_loss
     evaluator.require_finite()
     hypotheses = Units.of(evaluator).hypotheses
     if isinstance(circuit, Circuit):
-        interventions = _of_record(circuit, evaluator, hypotheses)
+        interventions, groups = _of_record(circuit, evaluator, hypotheses), circuit.groups
     else:
-        interventions = _of_paths(circuit, evaluator, hypotheses)
-    evidence = Evidence(evaluator, hypotheses, interventions, max_loss, seed, proof)
+        interventions, groups = _of_parts(circuit, evaluator, hypotheses)
+    evidence = Evidence(evaluator, hypotheses, interventions, max_loss, seed + 1, proof, groups=groups)
     return (yield from checked_circuit(evidence, origin, SearchRecord(seed=seed, proof=proof)))
 
 
@@ -99,31 +117,55 @@ def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -
     return interventions | {row: hypotheses.mean(row) for row in means}
 
 
-def _of_paths(locations: Iterable[Location], evaluator: Evaluator, hypotheses: Hypotheses) -> Interventions:
-    """The interventions of paths, heads and rows, every row named."""
-    if isinstance(locations, str) or not isinstance(locations, Iterable):
-        raise InputError(f"a circuit is a record or a list of its paths, as ['L2.H1 x0? -> >x1'], got {locations!r}")
-    can_matter = {*evaluator.live_rows}
+def _of_parts(
+    parts: Iterable[Part], evaluator: Evaluator, hypotheses: Hypotheses
+) -> tuple[Interventions, tuple[PathGroup, ...]]:
+    """The interventions of paths, rows and heads, every row named; and the groups among the paths."""
+    if isinstance(parts, str) or not isinstance(parts, Iterable):
+        raise InputError(f"a circuit is a record or a list of its paths, as ['L2.H1 x0? -> >x1'], got {parts!r}")
     keys: dict[HeadRow, list[int]] = {}
-    whole: set[HeadRow] = set()
-    for location in locations:
-        rows, path = rows_at(location, evaluator.names, evaluator.shape)
-        live = [row for row in rows if row in can_matter]
-        if not live:
-            raise InputError(f"nothing that {location} writes can reach an answer, so it is in no circuit")
-        if path is None:
-            whole.update(live)
-            continue
-        if path.key == path.query or not evaluator.where.visible[path.query, path.key]:
-            raise InputError(f"{location} is no path: it must go to another role, one that the mask does not hide")
-        keys.setdefault(path.row, []).append(path.key)
+    whole: Interventions = {}
+    groups = []
+    for part in parts:
+        members = part.paths if isinstance(part, PathGroup) else part.split(" or ") if isinstance(part, str) else [part]
+        found = [_one_part(member, evaluator, hypotheses, whole) for member in members]
+        paths = tuple(path for path in found if path is not None)
+        for path in paths:
+            keys.setdefault(path.row, []).append(path.key)
+        if len(members) > 1:
+            if len(paths) < len(members):
+                raise InputError(f"a group is of paths, as 'L2.H1 x0? -> >x1 or L3.H1 x0? -> >x1', got {part!r}")
+            groups.append(part if isinstance(part, PathGroup) else PathGroup(paths))
     if not keys and not whole:
         raise InputError("a circuit has a path at least, and none is given; pass paths, as 'L2.H1 x0? -> >x1'")
     if twice := [row for row in keys if row in whole or len({*keys[row]}) < len(keys[row])]:
         raise InputError(f"{twice[0].describe(evaluator.names)} is given twice: once as a row or path is enough")
-    interventions = dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(whole, KEEP)
-    for row, several in keys.items():  # a row with several keys attends to each as much as the model does
-        shares = tuple(hypotheses.weights(row)[key] + 1e-6 for key in several)
-        mixture = Ablation(AblationKind.MIXTURE, tuple(several), shares)
-        interventions[row] = mixture if len(several) > 1 else one_hot(several[0])
-    return interventions
+    attending = {row: _attending(row, several, hypotheses) for row, several in keys.items()}
+    return dict.fromkeys(evaluator.rows, UNIFORM) | whole | attending, tuple(groups)
+
+
+def _one_part(
+    part: Location, evaluator: Evaluator, hypotheses: Hypotheses, whole: Interventions
+) -> AttentionPath | None:
+    """The path that a part is; a row or head is added to the `whole` rows."""
+    location, _, name = part.partition("=") if isinstance(part, str) else (part, "", "")
+    rows, path = rows_at(location, evaluator.names, evaluator.shape)
+    live = [row for row in rows if row in {*evaluator.live_rows}]
+    if not live:
+        raise InputError(f"nothing that {part} writes can reach an answer, so it is in no circuit")
+    if path is None:
+        if name and name not in ROW_ABLATIONS:
+            raise InputError(f"a row is at one of {', '.join(ROW_ABLATIONS)}, got {name!r} for {location}")
+        whole |= {row: hypotheses.mean(row) if name == "mean" else ROW_ABLATIONS[name or "unmodified"] for row in live}
+    elif name or not evaluator.where.visible[path.query, path.key]:
+        raise InputError(f"{part} is no path: it must go to a role that the mask does not hide, and a row is at a mean")
+    return path
+
+
+def _attending(row: HeadRow, keys: Sequence[int], hypotheses: Hypotheses) -> Ablation:
+    """A row that attends to some keys, to each as much as the model does; to itself alone it is at itself."""
+    weights = hypotheses.weights(row)
+    falling = tuple(sorted(keys, key=lambda key: -weights[key]))
+    if len(falling) > 1:
+        return Ablation(AblationKind.MIXTURE, falling, tuple(weights[key] or 1e-6 for key in falling))
+    return IDENTITY if falling == (row.query,) else one_hot(*falling)

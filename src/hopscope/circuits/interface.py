@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from hopscope.checks import check_seed
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.custom_circuit import CustomCircuit, Location, check_custom_circuit, rows_at
@@ -233,10 +234,12 @@ class Model:
             False
 
         Args:
-            circuit: a circuit, or its paths, each as in `ablate`. A head or a row instead of a path is active with all
-                that it attends to. Every other row of the model is off.
+            circuit: a circuit, or its parts, as `circuit.parts` has them: paths, each as in `ablate`, or with ` or `
+                between redundant ones; and rows or heads, which are active with all that they attend to, or at what
+                they are said to be at, as in `L1.H1 x0?=mean`. Every other row of the model is uniform.
             max_loss: the mean squared error that it may have at most; by default its record's, else the paper's 0.05.
-            seed: the seed of the sequences and random draws that it is checked on.
+            seed: the seed of the sequences and random draws, used as in a search: with the same seed, a circuit that
+                was found gets the same card.
             proof: how many sequences and random draws checks and card are measured on.
             progress: called with what is being done, stages finished, stages in all.
 
@@ -245,7 +248,9 @@ class Model:
                 range.
         """
         proof = CertificateConfig.of(proof)
-        check = check_custom_circuit(self.evaluator, circuit, max_loss, seed, self.origin, proof)
+        check_seed(seed)
+        evaluator = self.evaluator.fresh(SearchBudget().confirming, seed, "circuit search")
+        check = check_custom_circuit(evaluator, circuit, max_loss, seed, self.origin, proof)
         return run_search(check, progress)
 
 

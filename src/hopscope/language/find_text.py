@@ -105,7 +105,7 @@ def check_text_circuit(
     if not asked.solves:
         return asked.no_circuit(search)
     checked = yield from check_custom_circuit(asked.evaluator, circuit, asked.max_loss, seed, asked.origin, proof)
-    return asked.described(checked, search, proof, seed)
+    return asked.described(checked, search, proof, seed + 1)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,9 @@ from hopscope.problem.paths import HeadRow
 _SIZES = 12
 """How many points the curve has beyond the circuit, up to the whole model."""
 
+_BEST = 8
+"""So many random circuits, the best by the first sequences, are measured on more."""
+
 _TESTABLE = 20
 """Fewer random circuits say nothing."""
 
@@ -119,12 +122,15 @@ class _OfCircuit:
         live = list(evidence.evaluator.live_rows)
         around: Interventions = {**evidence.base, **evidence.off}
         drawn = self._random_rows()
-        random = self._faithful([{**around, **dict.fromkeys(rows, KEEP)} for rows in drawn])
+        rivals: list[Interventions] = [{**around, **dict.fromkeys(rows, KEEP)} for rows in drawn]
+        evidence.rough.depart_from(around)
+        rough = evidence.rough.mse(rivals)
+        best = sorted(range(len(drawn)), key=rough.__getitem__)[:_BEST] if len(drawn) >= _TESTABLE else []
+        random = max(self._faithful([rivals[number] for number in best]), default=None)
         taken = {**evidence.nothing, **dict.fromkeys(self._by_score(live)[:size], KEEP)}
         acdc = self._acdc(size) if len(live) <= _MANY_ROWS else None
         (attribution,) = self._faithful([taken])
-        best = max(random) if len(drawn) >= _TESTABLE else None
-        return Baselines(best, len(drawn), acdc, attribution, self._untrained())
+        return Baselines(random, len(drawn), acdc, attribution, self._untrained())
 
     def _random_rows(self) -> list[tuple[HeadRow, ...]]:
         """Distinct random circuits of rows that attend to some role, in heads that write something."""

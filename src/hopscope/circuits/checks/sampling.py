@@ -85,12 +85,12 @@ class Sampling:
         return measure(self.evaluator) if few and doubtful(found) else found
 
     def sure(self, interventions: Interventions) -> Measured:
-        """The loss under interventions; on more sequences if its interval contains the threshold."""
+        """The loss under interventions; on more sequences as long as its interval contains the threshold."""
         return self.sure_of(lambda evaluator: by_sequence(evaluator, [interventions])[0])
 
     def sure_of(self, losses: Callable[[Evaluator], Float[Tensor, " sequence"]]) -> Measured:
-        """The mean of losses by sequence; on more sequences if their interval contains the threshold."""
-        (found,) = self.measured([self.until_clear(losses, lambda found: self.in_doubt([found]), few=False)])
+        """The mean of losses by sequence; on more sequences as long as their interval contains the threshold."""
+        (found,) = self.measured([self.until_clear(losses, lambda found: self.in_doubt([found]))])
         return found
 
     def in_doubt(self, losses: Sequence[Float[Tensor, " sequence"]], limit: float | None = None) -> bool:
