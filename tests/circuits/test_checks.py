@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from hopscope.circuits.checks import no_circuit
 from hopscope.circuits.checks.completeness import CompletenessLosses, Rises, completeness
 from hopscope.circuits.checks.delivery import DeliveryFlow, delivery
 from hopscope.circuits.checks.necessity import NecessityLosses, Without, necessity
 from hopscope.circuits.checks.outside import OutsideLosses, outside
 from hopscope.circuits.checks.right_keys import KeyLosses, right_keys
-from hopscope.circuits.checks.run_checks import no_circuit
 from hopscope.circuits.checks.sufficiency import BLIND, REWIRED, SufficiencyLosses, sufficiency
 from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.problem.paths import AttentionPath

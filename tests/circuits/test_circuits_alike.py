@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from small_models import disguised_witness
 
 from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM, one_hot
-from hopscope.circuits.evaluate.chains import ChainsSeen
-from hopscope.circuits.evaluate.rewired import ChainsAlike, OtherChains, errors_alike
-from hopscope.circuits.evaluate.role_maps import coordinates
+from hopscope.circuits.evaluate.interchange import ChainsAlike, errors_alike
+from hopscope.circuits.evaluate.role_maps import ChainsSeen, coordinates
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.hooks import Hooks
 from hopscope.problem.paths import HeadRow
@@ -89,16 +88,3 @@ def test_the_form_is_the_edit_without_named_keys(evaluator: VectorEvaluator) -> 
     torch.testing.assert_close(found.double().mean(dim=1), errors_alike(evaluator, rest, dict.fromkeys(rows, ())))
     assert (found - evaluator.errors([rest])[0]).abs().max() > 1e-3
     torch.testing.assert_close(evaluator.plain_errors(evaluator.edit(program)), found, atol=1e-5, rtol=1e-4)
-
-
-def test_rows_that_see_other_chains_alone_have_all_their_weight_there(evaluator: VectorEvaluator) -> None:
-    """But for what lies on the position itself; the others stay to the bit."""
-    where, before, row = evaluator.where, _pattern(evaluator), HeadRow(1, 1, QUERY)
-    after = OtherChains(Hooks(), [row], where).pattern(1, before)
-    is_query = (where.role == QUERY)[:, None, :, None] & (torch.arange(3) == row.head)[None, :, None, None]
-    assert torch.equal(after[0].masked_fill(is_query, 0), before[0].masked_fill(is_query, 0))
-    gone = (where.relation < where.roles) & ~torch.eye(where.relation.shape[-1], dtype=torch.bool)
-    wanted = before[0, :, 1].masked_fill(gone, 0)
-    wanted = wanted / wanted.sum(dim=-1, keepdim=True)
-    asked = where.role == QUERY
-    torch.testing.assert_close(after[0, :, 1][asked], wanted[asked])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from by_place import GoesByPlace
+from by_place import PositionBased
 from planted_models import by_place, evidence_of, witness
 from tokenizers_made import tokenizer
 
 from hopscope.circuits.evaluate.ablations import KEEP
 from hopscope.circuits.evaluate.counterfactual import pair_elsewhere
-from hopscope.circuits.evaluate.elsewhere import highest_rise
+from hopscope.circuits.evaluate.interchange import highest_rise
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.language.text_batch import lines_elsewhere, text, text_batch
 from hopscope.problem.retrieval import RetrievalProblem
@@ -82,7 +82,7 @@ def test_content_is_found_wherever_it_is(hops: int, own: bool) -> None:
 def test_a_position_based_model_loses_the_answer(chains: int, kept: bool) -> None:
     """Planted: a head for every position, and a query that knows at which position its pair is."""
     problem = RetrievalProblem(hops=1, chains=chains, symbols="unit")
-    evaluator = VectorEvaluator(GoesByPlace(problem), problem, held_out(problem, 32))
+    evaluator = VectorEvaluator(PositionBased(problem), problem, held_out(problem, 32))
     assert float(evaluator.own.mean()) == 0
     rise = highest_rise(evaluator, dict.fromkeys(evaluator.rows, KEEP) if kept else {}, None)
     assert rise is not None

@@ -9,7 +9,7 @@ from tokenizers_made import tokenizer
 
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.counterfactual import values_rewired
-from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired
+from hopscope.circuits.evaluate.interchange import errors_alike, errors_rewired
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.language.text_batch import text, text_batch, words_rewired
 from hopscope.problem.paths import HeadRow

@@ -15,8 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
 from hopscope.circuits.checks.card import Card, Check, CheckName, Curve, PathGroup, all_passed
-from hopscope.circuits.circuit_parts import Asked, CircuitPath, Helper, ImposedCircuit, OtherCircuit, SearchRecord
-from hopscope.circuits.circuit_text import WIDTH, card_lines, check_lines, imposed_lines, path_lines, search_lines
+from hopscope.circuits.circuit_parts import (
+    WIDTH,
+    Asked,
+    CircuitPath,
+    Helper,
+    ImposedCircuit,
+    OtherCircuit,
+    SearchRecord,
+    card_lines,
+    check_lines,
+    imposed_lines,
+    path_lines,
+    search_lines,
+)
 from hopscope.circuits.evaluate.ablations import CHOSEN, AblationKind, Interventions, from_json, to_json
 from hopscope.circuits.strategy import Strategy, strategy
 from hopscope.errors import UNTOUCHED, InputError

@@ -5,14 +5,74 @@ Each file is a check: a function of measured losses, which decides, and one that
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
 from hopscope.circuits.checks.card import CHECKS, Card, Check, CheckName, PathGroup, Patterns, all_passed
-from hopscope.circuits.checks.config import CertificateConfig
+from hopscope.circuits.checks.completeness import completeness, measure_completeness
+from hopscope.circuits.checks.delivery import delivery, measure_delivery
 from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.checks.measure_card import measure_card
-from hopscope.circuits.checks.run_checks import check_in_stages, no_circuit, run_checks
+from hopscope.circuits.checks.necessity import measure_necessity, necessity
+from hopscope.circuits.checks.outside import measure_outside, outside
+from hopscope.circuits.checks.right_keys import measure_right_keys, right_keys
+from hopscope.circuits.checks.sampling import CertificateConfig
+from hopscope.circuits.checks.sufficiency import measure_sufficiency, sufficiency
 from hopscope.circuits.evaluate.bootstrap import Measured, tidy
+from hopscope.circuits.resume import Search, Stage
+from hopscope.records import convert, plain
 
 __all__ = [
     "CHECKS", "Card", "CertificateConfig", "Check", "CheckName", "Evidence", "Measured", "PathGroup", "Patterns",
     "all_passed", "check_in_stages", "measure_card", "no_circuit", "run_checks", "tidy",
 ]  # fmt: skip
+
+T = TypeVar("T")
+
+_MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {
+    "sufficiency": lambda evidence: sufficiency(measure_sufficiency(evidence)),
+    "necessity": lambda evidence: necessity(measure_necessity(evidence)),
+    "completeness": lambda evidence: completeness(measure_completeness(evidence)),
+    "outside": lambda evidence: outside(measure_outside(evidence)),
+    "right_keys": lambda evidence: right_keys(measure_right_keys(evidence)),
+    "delivery": lambda evidence: delivery(measure_delivery(evidence)),
+}
+
+
+def run_checks(evidence: Evidence) -> dict[CheckName, Check]:
+    """The six checks of a circuit."""
+    return {name: measure(evidence) for name, measure in _MEASURED.items()}
+
+
+def check_in_stages(evidence: Evidence) -> Search[tuple[dict[CheckName, Check], Card]]:
+    """The six checks of a circuit and its card, each a stage that an interrupted search does not repeat."""
+    checks: dict[CheckName, Check] = {}
+    for name, measure in _MEASURED.items():
+        checks[name] = yield _stage(evidence, f"check: {name}", partial(measure, evidence), Check)
+    card: Card = yield _stage(evidence, "card", partial(measure_card, evidence, checks), Card)
+    return checks, card
+
+
+def _stage(evidence: Evidence, name: str, compute: Callable[[], T], type_: type[T]) -> Stage[T]:
+    name = f"{evidence.patterns} patterns, {name}"
+    return Stage(name, compute, evidence.evaluator, plain, partial(convert, type=type_, what=name))
+
+
+def no_circuit(loss: float, max_loss: float, *, rows_left: int = 0) -> dict[CheckName, Check]:
+    """The checks of a model without a circuit below the threshold, or for which the search was given up."""
+    own = f"the model's own loss, {loss:.3f}, is"
+    if loss > max_loss:
+        why = (
+            f"{own} above the threshold of {max_loss:g}: it does not solve the problem, so there is no circuit to find"
+        )
+    elif rows_left:
+        why = (
+            f"{rows_left} rows of attention are left when all that is easily done without is off (the model's own loss "
+            f"is {loss:.3f}, the threshold {max_loss:g}): no small circuit, so the search was given up; `--effort "
+            "thorough` goes on, a higher `--max-loss` or a model trained with `prune_every` may have a small one"
+        )
+    else:
+        why = f"{own} so close to the threshold of {max_loss:g} that no circuit is surely below it"
+    numbers = {"model": tidy(loss)} | ({"rows_left": float(rows_left)} if rows_left else {})
+    return {"sufficiency": Check("sufficiency", "failed", why, numbers)}

@@ -13,8 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.checks.card import PathGroup, Patterns
-from hopscope.circuits.checks.config import CertificateConfig
-from hopscope.circuits.checks.sampling import SURE, Lost, Sampling, by_sequence
+from hopscope.circuits.checks.sampling import SURE, CertificateConfig, Lost, Sampling, by_sequence
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     CHOSEN,
@@ -29,9 +28,9 @@ from hopscope.circuits.evaluate.ablations import (
     moved,
     one_hot,
 )
-from hopscope.circuits.evaluate.chains import seen_elsewhere
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses
+from hopscope.circuits.evaluate.role_maps import seen_elsewhere
 from hopscope.model.hooks import Hooks, Pattern
 from hopscope.problem.paths import AttentionPath, HeadRow
 

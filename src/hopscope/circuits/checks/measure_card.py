@@ -24,8 +24,8 @@ from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.checks.sampling import by_sequence
 from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Ablation, Interventions
 from hopscope.circuits.evaluate.bootstrap import tidy
-from hopscope.circuits.evaluate.elsewhere import highest_rise
 from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.interchange import highest_rise
 from hopscope.circuits.search.baselines import swept
 from hopscope.circuits.search.gradients import row_scores
 from hopscope.circuits.strategy import strategy
@@ -180,7 +180,7 @@ class _OfCircuit:
 
 
 def _found_by(evidence: Evidence) -> FoundBy:
-    """Whether rows are found by their content (`evaluate.elsewhere`); patterns imposed by role show nothing of it."""
+    """Whether rows are found by their content (`evaluate.interchange`); patterns imposed by role show nothing of it."""
     program = evidence.own if evidence.patterns == "own" else {}
     layers = sorted({row.layer for row in evidence.rows}) if program else None
     rise = highest_rise(evidence.few, program, layers)

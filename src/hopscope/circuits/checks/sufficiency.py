@@ -14,7 +14,8 @@ from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import AblationKind
 from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.rewired import errors_alike, errors_rewired, rewirings
+from hopscope.circuits.evaluate.interchange import errors_alike, errors_rewired
+from hopscope.model.hooks import PatchableModel
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ REWIRED = "ablated rows write what they average over rewired sequences"
 
 
 def measure_sufficiency(evidence: Evidence) -> SufficiencyLosses:
-    """Measure the model, the circuit and its controls for unclaimed information (`circuits.evaluate.rewired`)."""
+    """Measure the model, the circuit and its controls for unclaimed information (`circuits.evaluate.interchange`)."""
     own = evidence.patterns == "own"
     model, circuit = evidence.measured(list(evidence.wholes.mean(dim=2)[[0, 2 if own else 1]]))
     controls: dict[str, Measured] = {}
@@ -55,8 +56,9 @@ def measure_sufficiency(evidence: Evidence) -> SufficiencyLosses:
     def rewired(evaluator: Evaluator, pair: int) -> Float[Tensor, " sequence"]:
         return errors_rewired(evaluator, evidence.blinded, named, evidence.averaging, pair)
 
-    if evidence.averaging:
-        losses = [evidence.sure_of(partial(rewired, pair=pair)) for pair in rewirings(evidence.evaluator)]
+    if evidence.averaging and isinstance(evidence.evaluator.transformer, PatchableModel):
+        pairs = range(1, evidence.problem.hops + 1)
+        losses = [evidence.sure_of(partial(rewired, pair=pair)) for pair in pairs]
         controls[REWIRED] = max(losses, key=lambda loss: loss.interval[1])
     spread = [row for row in evidence.rows if evidence.imposed[row].kind is not AblationKind.ONE_HOT]
     beside = 0 if own else len({*evidence.at_mean, *spread})

@@ -17,8 +17,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, Interventions
-from hopscope.circuits.evaluate.chains import ChainsSeen, SharedKeys
-from hopscope.circuits.evaluate.role_maps import Coordinates
+from hopscope.circuits.evaluate.role_maps import ChainsSeen, Coordinates, SharedKeys
 from hopscope.errors import InputError
 from hopscope.kernels import FixedRows
 from hopscope.model.architecture import Architecture

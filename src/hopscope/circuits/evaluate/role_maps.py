@@ -1,10 +1,10 @@
-"""Attention maps by role: weights are sorted by role first, then averaged (Appendix C's maps, the shuffle undone)."""
+"""Roles and chains of positions: attention maps by role (Appendix C, the shuffle undone), and keys of the own chain."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -138,3 +138,107 @@ def visible_roles(place: Int[Tensor, "*batch chain role"], causal: bool) -> Bool
     both = (query >= 0) & (key >= 0)
     seen = (query >= key) | ~both if causal else torch.ones_like(both)
     return (seen.all(dim=0) & both.any(dim=0)).cpu()
+
+
+_NOTHING = 1e-6
+"""The share of a row's weight up to which nothing is left of it without its own chain, so that it cannot be scaled."""
+
+
+class SharedKeys(NamedTuple):
+    """The keys in chains whose weight is shared among these, for every position, and the positions that look at nothing
+    else (`whole`), but for themselves and words of no chain."""
+
+    keys: Bool[Tensor, "batch key key"]
+    whole: Bool[Tensor, "batch key 1"]
+
+
+class ChainsSeen:
+    """The chains of a batch, as its queries see them."""
+
+    def __init__(self, where: Coordinates) -> None:
+        self._where = where
+        self._roles = torch.nn.functional.one_hot(where.role).float()
+        self._mine, self._in_chain = own_chain(where), _stands(where, where.place)
+
+    def shared(self, named: Mapping[int, Collection[int]]) -> SharedKeys:
+        """What some queries look at in chains, but for their own position and the named roles of their own chain."""
+        where, keys = self._where, torch.zeros_like(self._where.relation, dtype=torch.bool)
+        whole = torch.zeros_like(where.role, dtype=torch.bool)
+        itself = torch.eye(keys.shape[-1], dtype=torch.bool, device=keys.device)
+        for query, stay in named.items():
+            of_row = (where.role == query)[..., None] & where.allowed & self._in_chain[:, None] & ~itself
+            keys |= of_row & ~torch.isin(where.relation, where.relation.new_tensor([*stay]))
+            whole |= (where.role == query) & (not stay)
+        return SharedKeys(keys, whole[..., None])
+
+    def alike(
+        self, pattern: Float[Tensor, "any batch query key"], shared: SharedKeys
+    ) -> Float[Tensor, "any batch query key"]:
+        """A pattern with as much on every role of the own chain as of another one, on average over those that are seen.
+
+        That is nothing where no other one is seen. Then a row is scaled to sum to 1, so that nothing of it tells how
+        much it looked at its own chain; of a row with named keys only what it puts on other keys in chains, to be as
+        much as before. Where nothing is left, a role's weight is spread over all chains, and goes to the query's own
+        position where no other one is seen. Where one chain alone is asked about, as in text, it counts as the own one
+        of every row: a word of no chain, or another chain's, could find the answer and be read in its place. Queries
+        are the last positions.
+        """
+        keys, scaled = (some[:, -pattern.shape[-2] :] for some in (shared.keys, shared.keys | shared.whole))
+        own = keys & self._mine[:, -pattern.shape[-2] :]
+        mean, told = self._mean(pattern, keys & ~own)
+        blind = torch.where(own, mean, pattern) * scaled
+        even = self._mean(pattern, keys)[0] * (keys & told)
+        before, after = (one.sum(dim=-1, keepdim=True) for one in (pattern * scaled, blind))
+        left = after > _NOTHING * before
+        alike = torch.where(left, blind * (before / torch.where(left, after, 1.0)), even)
+        itself = torch.eye(keys.shape[-1], device=keys.device)[-pattern.shape[-2] :]
+        return torch.where(scaled, alike, pattern) + itself * (before - alike.sum(dim=-1, keepdim=True)).clamp(min=0)
+
+    def moved(
+        self, pattern: Float[Tensor, "any batch query key"], keys: Mapping[int, Collection[int]]
+    ) -> Float[Tensor, "any batch query key"]:
+        """A pattern in which what some queries put on roles of their own chain lies on these roles of the others.
+
+        Each of the other chains gets the same; where a query sees none, its weight stays. `keys` are these roles by
+        query role; queries are the last positions.
+        """
+        where, queries = self._where, pattern.shape[-2]
+        looks = torch.zeros_like(where.relation, dtype=torch.bool)
+        for query, roles in keys.items():
+            named = torch.isin(where.role, where.role.new_tensor([*roles])) & self._in_chain
+            looks |= (where.role == query)[..., None] & where.allowed & named[:, None]
+        looks, mine = looks[:, -queries:], self._mine[:, -queries:]
+        others = looks & ~mine
+        count = others.float() @ self._roles
+        there = (count @ self._roles.mT) > 0
+        going = pattern * (looks & mine & there)
+        coming = (going @ self._roles / count.clamp(min=1.0)) @ self._roles.mT * others
+        return pattern - going + coming
+
+    def _mean(
+        self, pattern: Float[Tensor, "any batch query key"], among: Bool[Tensor, "batch query key"]
+    ) -> tuple[Float[Tensor, "any batch query key"], Bool[Tensor, "batch query key"]]:
+        """For every key, the mean weight on keys of its role among some, and whether there are any."""
+        count = among.float() @ self._roles
+        mean: Tensor = (pattern * among) @ self._roles / count.clamp(min=1.0) @ self._roles.mT
+        return mean, (count @ self._roles.mT) > 0
+
+
+def seen_elsewhere(where: Coordinates, query: int, key: int) -> float:
+    """The share of the positions of a query role that see a key role in another chain than their own."""
+    others = where.allowed & (where.role == key)[:, None] & _stands(where, where.place)[:, None] & ~own_chain(where)
+    asked = others.any(dim=-1)[where.role == query].float()
+    return float(asked.mean()) if len(asked) else 0.0
+
+
+def own_chain(where: Coordinates) -> Bool[Tensor, "batch query key"]:
+    """Whether a key is of the query's chain, or of the chain asked about where that is one alone, as in text."""
+    ends = where.place[..., -1] >= 0
+    asked = torch.where((ends & ends.sum(dim=1, keepdim=True).eq(1))[..., None], where.place, -1)
+    return (where.relation < where.roles) | _stands(where, asked)[:, None]
+
+
+def _stands(where: Coordinates, place: Int[Tensor, "batch chain role"]) -> Bool[Tensor, "batch pos"]:
+    """The positions at which something of these chains stands; -1 is nowhere."""
+    places = place.flatten(1)
+    return torch.zeros_like(where.role).scatter_add_(1, places.clamp(min=0), (places >= 0).long()) > 0
