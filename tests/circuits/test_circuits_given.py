@@ -24,7 +24,6 @@ from hopscope.circuits.resume import run_search
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer
 from hopscope.problem.paths import AttentionPath, HeadRow
-from hopscope.problem.roles import role_names
 from hopscope.training.data import held_out
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -193,31 +192,21 @@ def test_of_a_run_it_says_of_which_model_it_is(run) -> None:
     assert circuit.max_loss == 0.05
 
 
-def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsys) -> None:
+def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, capsys) -> None:
     before = sorted(path.name for path in run.path.rglob("*"))
-    out = tmp_path / "mine.json"
-    paths = "L1.H1 >x1 -> x0>", "L2.H1 x0?"
-    assert call("circuit", "certify", str(run.path), *paths, "--out", str(out), "--max-loss", "0.4") == 0
-    told = capsys.readouterr().out
-    assert "given, not searched for" in told
-    assert f"wrote {out}" in told
-    record = Circuit.load(out)
-    assert record.max_loss == 0.4
-    assert AttentionPath.parse("L1.H1 >x1 -> x0>", role_names(2)) in [path.path for path in record.paths]
+    paths = "L1.H1 >x1 -> x0>", "L2.H1 x0?", "L1.H2 >x2=positional"
+    assert call("circuit", "certify", str(run.path), *paths, "--max-loss", "0.4", "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["max_loss"] == 0.4
+    assert (1, 1, ">x1", "x0>") in [(*path.values(),)[:4] for path in record["paths"]]
+    assert [row["query"] for row in record["interventions"] if row["form"] == "positional"] == [">x2"]
     assert sorted(path.name for path in run.path.rglob("*")) == before
-    assert call("circuit", "certify", str(run.path), "--of", str(out), "--json") == 0
-    again = json.loads(capsys.readouterr().out)
-    assert (again["max_loss"], again["paths"][0]["query"]) == (0.4, record.to_json()["paths"][0]["query"])
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ([], r"circuit\.json does not exist; `hopscope circuit .*` makes it"),
-        (["L1.H1 >x1 -> x0>", "--of", "."], "by its paths or by --of a record, not by both"),
-        (["L1.H1 x0?", "--out", "circuit.json"], "is a run folder, which holds only"),
-        (["L1.H1 x0?", "--out", "../run/checkpoints/mine.json"], "is a run folder, which holds only"),
-        (["L1.H1 x0?", "--out", "../notes.json"], "is not the record of a circuit"),
         (["L1.H1 x0?", "--model", "7"], "2 models|from 0 to 1"),
         (["L1.H1 x0?", "--checkpoint", "3"], "checkpoint"),
         (["L1.H1 x0?", "--max-loss", "-1"], "max_loss"),
@@ -225,11 +214,6 @@ def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, tmp_path, capsy
 )
 def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) -> None:
     monkeypatch.chdir(run.path)
-    if "--out" in arguments:  # before anything is computed
-        monkeypatch.setattr(
-            "hopscope.circuits.interface.check_custom_circuit", lambda *given, **named: pytest.fail("it computes")
-        )
-    (run.path.parent / "notes.json").write_text('{"my": "notes"}')
     assert call("circuit", "certify", str(run.path), *arguments) == 2
     assert re.search(says, capsys.readouterr().err)
 

@@ -112,20 +112,21 @@ def find(path: Path, show: bool, figures: bool, as_json: bool, overwrite: bool, 
 @_model_options
 @json_option("its record")
 def certify(path: Path, paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Certify a circuit of your own, or the stored one on other sequences.
+    """Certify a circuit of your own, or the stored one again.
 
     RUN is a run of `hopscope train`, or with --formulation the folder of a language model. PATHS are the circuit's
-    attention paths: layer, head, the role that attends, the role attended to. A head or a row instead of a path is
-    active with all that it attends to; every other row of the model is ablated. Without PATHS it is the circuit that
-    is stored in RUN.
+    attention paths: layer, head, the role that attends, the role attended to; "or" stands between redundant ones. A
+    head or a row instead of a path is active with all that it attends to, or at what is said, such as its mean; every
+    other row of the model is uniform. Without PATHS it is the circuit that is stored in RUN.
 
     Nothing is searched for or stored. Its card states the checks that it passes, and the loss without each path.
 
     \b
     Examples:
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'
+      hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1 or L3.H1 x0? -> >x1' 'L1.H2 x0?=mean'
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0?'  a row, with all that it attends to
-      hopscope circuit certify runs/first                       the stored circuit, on other sequences
+      hopscope circuit certify runs/first --seed 1              the stored circuit, on other sequences
       hopscope circuit certify runs/first --max-loss 0.1 --json
       hopscope circuit certify my-model 'L1.H2 >x1 -> x0>' 'L2.H1 answer -> >x1' --formulation equations --hops 1
     """
