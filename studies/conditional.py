@@ -110,7 +110,7 @@ class ConditionalStudy:
                 self.recipe, steps=times * self.recipe.steps, decay_fraction=self.recipe.decay_fraction / times
             )
             for more in self.beside:
-                layers = hs.theory.minimum_layers(problem) + more
+                layers = hs.theory.min_layers(problem) + more
                 seeds = self.seeds + (self.further if more < 0 else ())
                 found.append(hs.Setup(f"{name}-{layers}-layers", problem, replace(longer, layers=layers), seeds))
         return found

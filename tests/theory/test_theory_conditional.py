@@ -15,7 +15,7 @@ from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.delivery import Delivery, deliver
 from hopscope.theory.depth import minimum_in_order, minimum_of_hop
-from hopscope.theory.information_flow import minimum_layers
+from hopscope.theory.information_flow import min_layers
 from hopscope.theory.scene import problem_scene
 
 GOLDEN = Path(__file__).parent.parent / "text" / "golden"
@@ -41,7 +41,7 @@ _LINES = {
 def test_published_prompts_need_the_same_layers(name: str, causal: bool, layers: int) -> None:
     """The whole published prompt, every line of it, needs as many layers as the graph with its few distractors."""
     known, target = (("f", "i"), "3") if name == "functions" else (("Eve",), "Brazil")
-    assert minimum_layers(replace(PROBLEMS[name], causal=causal)) == layers
+    assert min_layers(replace(PROBLEMS[name], causal=causal)) == layers
     assert _depth_in_full_text(name, known, target, causal) == layers
 
 
@@ -132,7 +132,7 @@ def test_layers_needed(name: str, layers: tuple[int, ...]) -> None:
     """With a head a row both take three: a layer is saved by one of the two, as in trained models."""
     problem = PROBLEMS[name]
     assert minimum_in_order(problem, head_a_row=True) == minimum_of_hop(problem, problem.hops, head_a_row=True) == 3
-    assert minimum_in_order(problem) == minimum_layers(problem) == layers[-1]
+    assert minimum_in_order(problem) == min_layers(problem) == layers[-1]
     assert tuple(minimum_of_hop(problem, hop) for hop in range(1, problem.hops + 1)) == layers
 
 
@@ -142,7 +142,7 @@ def test_a_circuit_of_minimal_depth_delivers_and_needs_every_path(name: str) -> 
     assert whole.delivered
     assert not whole.refused
     assert not whole.idle
-    assert len(whole.growth) - 1 == minimum_layers(PROBLEMS[name])
+    assert len(whole.growth) - 1 == min_layers(PROBLEMS[name])
     for left_out in CIRCUITS[name]:
         rest = follow(name, *(path for path in CIRCUITS[name] if path != left_out))
         assert not rest.delivered, left_out

@@ -23,7 +23,7 @@ from hopscope.theory.depth import (
     minimum_without_mask,
     theorem_1_bound,
 )
-from hopscope.theory.information_flow import minimum_layers, simulate
+from hopscope.theory.information_flow import min_layers, simulate
 from hopscope.theory.scene import members, problem_scene, reachability
 
 ORDERS = tuple(NAMED_ORDERS)
@@ -32,10 +32,10 @@ ORDERS = tuple(NAMED_ORDERS)
 @pytest.mark.parametrize("hops", [*range(1, 20), 26, 27, 31, 32, 63, 64])
 def test_formulas_simulation_and_search_agree(hops: int) -> None:
     assert minimum_without_mask(hops) == breadth_first_depth(hops, causal=False)
-    assert minimum_layers(RetrievalProblem(hops=hops, causal=False)) == minimum_without_mask(hops)
+    assert min_layers(RetrievalProblem(hops=hops, causal=False)) == minimum_without_mask(hops)
     for order in ORDERS:
         assert minimum_causal(hops) == breadth_first_depth(hops, causal=True, order=order)
-        assert minimum_layers(RetrievalProblem(hops=hops, order=order)) == minimum_causal(hops)
+        assert min_layers(RetrievalProblem(hops=hops, order=order)) == minimum_causal(hops)
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
@@ -107,7 +107,7 @@ def test_the_best_order_reaches_the_bound(hops: int) -> None:
 
 @given(orders(40))
 def test_every_order_lies_between_the_best_and_the_two_block_orders(problem: RetrievalProblem) -> None:
-    depth = minimum_layers(problem)
+    depth = min_layers(problem)
     assert minimum_best_order(problem.hops) <= depth <= minimum_causal(problem.hops)
     assert depth == breadth_first_depth(problem.hops, causal=True, order=problem.order) == minimum_in_order(problem)
 
@@ -170,12 +170,12 @@ def depth_of_rows(hops: int, order: tuple[int, ...] | None) -> int:
 def test_head_a_row_formulas_simulation_and_search_agree(hops: int) -> None:
     """Theorem 7, and that it meets the paper's Theorem 1 without a mask."""
     free = RetrievalProblem(hops, causal=False)
-    assert minimum_layers(free, head_a_row=True) == depth_of_rows(hops, None) == theorem_1_bound(hops)
+    assert min_layers(free, head_a_row=True) == depth_of_rows(hops, None) == theorem_1_bound(hops)
     assert minimum_in_order(free, head_a_row=True) == theorem_1_bound(hops)
     for order in NAMED_ORDERS:
         problem = RetrievalProblem(hops, order=order)
         blocks = tuple(problem.blocks)
-        assert minimum_layers(problem, head_a_row=True) == depth_of_rows(hops, blocks) == minimum_head_a_row(hops)
+        assert min_layers(problem, head_a_row=True) == depth_of_rows(hops, blocks) == minimum_head_a_row(hops)
         assert minimum_in_order(problem, head_a_row=True) == minimum_in_order(problem) - 1
         assert minimum_of_hop(problem, hops, head_a_row=True) == minimum_head_a_row(hops)
 
@@ -184,7 +184,7 @@ def test_head_a_row_formulas_simulation_and_search_agree(hops: int) -> None:
 def test_head_a_row_saves_one_layer_in_every_order(hops: int) -> None:
     for order in permutations(range(1, hops + 1)):
         problem = RetrievalProblem(hops, order=",".join(map(str, order)))
-        assert minimum_layers(problem, head_a_row=True) == minimum_layers(problem) - 1 == depth_of_rows(hops, order)
+        assert min_layers(problem, head_a_row=True) == min_layers(problem) - 1 == depth_of_rows(hops, order)
 
 
 @pytest.mark.parametrize(

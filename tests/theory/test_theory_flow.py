@@ -16,7 +16,7 @@ from hopscope.problem.roles import answer_role, end_role, link_role, pair_of, sy
 from hopscope.problem.vectors import sample
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_in_order
-from hopscope.theory.information_flow import flow_until, minimum_layers, simulate
+from hopscope.theory.information_flow import flow_until, min_layers, simulate
 from hopscope.theory.scene import members, place_in_sequence, place_in_text, problem_scene, reachability, text_scene
 
 problems = st.builds(
@@ -64,7 +64,7 @@ def test_positions_see_what_the_generator_puts_before_them(problem: RetrievalPro
 
 def test_without_codes_a_pair_shares_nothing() -> None:
     with pytest.raises(InputError, match=r"x3 never reaches the question: .* with position='none'"):
-        minimum_layers(RetrievalProblem(hops=3, position="none"))
+        min_layers(RetrievalProblem(hops=3, position="none"))
 
 
 def problem(hops: int, order: str = "deepest-first") -> RetrievalProblem:

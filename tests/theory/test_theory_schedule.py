@@ -15,7 +15,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_one_head, minimum_paths, minimum_without_mask
-from hopscope.theory.information_flow import minimum_layers, simulate
+from hopscope.theory.information_flow import min_layers, simulate
 from hopscope.theory.scene import place_in_sequence
 from hopscope.theory.schedule import shortest_schedule
 
@@ -45,7 +45,7 @@ def test_a_schedule_delivers_in_the_fewest_layers_and_paths(problem: RetrievalPr
     assert not delivery.refused
     assert not delivery.idle
     assert delivery.hops == tuple(range(1, problem.hops + 1))
-    assert schedule[-1].layer + 1 == (minimum_one_head(problem.hops) if one_place else minimum_layers(problem))
+    assert schedule[-1].layer + 1 == (minimum_one_head(problem.hops) if one_place else min_layers(problem))
     assert len(schedule) == minimum_paths(problem.hops)
     if problem.causal or one_place:
         assert max(Counter((path.layer, path.query) for path in schedule).values()) <= 2 - one_place

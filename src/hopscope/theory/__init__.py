@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hopscope.problem.paths import AttentionPath
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import best_order, depths, minimum_of_hop, minimum_paths
-from hopscope.theory.information_flow import minimum_layers
+from hopscope.theory.information_flow import min_layers
 from hopscope.theory.schedule import shortest_schedule
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ __all__ = [
     "build_witness",
     "deliver",
     "depths",
-    "minimum_layers",
+    "min_layers",
     "minimum_of_hop",
     "minimum_paths",
     "shortest_schedule",

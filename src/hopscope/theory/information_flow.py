@@ -75,18 +75,21 @@ def flow_until(scene: Scene, piece: int | None = None, *, head_a_row: bool = Fal
     )
 
 
-def minimum_layers(problem: RetrievalProblem, lookup: int | None = None, *, head_a_row: bool = False) -> int:
+def min_layers(
+    problem: RetrievalProblem | None = None, lookup: int | None = None, *, hops: int = 3, head_a_row: bool = False
+) -> int:
     """The smallest number of layers after which the query can hold a symbol, with any number of heads.
 
     Args:
-        problem: the problem.
+        problem: the problem; None for chains of so many `hops`, deepest pairs first, under a causal mask.
         lookup: number of the symbol in the order of retrieval, from 1; None for the last.
+        hops: D, where there is no problem.
         head_a_row: whether a layer has a head for every row of a block, see above.
 
     Raises:
         InputError: the symbol never reaches the query.
     """
-    scene = problem_scene(problem)
+    scene = problem_scene(RetrievalProblem(hops) if problem is None else problem)
     piece = None if lookup is None else scene.lookups[lookup - 1]
     return len(flow_until(scene, piece, head_a_row=head_a_row).holdings) - 1
 
