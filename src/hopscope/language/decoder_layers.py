@@ -88,7 +88,7 @@ def attend(
     """softmax(q k) v, computed explicitly, with keys and pattern as the model's hooks leave them."""
     hooks, shared = module.hopscope_model.hooks, query.shape[1] // key.shape[1]
     key = hooks.keys(module.layer_idx, key)
-    key, value = (one.repeat_interleave(shared, dim=1) for one in (key, value))
+    key, value = (heads.repeat_interleave(shared, dim=1) for heads in (key, value))
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)

@@ -62,7 +62,8 @@ class HookedDecoder(PatchableModel):
 
     def __init__(self, model: Any) -> None:
         self._model = model.eval().requires_grad_(False)
-        self._hooks = Hooks()
+        self.hooks = Hooks()
+        """The hooks of the pass that is running."""
         try:
             self._open(model)
         except InputError:
@@ -219,7 +220,7 @@ class HookedDecoder(PatchableModel):
             found.append(hidden)
             raise _Caught
 
-        self._hooks = hooks or Hooks()
+        self.hooks = hooks or Hooks()
         with ExitStack() as stack:
             stack.enter_context(self._writing(start, stop))
             if x is not None:
@@ -236,7 +237,7 @@ class HookedDecoder(PatchableModel):
             except _Caught:
                 return found[0]
             finally:
-                self._hooks = Hooks()
+                self.hooks = Hooks()
         raise AssertionError("a decoder runs its layers in order")
 
     @contextmanager
@@ -256,16 +257,11 @@ class HookedDecoder(PatchableModel):
             for number, layer in enumerate(self._layers[start:stop], start):
 
                 def through_hooks(module: nn.Module, inputs: Any, out: Any, number: int = number) -> Any:
-                    written = self._hooks.attn_out(number, first_output(out)[None])[0]
+                    written = self.hooks.attn_out(number, first_output(out)[None])[0]
                     return (written, *out[1:]) if isinstance(out, tuple) else written
 
                 stack.enter_context(removed(attention_of(layer).register_forward_hook(through_hooks)))
             yield
-
-    @property
-    def hooks(self) -> Hooks:
-        """The hooks of the pass that is running."""
-        return self._hooks
 
     @torch.no_grad()
     def _check(self, own: Float[Tensor, "batch pos vocabulary"]) -> None:
@@ -279,7 +275,7 @@ class HookedDecoder(PatchableModel):
                 f"the attention of {family} cannot be computed explicitly (its logits change by {worst:.2g})"
             )
         patterns = self.patterns(self._probe[None])
-        if len(patterns) != len(self._layers) or any(bool(one.triu(1).any()) for one in patterns):
+        if len(patterns) != len(self._layers) or any(bool(pattern.triu(1).any()) for pattern in patterns):
             raise InputError(
                 f"{family} is no decoder: positions attend to later ones, or its layers do not run one by one"
             )
@@ -299,9 +295,9 @@ class HookedDecoder(PatchableModel):
         x, shares_off = entering, []
         for layer, pattern in enumerate(patterns):
             odd = torch.arange(pattern.shape[-1], device=pattern.device) % 2 == 1
-            shares = [pattern.masked_fill(one, 0.0) for one in (odd, ~odd)]
+            shares = [pattern.masked_fill(keys, 0.0) for keys in (odd, ~odd)]
             none, whole, *parts = (
-                self.attn_out_of(layer, one, x) for one in (torch.zeros_like(pattern), pattern, *shares)
+                self.attn_out_of(layer, imposed, x) for imposed in (torch.zeros_like(pattern), pattern, *shares)
             )
             shares_off.append((sum(parts) - none - whole).abs().max() / whole.abs().max().clamp(min=1.0))
             x = self.run(x, start=layer, stop=layer + 1)

@@ -101,7 +101,7 @@ class TextBatch:
 
     def __getitem__(self, index: slice) -> TextBatch:
         """A part of the questions."""
-        return TextBatch(*(getattr(self, one.name)[index] for one in fields(self)))
+        return TextBatch(*(getattr(self, field.name)[index] for field in fields(self)))
 
 
 def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBatch:
@@ -111,27 +111,27 @@ def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBat
         InputError: the tokenizer does not let roles or answers be told apart, or several answers begin alike.
     """
     read = [tokens(question, tokenizer) for question in task.questions(count, seed)]
-    length, roles = max(len(one.ids) for one in read), len(text_role_names(task.hops))
-    if any(len({*one.candidates}) < len(one.candidates) for one in read):
+    length, roles = max(len(question.ids) for question in read), len(text_role_names(task.hops))
+    if any(len({*question.candidates}) < len(question.candidates) for question in read):
         raise InputError(f"answers of {task.formulation} begin with the same token; ask for equations")
 
     def filled(rows: list[tuple[int, ...]], value: int) -> Int[Tensor, "batch pos"]:
         return torch.tensor([list(row) + [value] * (length - len(row)) for row in rows])
 
     place = torch.full((count, task.chains, roles), -1)
-    for number, one in enumerate(read):
-        for position, (role, chain) in enumerate(zip(one.role, one.chain, strict=True)):
+    for number, question in enumerate(read):
+        for position, (role, chain) in enumerate(zip(question.role, question.chain, strict=True)):
             if chain >= 0:
                 place[number, chain, role] = position
     return TextBatch(
-        inputs=filled([one.ids for one in read], 0),
-        role=filled([one.role for one in read], text_role(task.hops)),
-        chain=filled([one.chain for one in read], -1),
+        inputs=filled([question.ids for question in read], 0),
+        role=filled([question.role for question in read], text_role(task.hops)),
+        chain=filled([question.chain for question in read], -1),
         place=place,
-        line=filled([one.line for one in read], 0),
-        answer=torch.tensor([len(one.ids) - 1 for one in read]),
-        candidates=torch.tensor([one.candidates for one in read]),
-        right=torch.tensor([one.right for one in read]),
+        line=filled([question.line for question in read], 0),
+        answer=torch.tensor([len(question.ids) - 1 for question in read]),
+        candidates=torch.tensor([question.candidates for question in read]),
+        right=torch.tensor([question.right for question in read]),
     )
 
 
@@ -147,25 +147,24 @@ def lines_elsewhere(batch: TextBatch, pair: int) -> Elsewhere[TextBatch]:
     source = torch.arange(batch.inputs.shape[1]).repeat(len(batch.inputs), 1)
     block, lines = torch.zeros_like(source, dtype=torch.bool), batch.line.clone()
     for number, (line, place) in enumerate(zip(batch.line, batch.place[..., second_member(pair)], strict=True)):
-        lines_of_pair = line[place]
-        comes = dict(
-            zip(lines_of_pair.tolist(), lines_of_pair.roll(1).tolist(), strict=True)
-        )  # by line, the line that moves into its place
-        moved = [(line == comes[come]).nonzero()[:, 0] for come in sorted(comes)]
-        block[number], counts = torch.isin(line, lines_of_pair), torch.tensor([len(one) for one in moved])
+        of_pair = line[place]
+        comes = dict(zip(of_pair.tolist(), of_pair.roll(1).tolist(), strict=True))  # by line, what takes its place
+        moved = [(line == comes[own]).nonzero()[:, 0] for own in sorted(comes)]
+        block[number], counts = torch.isin(line, of_pair), torch.tensor([len(positions) for positions in moved])
         source[number, block[number]] = torch.cat(moved)
         lines[number, block[number]] = torch.tensor(sorted(comes)).repeat_interleave(counts)
     at = source.argsort(dim=-1)
-    place = at.gather(1, batch.place.clamp(min=0).flatten(1)).view(batch.place.shape)
-    moved_batch = replace(
-        batch,
-        inputs=batch.inputs.gather(1, source),
-        role=batch.role.gather(1, source),
-        chain=batch.chain.gather(1, source),
-        place=torch.where(batch.place < 0, -1, place),
-        line=lines,
-    )
-    return Elsewhere(moved_batch, at, block)
+    return Elsewhere(_moved(batch, source, at, lines), at, block)
+
+
+def _moved(
+    batch: TextBatch, source: Int[Tensor, "batch new"], at: Int[Tensor, "batch pos"], line: Int[Tensor, "batch new"]
+) -> TextBatch:
+    """Questions whose tokens come from the positions `source` of others, which are now at `at`."""
+    place = at.gather(1, batch.place.clamp(min=0).flatten(1)).view_as(batch.place)
+    inputs, role, chain = (values.gather(1, source) for values in (batch.inputs, batch.role, batch.chain))
+    place = torch.where(batch.place < 0, -1, place)
+    return replace(batch, inputs=inputs, role=role, chain=chain, place=place, line=line)
 
 
 def words_rewired(batch: TextBatch, pair: int, by: int = 1) -> Rewired[TextBatch]:
@@ -182,20 +181,12 @@ def words_rewired(batch: TextBatch, pair: int, by: int = 1) -> Rewired[TextBatch
     value, hops, moved = second_member(pair), (batch.place.shape[-1] - 3) // 4, []
     for line, place in zip(batch.line.tolist(), batch.place.tolist(), strict=True):
         moved.append(_with_others(line, [_value_of(line, of, pair) for of in place if of[value] >= 0], by))
-    source, at, lines = (torch.tensor(one) for one in zip(*moved, strict=True))
-    place = torch.where(batch.place < 0, -1, at.gather(1, batch.place.clamp(min=0).flatten(1)).view_as(batch.place))
-    chain, moves = batch.chain.gather(1, source), place[..., [link_role(pair, hops), value]]
+    source, at, lines = (torch.tensor(column) for column in zip(*moved, strict=True))
+    rewired = _moved(batch, source, at, lines)
+    moves = rewired.place[..., [link_role(pair, hops), value]]
     sequence, number, _ = (moves >= 0).nonzero(as_tuple=True)
-    chain[sequence, moves[moves >= 0]] = number
-    moved_batch = replace(
-        batch,
-        inputs=batch.inputs.gather(1, source),
-        role=batch.role.gather(1, source),
-        chain=chain,
-        place=place,
-        line=lines,
-    )
-    return Rewired(moved_batch, at)
+    rewired.chain[sequence, moves[moves >= 0]] = number
+    return Rewired(rewired, at)
 
 
 def _with_others(line: list[int], values: Sequence[range], by: int) -> tuple[list[int], list[int], list[int]]:
