@@ -43,7 +43,7 @@ def evaluator(questions: int = 64) -> TextEvaluator:
 
 
 @pytest.mark.slow
-def test_the_planted_circuit_and_nothing_else_is_found_and_certified(found: Circuit) -> None:
+def test_exactly_the_planted_circuit_is_found_and_certified(found: Circuit) -> None:
     circuit = found
     assert sorted(path.path for path in circuit.paths) == sorted(PATHS)
     assert circuit.certified
@@ -56,7 +56,7 @@ def test_the_planted_circuit_and_nothing_else_is_found_and_certified(found: Circ
 
 
 @pytest.mark.slow
-def test_what_each_path_feeds_is_known_of_language_models_too(found: Circuit) -> None:
+def test_feeds_of_a_language_models_paths(found: Circuit) -> None:
     uses = {found_path.path.describe(found.roles): found_path.uses(found.roles) for found_path in found.paths}
     assert uses == {
         "layer 1 head 1: >x1 -> x0>": ("K of layer 2 (answer -> >x1)",),
@@ -76,8 +76,8 @@ def test_scores_are_those_of_the_models_own_logits() -> None:
     for question in TASK.questions(64, 5):
         with torch.no_grad():
             logits = model(**made(question.prompt + "\n", return_tensors="pt")).logits[0, -1]
-        among = torch.stack([logits[made.convert_tokens_to_ids(one)] for one in question.acceptable]).softmax(-1)
-        wanted = torch.tensor([one == question.answer for one in question.acceptable])
+        among = torch.stack([logits[made.convert_tokens_to_ids(answer)] for answer in question.acceptable]).softmax(-1)
+        wanted = torch.tensor([answer == question.answer for answer in question.acceptable])
         total += float((among - wanted.float()).square().sum())
     assert ours.mse([{}])[0] == pytest.approx(total / 64, abs=1e-6)
     assert ours.scores({}).brier == pytest.approx(total / 64, abs=1e-6)
@@ -103,7 +103,7 @@ def _planted_falsely(kind: str) -> list[AttentionPath]:
         ("twin", {"sufficiency", "necessity"}),
     ],
 )
-def test_a_circuit_that_is_planted_falsely_is_not_certified(kind: str, failed: set[str]) -> None:
+def test_a_false_circuit_is_not_certified(kind: str, failed: set[str]) -> None:
     ours = evaluator()
     planted_one = dict.fromkeys(ours.rows, UNIFORM) | {path.row: one_hot(path.key) for path in _planted_falsely(kind)}
     own = ours.mse([{}])[0]
@@ -114,7 +114,7 @@ def test_a_circuit_that_is_planted_falsely_is_not_certified(kind: str, failed: s
     assert failed <= {name for name, check in checks.items() if not check.passed}
 
 
-def test_questions_of_different_lengths_are_filled_up_where_nobody_looks() -> None:
+def test_padding_changes_no_answer() -> None:
     """Letters of several characters make prompts of several lengths; filling up changes no answer."""
     made, task = tokenizer("short"), text("equations", 5)
     one = text_batch(task, made, 12, 3)
@@ -134,28 +134,28 @@ def _random(words: int) -> object:
         return GPT2LMHeadModel(GPT2Config(vocab_size=words, n_positions=600, n_embd=16, n_layer=2, n_head=2))
 
 
-def test_questions_longer_than_a_model_has_places_for_are_refused() -> None:
+def test_questions_longer_than_the_model_are_refused() -> None:
     made, task = make_tokenizer(), text("equations", 2)
     with pytest.raises(InputError, match=r"a question has \d+ tokens and GPT2LMHeadModel positions for 16"):
         TextEvaluator(HookedDecoder(planted()), made, task, text_batch(task, made, 2, 0))
 
 
-def test_tokens_that_a_model_does_not_know_are_refused(tmp_path: Path) -> None:
+def test_unknown_tokens_are_refused(tmp_path: Path) -> None:
     """A chat's mark that was added to the tokenizer alone; a tokenizer of more words; words that are no token's."""
-    made, told = make_tokenizer(), "the tokenizer has 79 tokens and GPT2LMHeadModel knows 78; save the model again"
+    made, sentence = make_tokenizer(), "the tokenizer has 79 tokens and GPT2LMHeadModel knows 78; save the model again"
     made.add_tokens(["[model]"], special_tokens=True)
     made.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}[model]"
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=sentence):
         TextEvaluator(HookedDecoder(planted()), made, TASK, text_batch(TASK, made, 2, 0))
     publish(planted(), tmp_path)
     make_tokenizer("word").save_pretrained(tmp_path)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=sentence):
         hs.LanguageModel(tmp_path)
     with pytest.raises(InputError, match=r"no token for some characters .* in a question of lives-with"):
         text_batch(text("lives-with", 1), make_tokenizer(), 2, 0)
 
 
-def test_a_model_that_guesses_has_no_circuit_and_says_so() -> None:
+def test_a_guessing_model_has_no_circuit() -> None:
     untrained = HookedDecoder(make_model(TextModelRecipe(layers=2, d_model=32, heads=2)))
     circuit = run_search(
         search_text_circuit(untrained, make_tokenizer(), TASK, Named("new", "y"), "quick", 0.95, 0, TEXT_PROOF)
@@ -175,7 +175,7 @@ def test_a_model_that_guesses_has_no_circuit_and_says_so() -> None:
         (["--hops", "2"], "pass --formulation"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_in_a_sentence(tmp_path: Path, asked: list[str], why: str) -> None:
+def test_bad_options_of_circuit_are_refused(tmp_path: Path, asked: list[str], why: str) -> None:
     publish(planted(), tmp_path / "planted")
     done = CliRunner().invoke(program, ["circuit", str(tmp_path / "planted"), *asked])
     assert isinstance(done.exception, InputError)

@@ -1,4 +1,4 @@
-"""Circuits of language models that are given and not searched for."""
+"""Custom circuits of language models, which are checked and not searched for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("language circuits")]  #
 PATHS = [AttentionPath.parse(path, text_role_names(1)) for path in CIRCUIT]
 
 
-def test_a_circuit_that_is_given_is_certified_as_the_one_that_is_found(folder: Path, found: Circuit) -> None:
+def test_a_custom_circuit_is_checked_as_a_found_one(folder: Path, found: Circuit) -> None:
     few = CertificateConfig(sequences=64, deciding=128, few=32, draws=40, halves=8)
     model = hs.LanguageModel(folder)
     circuit = model.check(CIRCUIT, hs.text("equations", 1), proof=few)
@@ -37,7 +37,7 @@ def test_a_circuit_that_is_given_is_certified_as_the_one_that_is_found(folder: P
         model.check(["L7.H1 answer -> >x1"], hs.text("equations", 1), proof=few)
 
 
-def test_the_verb_certifies_what_is_given_of_a_language_model(folder: Path, found: Circuit, tmp_path: Path) -> None:
+def test_circuit_check_of_a_language_model(folder: Path, found: Circuit, tmp_path: Path) -> None:
     asked = ["circuit", "certify", str(folder)]
     how = ["--formulation", "equations", "--hops", "1"]
     done = CliRunner().invoke(program, [*asked, *how, "--out", str(tmp_path / "again.json")], catch_exceptions=False)

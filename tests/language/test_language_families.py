@@ -53,7 +53,7 @@ def small_model(name: str) -> Any | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(NAMES))
 @pytest.mark.filterwarnings("ignore")
-def test_a_family_opens_or_is_refused_in_a_sentence(name: str) -> None:
+def test_every_family_opens_or_is_refused_in_one_sentence(name: str) -> None:
     model = small_model(name)
     if model is None:
         pytest.skip("no small model of this family is made by these names")

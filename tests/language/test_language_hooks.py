@@ -1,4 +1,4 @@
-"""The seam of language models: it changes nothing by itself, and what an edit changes arrives."""
+"""Hooks of language models: they change nothing by themselves, and what they replace takes effect."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ TOKENS = torch.randint(3, 40, (2, 11), generator=torch.Generator().manual_seed(0
 
 @pytest.fixture(params=FAMILIES, scope="module")
 def family(request: pytest.FixtureRequest) -> tuple[Any, HookedDecoder, Tensor]:
-    """A model twice, once without the seam, and the logits of the former."""
+    """A model twice, once without hooks, and the logits of the former."""
     plain = decoder(request.param)
     with torch.no_grad():
         return plain, HookedDecoder(decoder(request.param)), plain(input_ids=TOKENS, use_cache=False).logits
 
 
-def logits(model: HookedDecoder, edit: Hooks | None = None, tokens: Tensor = TOKENS) -> Tensor:
-    """By way of the seam."""
+def logits(model: HookedDecoder, hooks: Hooks | None = None, tokens: Tensor = TOKENS) -> Tensor:
+    """Logits with hooks."""
     with torch.no_grad():
-        return model.answers(model.run(model.embed(tokens[None]), hooks=edit))[0]
+        return model.answers(model.run(model.embed(tokens[None]), hooks=hooks))[0]
 
 
 class Replayed(Hooks):
@@ -41,7 +41,7 @@ class Replayed(Hooks):
 
 
 class Swapped(Hooks):
-    """In one layer, two heads look where the other one looks."""
+    """In one layer, two heads attend to what the other one attends to."""
 
     def __init__(self, layer: int) -> None:
         self.layer = layer
@@ -70,21 +70,21 @@ class _Seen(PatternRecorder):
         return written
 
 
-def test_unedited_the_seam_gives_the_models_own_logits(family: tuple[Any, HookedDecoder, Tensor]) -> None:
+def test_without_changes_the_logits_are_the_models_own(family: tuple[Any, HookedDecoder, Tensor]) -> None:
     _, model, own = family
     torch.testing.assert_close(logits(model), own, rtol=1e-4, atol=1e-4)
 
 
-def test_patterns_are_those_that_the_library_gives_out(family: tuple[Any, HookedDecoder, Tensor]) -> None:
+def test_patterns_are_the_librarys(family: tuple[Any, HookedDecoder, Tensor]) -> None:
     plain, model, _ = family
     plain.set_attn_implementation("eager")
     with torch.no_grad():
         given = plain(input_ids=TOKENS, use_cache=False, output_attentions=True).attentions
-    for mine, its in zip(model.patterns(TOKENS[None]), given, strict=True):
-        torch.testing.assert_close(mine[0], its, rtol=1e-4, atol=1e-5)
+    for pattern, expected in zip(model.patterns(TOKENS[None]), given, strict=True):
+        torch.testing.assert_close(pattern[0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_replayed_patterns_change_nothing_and_those_of_other_tokens_do(
+def test_replayed_patterns_change_nothing_and_other_patterns_do(
     family: tuple[Any, HookedDecoder, Tensor],
 ) -> None:
     _, model, own = family
@@ -95,23 +95,23 @@ def test_replayed_patterns_change_nothing_and_those_of_other_tokens_do(
     assert float((logits(model, Replayed(others)) - own).abs().max()) > 0.1
 
 
-@pytest.mark.parametrize("edit", [Swapped, Silent])
-def test_an_edit_acts_in_its_layer_and_the_way_may_be_entered_there(
-    family: tuple[Any, HookedDecoder, Tensor], edit: type[Swapped | Silent]
+@pytest.mark.parametrize("hooks", [Swapped, Silent])
+def test_hooks_act_in_their_layer_from_any_start(
+    family: tuple[Any, HookedDecoder, Tensor], hooks: type[Swapped | Silent]
 ) -> None:
     _, model, own = family
-    changed = [logits(model, edit(layer)) for layer in range(3)]
+    changed = [logits(model, hooks(layer)) for layer in range(3)]
     for layer, one in enumerate(changed):
         assert float((one - own).abs().max()) > 0.05
         with torch.no_grad():
-            entering = model.run(model.embed(TOKENS[None]), stop=layer, hooks=edit(layer))
-            later = model.answers(model.run(entering, start=layer, hooks=edit(layer)))[0]
+            entering = model.run(model.embed(TOKENS[None]), stop=layer, hooks=hooks(layer))
+            later = model.answers(model.run(entering, start=layer, hooks=hooks(layer)))[0]
         torch.testing.assert_close(later, one, rtol=1e-4, atol=1e-4)
     assert not torch.allclose(changed[0], changed[1], atol=1e-2)
 
 
 @pytest.mark.parametrize("layer", [0, 2])
-def test_a_layer_is_read_in_parts(family: tuple[Any, HookedDecoder, Tensor], layer: int) -> None:
+def test_pattern_and_output_from_different_streams(family: tuple[Any, HookedDecoder, Tensor], layer: int) -> None:
     _, model, _ = family
     at = 6
     with torch.no_grad():
@@ -131,19 +131,21 @@ def test_a_layer_is_read_in_parts(family: tuple[Any, HookedDecoder, Tensor], lay
     assert float((query[..., at, :] - own[..., at, :]).abs().max()) > 1e-3
     torch.testing.assert_close(key[..., :at, :], own[..., :at, :])  # a key is seen by itself and those behind it,
     assert float((key[..., at:, :] - own[..., at:, :]).abs().max()) > 1e-3
-    among = (one[..., at:, elsewhere] for one in (key, own))  # which look at the others in the same shares
-    torch.testing.assert_close(*(one / one.sum(dim=-1, keepdim=True) for one in among), rtol=1e-3, atol=1e-5)
+    others = (pattern[..., at:, elsewhere] for pattern in (key, own))  # which attend to the rest in the same shares
+    torch.testing.assert_close(
+        *(pattern / pattern.sum(dim=-1, keepdim=True) for pattern in others), rtol=1e-3, atol=1e-5
+    )
     torch.testing.assert_close(value[:, :, :at], wrote[:, :, :at])
     assert float((value[:, :, at:] - wrote[:, :, at:]).abs().max()) > 1e-4
 
 
-def test_an_untrained_head_alone_is_changed(family: tuple[Any, HookedDecoder, Tensor]) -> None:
+def test_with_untrained_changes_one_head_alone(family: tuple[Any, HookedDecoder, Tensor]) -> None:
     _, model, own = family
     other = model.with_untrained([(1, 2)], seed=0)
     torch.testing.assert_close(logits(model), own, rtol=1e-4, atol=1e-4)
-    mine, theirs = (one.patterns(TOKENS[None]) for one in (model, other))
+    own, others = (each.patterns(TOKENS[None]) for each in (model, other))
     changed = [
-        [float((a - b)[0, :, head].abs().max()) > 1e-4 for head in range(4)] for a, b in zip(mine, theirs, strict=True)
+        [float((a - b)[0, :, head].abs().max()) > 1e-4 for head in range(4)] for a, b in zip(own, others, strict=True)
     ]
     assert changed[0] == [False] * 4
     assert changed[1] == [False, False, True, False]
@@ -161,7 +163,7 @@ def test_an_encoder_is_refused() -> None:
         HookedDecoder(model)
 
 
-def test_attention_of_its_own_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_that_bypasses_the_pattern_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model = decoder("llama")
 
     def other(self: nn.Module, hidden_states: Tensor, **named: Any) -> tuple[Tensor, None]:
@@ -177,7 +179,7 @@ _SMALL: dict[str, Any] = {"vocab_size": 40, "n_positions": 64, "n_embd": 32, "n_
 
 
 @pytest.mark.parametrize("name", ["GPTJ", "CodeGen"])
-def test_a_family_that_does_not_take_an_attention_from_outside_is_refused(name: str) -> None:
+def test_families_without_an_attention_interface_are_refused(name: str) -> None:
     import transformers
 
     config = getattr(transformers, f"{name}Config")(**_SMALL, rotary_dim=4, bos_token_id=1, eos_token_id=2)
@@ -186,7 +188,7 @@ def test_a_family_that_does_not_take_an_attention_from_outside_is_refused(name: 
 
 
 @pytest.mark.parametrize("shared", [1, 2])
-def test_keys_and_values_are_untrained_where_no_other_head_has_them(shared: int) -> None:
+def test_untrained_keys_and_values_where_no_other_head_shares_them(shared: int) -> None:
     """In a projection that has all three too."""
     import transformers
 
@@ -196,13 +198,13 @@ def test_keys_and_values_are_untrained_where_no_other_head_has_them(shared: int)
     )  # fmt: skip
     model = transformers.Phi3ForCausalLM(config)
     mixed = HookedDecoder(model).with_untrained([(1, 2)], seed=0)._model
-    mine, theirs = (one.model.layers[1].self_attn.qkv_proj.weight for one in (model, mixed))
-    changed = (mine != theirs).any(dim=1).view(-1, 8).any(dim=1).nonzero().flatten().tolist()
+    own, others = (each.model.layers[1].self_attn.qkv_proj.weight for each in (model, mixed))
+    changed = (own != others).any(dim=1).view(-1, 8).any(dim=1).nonzero().flatten().tolist()
     assert changed == ([2, 6, 10] if shared == 1 else [2])
 
 
 def test_attention_that_is_no_sum_over_its_rows_is_refused() -> None:
-    """A norm after the heads: what one row brings hangs on all others, so no circuit could say what it does."""
+    """A norm after the heads: what one row writes depends on all others."""
     import transformers
 
     config = transformers.BitNetConfig(

@@ -25,21 +25,21 @@ KINGDOMS = {  # how a symbol is written at the head of a sentence
 }  # fmt: skip
 
 
-def links(one: Question) -> dict[str, str]:
+def links(item: Question) -> dict[str, str]:
     """What leads to what, from the text alone."""
-    text = one.prompt.removeprefix("".join(f"{shot.prompt}\n{shot.answer}\n\n" for shot in one.shots))
-    if one.formulation == "equations":
+    text = item.prompt.removeprefix("".join(f"{shot.prompt}\n{shot.answer}\n\n" for shot in item.shots))
+    if item.formulation == "equations":
         return dict(re.findall(r"^(\w+) = (\w+)$", text, re.M))
-    if one.formulation == "lives-with":
+    if item.formulation == "lives-with":
         return dict(re.findall(r"^(\w+) lives (?:with|in) (\w+)$", text, re.M))
     plain = {head: word for word, head in KINGDOMS.items()}
     found = re.findall(r"^(\w+) (?:lives in|believe in|eat|contains|causes) (\w+)\.$", text, re.M)
     return {value: plain.get(head, head) for head, value in found}
 
 
-def asked(one: Question) -> str:
+def asked(item: Question) -> str:
     """The symbol of the question."""
-    return re.findall(r"(?:value of|Where does|Who has) (\w+)", one.prompt)[-1]
+    return re.findall(r"(?:value of|Where does|Who has) (\w+)", item.prompt)[-1]
 
 
 @st.composite
@@ -54,71 +54,71 @@ def questions(draw: st.DrawFn) -> Question:
     return question(name, hops, draw(st.integers(0, 99)), draw(st.integers(0, 99)), extensions=Extensions(**added))
 
 
-@given(one=questions(), kind=st.sampled_from(["characters", "short", "long", "chat"]))
-def test_every_role_stands_where_the_text_says(one: Question, kind: str) -> None:
+@given(item=questions(), kind=st.sampled_from(["characters", "short", "long", "chat"]))
+def test_roles_agree_with_the_text(item: Question, kind: str) -> None:
     made = tokenizer(kind)
     try:
-        read = tokens(one, made)
+        read = tokens(item, made)
     except InputError as error:
         assert "is not one token" in str(error)  # noqa: PT017 - where an answer is several tokens
-        assert one.formulation != "equations"
+        assert item.formulation != "equations"
         return
-    text, start = written(one, made)
+    text, start = written(item, made)
     offsets = made(text, return_offsets_mapping=True, add_special_tokens=made.chat_template is None)["offset_mapping"]
-    names = text_role_names(one.hops)
+    names = text_role_names(item.hops)
     ends: dict[int, dict[str, str]] = {}
     for (_, end), role, chain in zip(offsets, read.role, read.chain, strict=True):
         assert (chain < 0) == (names[role] == "text")
         if chain >= 0:
             assert names[role] not in ends.setdefault(chain, {})
             ends[chain][names[role]] = text[start:end]
-    leads = links(one)
+    leads = links(item)
     assert len(ends) == 4
     for chain in ends.values():
-        for k in range(1, one.hops + 1):
-            (first, second) = (_word(chain[role], one) for role in (f"x{k - 1}>", f">x{k}"))
+        for k in range(1, item.hops + 1):
+            (first, second) = (_word(chain[role], item) for role in (f"x{k - 1}>", f">x{k}"))
             assert leads[first] == second
-        for k, after in pairwise(range(1, one.hops + 1)):
-            assert _word(chain[f">x{k}"], one) == _word(chain[f"x{after - 1}>"], one)
+        for k, after in pairwise(range(1, item.hops + 1)):
+            assert _word(chain[f">x{k}"], item) == _word(chain[f"x{after - 1}>"], item)
     (own,) = [chain for chain in ends.values() if "x0?" in chain]
-    assert _word(own["x0?"], one) == asked(one) == _word(own["x0>"], one)
+    assert _word(own["x0?"], item) == asked(item) == _word(own["x0>"], item)
     assert own["answer"] == text[start:]
     assert all("answer" not in chain for chain in ends.values() if chain is not own)
-    value = asked(one)
-    for _ in range(one.hops):
+    value = asked(item)
+    for _ in range(item.hops):
         value = leads[value]
-    assert made.decode([read.candidates[read.right]]).strip() == value == one.answer
+    assert made.decode([read.candidates[read.right]]).strip() == value == item.answer
 
 
-def _word(before: str, one: Question) -> str:
-    """The word that text ends in, as it stands where it is looked up."""
+def _word(before: str, item: Question) -> str:
+    """The word that text ends in, as it is written as a key."""
     word = re.findall(r"\w+", before)[-1]
     plain = {head: name for name, head in KINGDOMS.items()}
-    return plain.get(word, word) if one.formulation == "kingdoms" else word
+    return plain.get(word, word) if item.formulation == "kingdoms" else word
 
 
-def test_what_stands_between_and_after_is_told_where_a_tokenizer_tells_it() -> None:
-    one = question("equations", 2, index=3)
+def test_links_and_line_ends_have_roles_where_they_are_tokens() -> None:
+    item = question("equations", 2, index=3)
     names = text_role_names(2)
-    read = tokens(one, tokenizer("characters"))
-    text = one.prompt + "\n"
+    read = tokens(item, tokenizer("characters"))
+    text = item.prompt + "\n"
     by_role: dict[str, set[str]] = {}
     for token, role in zip(text, read.role, strict=True):
         by_role.setdefault(names[role], set()).add(token)
     assert by_role["x0="] == by_role["x1="] == {" "}
     assert by_role["x1."] == by_role["x2."] == by_role["answer"] == {"\n"}
-    whole = {names[role] for role in tokens(one, make_tokenizer()).role}
+    whole = {names[role] for role in tokens(item, make_tokenizer()).role}
     assert whole == {"x0>", ">x1", "x1>", ">x2", "x0?", "text", "answer"}
 
 
-def test_what_a_tokenizer_puts_behind_every_text_is_no_part_of_the_prompt() -> None:
-    one, plain = question("equations", 2, index=3), make_tokenizer()
+def test_end_tokens_of_the_tokenizer_are_left_out() -> None:
+    item, plain = question("equations", 2, index=3), make_tokenizer()
     other = ending(make_tokenizer(), plain.eos_token)
-    assert other(one.prompt)["input_ids"][-1] == plain.eos_token_id
-    assert tokens(one, other) == tokens(one, plain)
+    assert other(item.prompt)["input_ids"][-1] == plain.eos_token_id
+    assert tokens(item, other) == tokens(item, plain)
 
 
-def test_what_has_no_roles_is_refused() -> None:
+def test_questions_without_roles_are_refused() -> None:
     made = tokenizer("characters")
     for name, extensions, why in (
         ("functions", Extensions(), "functions has no chains"),

@@ -78,7 +78,7 @@ def test_the_folder_holds_every_weight_once(run: hs.Run, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_the_folder_is_opened_without_us(run: hs.Run, tmp_path: Path) -> None:
+def test_an_exported_folder_opens_without_hopscope(run: hs.Run, tmp_path: Path) -> None:
     pytest.importorskip("transformer_lens", reason="an extra")
     out, batch = tmp_path / "lens", hs.sample(run.problem, 3, torch.Generator().manual_seed(0))
     exported(run.path, "--to", "transformer-lens", "--out", out)
@@ -94,7 +94,7 @@ def test_the_folder_is_opened_without_us(run: hs.Run, tmp_path: Path) -> None:
     torch.testing.assert_close(found[:, -wanted.shape[1] :], wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_what_cannot_be_exported_is_said(run: hs.Run, tmp_path: Path) -> None:
+def test_exports_that_are_refused(run: hs.Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no language model; a run goes to TransformerLens"):
         exported(run.path, "--to", "huggingface", "--out", tmp_path / "out")
     with pytest.raises(InputError, match="model must be from 0 to 1, got 2"):
@@ -106,7 +106,7 @@ def test_what_cannot_be_exported_is_said(run: hs.Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="held to a pattern"):
         export_to_transformer_lens(built(held), 9, tmp_path / "held")
     assert not (tmp_path / "held").exists()
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="mine is in use"):
-        export_to_transformer_lens(built(SHAPES[0]), 9, tmp_path / "mine")
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "notes.txt").write_text("notes")
+    with pytest.raises(InputError, match="used is in use"):
+        export_to_transformer_lens(built(SHAPES[0]), 9, tmp_path / "used")

@@ -1,4 +1,4 @@
-"""M transformers at once, held against one written plainly and against torch.func's own ensembling."""
+"""M transformers at once, against one written plainly and against torch.func's own ensembling."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_equal_to_torch_func_ensembling_forward_and_gradients(shape):
 
 
 @given(shapes)
-def test_patterns_are_weights_and_looking_at_them_changes_nothing(shape):
+def test_patterns_are_weights_and_reading_them_changes_nothing(shape):
     """Answers leave out what cannot reach them; the whole way must agree."""
     transformer, inputs = built(shape), random_inputs(shape)
     whole = transformer.answers(transformer.run(transformer.embed(inputs)))[:, :, -shape.reads :]
@@ -165,7 +165,7 @@ class Halved(Hooks):
 
 @settings(max_examples=12)
 @given(shapes, st.booleans())
-def test_the_fast_form_is_the_plain_one(shape, hold):
+def test_the_fast_transformer_equals_the_plain_one(shape, hold):
     """Values and gradients: in fp32 to 1e-5 of their size as vectors, in fp64 number by number."""
     if hold:
         shape = replace(shape, held=(HeldHead(1, 1, "previous"), HeldHead(shape.layers, 1, "uniform"))[: shape.layers])
@@ -180,13 +180,13 @@ def test_the_fast_form_is_the_plain_one(shape, hold):
             # The plain form leaves the queries of a held head without a gradient.
             gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
             found.append((answers.detach().flatten(), torch.cat([gradient.flatten() for gradient in gradients])))
-        for mine, theirs in zip(*found, strict=True):
+        for own, other in zip(*found, strict=True):
             if dtype == torch.float64:
-                torch.testing.assert_close(mine, theirs)
+                torch.testing.assert_close(own, other)
             # Without norms three layers raise every rounding to a high power: there fp64 is what tells.
-            assert (mine - theirs).norm() <= (1e-5 if shape.layer_norm else 1e-3) * mine.norm()
-    for mine, theirs in zip(plain.patterns(inputs), fast.patterns(inputs), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+            assert (own - other).norm() <= (1e-5 if shape.layer_norm else 1e-3) * own.norm()
+    for own, other in zip(plain.patterns(inputs), fast.patterns(inputs), strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-6)
     for model in (plain, fast):  # cut anywhere, with outputs replaced
         x = model.embed(inputs)
         for layer in range(shape.layers):
@@ -226,10 +226,10 @@ def test_initial_weights_have_the_scale_of_their_scheme():
         return transformer
 
     plain, gained, gpt2 = drawn(), drawn(qk_gain=3.0, embedding_gain=0.5, output_gain=0.25), drawn(init="gpt2")
-    up, theirs = plain.blocks[0].mlp.up, torch.nn.Linear(128, 512).requires_grad_(False)
-    for mine, other in ((up.weight, theirs.weight), (up.bias, theirs.bias)):
-        assert mine.std().item() == pytest.approx(other.std().item(), rel=0.15)
-        assert mine.abs().max() <= 128**-0.5
+    up, linear = plain.blocks[0].mlp.up, torch.nn.Linear(128, 512).requires_grad_(False)
+    for own, other in ((up.weight, linear.weight), (up.bias, linear.bias)):
+        assert own.std().item() == pytest.approx(other.std().item(), rel=0.15)
+        assert own.abs().max() <= 128**-0.5
     gains = {"embed": 0.5, "blocks.1.attention.query": 3, "blocks.1.attention.value": 1, "blocks.1.attention.out": 0.25}
     for name, gain in gains.items():
         assert torch.equal(gained.get_submodule(name).weight, gain * plain.get_submodule(name).weight), name

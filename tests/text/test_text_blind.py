@@ -41,8 +41,8 @@ def test_a_leaked_answer_is_found() -> None:
 
 def test_solvers_by_hand() -> None:
     item = question("equations", hops=2)  # c = 1, a = 2, d = 3, b = 0, h = b, f = d, g = a, e = c; f?
-    said = {name: solve(look(item)) for name, solve in BLIND.items()}
-    assert said == {
+    answers = {name: solve(look(item)) for name, solve in BLIND.items()}
+    assert answers == {
         "first value": "1",
         "second value": "2",
         "third value": "3",

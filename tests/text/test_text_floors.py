@@ -1,4 +1,4 @@
-"""What a guesser reaches who leaves lines unread: exactly the stated floors, by filling them in every way."""
+"""Accuracy of guessers that leave lines unread: exactly the stated floors, by filling them in every way."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_functions_aliases_unread() -> None:
 
 def test_relatives() -> None:
     turns = [tuple((i + turn) % 16 for i in range(16)) for turn in range(16)]
-    women = [0, 1, 4, 5, 8, 9, 12, 13]  # mothers and sisters stand first and second in each family
+    women = [0, 1, 4, 5, 8, 9, 12, 13]  # mothers and sisters are first and second in each family
     men = [i + 2 for i in women]
     families = []
     for turn in range(8):

@@ -78,7 +78,7 @@ def _learn(
 def test_a_distractor_replaces_all_that_follows_from_its_value() -> None:
     """What does not follow from it is the same symbol."""
     steps = (Step(("a",), "b"), Step(("b", "c"), "d"), Step(("d", "e"), "f"), Step(("d",), "g"), Step(("f", "g"), "h"))
-    (first, *_) = (one for one in Graph(("a", "c", "e"), steps).distractors if one.others[0] == "c")
+    (first, *_) = (other for other in Graph(("a", "c", "e"), steps).distractors if other.others[0] == "c")
     assert set(first.others) == {"c", "d", "f", "g", "h"}
     assert {steps[number - 1].value for number in first.steps} == {"d", "f", "g", "h"}
 
@@ -149,7 +149,7 @@ def test_a_circuit_of_minimal_depth_delivers_and_needs_every_path(name: str) -> 
         assert "and not" in rest.broken
 
 
-def test_one_key_of_two_does_not_tell_a_fact_from_its_distractors() -> None:
+def test_one_key_of_two_is_refused() -> None:
     """Attending to >3 knowing `0` alone shares something with it, and is refused all the same."""
     one_key = [path for path in CIRCUITS["functions"] if ">a" not in path.split() and "a>" not in path]
     flow = follow("functions", *one_key)
