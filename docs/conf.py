@@ -37,7 +37,7 @@ html_theme_options = {
 
 
 def explorers(app: Any, failed: Exception | None) -> None:
-    """An explorer of each run in results/explorers, made anew from its small copy, beside the pages that show it."""
+    """An explorer of each run in results/explorers, made again from its small copy, for the pages that show it."""
     from hopscope.explorer.page import explore
     from hopscope.training.run import RunFolder
 

@@ -229,9 +229,8 @@ def _with_rows_moved(
         moved, own = _Taken(), _Taken()
         y_after = transformer.run(y, start=layer, stop=layer + 1, hooks=moved)
         x_after = transformer.run(x, start=layer, stop=layer + 1, hooks=own)
-        queries = at[None, :, None, :, None].expand_as(moved.own["pattern"])
-        keys = at[None, :, None, None, :].expand_as(moved.own["pattern"])
-        pattern = moved.own["pattern"].gather(-2, queries).gather(-1, keys)
+        queries, keys = at[None, :, None, :, None], at[None, :, None, None, :]
+        pattern = moved.own["pattern"].take_along_dim(queries, -2).take_along_dim(keys, -1)
         choice = _spread_as(own.own["pattern"], pattern, block)
         streams = []
         for taken in (
@@ -256,8 +255,8 @@ def _rows_rotated(
     at = torch.arange(batch.inputs.shape[1]).repeat(len(rows), 1)
     at.scatter_(1, rows.flatten(1), rows.roll(-1, dims=1).flatten(1))
     symbols, codes = batch.inputs[..., : problem.symbol_dim], batch.inputs[..., problem.symbol_dim :]
-    before = at.argsort(dim=-1)[..., None].expand_as(symbols)
-    return torch.cat((symbols.gather(1, before), codes), dim=-1), at, of_fact[batch.role]
+    before = at.argsort(dim=-1)[..., None]
+    return torch.cat((symbols.take_along_dim(before, 1), codes), dim=-1), at, of_fact[batch.role]
 
 
 def _spread_as(own: Tensor, taken: Tensor, block: Bool[Tensor, "batch pos"]) -> Tensor:
@@ -272,5 +271,5 @@ def _spread_as(own: Tensor, taken: Tensor, block: Bool[Tensor, "batch pos"]) -> 
 def _targets_of_chain_before(batch: hs.Batch, problem: hs.RetrievalProblem) -> Float[Tensor, "batch query d_target"]:
     """For each query, the target of the query of the chain before."""
     chain = batch.chain[:, -problem.chains :]
-    query = chain.argsort(dim=-1).gather(-1, (chain - 1) % problem.chains)
-    return batch.targets.gather(1, query[..., None].expand_as(batch.targets))
+    query = chain.argsort(dim=-1).take_along_dim((chain - 1) % problem.chains, -1)
+    return batch.targets.take_along_dim(query[..., None], 1)
