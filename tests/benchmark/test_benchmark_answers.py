@@ -75,15 +75,15 @@ def test_trial_keeps_attempts_and_rejected_texts() -> None:
     wrong = next(answer for answer in item.acceptable if answer != item.answer)
     trial = Trial(item, "exact", 5)
     for text in ("I think 3", f"{item.answer}."):
-        trial.replies.append(Reply(text, input_tokens=7, output_tokens=2))
+        trial.replies.append(Reply(text))
         assert not trial.settled
-    trial.replies.append(Reply(wrong, cost=0.25))
+    trial.replies.append(Reply(wrong, reasoned=True))
     assert trial.settled
     record = trial.record("m")
     assert record.attempts == 3
     assert record.rejected == ("I think 3", f"{item.answer}.")
-    assert (record.accepted, record.correct, record.first_accepted) == (wrong, False, False)
-    assert (record.input_tokens, record.output_tokens, record.cost) == (14, 4, 0.25)
+    assert (record.accepted, record.correct, record.p_acceptable) == (wrong, False, 0)
+    assert record.reasoned
 
 
 def test_cut_off_text_is_no_answer_and_the_limit_ends_a_trial() -> None:

@@ -69,8 +69,8 @@ def test_a_tokenizer_is_the_folders_own(tmp_path: Path) -> None:
     transformers.Qwen2ForCausalLM(config).save_pretrained(tmp_path)
     made.save_pretrained(tmp_path)
     [question] = WEIGHING.questions(TWO_HOPS, 1)
-    found = LocalModel(tmp_path, "cpu")._prompts([question], WEIGHING)
-    assert found == {question.id: made(question.prompt + "\n")["input_ids"]}
+    [(_, read)] = LocalModel(tmp_path, "cpu")._read_all([question], WEIGHING, 8)
+    assert read.ids.tolist() == [made(question.prompt + "\n")["input_ids"]]
 
 
 def roberta() -> Any:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from hopscope.benchmark.lm_eval_tasks import FOLDER
 from hopscope.benchmark.lm_eval_tasks import questions as harness
-from hopscope.benchmark.lm_eval_tasks.questions import accuracies
+from hopscope.benchmark.lm_eval_tasks.questions import FOLDER, accuracies
 from hopscope.problem.text.questions import FORMULATIONS
 
 

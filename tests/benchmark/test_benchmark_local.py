@@ -37,7 +37,7 @@ def test_a_random_model_is_at_chance_and_weighing_is_the_limit_of_sampling(kind:
         assert row.low <= 0.25 <= row.high
         assert row.accepted == pytest.approx(count)
     # Given the weights, the number of right answers and of attempts are sums of known independent draws.
-    shares = [record.rate for record in weighed]
+    shares = [record.share for record in weighed]
     spread = sum(p * (1 - p) for p in shares) ** 0.5
     assert abs(sum(record.correct for record in sampled) - sum(shares)) < 4 * spread
     accepted = [record.p_acceptable for record in weighed]
@@ -114,7 +114,7 @@ def test_killed_at_any_write_it_goes_on_to_the_same_result(tmp_path: Path, folde
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            benchmark([model], out, *points, watch=dying)
+            benchmark([model], out, *points, progress=dying)
         [path] = (out / "records").iterdir()
         before = path.read_bytes()
         assert before.count(b"\n") == k - 1

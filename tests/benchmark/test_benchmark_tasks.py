@@ -105,17 +105,17 @@ def test_tasks_by_entry_point_with_known_reliability(tmp_path: Path) -> None:
 
 
 def test_all_five_tasks_are_registered() -> None:
-    from hopscope.benchmark import registry
-    from hopscope.benchmark.tasks import TASKS
+    from hopscope.benchmark import hosted
+    from hopscope.benchmark.hosted import TASKS
 
     assert set(TASKS) == {"equations", "lives_with", "kingdoms", "functions", "relatives"}
     for name in TASKS:
-        task = getattr(registry, name)(count="2")
+        task = getattr(hosted, name)(count="2")
         first = task.dataset[0]
         item = question(name, hops=int(first.metadata["hops"]))
         assert (first.input, first.target, first.id) == (item.prompt, item.answer, item.id)
         assert len(task.dataset) == (12 if name == "equations" else 2)
-    with pytest.raises(InputError, match="temperature must be above 0 when a question may be asked again"):
+    with pytest.raises(InputError, match="temperature must be above 0 in exact mode"):
         TASKS["kingdoms"](temperature="0")
     with pytest.raises(InputError, match="does not fit"):
         TASKS["equations"](hops="1,two")

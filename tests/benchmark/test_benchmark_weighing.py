@@ -87,7 +87,7 @@ def test_both_modes_agree_where_spellings_differ(
         assert abs(accepted[answer] - 400 * share) <= 5 * (400 * share * (1 - share)) ** 0.5 + 1e-9
     assert abs(400 - replies * total) <= 5 * (replies * total * (1 - total)) ** 0.5 + 1e-9
     point = summarise("m", CELL, exact, BenchmarkSettings(mode="exact", attempts=50))
-    assert point.limit == pytest.approx(sum(weights.get(r.answer, 0) / total for r in exact) / 10, abs=1e-3)
+    assert point.share == pytest.approx(sum(weights.get(r.answer, 0) / total for r in exact) / 10, abs=1e-3)
 
 
 @pytest.mark.parametrize("chat", [True, False])

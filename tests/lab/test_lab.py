@@ -242,7 +242,7 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: replace(TINY, held=3), "held must be a list or tuple of held heads, got 3"),
         (lambda run: hs.Architecture(4, 4, 1, 1, 1, 16, held=None), "a list or tuple of held heads, got None"),
         (lambda run: hs.Parts(len, 3, len, []), "blocks must be a list, with one for each block, got 3"),
-        (lambda run: hs.benchmark([ProgramRespondent("x", str)], watch=3), "progress must be a function, got 3"),
+        (lambda run: hs.benchmark([ProgramRespondent("x", str)], progress=3), "progress must be a function, got 3"),
     ],
 )  # fmt: skip
 def test_whoever_comes_in_by_the_wrong_door_is_told(run, call, says):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import threading
 import time
 from collections import Counter
@@ -29,7 +28,6 @@ class Server:
         calls: calls of any kind.
         refuse: a status that every call gets, if one is set; refusals: how many got it.
         long: characters that every reply ends with; tokens: that a reply is said to have; finish: why it ended.
-        behind: what its template writes behind an answer, with the probability of each token.
         when: what to do at which good reply.
     """
 
@@ -45,7 +43,6 @@ class Server:
         self.long = 0
         self.tokens = 2
         self.finish = "stop"
-        self.behind: tuple[tuple[str, float], ...] = (("<end>", 0.5), ("\n", 1e-4))
         self.refusals = 0
         self.when: tuple[int, Callable[[], None]] | None = None
         self.lock = threading.Lock()
@@ -144,29 +141,5 @@ def completion(request: dict[str, Any], server: Server) -> dict[str, Any]:
     }
     if server.reasoning:
         body["usage"]["completion_tokens_details"] = {"reasoning_tokens": server.reasoning}
-    if request.get("prompt_logprobs"):
-        body["prompt_logprobs"] = prompt_logprobs(request, server.answers[prompt], server.behind)
-    else:
-        body["choices"][0]["message"]["content"] = server.reply(prompt) + "x" * server.long
+    body["choices"][0]["message"]["content"] = server.reply(prompt) + "x" * server.long
     return body
-
-
-WEIGHTS = (0.1, 0.4, 0.2, 0.05)
-"""What the endpoint gives to the acceptable answers in their order, before the end of the turn, which has 1/2."""
-
-
-def prompt_logprobs(request: dict[str, Any], question: Question, behind: tuple[tuple[str, float], ...]) -> list[Any]:
-    """As vLLM gives them: one entry a token, the first without a number; digits are written with a space token."""
-    entries: list[Any] = [None]
-    entries += [{"7": {"logprob": -3.0, "rank": 1, "decoded_token": "w"}} for _ in question.prompt.split()]
-    if len(request["messages"]) == 2:
-        assert request["add_generation_prompt"] is False
-        answer = request["messages"][1]["content"]
-        weight = WEIGHTS[question.acceptable.index(answer)]
-        entries.append({"1": {"logprob": -1.0, "rank": 1, "decoded_token": "<model>"}})
-        entries.append({"2": {"logprob": math.log(weight), "rank": 1, "decoded_token": answer}})
-        for number, (token, chance) in enumerate(behind, start=3):
-            entries.append({str(number): {"logprob": math.log(chance), "rank": 1, "decoded_token": token}})
-    else:
-        entries.append({"1": {"logprob": -1.0, "rank": 1, "decoded_token": "<model>"}})
-    return entries

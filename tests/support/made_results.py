@@ -187,10 +187,9 @@ def point(
     made = Point(
         model=model, formulation=formulation, hops=hops, mode="sample", asked=500, unanswered=0, accepted=accepted,
         never_accepted=500 - accepted, correct=correct, accuracy=correct / accepted, low=low, high=high,
-        lowest=correct / 500, highest=(correct + 500 - accepted) / 500, limit=None, first_accuracy=1.0,
-        first_acceptance=1.0, mean_attempts=1.0, guess=section_4.GUESS[formulation], shortcut=0.25,
-        p_guess=0.0, p_shortcut=0.0, one_spelling=0, reasoned=0, failures=0,
-        input_tokens=0, output_tokens=0, reasoning_tokens=0, cost=None,
+        lowest=correct / 500, highest=(correct + 500 - accepted) / 500, share=None, argmax=None, unweighed=None,
+        first_accuracy=1.0, first_acceptance=1.0, mean_attempts=1.0, guess=section_4.GUESS[formulation], shortcut=0.25,
+        p_guess=0.0, p_shortcut=0.0, reasoned=0,
     )  # fmt: skip
     return replace(made, **changes)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from hopscope.benchmark.settings import Cell, Mode
+from hopscope.problem.text.formulation import Form
 from hopscope.problem.text.questions import Question
 
 _WRAPPERS = (("**", "**"), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"))
@@ -73,24 +74,23 @@ def last_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """What became of a question; a line of a records file. Fields of the other mode keep their defaults.
+    """What became of a question; a line of a records file.
 
     Attributes:
+        form, lines: how it was asked; at which lines the facts stood that lead to the answer.
         error: why the question was given up; it is asked again when the benchmark is resumed.
-        failures: calls that brought no reply, by kind.
         attempts: how many replies there were; `rejected`: their texts but for `response`, the `accepted` one.
-        correct: whether the accepted answer is the right one; `first_accepted`, `first_correct`: of the first reply.
-        input_tokens, output_tokens, reasoning_tokens, reasoned, cost: as in `Reply`, over all attempts.
+        correct: whether the accepted answer is the right one.
+        reasoned: whether the provider reported hidden reasoning.
         weights: exact mode: the probability of each acceptable answer, whole, with its end.
         unweighed: exact mode: the probability of texts that might still have been acceptable and were not followed.
-        one_spelling: exact mode: answers were weighed in one spelling alone, as by endpoints, which is another
-            quantity than sampling measures.
     """
 
     model: str
     id: str
     formulation: str
     hops: int
+    form: Form
     index: int
     prompt_hash: str
     answer: str
@@ -98,24 +98,16 @@ class Record:
     shortcut: float
     lines: tuple[int, ...]
     mode: Mode
+    rule: str
     error: str | None = None
-    failures: tuple[str, ...] = ()
-    rule: str = "exact"
     attempts: int = 0
     accepted: str | None = None
     correct: bool = False
-    first_accepted: bool = False
-    first_correct: bool = False
     response: str | None = None
     rejected: tuple[str, ...] = ()
-    input_tokens: int = 0
-    output_tokens: int = 0
-    reasoning_tokens: int = 0
     reasoned: bool = False
-    cost: float | None = None
     weights: dict[str, float] | None = None
     unweighed: float = 0.0
-    one_spelling: bool | None = None
 
     @property
     def cell(self) -> Cell:
@@ -125,19 +117,28 @@ class Record:
     @property
     def p_correct(self) -> float:
         """Probability that a reply is the right answer: 0 or 1 for the first reply to a sampled question."""
-        return float(self.first_correct) if self.weights is None else self.weights[self.answer]
+        return float(self.correct and self.attempts == 1) if self.weights is None else self.weights[self.answer]
 
     @property
     def p_acceptable(self) -> float:
         """Probability that a reply is acceptable: 0 or 1 for the first reply to a sampled question."""
-        return float(self.first_accepted) if self.weights is None else min(1.0, sum(self.weights.values()))
+        if self.weights is None:
+            return float(self.accepted is not None and self.attempts == 1)
+        return min(1.0, sum(self.weights.values()))
 
     @property
-    def rate(self) -> float:
+    def share(self) -> float:
         """How right an accepted answer is: 0 or 1, or in exact mode P(correct) / P(acceptable)."""
         if self.weights is None:
             return float(self.correct)
         return self.p_correct / self.p_acceptable if self.p_acceptable > 0 else self.guess
+
+    @property
+    def likeliest(self) -> bool:
+        """Exact mode: whether the right answer is more probable than any other acceptable one."""
+        return self.weights is not None and all(
+            self.p_correct > weight for answer, weight in self.weights.items() if answer != self.answer
+        )
 
     def acceptance(self, attempts: int) -> float:
         """Probability of an acceptable answer within so many attempts: 0 or 1 for a sampled question."""
@@ -150,24 +151,17 @@ Keep = Callable[[Record], None]
 """A function that takes each record as soon as its question is settled."""
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(NamedTuple):
     """What a model gave back in one attempt.
 
     Attributes:
         finished: whether it ended by itself; a text that was cut off is no answer.
-        input_tokens, output_tokens, reasoning_tokens: as the provider counts them.
         reasoned: whether the provider reported hidden reasoning in any way, also by more tokens than the text has.
-        cost: US dollars; None where no price is known.
     """
 
     text: str
     finished: bool = True
-    input_tokens: int = 0
-    output_tokens: int = 0
-    reasoning_tokens: int = 0
     reasoned: bool = False
-    cost: float | None = None
 
 
 @dataclass
@@ -178,52 +172,43 @@ class Trial:
     rule: str
     limit: int
     replies: list[Reply] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
     error: str | None = None
 
     @property
     def accepted(self) -> str | None:
         """The acceptable answer that the last reply gave, if it gave one."""
-        return self._judge(self.replies[-1]) if self.replies else None
+        if not self.replies or not self.replies[-1].finished:
+            return None
+        text = self.replies[-1].text
+        text = last_line(text) if self.question.extensions.think else text
+        return RULES[self.rule](text, self.question.acceptable)
 
     @property
     def settled(self) -> bool:
         """Whether there is nothing left to ask."""
         return self.error is not None or self.accepted is not None or len(self.replies) >= self.limit
 
-    def _judge(self, reply: Reply) -> str | None:
-        text = last_line(reply.text) if self.question.extensions.think else reply.text
-        return RULES[self.rule](text, self.question.acceptable) if reply.finished else None
-
-    def record(self, model: str, mode: Mode = "sample", **given: Any) -> Record:
+    def record(self, model: str, mode: Mode = "sample", **exact: Any) -> Record:
         """Everything about the question and its attempts; in exact mode `weights` and `unweighed` are given instead."""
         question, replies, accepted = self.question, self.replies, self.accepted
-        asked = ("id", "formulation", "hops", "index", "prompt_hash", "answer", "guess", "shortcut", "lines")
-        counted = ("input_tokens", "output_tokens", "reasoning_tokens")
-        first = self._judge(replies[0]) if replies else None
-        costs = [reply.cost for reply in replies if reply.cost is not None]
+        same = ("id", "formulation", "hops", "index", "prompt_hash", "answer", "guess", "shortcut", "lines")
         return Record(
             model=model,
+            form=question.extensions.form,
             mode=mode,
-            **{name: getattr(question, name) for name in asked},
-            **{name: sum(getattr(reply, name) for reply in replies) for name in counted},
-            error=self.error,
-            failures=tuple(self.failures),
             rule=self.rule,
+            **{name: getattr(question, name) for name in same},
+            error=self.error,
             attempts=len(replies),
             accepted=accepted,
             correct=accepted == question.answer,
-            first_accepted=first is not None,
-            first_correct=first == question.answer,
             response=replies[-1].text if accepted is not None else None,
             rejected=tuple(reply.text for reply in (replies if accepted is None else replies[:-1])),
             reasoned=any(reply.reasoned for reply in replies),
-            cost=sum(costs) if costs else None,
-            **given,
+            **exact,
         )
 
 
 def weighed(question: Question, model: str, rule: str, weights: dict[str, float], unweighed: float = 0.0) -> Record:
-    """The record of a question in exact mode, in which every spelling of its answers was weighed."""
-    given = {"weights": weights, "unweighed": unweighed, "one_spelling": False}
-    return Trial(question, rule, 1).record(model, "exact", **given)
+    """The record of a question in exact mode."""
+    return Trial(question, rule, 1).record(model, "exact", weights=weights, unweighed=unweighed)

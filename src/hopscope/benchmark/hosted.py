@@ -1,48 +1,56 @@
-"""Any model that Inspect AI can reach: `openai/...`, `anthropic/...`, `hf/...`, `openai-api/local/...`, ...
+"""Any model that Inspect AI can reach (`openai/...`, `openai-api/local/...`), and the formulations as its tasks.
 
-No secret of the environment gets into a log, whoever echoed it. Servers repeat keys in their errors ("Incorrect API key
-provided: ..."), and Inspect AI writes errors, their tracebacks and replies to its logs and traces. Taking a key out of
-those files afterwards is too late; so it is taken out here, where the provider hands over.
+    inspect eval hopscope/equations -T hops=1,2,3 -T count=100 --model openai/gpt-4o
+
+Calls, their repetition, limits, logs, costs and the display are Inspect's. Ours are the questions and asking until an
+answer is acceptable. No secret of the environment gets into a log, whoever echoed it: servers repeat keys in their
+errors ("Incorrect API key provided: ..."), and Inspect writes errors, their tracebacks and replies to its logs. So keys
+are taken out where the provider hands over.
 """
 
 from __future__ import annotations
 
-import logging
+import math
 import re
-import time
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import msgspec
+from inspect_ai import Task, task
 from inspect_ai import eval as evaluate
-from inspect_ai.model import (
-    GenerateConfig,
-    Model,
-    ModelCall,
-    ModelCost,
-    ModelInfo,
-    ModelOutput,
-    get_model,
-    get_model_info,
-    set_model_info,
-)
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ContentReasoning, GenerateConfig, Model, ModelCall, ModelOutput, get_model
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
+from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from hopscope.benchmark.answers import Keep
+from hopscope.benchmark.answers import Keep, Record, Reply, Trial
+from hopscope.benchmark.points import group, summarise
 from hopscope.benchmark.redaction import holds_secret, redacted, shown
-from hopscope.benchmark.settings import BenchmarkSettings
-from hopscope.benchmark.tasks import MOST, Asking, Unreachable, build
+from hopscope.benchmark.settings import EQUATION_HOPS, BenchmarkSettings, Cell
 from hopscope.errors import InputError, MachineError
+from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question
+from hopscope.records import convert, plain
 
+MOST = 20_000
+"""The most characters of a text from outside: an answer is a word, a chain of thought some thousand characters."""
 AGAIN = 4
 """How often Inspect asks a question again whose call failed in a way that the provider does not retry by itself."""
+RETRIES = 6
+"""How often a provider repeats a call that failed in a way that may pass."""
+FAILED = 8
+"""How many questions may fail before the run ends; the same command goes on later."""
+CUT_OFF = frozenset({"max_tokens", "model_length", "content_filter"})
+"""Reasons for which a reply ends before its end."""
+FRAME = 32
+"""The most tokens around a reply's text, such as the marks of a turn, that a provider may count with it."""
+RECORD = "hopscope"
+"""The name under which a sample's metadata and score keep the record."""
 _COLOURS = r"\[/?(?:(?:bold|italic|dim|underline|red|green|yellow|blue|magenta|cyan|white) ?)+\]"
-
-_PATIENCE = 8.0
-"""Seconds for which the calls to a model that has never replied may fail."""
 
 
 class HostedModel:
@@ -55,7 +63,6 @@ class HostedModel:
         arguments: the provider's own arguments (Inspect's `-M`).
         connections: how many calls are made at a time.
         timeout: seconds of silence after which a call is made again.
-        price: US dollars for a million tokens in and out, where Inspect does not know the price.
         display: Inspect's display: rich, plain, none, ...
 
     Raises:
@@ -70,7 +77,6 @@ class HostedModel:
         arguments: Mapping[str, Any] | None = None,
         connections: int = 16,
         timeout: int = 60,
-        price: tuple[float, float] | None = None,
         display: str = "none",
     ) -> None:
         secret = {key for key, value in (arguments or {}).items() if holds_secret({key: value})}
@@ -83,73 +89,57 @@ class HostedModel:
         public = {key: str(value) for key, value in (arguments or {}).items() if key not in secret}
         self.name, self.identity = name, {"arguments": public, "base_url": _public(base_url)}
         self._logs, self._display = logs, display
-        self._calls = Calls(redacted(name))
-        config = GenerateConfig(max_connections=connections, attempt_timeout=timeout, max_retries=6)
+        config = GenerateConfig(max_connections=connections, attempt_timeout=timeout, max_retries=RETRIES)
         try:
-            self._model = guard(
-                get_model(name, config=config, base_url=base_url, memoize=False, **dict(arguments or {})), self._calls
-            )
+            model = get_model(name, config=config, base_url=base_url, memoize=False, **dict(arguments or {}))
         except Exception as error:  # whatever a provider raises while it starts
             raise InputError(f"the model {name} cannot be opened: {said(error)}") from None
-        _public(self._model.api.base_url)  # the environment may have given it
-        if price is not None:
-            known = get_model_info(str(self._model)) or ModelInfo()
-            cost = ModelCost(input=price[0], output=price[1], input_cache_write=price[0], input_cache_read=price[0])
-            set_model_info(str(self._model), known.model_copy(update={"cost": cost}))
+        self._model = guard(model)
+        _public(model.api.base_url)  # the environment may have given it
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Ask each question until it is settled, or weigh its answers; `keep` gets each record as it comes.
+        """Ask each question until it is settled; `keep` gets each record as it comes.
 
         Raises:
-            InputError: the model cannot be asked in this way, or its provider refuses.
-            MachineError: the model never replied; every question has a record that says so.
+            MachineError: calls kept failing; what was settled is kept.
             KeyboardInterrupt: the run was interrupted; what was settled is kept.
         """
-        askings = {
-            form: Asking({q.id: q for q in questions if q.formulation == form}, settings, keep, name=self.name)
-            for form in dict.fromkeys(question.formulation for question in questions)
-        }
+        tasks = []
+        for form in dict.fromkeys(question.formulation for question in questions):
+            part = {question.id: question for question in questions if question.formulation == form}
+            tasks.append(build(FORMULATIONS[form].task, Asking(part, settings, keep, self.name)))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # of replies that bend the form
+            warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # of odd replies
             logs = evaluate(
-                [build(FORMULATIONS[form].task, asking) for form, asking in askings.items()],
+                tasks,
                 model=self._model,
                 log_dir=str(self._logs),
                 display=self._display,  # type: ignore[arg-type]  # Inspect refuses what it does not know
-                max_tasks=len(askings),
+                max_tasks=len(tasks),
                 retry_on_error=AGAIN,
-                fail_on_error=False,
+                fail_on_error=FAILED,
                 log_realtime=False,
             )
         if any(log.status == "cancelled" for log in logs):
             raise KeyboardInterrupt
-        for asking in askings.values():
-            if asking.problem is not None:
-                raise asking.problem
-            for trial in asking.trials.values():
-                if trial.failures:
-                    trial.error = trial.failures[-1]
-                    keep(trial.record(self.name, settings.mode))
-        if self._calls.succeeded or not self._calls.words:
-            return
-        refused = next((asking.refused for asking in askings.values() if asking.refused), "")
-        if refused and not refused.startswith("Unreachable"):
-            raise InputError(f"{self._calls.name} refuses every question: {self._calls.words}; mend that and ask again")
-        raise MachineError(f"{self._calls.name} never replied: {self._calls.words}")
+        for log in logs:
+            if log.status == "error":
+                words = said(Exception(log.error.message if log.error else "no reason given"))
+                raise MachineError(f"{shown(redacted(self.name))}: calls kept failing: {words}")
 
     def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Exact mode, with an endpoint that weighs a text that it is given."""
-        if settings.temperature != 1:
-            raise InputError(f"an endpoint weighs at temperature 1, got {settings.temperature}; leave it at 1")
-        self.ask(questions, settings, keep)
+        """Refuse: endpoints do not say how likely an answer is that they did not give."""
+        raise InputError(
+            f"{self.name} does not say how likely each answer is; leave out --exact, or give a model folder"
+        )
 
 
 def _public(address: str | None) -> str | None:
     """An endpoint's address, without what a query adds to it; a secret in it is refused."""
     if address is None:
         return None
-    asked = dict(parse_qsl(address.partition("?")[2], keep_blank_values=True))
-    if "@" in address or holds_secret(address) or holds_secret(asked):
+    query = dict(parse_qsl(address.partition("?")[2], keep_blank_values=True))
+    if "@" in address or holds_secret(address) or holds_secret(query):
         raise InputError(
             "base_url holds a name, password or key, which Inspect would write to its logs; leave it out of the "
             "address and set the provider's variable instead"
@@ -157,54 +147,25 @@ def _public(address: str | None) -> str | None:
     return address.partition("?")[0]
 
 
-def guard(model: Model, calls: Calls) -> Model:
+def guard(model: Model) -> Model:
     """Make `model` hand over nothing, reply or error, that holds a secret, and no reply that fills the disk."""
     api: Any = model.api
     inner = api.generate
 
     async def generate(*arguments: Any, **named: Any) -> Any:
-        if calls.gone:
-            raise Unreachable(calls.words)
         try:
-            reply = clean(await inner(*arguments, **named))
+            return clean(await inner(*arguments, **named))
         except Exception as error:
             clean(error)
-            calls.failed(error)
             raise
-        calls.succeeded = True
-        return reply
 
     api.generate = generate
     return model
 
 
-@dataclass
-class Calls:
-    """How the calls to a model have gone: `words` is what the provider said about the first that failed, at `since`."""
-
-    name: str
-    succeeded: bool = False
-    words: str = ""
-    since: float = 0.0
-
-    def failed(self, error: Exception) -> None:
-        """Note a failed call; the first one is told to whoever watches, if none has succeeded."""
-        if self.words or self.succeeded:
-            return
-        self.words = said(error)
-        self.since = time.monotonic()
-        logging.getLogger("hopscope").warning(f"{self.name}: a call failed ({self.words}); trying again for a while")
-
-    @property
-    def gone(self) -> bool:
-        """Whether all calls have failed for so long that no reply is to be expected."""
-        return bool(self.words) and not self.succeeded and time.monotonic() - self.since > _PATIENCE
-
-
 def said(error: Exception) -> str:
     """What an error says, in one line and without the colour marks that Inspect AI writes."""
-    plain = re.sub(_COLOURS, "", redacted(str(error)))  # and once more: a mark may have stood within a secret
-    text = redacted(plain).strip().removeprefix("ERROR: ")
+    text = redacted(re.sub(_COLOURS, "", redacted(str(error)))).strip().removeprefix("ERROR: ")
     lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
     whole = " ".join(line if line[-1] in ".:;,!?" else f"{line}." for line in lines[:-1]) + f" {lines[-1]}"
     return shown(whole.strip()[:300])
@@ -230,3 +191,134 @@ def clean(value: Any) -> Any:
             setattr(value, name, clean(part) if not isinstance(part, BaseException) else part)
         value = value.__cause__ or value.__context__
     return seen[0] if seen else value
+
+
+@dataclass
+class Asking:
+    """The questions of a task by sample id; `keep` gets each record as it is settled.
+
+    Attributes:
+        name: the model's name in records; Inspect's own by default.
+        trials: the trials under way, by sample id and epoch; they outlive a failed call.
+    """
+
+    questions: dict[str, Question]
+    settings: BenchmarkSettings
+    keep: Keep = lambda record: None
+    name: str | None = None
+    trials: dict[tuple[str, int], Trial] = field(default_factory=dict)
+
+    async def record(self, model: Model, state: TaskState) -> Record:
+        """Ask until the answer is acceptable (Appendix A), keeping attempts and rejected texts.
+
+        Where a call fails its error is raised, and Inspect puts the question again, which goes on where it was.
+        """
+        key, settings = (str(state.sample_id), state.epoch), self.settings
+        trial = self.trials.setdefault(key, Trial(self.questions[key[0]], settings.rule, settings.attempts))
+        config = GenerateConfig(
+            temperature=settings.temperature,
+            max_tokens=settings.longest,
+            reasoning_effort=settings.reasoning_effort,  # type: ignore[arg-type]  # Inspect refuses what it does not know
+        )
+        while not trial.settled:
+            # Not the solver's `generate`, which would add every attempt to the conversation; nor a cache, which would
+            # repeat a rejected answer for ever.
+            trial.replies.append(_read(await model.generate(state.messages, config=config, cache=False)))
+        del self.trials[key]
+        return trial.record(self.name or str(model))
+
+
+def _read(output: ModelOutput) -> Reply:
+    """What came back, as a reply; an error, of a call that failed, where that is nothing usable."""
+    if output.error is not None or not output.choices:
+        raise ValueError("the provider gave no choice")
+    usage, content, text = output.usage, output.choices[0].message.content, output.completion
+    reasoned = isinstance(content, list) and any(isinstance(part, ContentReasoning) for part in content)
+    if usage:  # a token is a byte at least: what is counted beyond the text was written and not shown
+        reasoned |= (usage.reasoning_tokens or 0) > 0 or usage.output_tokens > len(text.encode()) + FRAME
+    return Reply(redacted(text[:MOST]), output.stop_reason not in CUT_OFF and len(text) <= MOST, reasoned)
+
+
+@solver
+def resample(asking: Asking) -> Solver:
+    """Ask until the answer is acceptable."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        record = await asking.record(get_model(), state)
+        state.metadata[RECORD] = plain(record)
+        asking.keep(record)
+        return state
+
+    return solve
+
+
+def _answer(settings: BenchmarkSettings) -> Scorer:
+    @metric(name="points")
+    def points() -> Metric:
+        """Accuracy given acceptance, first-try accuracy and acceptance for each D, as `D3_accuracy`."""
+
+        def compute(scores: list[SampleScore]) -> dict[str, float]:
+            metadata = [score.score.metadata for score in scores if score.score.metadata]
+            records = [convert(values[RECORD], Record, "a score's record") for values in metadata]
+            each = [(cell, summarise("", cell, those, settings)) for cell, those in group(records).items()]
+            names = ("accuracy", "low", "high", "first_accuracy", "first_acceptance", "mean_attempts", "never_accepted")
+            values = {f"D{cell.hops}_{name}": getattr(point, name) for cell, point in each for name in names}
+            return {name: math.nan if value is None else value for name, value in values.items()}
+
+        return compute
+
+    @scorer(metrics=[points()], name="answer")
+    def answer() -> Scorer:
+        """1 for the right answer, 0 for any other or none; the record as metadata."""
+
+        async def score(state: TaskState, target: Target) -> Score:
+            record = convert(state.metadata[RECORD], Record, "a sample's record")
+            return Score(value=record.share, answer=record.accepted, metadata={RECORD: state.metadata[RECORD]})
+
+        return score
+
+    return answer()
+
+
+def build(name: str, asking: Asking) -> Task:
+    """A task that puts these questions."""
+    questions = asking.questions.values()
+    samples = [Sample(input=q.prompt, target=q.answer, id=q.id, metadata={"hops": q.hops}) for q in questions]
+    return Task(
+        name=name,
+        dataset=MemoryDataset(samples, name=name),
+        solver=resample(asking),
+        scorer=_answer(asking.settings),
+        metadata={"settings": plain(asking.settings)},
+    )
+
+
+def _task(name: str) -> Callable[..., Task]:
+    """The task of a formulation, for `inspect eval`; arguments may arrive as text."""
+    form = FORMULATIONS[name]
+    usual = EQUATION_HOPS if name == "equations" else (form.paper_hops,)
+
+    def make(hops: Any = usual, count: Any = 500, **options: Any) -> Task:
+        extensions = {part.name: options.pop(part.name) for part in fields(Extensions) if part.name in options}
+        if unknown := set(options) - {part.name for part in fields(BenchmarkSettings)}:
+            raise InputError(f"there is no option {min(unknown)!r}")
+        settings = _from_text(options | {"extensions": extensions}, BenchmarkSettings)
+        depths = _from_text(hops.split(",") if isinstance(hops, str) else hops, list[int] | int)
+        cells = [Cell(name, depth) for depth in ([depths] if isinstance(depths, int) else depths)]
+        questions = [question for cell in cells for question in settings.questions(cell, _from_text(count, int))]
+        return build(form.task, Asking({question.id: question for question in questions}, settings))
+
+    make.__name__, make.__doc__ = form.task, form.__doc__
+    return task(name=form.task)(make)
+
+
+def _from_text(value: Any, type: Any) -> Any:
+    try:
+        return msgspec.convert(value, type, strict=False)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{value!r} does not fit: {error}") from None
+
+
+TASKS = {form.task: _task(name) for name, form in FORMULATIONS.items()}
+"""The tasks by the name that follows `hopscope/`."""
+globals().update(TASKS)  # what Inspect finds through its entry point

@@ -226,18 +226,13 @@ class LocalModel:
                 break
             whole = torch.cat([whole, chosen], dim=1)
             logits, past = self._forward(whole if past is None else chosen, past)
-        return [self._reply(row, prompts.ids.shape[1], by_line) for row in rows]
+        return [self._reply(row, by_line) for row in rows]
 
-    def _reply(self, tokens: list[int], prompt_tokens: int, by_line: bool) -> Reply:
+    def _reply(self, tokens: list[int], by_line: bool) -> Reply:
         """The reply in these tokens: the text before its end, and whether it ended."""
         end = next((i for i, token in enumerate(tokens) if token in self._stops), None)
-        ours = tokens if end is None else tokens[:end]
-        text, finished = self._decode(ours), end is not None
-        used = len(ours) + finished
-        if by_line and "\n" in text:
-            text, finished = text[: text.index("\n")], True
-            used = next(n for n in range(1, used + 1) if "\n" in self._decode(ours[:n]))
-        return Reply(text, finished, prompt_tokens, used)
+        text = self._decode(tokens[:end])
+        return Reply(text.split("\n")[0], True) if by_line and "\n" in text else Reply(text, end is not None)
 
     def _try(self) -> None:
         """Try the model on some tokens: does what it says go only by what stands before; and with what it keeps of a

@@ -1,4 +1,4 @@
-"""From records to numbers: one point for each model, formulation and D; comparisons; accuracy by place.
+"""From records to numbers: one point for each model, formulation and D; pairs of models; accuracy by line.
 
 The statistics are scipy's.
 """
@@ -9,8 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 from pathlib import Path
-
-import numpy as np
 
 from hopscope.benchmark.answers import Record
 from hopscope.benchmark.settings import BenchmarkSettings, Cell, Mode
@@ -27,21 +25,20 @@ class Point:
     expected numbers, and intervals and tests take them for counts of draws, which is cautious: probabilities vary less.
 
     Attributes:
-        unanswered: questions given up on because calls failed; they are in no other number.
+        asked: questions put; `unanswered`: those given up on because calls failed, which are in no other number.
         accepted: questions with an acceptable answer; `never_accepted`: without one in all their attempts.
         correct: right answers among the accepted; `accuracy`: their share, as in the paper, None where nothing was
             accepted; `low`, `high`: its 95% Wilson interval.
         lowest, highest: the accuracy if the questions never accepted had all been wrong, or all right.
-        limit: exact mode: mean of P(correct) / P(acceptable), the accuracy if one asked without end.
-        one_spelling: exact mode: questions weighed in one spelling of their answers, which sampling does not do.
-        first_accuracy, first_acceptance: the share right, and acceptable, at the first attempt, among the answered.
+        share: exact mode: mean of P(correct) / P(acceptable), the accuracy if one asked without end; `argmax`: how
+            often the right answer is the likeliest acceptable one; `unweighed`: mean probability of what might have
+            been acceptable and was not followed.
+        first_accuracy, first_acceptance: the share right, and acceptable, at the first attempt, among the answered; in
+            exact mode mean P(correct) and mean P(acceptable).
         mean_attempts: how many replies a question took; in exact mode, how many it would take without end.
         guess, shortcut: accuracy of a random guess, and of a clever one that skips lines; `p_guess`, `p_shortcut`: the
             probability of doing as well by it.
         reasoned: questions at which the provider reported hidden reasoning: there the answer was not direct.
-        failures: calls that failed and were made again.
-        input_tokens, output_tokens, reasoning_tokens, cost: over all attempts; US dollars, None where no price is
-            known.
     """
 
     model: str
@@ -58,8 +55,9 @@ class Point:
     high: float
     lowest: float
     highest: float
-    limit: float | None
-    one_spelling: int
+    share: float | None
+    argmax: float | None
+    unweighed: float | None
     first_accuracy: float | None
     first_acceptance: float | None
     mean_attempts: float | None
@@ -68,11 +66,6 @@ class Point:
     p_guess: float
     p_shortcut: float
     reasoned: int
-    failures: int
-    input_tokens: int
-    output_tokens: int
-    reasoning_tokens: int
-    cost: float | None
 
     @property
     def accepted_share(self) -> float:
@@ -81,13 +74,13 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Accuracy, with its 95% Wilson interval, where the fact read at a `lookup` stood in a `line`, both from 1."""
+class LineAccuracy:
+    """Accuracy, with its 95% Wilson interval, where the fact of a retrieval step stood in a line, both from 1."""
 
     model: str
     formulation: str
     hops: int
-    lookup: int
+    step: int
     line: int
     accepted: float
     accuracy: float
@@ -96,7 +89,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ModelPair:
     """Two models on the same questions.
 
     Attributes:
@@ -104,7 +97,6 @@ class Pair:
         both: questions that both answered acceptably; in exact mode their expected number.
         only_first, only_second: those of them that one model alone got right.
         difference: the first model's accuracy less the second's, on those questions.
-        low, high: its 95% interval by a bootstrap over questions, pairs kept together; None where none was made.
         p: exact McNemar test; None in exact mode.
     """
 
@@ -116,8 +108,6 @@ class Pair:
     only_first: float
     only_second: float
     difference: float
-    low: float | None
-    high: float | None
     p: float | None
 
 
@@ -128,23 +118,25 @@ class Summary:
     Attributes:
         points: models as they came, formulations by name, D ascending.
         comparisons: pairs of models at each point that both were asked.
+        lines: accuracy by the line at which each fact of the queried chain stood.
     """
 
     settings: BenchmarkSettings
     points: tuple[Point, ...]
-    comparisons: tuple[Pair, ...]
+    comparisons: tuple[ModelPair, ...]
+    lines: tuple[LineAccuracy, ...] = ()
 
     def write(self, path: Path) -> None:
         """Write the summary, atomically."""
-        _FORM.write(path, self, content_hash(plain(self.settings)))
+        _FORMAT.write(path, self, content_hash(plain(self.settings)))
 
     @staticmethod
     def read(path: Path) -> Summary:
         """Read a summary; an `InputError` says that there is none, or that it is damaged or another file."""
-        return _FORM.read(path)
+        return _FORMAT.read(path)
 
 
-_FORM = RecordFormat(Summary, "benchmark summary", "a benchmark's summary")
+_FORMAT = RecordFormat(Summary, "benchmark summary", "a benchmark's summary")
 
 
 def summarise(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> Point:
@@ -153,11 +145,9 @@ def summarise(model: str, cell: Cell, records: Sequence[Record], settings: Bench
     answered = [record for record in records if record.error is None]
     chances = [record.acceptance(settings.attempts) for record in answered]
     accepted = sum(chances)
-    right = sum(record.rate * chance for record, chance in zip(answered, chances, strict=True))
+    right = sum(record.share * chance for record, chance in zip(answered, chances, strict=True))
     never = len(answered) - accepted
     low, high = wilson(right, accepted)
-    costs = [record.cost for record in records if record.cost is not None]
-    counted = ("reasoned", "input_tokens", "output_tokens", "reasoning_tokens")
     return Point(
         model,
         *cell,
@@ -172,8 +162,9 @@ def summarise(model: str, cell: Cell, records: Sequence[Record], settings: Bench
         high=high,
         lowest=right / len(answered) if answered else 0.0,
         highest=(right + never) / len(answered) if answered else 1.0,
-        limit=_mean([record.rate for record in answered]) if exact else None,
-        one_spelling=sum(record.one_spelling is not False for record in answered) if exact else 0,
+        share=_mean([record.share for record in answered]) if exact else None,
+        argmax=_mean([float(record.likeliest) for record in answered]) if exact else None,
+        unweighed=_mean([record.unweighed for record in answered]) if exact else None,
         first_accuracy=_mean([record.p_correct for record in answered]),
         first_acceptance=_mean([record.p_acceptable for record in answered]),
         mean_attempts=_mean([1 / max(r.p_acceptable, 1e-300) if exact else r.attempts for r in answered]),
@@ -181,9 +172,7 @@ def summarise(model: str, cell: Cell, records: Sequence[Record], settings: Bench
         shortcut=first.shortcut,
         p_guess=at_least(right, accepted, first.guess),
         p_shortcut=at_least(right, accepted, first.shortcut),
-        failures=sum(len(record.failures) for record in records),
-        cost=sum(costs) if costs else None,
-        **{name: sum(getattr(record, name) for record in records) for name in counted},
+        reasoned=sum(record.reasoned for record in records),
     )
 
 
@@ -199,35 +188,32 @@ def group(records: Iterable[Record]) -> dict[Cell, list[Record]]:
     return found
 
 
-def places(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> list[Place]:
+def by_line(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> list[LineAccuracy]:
     """Accuracy by line position of the queried chain's facts."""
-    there: dict[tuple[int, int], list[Record]] = {}
+    found: dict[tuple[int, int], list[Record]] = {}
     for record in records:
-        for lookup, line in enumerate(record.lines, start=1):
-            there.setdefault((lookup, line), []).append(record)
-    points = [(where, summarise(model, cell, those, settings)) for where, those in sorted(there.items())]
+        for step, line in enumerate(record.lines, start=1):
+            found.setdefault((step, line), []).append(record)
+    points = [(where, summarise(model, cell, those, settings)) for where, those in sorted(found.items())]
     return [
-        Place(model, *cell, *where, point.accepted, point.accuracy, point.low, point.high)
+        LineAccuracy(model, *cell, *where, point.accepted, point.accuracy, point.low, point.high)
         for where, point in points
         if point.accuracy is not None
     ]
 
 
-def compare(first: Sequence[Record], second: Sequence[Record], settings: BenchmarkSettings) -> Pair | None:
+def compare(first: Sequence[Record], second: Sequence[Record], settings: BenchmarkSettings) -> ModelPair | None:
     """Compare two models' records at one point, paired by question; None where no question was answered by both."""
-    there, attempts = {record.id: record for record in second}, settings.attempts
-    pairs = [(a, b, a.acceptance(attempts) * b.acceptance(attempts)) for a in first if (b := there.get(a.id))]
-    kept = [(a.rate, b.rate, chance) for a, b, chance in pairs if chance]
-    if not kept:
+    others, attempts = {record.id: record for record in second}, settings.attempts
+    pairs = [(a, b, a.acceptance(attempts) * b.acceptance(attempts)) for a in first if (b := others.get(a.id))]
+    both = sum(chance for _, _, chance in pairs)
+    if not both:
         return None
-    both = sum(chance for _, _, chance in kept)
-    only_first = sum(a * (1 - b) * chance for a, b, chance in kept)
-    only_second = sum(b * (1 - a) * chance for a, b, chance in kept)
-    low, high = paired_interval([a - b for a, b, _ in kept], [chance for _, _, chance in kept])
+    only_first = sum(a.share * (1 - b.share) * chance for a, b, chance in pairs)
+    only_second = sum(b.share * (1 - a.share) * chance for a, b, chance in pairs)
     p = mcnemar(round(only_first), round(only_second)) if settings.mode == "sample" else None
-    difference = (only_first - only_second) / both
-    who = (first[0].model, second[0].model, *first[0].cell)
-    return Pair(*who, both, only_first, only_second, difference, low, high, p)
+    models = (first[0].model, second[0].model)
+    return ModelPair(*models, *first[0].cell, both, only_first, only_second, (only_first - only_second) / both, p)
 
 
 def at_least(successes: float, trials: float, rate: float) -> float:
@@ -247,25 +233,3 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
     discordant = only_first + only_second
     return float(binomtest(only_first, discordant).pvalue) if discordant else 1.0
-
-
-def paired_interval(
-    differences: Sequence[float], weights: Sequence[float], confidence: float = 0.95
-) -> tuple[float, float]:
-    """Bootstrap interval (percentiles, seeded) for the weighted mean of paired differences, each in -1..1.
-
-    Where all differences are equal a bootstrap shows no spread. Then Wilson's interval at none of n says how many
-    questions that tell the two apart might have gone unseen.
-    """
-    from scipy.stats import bootstrap
-
-    if np.ptp(differences) == 0:
-        unseen = wilson(0, sum(weights), confidence)[1]
-        return max(-1.0, differences[0] - unseen), min(1.0, differences[0] + unseen)
-    found = bootstrap(
-        (np.asarray(differences), np.asarray(weights)),
-        lambda values, shares, axis=-1: (values * shares).sum(axis) / shares.sum(axis),
-        confidence_level=confidence, method="percentile", paired=True, vectorized=True, batch=1000,
-        rng=np.random.default_rng(0),
-    ).confidence_interval  # fmt: skip
-    return float(found.low), float(found.high)

@@ -1,23 +1,21 @@
-"""The results folder: plain JSON, one record for each question, appended as it comes and never rewritten; tables.
+"""The results folder: plain JSON, one record for each question, appended as it comes and never rewritten.
 
 benchmark.json      the settings, and what each model is
-records/MODEL.jsonl one record a question; a later record of a question replaces an earlier one, but for what that cost
-summary.json        all numbers; the tables beside it, CSV and Markdown, say the same
+records/MODEL.jsonl one record a question; a later record of a question replaces an earlier one
+summary.json        all numbers; accuracy.md has the main ones
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from hopscope.benchmark.answers import Record
-from hopscope.benchmark.points import Pair, Place, Point, Summary, compare, group, places, summarise
+from hopscope.benchmark.points import Point, Summary, by_line, compare, group, summarise
 from hopscope.benchmark.redaction import all_redacted, file_name, redacted, shown
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.errors import UNTOUCHED, InputError
@@ -38,34 +36,37 @@ class Header:
     models: dict[str, dict[str, Any]]
 
 
+_FORMAT = RecordFormat(Header, "benchmark", WHAT)
+
+
 class Results:
     """The results of one benchmark, on disk; results made with other settings are refused."""
 
     def __init__(self, folder: Path, settings: BenchmarkSettings | None = None) -> None:
         self.folder, self._path = folder, folder / "benchmark.json"
         if settings is not None and not self._path.exists():
-            _FORM.write(self._path, Header(settings, {}), content_hash(plain(settings)))
-        self.header = _FORM.read(self._path)
+            _FORMAT.write(self._path, Header(settings, {}), content_hash(plain(settings)))
+        self.header = _FORMAT.read(self._path)
         for field in fields(settings) if settings is not None else ():
-            there, wanted = getattr(self.header.settings, field.name), getattr(settings, field.name)
-            if there != wanted:
-                shown = (there.changed(), wanted.changed()) if field.name == "extensions" else (there, wanted)
+            known, wanted = getattr(self.header.settings, field.name), getattr(settings, field.name)
+            if known != wanted:
+                words = (known.changed(), wanted.changed()) if field.name == "extensions" else (known, wanted)
                 raise InputError(
-                    f"{folder} holds results with {field.name} {shown[0]!r}, got {shown[1]!r}; "
+                    f"{folder} holds results with {field.name} {words[0]!r}, got {words[1]!r}; "
                     "write to another folder or keep the setting"
                 )
 
-    def know(self, model: str, identity: dict[str, Any]) -> None:
+    def add_model(self, model: str, identity: dict[str, Any]) -> None:
         """Note what identifies a model, without the environment's secrets; a name stands for one model."""
         identity = all_redacted(identity)
-        there = self.header.models.get(model, {})
-        if other := [name for name, value in there.items() if value != identity.get(name)]:
+        known = self.header.models.get(model, {})
+        if other := [name for name, value in known.items() if value != identity.get(name)]:
             raise InputError(
                 f"in {self.folder} the name {redacted(model)} stands for another model, by its {other[0]}; "
                 "write to another folder"
             )
         self.header.models[model] = identity
-        _FORM.write(self._path, self.header, self.hash)
+        _FORMAT.write(self._path, self.header, self.hash)
 
     @property
     def hash(self) -> str:
@@ -94,25 +95,25 @@ class Results:
         return list(self.header.models)
 
     def path(self, model: str) -> Path:
-        """Where a model's records are."""
+        """The file of a model's records."""
         return self.folder / "records" / f"{file_name(model)}.jsonl"
 
     def records(self, model: str) -> dict[str, Record]:
-        """The newest record of every question, by id; those without an error need not be asked again.
-
-        Of a question that was asked again the tokens and the cost are those of all its records.
-        """
-        path, found = self.path(model), dict[str, Record]()
-        for record in read_rows(path, Record, WHAT, self.hash) if path.exists() else ():
-            before = found.get(record.id)
-            found[record.id] = record if before is None else _with_spent(record, before)
-        return found
+        """The newest record of every question, by id; those without an error need not be asked again."""
+        path = self.path(model)
+        rows = read_rows(path, Record, WHAT, self.hash) if path.exists() else ()
+        return {record.id: record for record in rows}
 
     def append(self, record: Record) -> None:
-        """Add a record in one write, without the environment's secrets."""
-        line = row_lines([_free_of_secrets(record)], self.hash)
+        """Add a record in one write, its texts from outside without the environment's secrets."""
+        safe = replace(
+            record,
+            error=all_redacted(record.error),
+            response=all_redacted(record.response),
+            rejected=tuple(map(redacted, record.rejected)),
+        )
         with self.path(record.model).open("ab", buffering=0) as file:
-            file.write(line.encode())
+            file.write(row_lines([safe], self.hash).encode())
 
     def mend(self, model: str) -> None:
         """Drop the half line that a killed writer left at the end, so that the next line is whole."""
@@ -131,27 +132,9 @@ class Results:
             yield
 
 
-def _with_spent(record: Record, before: Record) -> Record:
-    """A record, to which is added what was spent on its question before."""
-    costs = [one.cost for one in (before, record) if one.cost is not None]
-    tokens = ("input_tokens", "output_tokens", "reasoning_tokens")
-    spent = {name: getattr(before, name) + getattr(record, name) for name in tokens}
-    return replace(record, cost=sum(costs) if costs else None, **spent)
-
-
-def _free_of_secrets(record: Record) -> Record:
-    """The record with texts from outside redacted. All other fields stay, even where a word of ours is a secret."""
-    outside: dict[str, Any] = {name: all_redacted(getattr(record, name)) for name in ("error", "response")}
-    outside |= {name: tuple(map(redacted, getattr(record, name))) for name in ("failures", "rejected")}
-    return replace(record, **outside)
-
-
-_FORM = RecordFormat(Header, "benchmark", WHAT)
-
-
-def write_tables(results: Results) -> Summary:
-    """Write summary.json, accuracy.csv and .md, positions.csv and comparisons.csv; return the summary."""
-    folder, settings = results.folder, results.header.settings
+def write_summary(results: Results) -> Summary:
+    """Write summary.json and accuracy.md; return the summary."""
+    settings = results.header.settings
     records = {model: group(results.records(model).values()) for model in results.models}
     each = [(model, cell, those) for model, cells in records.items() for cell, those in cells.items()]
     pairs = [
@@ -161,26 +144,11 @@ def write_tables(results: Results) -> Summary:
         if cell in records[first]
     ]
     points = tuple(summarise(*one, settings) for one in each)
-    summary = Summary(settings, points, tuple(pair for pair in pairs if pair is not None))
-    summary.write(folder / "summary.json")
-    write_text(folder / "accuracy.md", as_markdown(points))
-    write_text(folder / "accuracy.csv", as_csv(Point, points))
-    write_text(folder / "positions.csv", as_csv(Place, [place for one in each for place in places(*one, settings)]))
-    write_text(folder / "comparisons.csv", as_csv(Pair, summary.comparisons))
+    lines = tuple(line for one in each for line in by_line(*one, settings))
+    summary = Summary(settings, points, tuple(pair for pair in pairs if pair is not None), lines)
+    summary.write(results.folder / "summary.json")
+    write_text(results.folder / "accuracy.md", as_markdown(points))
     return summary
-
-
-def as_csv(kind: type[Any], values: Sequence[Any]) -> str:
-    """CSV with a header; an apostrophe keeps a spreadsheet from running a name as a formula."""
-
-    def inert(value: Any) -> Any:
-        return ("'" if value[:1] in tuple("=+-@") else "") + shown(value) if isinstance(value, str) else value
-
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([field.name for field in fields(kind)])
-    writer.writerows([inert(value) for value in asdict(row).values()] for row in values)
-    return out.getvalue()
 
 
 def markdown(text: str) -> str:
@@ -189,33 +157,31 @@ def markdown(text: str) -> str:
 
 
 def as_markdown(points: Sequence[Point]) -> str:
-    """The main numbers as a Markdown table."""
-    if not points:  # a benchmark that was stopped before its first record
-        return ""
-    rows = [{"model": markdown(point.model), **cells(point)} for point in points]
-    return markdown_table(rows[0], (row.values() for row in rows))
+    """The main numbers as a Markdown table; empty without a point."""
+    rows = [{"model": markdown(point.model), **columns(point)} for point in points]
+    return markdown_table(rows[0], (row.values() for row in rows)) if rows else ""
 
 
-def cells(point: Point) -> dict[str, str]:
+def columns(point: Point) -> dict[str, str]:
     """A point in words, by column, without its model."""
+    exact = {"P(acceptable)": percent(point.first_acceptance), "share": percent(point.share)}
+    exact |= {"argmax": percent(point.argmax), "unweighed": percent(point.unweighed)}
+    sampled = {"first try": percent(point.first_accuracy), "accepted at once": percent(point.first_acceptance)}
     cases = f"{percent(point.lowest)}, {percent(point.highest)}"
     return {
         "formulation": point.formulation,
         "D": str(point.hops),
+        "n": str(point.asked),
         "accuracy": percent(point.accuracy),
         "95% interval": f"{percent(point.low)} to {percent(point.high)}",
         "worst, best case": cases if round(point.never_accepted, 3) else "-",
         "guess": percent(point.guess),
         "shortcut": percent(point.shortcut),
-        "p (guess)": f"{point.p_guess:.2g}",
         "p (shortcut)": f"{point.p_shortcut:.2g}",
-        "first try": percent(point.first_accuracy),
-        "accepted at once": percent(point.first_acceptance),
+        **(exact if point.mode == "exact" else sampled),
         "never accepted": f"{round(point.never_accepted, 3):g}",
         "unanswered": str(point.unanswered),
         "attempts": "-" if point.mean_attempts is None else f"{point.mean_attempts:.3g}",
-        "tokens": str(point.input_tokens + point.output_tokens),
-        "cost": "-" if point.cost is None else f"${point.cost:.4f}",
     }
 
 

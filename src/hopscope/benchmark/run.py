@@ -1,4 +1,4 @@
-"""A benchmark from start to end: what is missing is asked, every reply kept, the tables written."""
+"""A benchmark from start to end: what is missing is asked, every reply kept, the summary written."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from hopscope.benchmark.answers import Keep, Record, Reply, Trial
 from hopscope.benchmark.points import Summary
-from hopscope.benchmark.results import Results, write_tables
+from hopscope.benchmark.results import Results, write_summary
 from hopscope.benchmark.settings import BenchmarkSettings, cells
-from hopscope.checks import check_count, check_folder, check_path, check_progress
+from hopscope.checks import check_count, check_folder, check_path, check_progress, check_type
 from hopscope.errors import InputError, needs_extra
 from hopscope.problem.text.formulation import PAPER_CHAINS
 from hopscope.problem.text.questions import Question, formulation
@@ -57,20 +57,13 @@ class ProgramRespondent:
         raise InputError(f"{self.name} is a program and gives no probabilities; leave out exact mode")
 
 
-def open_model(
-    name: str,
-    logs: Path,
-    device: str | None = None,
-    batch: int = 64,
-    trust_remote_code: bool = False,
-    precision: str = "auto",
-    **hosting: Any,
-) -> Respondent:
-    """A model by name: a folder on disk, a `LocalModel`; or anything that Inspect AI knows, a `HostedModel`."""
-    if Path(name).exists():
+def open_model(name: str, logs: Path, **opening: Any) -> Respondent:
+    """A model by name: a folder or GGUF file, or a hub's name after `hub/`; or anything that Inspect AI knows."""
+    here = {key: opening.pop(key) for key in ("device", "batch", "trust_remote_code", "precision") if key in opening}
+    if Path(name).exists() or name.startswith(HUB):
         from hopscope.benchmark.local import LocalModel
 
-        return LocalModel(name, device, batch, trust_remote_code, precision)  # type: ignore[arg-type]  # checked there
+        return LocalModel(name.removeprefix(HUB), **here)
     if "/" not in name or name.startswith((".", "/", "~")):
         raise InputError(
             f"{name} is neither a folder nor a provider's model; give a model folder, or a name such as openai/gpt-4o"
@@ -79,7 +72,11 @@ def open_model(
         from hopscope.benchmark.hosted import HostedModel
     except ImportError:
         raise needs_extra("a model behind a provider", "inspect-ai", "llm") from None
-    return HostedModel(name, logs, **hosting)
+    return HostedModel(name, logs, **opening)
+
+
+HUB = "hub/"
+"""What stands before a hub's name `org/model`, which is fetched, or taken from the hub's cache, and runs here."""
 
 
 def benchmark(
@@ -89,26 +86,27 @@ def benchmark(
     hops: Sequence[int] | None = None,
     count: int = 500,
     settings: BenchmarkSettings | None = None,
-    watch: Keep = lambda record: None,
+    progress: Keep = lambda record: None,
     **opening: Any,
 ) -> Summary:
     """Put the paper's questions to models, leaving out those answered before (Section 4, Figure 2).
 
     Args:
-        models: the models to ask, one after the other: model folders, names of Inspect AI, or a `Respondent`.
+        models: the models to ask, one after the other: folders, GGUF files, `hub/org/model`, names of Inspect AI, or a
+            `Respondent`.
         folder: the folder of the results, old or new; `docs/benchmark.md` says what it holds.
         formulations: equations, lives-with, kingdoms, functions, relatives; all by default.
         hops: the D of equations, 1 to 6 by default; the other formulations have the paper's.
         count: the number of questions at each point.
         settings: how questions are drawn, put and judged.
-        watch: called with every record, those found in the folder first.
-        opening: how models given by name are opened: `device`, `batch` and `trust_remote_code` of
+        progress: called with every record, those found in the folder first.
+        opening: how models given by name are opened: `device`, `batch`, `precision` and `trust_remote_code` of
             `hopscope.benchmark.local.LocalModel`, for the others the arguments of `hosted.HostedModel`.
 
     Raises:
         InputError: there are no models, a value is out of range, the folder holds other settings or damaged records, a
             name stands for two models, or a model cannot be opened or asked.
-        MachineError: a model never replied.
+        MachineError: a model's calls kept failing.
 
     Examples:
         >>> import tempfile
@@ -122,12 +120,10 @@ def benchmark(
     if isinstance(models, str) or not isinstance(models, Sequence) or not models:
         raise InputError(f"models must be a list of one model or more, got {models!r}")
     for model in models:
-        if not isinstance(model, str | Respondent):
-            raise InputError(f"a model must be a folder or name as text, or a Respondent, got {model!r}")
+        check_type("a model", model, (str, Respondent), "a folder or name as text, or a Respondent")
     settings = BenchmarkSettings() if settings is None else settings
-    if not isinstance(settings, BenchmarkSettings):
-        raise InputError(f"settings must be BenchmarkSettings, as BenchmarkSettings(attempts=5), got {settings!r}")
-    check_progress(watch)
+    check_type("settings", settings, BenchmarkSettings, "BenchmarkSettings, as BenchmarkSettings(attempts=5)")
+    check_progress(progress)
     folder, points = check_path("the folder of results", folder), cells(formulations, hops)
     check_folder(folder)
     check_count("count", count)
@@ -140,36 +136,35 @@ def benchmark(
     results = Results(folder, settings)
     with results.writing():
         for model in opened:
-            results.know(model.name, model.identity)
+            results.add_model(model.name, model.identity)
         for model in opened:
             questions = [question for cell in points for question in settings.questions(cell, count)]
             try:
-                _one(model, questions, settings, results, watch)
+                _ask_missing(model, questions, results, progress)
             finally:
-                summary = write_tables(results)
+                summary = write_summary(results)
     return summary
 
 
-def _one(
-    model: Respondent, questions: Sequence[Question], settings: BenchmarkSettings, results: Results, watch: Keep
-) -> None:
+def _ask_missing(model: Respondent, questions: Sequence[Question], results: Results, progress: Keep) -> None:
     """Ask one model the questions that it has not answered."""
+    settings = results.header.settings
     results.mend(model.name)
-    there = results.records(model.name)
-    missing = [question for question in questions if (old := there.get(question.id)) is None or old.error is not None]
-    open_ids = {question.id for question in missing}
+    known = results.records(model.name)
+    missing = {q.id: q for q in questions if (old := known.get(q.id)) is None or old.error is not None}
     for question in questions:
-        if question.id not in open_ids:
-            watch(there[question.id])
+        if question.id not in missing:
+            progress(known[question.id])
+    unsettled = set(missing)
 
     def keep(record: Record) -> None:
         results.append(record)
-        open_ids.discard(record.id)
-        watch(record)
+        unsettled.discard(record.id)
+        progress(record)
 
     if missing:
-        (model.weigh if settings.mode == "exact" else model.ask)(missing, settings, keep)
-    for question in missing:
-        if question.id in open_ids:
-            lost = Trial(question, settings.rule, settings.attempts, error="lost on the way")
-            keep(lost.record(model.name, settings.mode))
+        (model.weigh if settings.mode == "exact" else model.ask)(list(missing.values()), settings, keep)
+    for question in missing.values():
+        if question.id in unsettled:
+            trial = Trial(question, settings.rule, settings.attempts, error="no reply")
+            keep(trial.record(model.name, settings.mode))

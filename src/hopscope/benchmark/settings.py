@@ -1,12 +1,12 @@
-"""What is asked and how: the settings that decide a benchmark's numbers."""
+"""The settings that decide a benchmark's numbers: which questions, put and judged how."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple
 
-from hopscope.checks import check_choice, check_count, check_flag, check_items, check_seed, make_plain
+from hopscope.checks import Count, Range, check_count, check_fields, check_items, check_seed, check_type
 from hopscope.errors import InputError
 from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, formulation, questions
@@ -50,35 +50,23 @@ class BenchmarkSettings:
     rule: Literal["exact", "lenient"] = "exact"
     mode: Mode = "sample"
     exact_tree: bool = False
-    temperature: float = 1.0
-    attempts: int = 20
-    max_tokens: int | None = None
+    temperature: Annotated[float, Range(0, 100)] = 1.0
+    attempts: Count = 20
+    max_tokens: Count | None = None
     reasoning_effort: str | None = None
     extensions: Extensions = field(default_factory=Extensions)
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        check_choice("rule", self.rule, ("exact", "lenient"))
-        check_seed(self.seed, "seed")
-        if not isinstance(self.extensions, Extensions):
-            raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {self.extensions!r}")
+        check_type("extensions", self.extensions, Extensions, "Extensions, as Extensions(shots=1)")
         if self.max_tokens is None:
             object.__setattr__(self, "max_tokens", 1024 if self.extensions.think else 32)
-        check_choice("mode", self.mode, get_args(Mode))
-        check_flag("exact_tree", self.exact_tree)
-        for name in ("attempts", "max_tokens"):
-            check_count(name, getattr(self, name))
-        heat = self.temperature
-        if isinstance(heat, bool) or not isinstance(heat, int | float) or not 0 <= heat <= 2:
-            raise InputError(f"temperature must lie in 0..2, got {heat!r}")
-        if self.reasoning_effort is not None and not isinstance(self.reasoning_effort, str):
-            raise InputError(f"reasoning_effort must be a word such as low, or None, got {self.reasoning_effort!r}")
-        if self.temperature == 0 and self.mode == "exact":
-            raise InputError("temperature must be above 0 in exact mode, got 0; leave it at 1")
-        if self.temperature == 0 and self.attempts > 1:
+        check_fields(self)
+        check_seed(self.seed, "seed")
+        check_type("reasoning_effort", self.reasoning_effort, str | None, "a word such as low, or None")
+        if self.temperature == 0 and (self.mode == "exact" or self.attempts > 1):
             raise InputError(
-                "temperature must be above 0 when a question may be asked again (a rejected answer would only repeat), "
-                "got 0; pass a temperature such as 1, or a single attempt"
+                "temperature must be above 0 in exact mode, and when a question may be asked again (a rejected answer "
+                "would only repeat), got 0; pass a temperature such as 1, or a single attempt"
             )
         if self.mode == "exact" and self.extensions.think:
             raise InputError(
@@ -102,14 +90,11 @@ def cells(formulations: Sequence[str] = (), hops: Sequence[int] | None = None) -
     equation_hops = EQUATION_HOPS if hops is None else check_items("hops", hops, "whole numbers")
     for depth in equation_hops:
         check_count("hops", depth)
-    found: list[Cell] = []
     forms = [formulation(name) for name in formulations] or list(FORMULATIONS.values())
     if hops and "equations" not in {form.name for form in forms}:
         raise InputError(
             f"hops are those of equations, others have the paper's, got hops for {', '.join(f.name for f in forms)}; "
             "leave hops out, or ask equations too"
         )
-    for form in forms:
-        asked = equation_hops if form.name == "equations" else (form.paper_hops,)
-        found += [Cell(form.name, d) for d in asked]
-    return list(dict.fromkeys(found))
+    depths = {form.name: equation_hops if form.name == "equations" else (form.paper_hops,) for form in forms}
+    return [Cell(name, hops) for name, those in depths.items() for hops in dict.fromkeys(those)]

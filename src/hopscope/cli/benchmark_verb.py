@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +21,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--model", "models", multiple=True, required=True, help="A model folder, a GGUF file, or Inspect's name.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    required=True,
+    help="A model folder, a GGUF file, hub/org/model, or Inspect's name.",
+)
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
 @click.option("--hops", type=NumberList(), help="D of equations: 3, 1-6, 1,2,4.  [default: 1-6]")
 @click.option("--count", type=COUNT, default=500, show_default=True, help="Number of questions at each point.")
@@ -35,7 +39,6 @@ if TYPE_CHECKING:
 @click.option("-M", "arguments", multiple=True, metavar="NAME=VALUE", help="A provider's argument (Inspect's -M).")
 @click.option("--connections", type=COUNT, default=16, show_default=True, help="Calls in flight at a time.")
 @click.option("--timeout", type=COUNT, default=60, show_default=True, help="Seconds to wait for a reply to a call.")
-@click.option("--price", metavar="IN,OUT", help="Dollars per million tokens, where Inspect does not know the price.")
 @click.option("--device", help="Where a model folder runs.  [default: a GPU if there is one]")
 @click.option("--batch", type=COUNT, default=64, show_default=True, help="Sequences that a folder reads at a time.")
 @click.option(
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
 @json_option("the content of summary.json")
 def benchmark(
     models: tuple[str, ...], formulations: tuple[str, ...], hops: tuple[int, ...] | None, count: int, out: Path,
-    exact: bool, settings: dict[str, Any], extensions: dict[str, Any], arguments: tuple[str, ...], price: str | None,
+    exact: bool, settings: dict[str, Any], extensions: dict[str, Any], arguments: tuple[str, ...],
     as_json: bool, **opening: Any,
 ) -> None:  # fmt: skip
     """Put the paper's questions to language models and draw Figure 2.
@@ -68,28 +71,31 @@ def benchmark(
     chosen = BenchmarkSettings(mode="exact" if exact else "sample", extensions=Extensions(**extensions), **settings)
     if len(set(models)) != len(models):
         raise InputError(f"a model was named twice: {', '.join(models)}; name each once")
-    folders = [Path(name).exists() for name in models]
+    folders = [Path(name).exists() or name.startswith("hub/") for name in models]
     if all(folders):
         why = "a model folder runs here and has no provider"
-        refuse_given(why, "base_url", "arguments", "connections", "timeout", "price", "reasoning_effort")
+        refuse_given(why, "base_url", "arguments", "connections", "timeout", "reasoning_effort")
     if not any(folders):
         refuse_given("no model is a folder", "device", "batch", "precision", "trust_remote_code")
     check_outside_runs(out)
-    opening |= {"arguments": _arguments(arguments), "price": _price(price)}
+    opening["arguments"] = _arguments(arguments)
     opening["display"] = "rich" if for_people() and not as_json else "none"
-    total, done = len(cells(formulations, hops)) * count, Counter[str]()
+    total, done = len(cells(formulations, hops)) * count * sum(folders), 0
 
     from hopscope.benchmark.run import benchmark
     from hopscope.paper.section_4 import figure_2
     from hopscope.plot import save
 
     with Display() as display:
+        if total:
+            display.update("models here", 0, total, "questions")
 
         def progress(record: Record) -> None:
-            """Progress of each model that runs in this process; Inspect shows the others."""
+            """Progress of models that run in this process; Inspect shows the others."""
+            nonlocal done
             if record.model.startswith("local/"):
-                done[record.model] += 1
-                display.update(shown(record.model), done[record.model], total, "questions")
+                done += 1
+                display.update("models here", done, total, "questions", shown(record.model))
 
         summary = benchmark(models, out, formulations, hops, count, chosen, progress, **opening)
     if any(point.accuracy is not None for point in summary.points):
@@ -119,15 +125,3 @@ def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
                 f"-M {redacted(name)} would put a secret on the command line; set the provider's variable instead"
             )
     return found
-
-
-def _price(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
-    try:
-        price = tuple(map(float, text.split(",")))
-    except ValueError:
-        price = ()
-    if len(price) != 2 or not all(0 <= dollars < math.inf for dollars in price):
-        raise InputError(f"--price takes two numbers such as 2.5,10, got {text!r}")
-    return price

@@ -1,4 +1,7 @@
-"""What the task files call: the questions, and how the log-likelihoods of the acceptable answers become accuracies.
+"""The formulations as tasks of lm-evaluation-harness, whose `--include_path` takes the folder that this prints:
+
+    lm_eval --include_path "$(python -m hopscope.benchmark.lm_eval_tasks.questions)" --tasks hopscope_equations \\
+        --model hf --model_args pretrained=MODEL --metadata '{"hops": [1, 2, 3], "count": 100, "form": "code"}'
 
 The harness cannot ask again until an answer is acceptable, so it reports the limit of asking again:
 P(correct) / P(acceptable). Its likelihoods are of the answers without their end, unlike those of
@@ -8,26 +11,40 @@ P(correct) / P(acceptable). Its likelihoods are of the answers without their end
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from math import exp
+from pathlib import Path
 from typing import Any
 
 from hopscope.problem.text import questions as text
+from hopscope.problem.text.formulation import Extensions
+
+FOLDER = Path(__file__).parent
+"""The folder of the task files."""
 
 
 def dataset(name: str) -> Callable[..., dict[str, Any]]:
     """The questions of a formulation, as the harness wants them.
 
-    The harness's `--metadata` may set `hops` (a number or several), `count` and `seed`.
+    The harness's `--metadata` may set `hops` (a number or several), `count`, `seed` and extensions such as `form`.
     """
 
-    def build(hops: int | Sequence[int] | None = None, count: int = 500, seed: int = 0, **_: Any) -> dict[str, Any]:
+    def build(hops: int | Sequence[int] | None = None, count: int = 500, seed: int = 0, **more: Any) -> dict[str, Any]:
         from datasets import Dataset
 
+        known = {part.name for part in fields(Extensions)}
+        extensions = Extensions(**{key: value for key, value in more.items() if key in known})
+        between = "\n" if extensions.form == "instruction" else " "
         wanted = [hops] if hops is None or isinstance(hops, int) else list(hops)
         rows = [
-            {"prompt": q.prompt, "choices": list(q.acceptable), "gold": q.acceptable.index(q.answer), "id": q.id}
+            {
+                "prompt": q.prompt,
+                "choices": [between + answer for answer in q.acceptable],
+                "gold": q.acceptable.index(q.answer),
+                "id": q.id,
+            }
             for d in wanted
-            for q in text.questions(name, d, count, seed)
+            for q in text.questions(name, d, count, seed, extensions=extensions)
         ]
         return {"test": Dataset.from_list(rows)}
 
@@ -46,3 +63,7 @@ def accuracies(doc: Mapping[str, Any], results: Sequence[tuple[float, bool]]) ->
         "accuracy": weights[doc["gold"]] / sum(weights),
         "likeliest": float(logs.index(top) == doc["gold"]),
     }
+
+
+if __name__ == "__main__":
+    print(FOLDER)

@@ -1,0 +1,301 @@
+"""How far do pretrained language models retrieve, untuned, and does the form of asking matter? (Section 4, Figure 2)
+
+Three models of 0.1 to 1.5 billion weights of 4 bits (`python -m examples.models smollm2 gemma3 qwen` fetches them) are
+asked the paper's five formulations in three forms: by the paper's instruction, as a line to complete, and as code. All
+by exact probabilities; some replies are also sampled, which shows that both agree and what wrong replies are.
+
+    python -m studies.language_models ask models runs/language-models
+    python -m studies.language_models condense models runs/language-models results/language-models
+
+Asking takes hours. It goes one point at a time, first a hundred questions of each, then five hundred, and goes on where
+it was stopped; condensing reads what there is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import hopscope as hs
+from hopscope.plot import INK, PAGE, hop_look, house, new_figure, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SIZES = {"SmolLM2-135M-Instruct": 0.135, "gemma-3-270m": 0.27, "Qwen2.5-Coder-1.5B-Instruct": 1.54}
+"""The models, with their billions of weights."""
+SMALL, MIDDLE, LARGE = SIZES
+FORMS = ("instruction", "completion", "code")
+OTHERS = ("lives-with", "kingdoms", "functions", "relatives")
+SECONDS_BETWEEN_LINES = 30
+REPLIES = (
+    "right",
+    "value of another chain",
+    "letter of its own chain",
+    "another letter",
+    "another number",
+    "anything else",
+)
+"""What a reply to a question of equations can be."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A model asked in one form: equations at some D, or the other formulations; `sampled`: one reply each."""
+
+    model: str
+    form: str
+    count: int
+    hops: tuple[int, ...] = ()
+    sampled: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where its records are, below the folder of all."""
+        return Path(self.model) / (f"{self.form}-sampled" if self.sampled else self.form)
+
+
+def plan() -> Iterator[Asking]:
+    """What is asked, in this order."""
+    six = tuple(range(1, 7))
+    for model in (SMALL, MIDDLE):
+        yield from (Asking(model, form, 100, six) for form in ("code", "completion"))
+    yield Asking(LARGE, "code", 100, six[:4])
+    yield from (Asking(model, "code", 100, six[:4], sampled=True) for model in SIZES)
+    for model in (SMALL, MIDDLE):
+        yield Asking(model, "instruction", 100, six)
+    yield Asking(LARGE, "instruction", 100, six[:4])
+    for model in SIZES:
+        yield from (Asking(model, form, 100) for form in FORMS)
+    for count in (100, 500):
+        for form in ("code", "instruction", "completion"):
+            for model in SIZES:
+                yield from (Asking(model, form, count, six), Asking(model, form, count))
+
+
+def ask(models: Path, runs: Path) -> None:
+    """Ask everything of the plan that has not been asked, and note the processor's seconds."""
+    for asking in plan():
+        folder = runs / asking.folder
+        if _complete(folder, asking):
+            continue
+        extensions = hs.Extensions(form=asking.form)  # type: ignore[arg-type]  # one of FORMS
+        settings = hs.BenchmarkSettings(mode="exact", extensions=extensions)
+        if asking.sampled:
+            settings = hs.BenchmarkSettings(attempts=1, extensions=extensions)
+        formulations, hops = (["equations"], asking.hops) if asking.hops else (list(OTHERS), None)
+        told, done = 0.0, 0
+
+        def progress(record: Any, asking: Asking = asking) -> None:
+            nonlocal told, done
+            done += 1
+            if time.monotonic() - told > SECONDS_BETWEEN_LINES:
+                told = time.monotonic()
+                print(f"{asking.folder}: {done} questions, now {record.formulation}, D = {record.hops}", flush=True)
+
+        before, began = _asked(folder), time.process_time()
+        hs.benchmark(
+            [str(models / asking.model)], folder, formulations, hops, asking.count, settings, progress, precision="fp32"
+        )
+        if new := _asked(folder) - before:
+            with (folder / "seconds.jsonl").open("a") as file:
+                row = {"questions": new, "cpu_seconds": round(time.process_time() - began, 1)}
+                file.write(json.dumps(row) + "\n")
+
+
+def _complete(folder: Path, asking: Asking) -> bool:
+    if not (folder / "summary.json").is_file():
+        return False
+    points = json.loads((folder / "summary.json").read_text())["points"]
+    asked = {(point["formulation"], point["hops"]) for point in points if point["asked"] >= asking.count}
+    if asking.hops:
+        return {("equations", hops) for hops in asking.hops} <= asked
+    return set(OTHERS) <= {formulation for formulation, _ in asked}
+
+
+def _records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in folder.glob("records/*.jsonl") for line in path.read_text().splitlines()]
+
+
+def _asked(folder: Path) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in folder.glob("records/*.jsonl"))
+
+
+def condense(models: Path, runs: Path, out: Path) -> None:
+    """Write summary.json, the tables and the figures from what was asked."""
+    points: list[dict[str, Any]] = []
+    replies: dict[str, dict[str, dict[str, float]]] = {}
+    for model in SIZES:
+        source = models / model / "source.json"
+        origin = json.loads(source.read_text()) if source.is_file() else {}
+        for form in (*FORMS, "code-sampled"):
+            folder = runs / model / form
+            if not (folder / "summary.json").is_file():
+                continue
+            header = json.loads((folder / "benchmark.json").read_text())
+            [identity] = header["models"].values()
+            paid = [json.loads(line) for line in (folder / "seconds.jsonl").read_text().splitlines()]
+            seconds = sum(row["cpu_seconds"] for row in paid) / sum(row["questions"] for row in paid)
+            for point in json.loads((folder / "summary.json").read_text())["points"]:
+                points.append(
+                    {
+                        "model": model,
+                        "form": form.removesuffix("-sampled"),
+                        **{name: point[name] for name in ("formulation", "hops", "mode")},
+                        "n": point["asked"],
+                        **{name: point[name] for name in ("accuracy", "low", "high", "share", "argmax", "unweighed")},
+                        "p_acceptable": point["first_acceptance"],
+                        "p_correct": point["first_accuracy"],
+                        **{name: point[name] for name in ("guess", "shortcut", "p_shortcut")},
+                        "cpu_seconds": round(seconds, 3),
+                        "precision": identity["precision"],
+                        "file": origin.get("file"),
+                        "sha256": origin.get("sha256"),
+                        "quantisation": origin.get("quantisation"),
+                    }
+                )
+            if form == "code-sampled":
+                replies[model] = what_replies_are(folder)
+    if not points:
+        raise hs.InputError(f"nothing was asked yet in {runs}; run ask first")
+    out.mkdir(parents=True, exist_ok=True)
+    whole = {"points": points, "replies": replies}
+    (out / "summary.json").write_text(json.dumps(whole, indent=1) + "\n")
+    (out / "tables.md").write_text(tables(points, replies))
+    save(figure_2(points), out / "figure-2")
+    save(by_size(points), out / "by-size")
+
+
+def what_replies_are(folder: Path) -> dict[str, dict[str, float]]:
+    """By D, the share of sampled first replies that are each of `REPLIES`."""
+    found: dict[str, Counter[str]] = {}
+    extensions = hs.Extensions(form="code")
+    for record in _records(folder):
+        [question] = hs.questions("equations", record["hops"], record["index"] + 1, extensions=extensions)[-1:]
+        reply = (record["response"] or record["rejected"][0]).strip()
+        found.setdefault(str(record["hops"]), Counter())[_kind(reply, question)] += 1
+    return {hops: {kind: kinds[kind] / kinds.total() for kind in REPLIES} for hops, kinds in sorted(found.items())}
+
+
+def _kind(reply: str, question: Any) -> str:
+    words, path = question.latent.words, question.latent.path(question.latent.asked)
+    own = {words[len(words) - 1 - step][symbol] for step, symbol in enumerate(path)}
+    if reply == question.answer:
+        return "right"
+    if reply in question.acceptable:
+        return "value of another chain"
+    if reply in own:
+        return "letter of its own chain"
+    if any(reply in level for level in words):
+        return "another letter"
+    return "another number" if reply.lstrip("-").isdigit() else "anything else"
+
+
+def tables(points: Sequence[dict[str, Any]], replies: dict[str, dict[str, dict[str, float]]]) -> str:
+    """The points, and what replies are, as Markdown."""
+    names = ("accuracy", "share", "argmax", "p_acceptable", "unweighed")
+    rows = ["| model | form | formulation | D | n | mode | accuracy | 95% interval | share | argmax | P(acceptable) |"]
+    rows[0] += " unweighed | guess | shortcut |"
+    rows.append("| --- " * 14 + "|")
+    for point in points:
+        values = {name: "-" if point[name] is None else f"{point[name]:.3f}" for name in names}
+        interval = f"{point['low']:.3f} to {point['high']:.3f}"
+        start = [point["model"], point["form"], point["formulation"], point["hops"], point["n"], point["mode"]]
+        middle = [values["accuracy"], interval, *(values[name] for name in names[1:])]
+        cells = [*start, *middle, f"{point['guess']:.3f}", f"{point['shortcut']:.3f}"]
+        rows.append("| " + " | ".join(map(str, cells)) + " |")
+    if replies:
+        rows += ["", "What sampled replies to equations as code are:", "", f"| model | D | {' | '.join(REPLIES)} |"]
+        rows.append("| --- " * (2 + len(REPLIES)) + "|")
+    for model, by_hops in replies.items():
+        for hops, shares in by_hops.items():
+            rows.append(f"| {model} | {hops} | {' | '.join(f'{shares[kind]:.2f}' for kind in REPLIES)} |")
+    return "\n".join(rows) + "\n"
+
+
+def figure_2(points: Sequence[dict[str, Any]]) -> Figure:
+    """As the paper's Figure 2, a row of panels for each form: bars with 95% intervals, dashed floors of guessing."""
+    exact = [point for point in points if point["mode"] == "exact"]
+    forms = [form for form in FORMS if any(point["form"] == form for point in exact)]
+    with house():
+        figure = new_figure(PAGE, 0.5 + 1.7 * len(forms))
+        for row, form in zip(figure.subplots(len(forms), 2, squeeze=False), forms, strict=True):
+            those = [point for point in exact if point["form"] == form]
+            _bars(row[0], [p for p in those if p["formulation"] == "equations"], "hops", range(1, 7))
+            _bars(row[1], [p for p in those if p["formulation"] != "equations"], "formulation", OTHERS)
+            row[0].set_ylabel(f"accuracy, by {form}" if form == "instruction" else f"accuracy, as {form}")
+            row[0].set_xlabel("equations, D")
+        handles = dict(zip(*reversed(figure.axes[0].get_legend_handles_labels()), strict=True))
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _bars(axes: Axes, points: Sequence[dict[str, Any]], by: str, groups: Sequence[Any]) -> None:
+    width = 0.8 / len(SIZES)
+    for number, model in enumerate(SIZES):
+        look = hop_look(2 * number + 1)
+        those = [point for point in points if point["model"] == model and point["accuracy"] is not None]
+        at = [groups.index(point[by]) + (number - 1) * width for point in those]
+        heights = [point["accuracy"] for point in those]
+        ends = [[p["accuracy"] - p["low"] for p in those], [p["high"] - p["accuracy"] for p in those]]
+        axes.bar(at, heights, width, yerr=ends, color=look.color, label=model, error_kw={"elinewidth": 0.8})
+    for point in points:
+        place = groups.index(point[by])
+        axes.hlines(point["guess"], place - 0.45, place + 0.45, color=INK, linestyle="--", linewidth=0.9)
+        if point["shortcut"] > point["guess"]:
+            axes.hlines(point["shortcut"], place - 0.45, place + 0.45, color=INK, linestyle=":", linewidth=1.1)
+    axes.set_ylim(0, 1.04)
+    axes.set_xticks(range(len(groups)), list(map(str, groups)))
+
+
+def by_size(points: Sequence[dict[str, Any]]) -> Figure:
+    """How often the right answer of equations is the likeliest, against the size of the model, for each D and form."""
+    exact = [point for point in points if point["mode"] == "exact" and point["formulation"] == "equations"]
+    with house():
+        figure = new_figure(PAGE, 2.4)
+        for axes, form in zip(figure.subplots(1, len(FORMS), sharey=True), FORMS, strict=True):
+            for hops in range(1, 7):
+                those = [point for point in exact if (point["form"], point["hops"]) == (form, hops)]
+                sizes, look = [SIZES[point["model"]] for point in those], hop_look(hops)
+                values = [point["argmax"] for point in those]
+                axes.plot(sizes, values, color=look.color, marker=look.marker, label=f"D = {hops}")
+            axes.axhline(0.25, color=INK, linestyle="--", linewidth=0.9)
+            axes.set_xscale("log")
+            axes.set_xticks(list(SIZES.values()), [f"{size:g}" for size in SIZES.values()])
+            axes.minorticks_off()
+            axes.set_title(form)
+            axes.set_xlabel("billions of weights")
+        figure.axes[0].set_ylabel("right answer likeliest")
+        figure.axes[-1].legend(loc="upper left", fontsize=6.5)
+    return figure
+
+
+def main() -> int:
+    """Ask or condense; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m studies.language_models", description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("ask", "condense"))
+    parser.add_argument("models", type=Path, help="the folder of the model folders")
+    parser.add_argument("runs", type=Path, help="the folder of the records")
+    parser.add_argument("results", type=Path, nargs="?", default=Path("results/language-models"))
+    given = parser.parse_args()
+    try:
+        if given.what == "ask":
+            ask(given.models, given.runs)
+        else:
+            condense(given.models, given.runs, given.results)
+    except hs.InputError as error:
+        print(f"studies: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
