@@ -142,8 +142,10 @@ def condense(models: Path, runs: Path, out: Path) -> None:
                 continue
             header = json.loads((folder / "benchmark.json").read_text())
             [identity] = header["models"].values()
-            paid = [json.loads(line) for line in (folder / "seconds.jsonl").read_text().splitlines()]
-            seconds = sum(row["cpu_seconds"] for row in paid) / sum(row["questions"] for row in paid)
+            paid = folder / "seconds.jsonl"
+            rows = [json.loads(line) for line in paid.read_text().splitlines()] if paid.is_file() else []
+            questions = sum(row["questions"] for row in rows)
+            seconds = round(sum(row["cpu_seconds"] for row in rows) / questions, 3) if questions else None
             for point in json.loads((folder / "summary.json").read_text())["points"]:
                 points.append(
                     {
@@ -155,7 +157,7 @@ def condense(models: Path, runs: Path, out: Path) -> None:
                         "p_acceptable": point["first_acceptance"],
                         "p_correct": point["first_accuracy"],
                         **{name: point[name] for name in ("guess", "shortcut", "p_shortcut")},
-                        "cpu_seconds": round(seconds, 3),
+                        "cpu_seconds": seconds,
                         "precision": identity["precision"],
                         "file": origin.get("file"),
                         "sha256": origin.get("sha256"),
