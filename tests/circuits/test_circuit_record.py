@@ -26,7 +26,7 @@ from hopscope.circuits.evaluate.ablations import KEEP, one_hot
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import Search, Stage
-from hopscope.circuits.store import SearchRequest, find_stored
+from hopscope.circuits.store import find_stored
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 from hopscope.theory.witness import build_witness
@@ -204,8 +204,8 @@ def test_a_stored_circuit_is_searched_for_again_only_where_it_is_not_what_is_req
             searched.append(made)
             return made
 
-        request = SearchRequest(model, "thorough", 0, proof, max_loss=0.05)
-        return find_stored(path, request, search(), **{"described": True, **how})
+        wanted = SearchRecord("thorough", 0, proof=proof)
+        return find_stored(path, search(), wanted, model, max_loss=0.05, **{"described": True, **how})
 
     assert stored(doubtful) == stored(doubtful) == searched[-1]
     assert len(searched) == 1
@@ -232,8 +232,8 @@ def test_an_interrupted_search_of_the_same_settings_resumes(tmp_path: Path) -> N
         return found()
 
     def stored(seed: int, stop: str = "") -> Circuit:
-        request = SearchRequest(found().model, "thorough", seed, CertificateConfig(), max_loss=0.05)
-        return find_stored(path, request, search(seed, stop), described=True, run="r")
+        wanted = SearchRecord("thorough", seed, proof=CertificateConfig())
+        return find_stored(path, search(seed, stop), wanted, found().model, described=True, run="r")
 
     for seed, stop in ((0, "first"), (0, "second"), (1, "first")):
         with pytest.raises(KeyboardInterrupt):

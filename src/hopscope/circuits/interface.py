@@ -97,7 +97,7 @@ class Model:
         if not isinstance(transformer, Transformer | TorchModule):
             raise InputError(f"a model is made of an hs.Transformer, or by Model.from_torch; got {transformer!r}")
         _check_problem(transformer.shape, problem)
-        self.transformer, self.problem, self.initial = transformer, problem, initial
+        self._transformer, self.problem, self.initial = transformer, problem, initial
 
     @staticmethod
     def from_torch(
@@ -130,6 +130,11 @@ class Model:
                 those of a copy, or patterns do not pass where they are said to, one a block.
         """
         return Model(_checked_module(module, problem, parts, untrain), problem)
+
+    @property
+    def transformer(self) -> Transformer | TorchModule:
+        """The transformer, with a model axis of size 1, or the module."""
+        return self._transformer
 
     @property
     def origin(self) -> Origin:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -67,7 +67,7 @@ class FinishedStage:
 class _Saved:
     """The fields of the file of an interrupted search."""
 
-    settings: Any
+    settings: dict[str, Any]
     stages: dict[str, FinishedStage]
 
 
@@ -85,19 +85,21 @@ class SavedSearch:
         stages: the finished stages by name.
     """
 
-    settings: Any = None
+    settings: dict[str, Any] = field(default_factory=dict)
     path: Path | None = None
     run: str = ""
     stages: dict[str, FinishedStage] = field(default_factory=dict)
 
     @classmethod
-    def beside(cls, record: Path, settings: Any, run: str = "", *, overwrite: bool = False) -> SavedSearch:
+    def beside(
+        cls, record: Path, settings: Mapping[str, Any], run: str = "", *, overwrite: bool = False
+    ) -> SavedSearch:
         """The search whose result will be stored in `record`, with the stages that were saved with the same settings.
 
         `overwrite` starts without them.
         """
         path = record.with_name(f".{record.stem}-search.json")
-        search = cls(plain(settings), path, run)
+        search = cls({name: plain(value) for name, value in settings.items()}, path, run)
         try:
             saved = _FORMAT.read(path, run or None) if path.exists() and not overwrite else None
         except InputError:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.circuits.find import Origin, search_circuit
 from hopscope.circuits.resume import SILENT, SavedSearch, Search, SearchProgress, run_search
@@ -24,35 +25,6 @@ def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path
     """
     model = f"-{number}" if number else ""
     return folder / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")
-
-
-@dataclass(frozen=True)
-class SearchRequest:
-    """What a stored circuit must say of itself to be returned instead of searched for.
-
-    Attributes:
-        model: hash of the model.
-        effort: effort or budget of the search.
-        seed: seed of the search.
-        proof: how many sequences and random draws the certificate is measured on.
-        max_loss: the loss threshold; None where `faithfulness` decides on it.
-        faithfulness: of a language model's circuit: the share of the way from guessing to the model that it must go.
-    """
-
-    model: str
-    effort: Effort | SearchBudget
-    seed: int
-    proof: CertificateConfig
-    max_loss: float | None = None
-    faithfulness: float | None = None
-
-    def differences(self, circuit: Circuit) -> dict[str, str]:
-        """What a circuit says otherwise, by name."""
-        search, said = circuit.search, dict[str, Any](model=circuit.model)
-        said |= {name: getattr(search, name) for name in ("effort", "seed", "proof", "faithfulness")}
-        said["max_loss"] = circuit.max_loss if self.faithfulness is None else None
-        wanted = vars(self)
-        return {name: f"{name} {value}, not {wanted[name]}" for name, value in said.items() if value != wanted[name]}
 
 
 @dataclass(frozen=True)
@@ -138,9 +110,9 @@ class CircuitStore:
             evaluator = model.fresh(config.budget.confirming, config.seed, "circuit search")
             return (yield from search_circuit(evaluator, config, origin, proof))
 
-        request = SearchRequest(origin.model, config.effort, config.seed, proof, max_loss=config.max_loss)
-        how: dict[str, bool] = {"described": described, "overwrite": overwrite}
-        return find_stored(path, request, search(), run=run.hash, progress=progress, **how)
+        wanted = SearchRecord(config.effort, config.seed, proof=proof)
+        how: dict[str, Any] = {"described": described, "overwrite": overwrite, "progress": progress}
+        return find_stored(path, search(), wanted, origin.model, max_loss=config.max_loss, run=run.hash, **how)
 
     def _hash(self, number: int, step: int | None = None) -> str:
         """The hash that names a model: as it is when finished, or as it was at a step before the end."""
@@ -150,33 +122,52 @@ class CircuitStore:
 
 def find_stored(
     path: Path,
-    request: SearchRequest,
     search: Search[Circuit],
+    wanted: SearchRecord,
+    model: str,
     *,
-    described: bool,
+    max_loss: float | None = None,
     run: str = "",
+    described: bool,
     progress: SearchProgress = SILENT,
     overwrite: bool = False,
 ) -> Circuit:
-    """The circuit stored in `path`, if it is what is requested; else one is searched for and stored there.
+    """The circuit stored in `path`, if it is the one wanted; else one is searched for and stored there.
 
-    A certified circuit of the same model is returned where no other search is `described`, and never replaced unless
-    `overwrite` says so. Any other record is replaced. A search that was interrupted resumes.
+    A certified circuit of the same model is returned where no other search is `described`, and replaced by `overwrite`
+    alone. Any other record is replaced. A search that was interrupted resumes.
+
+    Args:
+        path: path of the record.
+        search: the search.
+        wanted: its effort, seed, faithfulness and proof, which the record must have.
+        model: hash of the model.
+        max_loss: the loss threshold; None where faithfulness decides on it.
+        run: content hash of the run; empty if the model is from none.
+        described: whether the search was described, and not any circuit will do.
+        progress: called with what is being done, stages finished, stages in all.
+        overwrite: search even if there is a record.
 
     Raises:
-        InputError: the record is damaged, or of a certified circuit that is not what is requested.
+        InputError: the record is damaged, or of a certified circuit that is not the one wanted.
     """
-    saved = SavedSearch.beside(path, request, run, overwrite=overwrite)
+    settings = {"model": model, "max_loss": max_loss}
+    settings |= {name: getattr(wanted, name) for name in ("effort", "seed", "faithfulness", "proof")}
+    saved = SavedSearch.beside(path, settings, run, overwrite=overwrite)
     if path.exists() and not overwrite:
         circuit = Circuit.load(path, run or None)
-        differences = request.differences(circuit)
-        if not differences or (circuit.certified and "model" not in differences and not described):
+        stored = settings | {name: getattr(circuit.search, name) for name in settings if hasattr(circuit.search, name)}
+        stored |= {"model": circuit.model, "max_loss": None if max_loss is None else circuit.max_loss}
+        differences = [
+            f"{name} {stored[name]}, not {settings[name]}" for name in settings if stored[name] != settings[name]
+        ]
+        if not differences or (circuit.certified and circuit.model == model and not described):
             saved.delete()
             return circuit
         if circuit.certified:
             raise InputError(
-                f"{path} holds a certified circuit, found with {'; '.join(differences.values())}; pass --overwrite (in "
-                "Python overwrite=True) to search again and replace it, or move it away"
+                f"{path} holds a certified circuit, found with {'; '.join(differences)}; pass --overwrite (in Python "
+                "overwrite=True) to search again and replace it, or move it away"
             )
     path.parent.mkdir(exist_ok=True)
     circuit = run_search(search, progress, saved)

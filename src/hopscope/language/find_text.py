@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hopscope.checks import check_number, check_seed
-from hopscope.circuits.checks import CertificateConfig, Check, tidy
+from hopscope.checks import check_choice, check_seed
+from hopscope.circuits.checks import CertificateConfig, Check, CheckName, tidy
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Asked, Scores, SearchRecord
 from hopscope.circuits.custom_circuit import CustomCircuit, check_custom_circuit
 from hopscope.circuits.evaluate.ablations import UNIFORM, own_pattern
 from hopscope.circuits.find import Origin, search_circuit, without_circuit
 from hopscope.circuits.resume import Search
-from hopscope.circuits.search.config import BUDGETS, Effort, SearchConfig
+from hopscope.circuits.search.config import BUDGETS, SearchBudget, SearchConfig
 from hopscope.errors import InputError
 from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_memory
@@ -28,7 +28,7 @@ _HIGHEST = 0.49
 _QUESTIONS = 512
 """How many questions the last decisions of a search are made on."""
 
-_BUDGETS = {
+_BUDGETS: dict[str, SearchBudget] = {
     effort: replace(budget, sequences=128, confirming=_QUESTIONS, deciding=8192, most_rows=None)
     for effort, budget in BUDGETS.items()
 }
@@ -57,130 +57,75 @@ def search_text_circuit(
     tokenizer: Any,
     task: TextTask,
     named: Named,
-    effort: Effort,
-    faithfulness: float,
-    seed: int,
-    proof: CertificateConfig,
+    wanted: SearchRecord,
+    circuit: CustomCircuit | None = None,
 ) -> Search[Circuit]:
-    """Search for the circuit of a language model, and check it.
+    """Search for the circuit of a language model and check it, or check a circuit of your own.
 
     The loss threshold is relative to the model: a circuit must go `faithfulness` of the way from guessing to the model,
     in Brier score on questions that the search sees. A model whose accuracy is not surely above the floor, or that is
     hardly better than guessing in Brier score, has no circuit: the record says so.
 
-    Raises:
-        InputError: roles or answers share a token, a value is out of range, or there is less
-            free memory than the search takes.
-    """
-    if effort not in _BUDGETS:
-        raise InputError(f"effort must be {' or '.join(_BUDGETS)}, got {effort!r}")
-    asked = _Subject.of(model, tokenizer, task, named, faithfulness, seed, proof)
-    if not asked.solves:
-        return asked.no_circuit(SearchRecord(effort, seed, faithfulness, proof=proof))
-    config = SearchConfig(_BUDGETS[effort], asked.max_loss, seed)
-    circuit = yield from search_circuit(asked.evaluator, config, asked.origin, proof, appendix_e=False)
-    search = replace(circuit.search, effort=effort, faithfulness=faithfulness)
-    return asked.described(circuit, search, proof, seed + 1)
-
-
-def check_text_circuit(
-    model: HookedDecoder,
-    tokenizer: Any,
-    task: TextTask,
-    named: Named,
-    circuit: CustomCircuit,
-    faithfulness: float,
-    seed: int,
-    proof: CertificateConfig,
-) -> Search[Circuit]:
-    """Check a circuit of your own in a language model: its paths, or a record.
-
-    The threshold and a model that does not solve the problem are as in `search_text_circuit`.
+    Args:
+        model: the language model.
+        tokenizer: its tokenizer.
+        task: the questions.
+        named: the model as records name it.
+        wanted: effort (None for a circuit of your own), seed, faithfulness, proof.
+        circuit: a circuit of your own: its paths, or a record.
 
     Raises:
-        InputError: as in `search_text_circuit`, or there is no such path in the model.
+        InputError: roles or answers share a token, a value is out of range, there is no such path in the model, or
+            there is less free memory than the search takes.
     """
-    asked = _Subject.of(model, tokenizer, task, named, faithfulness, seed, proof)
-    search = SearchRecord(None, seed, faithfulness, proof=proof)
-    if not asked.solves:
-        return asked.no_circuit(search)
-    checked = yield from check_custom_circuit(asked.evaluator, circuit, asked.max_loss, seed, asked.origin, proof)
-    return asked.described(checked, search, proof, seed + 1)
+    seed, faithfulness, proof = wanted.seed, wanted.faithfulness, wanted.proof or TEXT_PROOF
+    check_seed(seed)
+    if not isinstance(faithfulness, float) or not 0 < faithfulness < 1:
+        raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness!r}")
+    if circuit is None:
+        check_choice("effort", wanted.effort, _BUDGETS)
+    origin = Origin(named.content, seed)
+    batch = text_batch(task, tokenizer, _QUESTIONS, derive_seed(seed, "circuit search"))
+    evaluator = TextEvaluator(model, tokenizer, task, batch)
+    check_memory(evaluator, model.size, proof)
+    answers = _asked(evaluator, task, named.name)
+    evaluator.require_finite()
+    loss, guessing = float(evaluator.own.mean()), 1 - 1 / batch.candidates.shape[1]
+    max_loss = tidy(loss + (1 - faithfulness) * (guessing - loss))
+    if answers.lowest <= answers.floor or not loss < max_loss < _HIGHEST:
+        checks: dict[CheckName, Check] = {"sufficiency": _why_none(evaluator, answers)}
+        none = without_circuit(evaluator, origin, min(max(max_loss, 1e-3), _HIGHEST), loss, wanted, checks)
+        return replace(none, text=answers)
+    if circuit is None:
+        config = SearchConfig(_BUDGETS[str(wanted.effort)], max_loss, seed)
+        found = yield from search_circuit(evaluator, config, origin, proof, appendix_e=False)
+    else:
+        found = yield from check_custom_circuit(evaluator, circuit, max_loss, seed, origin, proof)
+    search = replace(found.search, effort=wanted.effort, faithfulness=faithfulness)
+    fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
+    return replace(found, search=search, text=replace(answers, scores=_scores(fresh, found)))
 
 
-@dataclass(frozen=True)
-class _Subject:
-    """A language model on the questions that a search decides on.
+def _asked(evaluator: TextEvaluator, task: TextTask, name: str) -> Asked:
+    """What a model was asked, and how its accuracy compares with the floor."""
+    count, (question,) = evaluator.sequences, task.questions(1, 0)
+    full = evaluator.scores({})
+    lowest, _ = wilson(round(full.accuracy * count), count)
+    floor = tidy(max(question.guess, question.shortcut))
+    return Asked(name, task.formulation, floor, tidy(lowest), task.extensions.changed(), {"full": full})
 
-    Attributes:
-        evaluator: the model and the questions.
-        answers: what it was asked, and how its accuracy compares with the floor.
-        origin: where the model comes from.
-        max_loss: the loss of what goes the wanted share of the way from guessing to the model.
-    """
 
-    evaluator: TextEvaluator
-    answers: Asked
-    origin: Origin
-    max_loss: float
-
-    @classmethod
-    def of(
-        cls,
-        model: HookedDecoder,
-        tokenizer: Any,
-        task: TextTask,
-        named: Named,
-        faithfulness: float,
-        seed: int,
-        proof: CertificateConfig,
-    ) -> _Subject:
-        """The model on questions of a seed, its answers measured."""
-        check_seed(seed)
-        check_number("faithfulness", faithfulness, 0.0)
-        if not 0 < faithfulness < 1:
-            raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness}")
-        batch = text_batch(task, tokenizer, _QUESTIONS, derive_seed(seed, "circuit search"))
-        evaluator = TextEvaluator(model, tokenizer, task, batch)
-        check_memory(evaluator, model.size, proof)
-        count, (question,) = evaluator.sequences, task.questions(1, 0)
-        full = evaluator.scores({})
-        lowest, _ = wilson(round(full.accuracy * count), count)
-        answers = Asked(
-            named.name, task.formulation, tidy(max(question.guess, question.shortcut)), tidy(lowest),
-            task.extensions.changed(), {"full": full},
-        )  # fmt: skip
-        evaluator.require_finite()
-        loss, guessing = float(evaluator.own.mean()), 1 - 1 / batch.candidates.shape[1]
-        max_loss = tidy(loss + (1 - faithfulness) * (guessing - loss))
-        return cls(evaluator, answers, Origin(named.content, seed), max_loss)
-
-    @property
-    def solves(self) -> bool:
-        """Whether it answers more than what needs no retrieval, with a loss clearly below that of guessing."""
-        loss = float(self.evaluator.own.mean())
-        return self.answers.lowest > self.answers.floor and loss < self.max_loss < _HIGHEST
-
-    def described(self, circuit: Circuit, search: SearchRecord, proof: CertificateConfig, seed: int) -> Circuit:
-        """The record of a circuit, with how well it answers questions that no search has seen."""
-        fresh = self.evaluator.fresh(proof.sequences, seed, "circuit certificate")
-        return replace(circuit, search=search, text=replace(self.answers, scores=_scores(fresh, circuit)))
-
-    def no_circuit(self, search: SearchRecord) -> Circuit:
-        """The record of a model that does not answer the questions, or is hardly better than guessing."""
-        evaluator, answers = self.evaluator, self.answers
-        full, max_loss = float(evaluator.own.mean()), min(max(self.max_loss, 1e-3), _HIGHEST)
-        accuracy = answers.scores["full"].accuracy
-        says = (
-            f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from "
-            f"{answers.lowest:.0%}), and {answers.floor:.0%} needs no retrieval: it does not solve the problem, so "
-            "there is no circuit to find"
-            if answers.lowest <= answers.floor
-            else f"the model's loss is {full:.3f}, too close to that of guessing for a circuit to be told from it"
-        )
-        check = Check("sufficiency", "failed", says, {"model": tidy(full)})
-        circuit = without_circuit(evaluator, self.origin, max_loss, full, search, {"sufficiency": check})
-        return replace(circuit, text=answers)
+def _why_none(evaluator: TextEvaluator, answers: Asked) -> Check:
+    """The check of a model that does not answer the questions, or is hardly better than guessing."""
+    loss, accuracy = float(evaluator.own.mean()), answers.scores["full"].accuracy
+    says = (
+        f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from "
+        f"{answers.lowest:.0%}), and {answers.floor:.0%} needs no retrieval: it does not solve the problem, so there "
+        "is no circuit to find"
+        if answers.lowest <= answers.floor
+        else f"the model's loss is {loss:.3f}, too close to that of guessing to find a circuit"
+    )
+    return Check("sufficiency", "failed", says, {"model": tidy(loss)})
 
 
 def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
@@ -190,8 +135,5 @@ def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
     if circuit.found:
         imposed = nothing | circuit.interventions
         candidates |= {"imposed": imposed, "own": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
-    return {name: _tidy(evaluator.scores(interventions)) for name, interventions in candidates.items()}
-
-
-def _tidy(scores: Scores) -> Scores:
-    return Scores(**{name: tidy(value) for name, value in asdict(scores).items()})
+    scores = {name: evaluator.scores(interventions) for name, interventions in candidates.items()}
+    return {name: Scores(*map(tidy, asdict(score).values())) for name, score in scores.items()}

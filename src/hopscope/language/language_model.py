@@ -9,11 +9,12 @@ from typing import Any
 from hopscope.checks import check_path
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.custom_circuit import CustomCircuit
 from hopscope.circuits.resume import SILENT, Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort
-from hopscope.circuits.store import SearchRequest, find_stored
-from hopscope.language.find_text import TEXT_PROOF, Named, check_text_circuit, search_text_circuit
+from hopscope.circuits.store import find_stored
+from hopscope.language.find_text import TEXT_PROOF, Named, search_text_circuit
 from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_words
 from hopscope.language.model_folder import open_model_folder
@@ -104,16 +105,14 @@ class LanguageModel:
                 certified circuit of another model, or that another search than the one described found.
         """
         described = any(value is not None for value in (effort, faithfulness, seed, proof))
-        effort, seed, proof = effort or "thorough", seed or 0, proof or TEXT_PROOF
         share = 0.95 if faithfulness is None else faithfulness
-        request = SearchRequest(self.named.content, effort, seed, proof, faithfulness=share)
+        wanted = SearchRecord(effort or "thorough", seed or 0, share, proof=proof or TEXT_PROOF)
 
         def search() -> Search[Circuit]:
-            how = effort, share, seed, proof
-            return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, *how))
+            return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted))
 
-        how: dict[str, bool] = {"described": described, "overwrite": overwrite}
-        return find_stored(text_circuit_path(self.path, task), request, search(), progress=progress, **how)
+        how: dict[str, Any] = {"described": described, "overwrite": overwrite, "progress": progress}
+        return find_stored(text_circuit_path(self.path, task), search(), wanted, self.named.content, **how)
 
     def check(
         self,
@@ -142,9 +141,9 @@ class LanguageModel:
         Raises:
             InputError: there is no such path in the model, or the task, tokenizer or a value cannot be used.
         """
-        how = faithfulness, seed, proof or TEXT_PROOF
-        check = check_text_circuit(self.model, self.tokenizer, task, self.named, circuit, *how)
-        return run_search(check, progress)
+        wanted = SearchRecord(None, seed, faithfulness, proof=proof or TEXT_PROOF)
+        search = search_text_circuit(self.model, self.tokenizer, task, self.named, wanted, circuit)
+        return run_search(search, progress)
 
 
 def text_circuit_path(folder: Path, task: TextTask) -> Path:

@@ -296,8 +296,8 @@ def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Sear
     if random:
         orders += [(name, start, None) for name, start in filled.items() if name != best]
     for number in range(1, random + 1):
-        generator = torch.Generator().manual_seed(config.seed_of(f"strict-random-{number}"))
-        orders.append((f"random-{number}", filled[best], generator))
+        random_order = torch.Generator().manual_seed(config.seed_of(f"strict-random-{number}"))
+        orders.append((f"random-{number}", filled[best], random_order))
     ends: list[Imposed] = []
     for number, (name, start, generator) in enumerate(orders, start=1):
         ends.append((yield stage(name, partial(procedure.reduced, start, generator), start.fill, number)))
