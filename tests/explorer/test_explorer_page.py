@@ -227,6 +227,8 @@ def test_the_wheel_holds_every_source(tmp_path):
         names = set(wheel.namelist())
     needed = [f"{name}.js" for name in pages.SCRIPTS] + [f"{name}.css" for name in pages.STYLES] + ["page.html"]
     assert {f"hopscope/explorer/web/{name}" for name in needed} <= names
+    assert {f"hopscope/paper/templates/{name}" for name in ("page.html", "page.css", "claims.toml")} <= names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
     here = {path.name for path in (ROOT / "src/hopscope/explorer/web").iterdir()}
     assert here == set(needed), "a source that no page holds"
 

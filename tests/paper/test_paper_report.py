@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from importlib.resources import files
@@ -213,12 +212,3 @@ def test_text_has_contrast_aa_in_both_themes() -> None:
 def test_columns_of_numbers_are_aligned() -> None:
     table = Table(["layers", "run", "loss", "share"], [[1, "a", "0.74", "10%"], [2, 3, "–", "1e-3"]])
     assert table.numeric == [True, False, True, True]
-
-
-@pytest.mark.slow
-def test_the_wheel_carries_the_templates_and_the_licence(tmp_path: Path) -> None:
-    builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(Path(__file__).parents[2]))
-    (wheel,) = builder.build(directory=str(tmp_path), versions=["standard"])
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {f"hopscope/paper/templates/{name}" for name in ("page.html", "page.css", "claims.toml")} <= set(names)
-    assert any(name.endswith("licenses/LICENSE") for name in names)

@@ -26,11 +26,6 @@ pytestmark = pytest.mark.xdist_group("reproduce")
 FIGURES = ("flow", "figure-4-left", "figure-4-right", "training", "circuit-0", "figure-6", "figure-7", "appendix-d")
 
 
-@pytest.fixture
-def tiny(reproduced: tuple[Path, str]) -> tuple[Path, str]:
-    return reproduced
-
-
 def test_a_report_is_neither_of_a_sweep_nor_of_a_folder_without_its_preset(tmp_path: Path) -> None:
     assert "is not named for a preset; pass --preset" in str(CliRunner().invoke(report, [str(tmp_path)]).exception)
     (tmp_path / "ic-layers-1-seed-0").mkdir()
@@ -41,8 +36,8 @@ def test_a_report_is_neither_of_a_sweep_nor_of_a_folder_without_its_preset(tmp_p
 
 
 @pytest.mark.slow
-def test_everything_is_there(tiny: tuple[Path, str]) -> None:
-    folder, out = tiny
+def test_everything_is_there(reproduced: tuple[Path, str]) -> None:
+    folder, out = reproduced
     assert out.splitlines()[-1] == str(folder / "report.html")
     for name in FIGURES:
         for ending in ("png", "svg", "pdf"):
@@ -66,8 +61,8 @@ def test_everything_is_there(tiny: tuple[Path, str]) -> None:
 
 
 @pytest.mark.slow
-def test_the_claims_say_whose_they_are_and_what_they_rest_on(tiny: tuple[Path, str]) -> None:
-    by_id = {row["id"]: row for row in json.loads((tiny[0] / "claims.json").read_text())}
+def test_the_claims_say_whose_they_are_and_what_they_rest_on(reproduced: tuple[Path, str]) -> None:
+    by_id = {row["id"]: row for row in json.loads((reproduced[0] / "claims.json").read_text())}
     assert list(by_id) == [f"C{n}" for n in range(1, 16)]
     verdicts = {claim: row["verdict"] for claim, row in by_id.items()}
     assert verdicts["C14"] == verdicts["C6"] == "not run"
@@ -78,12 +73,12 @@ def test_the_claims_say_whose_they_are_and_what_they_rest_on(tiny: tuple[Path, s
         assert by_id[claim]["scale"].startswith("tiny: ")
         assert by_id[claim]["interval"] is not None
         assert by_id[claim]["rule"]
-    assert "at tiny scale" in (tiny[0] / "report.html").read_text()
+    assert "at tiny scale" in (reproduced[0] / "report.html").read_text()
 
 
 @pytest.mark.slow
-def test_what_is_finished_is_not_done_again_and_can_be_judged_anew(tiny: tuple[Path, str]) -> None:
-    folder, _ = tiny
+def test_what_is_finished_is_not_done_again_and_can_be_judged_anew(reproduced: tuple[Path, str]) -> None:
+    folder, _ = reproduced
     claims = (folder / "claims.json").read_bytes()
     before = {path: path.stat().st_mtime_ns for path in (folder / "sweep").rglob("*") if path.is_file()}
     found = hs.reproduce("tiny", folder, Execution(workers=1, precision="fp32"))
@@ -100,12 +95,12 @@ def test_what_is_finished_is_not_done_again_and_can_be_judged_anew(tiny: tuple[P
 
 
 @pytest.mark.slow
-def test_a_summary_without_its_runs_suffices_for_section_7(tiny: tuple[Path, str], tmp_path: Path) -> None:
-    (tmp_path / "summary.json").write_bytes((tiny[0] / "summary.json").read_bytes())
-    there, here = ({claim.id: claim for claim in read(TINY, folder).claims} for folder in (tiny[0], tmp_path))
+def test_a_summary_without_its_runs_suffices_for_section_7(reproduced: tuple[Path, str], tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_bytes((reproduced[0] / "summary.json").read_bytes())
+    there, here = ({claim.id: claim for claim in read(TINY, folder).claims} for folder in (reproduced[0], tmp_path))
     for claim in ("C1", "C2", "C3", "C4", "C5"):
         assert here[claim] == there[claim]
-    whole = (tiny[0] / "summary.json").read_bytes()
+    whole = (reproduced[0] / "summary.json").read_bytes()
     assert (tmp_path / "summary.json").read_bytes() == whole
     changed = whole.replace(b'"chains": 4', b'"chains": 5', 1)
     (tmp_path / "summary.json").write_bytes(changed)
@@ -115,11 +110,11 @@ def test_a_summary_without_its_runs_suffices_for_section_7(tiny: tuple[Path, str
 
 
 @pytest.mark.slow
-def test_examples_run(tiny: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run(reproduced: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import hopscope.paper.reproduce as module
 
     (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "tiny").symlink_to(tiny[0])
+    (tmp_path / "runs" / "tiny").symlink_to(reproduced[0])
     monkeypatch.chdir(tmp_path)
     assert doctest.testmod(module).failed == 0
     assert doctest.testmod(hs.plot).failed == 0
@@ -147,20 +142,15 @@ def test_transformers_trained_by_themselves_join(tmp_path: Path) -> None:
     assert "Circuits (Section" in (tmp_path / "report.html").read_text()
 
 
-def test_presets_have_names() -> None:
+def test_what_is_no_preset_is_refused() -> None:
     assert tuple(BY_NAME) == PRESETS
-    with pytest.raises(
-        InputError, match="there is no preset 'giant'; there are laptop, figure-4, paper, paper-short, tiny"
-    ):
+    with pytest.raises(InputError, match="no preset 'giant'; there are laptop, figure-4, paper, paper-short, tiny"):
         named("giant")
+    for preset in (3, None, {"name": "tiny"}):
+        with pytest.raises(InputError, match="a preset is one of laptop, "):
+            reproduce(preset)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="is not a folder"):
         read(TINY, Path("nowhere"))
-
-
-@pytest.mark.parametrize("preset", [3, None, {"name": "tiny"}])
-def test_what_is_no_preset_is_told(preset: object) -> None:
-    with pytest.raises(InputError, match="a preset is one of laptop, "):
-        reproduce(preset)  # type: ignore[arg-type]
 
 
 def test_neither_a_run_nor_a_file_is_made_a_reproduction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

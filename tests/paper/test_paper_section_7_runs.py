@@ -18,36 +18,24 @@ from hopscope.training.run import RunFolder
 from hopscope.training.side_by_side import train_all
 
 
-def test_figure_4_has_the_papers_depths_and_hops_and_a_twin_for_every_run_without_the_curriculum():
+def test_presets_have_a_run_for_each_seed_and_a_twin_for_every_run_without_the_curriculum():
     study = FIGURE_4.depth
     assert (study.layers, study.hops, study.plain_hops) == (PAPER.depth.layers, 5, 3)
     assert study.seeds == study.plain_seeds
-    assert {setup.recipe.prune_every for setup in study.setups()} == {None}
-    assert len({setup.recipe.steps for setup in study.setups()}) == 1
-    assert len(study.setups()) == 2 * len(study.layers) * len(study.seeds)
-    assert FIGURE_4.circuits.setups == FIGURE_4.emergence.setups == ()
+    assert {(setup.recipe.prune_every, setup.recipe.steps) for setup in study.setups()} == {(None, 4_800)}
+    assert len({setup.name for setup in study.setups()}) == 2 * len(study.layers) * len(study.seeds)
+    runs = LAPTOP.depth.runs(True, 4)
+    assert [(setup.name, setup.seeds) for setup in runs] == [(f"ic-layers-4-seed-{n}", (n,)) for n in range(4)]
+    assert LAPTOP.circuits.setups == LAPTOP.emergence.setups == tuple(runs)
 
 
 def test_the_short_preset_is_of_as_shape_and_lets_every_claim_on_circuits_be_judged():
-    assert PAPER_SHORT.depth.setups() == []
     setups = PAPER_SHORT.circuits.setups
-    assert sorted(setup.seeds for setup in setups) == [(seed,) for seed in range(10)]
+    assert [setup.seeds for setup in setups] == [(seed,) for seed in range(10)]
     for setup in setups:
         assert setup.problem == A.problem
-        assert setup.recipe.prune_every is None
-        same = {"steps", "schedule", "checkpoint_every"}
-        assert {name for name, value in vars(A.recipe).items() if value != getattr(setup.recipe, name)} == same
-
-
-def test_each_seed_is_a_run():
-    study = LAPTOP.depth
-    runs = study.runs(True, 4)
-    assert [(one.name, one.seeds) for one in runs] == [(f"ic-layers-4-seed-{seed}", (seed,)) for seed in range(4)]
-    assert {one.recipe.layers for one in runs} == {4}
-    constant = replace(study, recipe=replace(study.recipe, schedule="constant"))
-    assert [(one.name, one.seeds) for one in constant.runs(True, 4)] == [(one.name, one.seeds) for one in runs]
-    assert LAPTOP.circuits.setups == LAPTOP.emergence.setups == tuple(runs)
-    assert len({setup.name for setup in study.setups()}) == len(study.setups())
+        changed = {name for name, value in vars(A.recipe).items() if value != getattr(setup.recipe, name)}
+        assert changed == {"steps", "schedule", "checkpoint_every"}
 
 
 RECIPE = Recipe(
