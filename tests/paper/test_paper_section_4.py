@@ -11,7 +11,7 @@ from made_results import NINE, judge_answers, nine, point
 from hopscope.benchmark.guessing import AnswerSpread, BlindScore
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.paper.claims import Finding, complete, verdict_table
-from hopscope.paper.section_4 import GUESS, BenchmarkResult, BenchmarkStudy, judge, read
+from hopscope.paper.section_4 import GUESS, BenchmarkResult, judge, read
 from hopscope.problem.text.formulation import Extensions
 from hopscope.statistics import wilson
 
@@ -125,7 +125,7 @@ class TestC15:
 
 @pytest.mark.slow
 def test_our_own_questions(tmp_path: Any) -> None:
-    found = judge(read(BenchmarkStudy(count=600), tmp_path))
+    found = judge(read(600, tmp_path))
     assert [finding.verdict for finding in found] == ["not run", "reproduced"]
     assert found[1].scale == "600 fresh questions of each formulation"
 

@@ -10,7 +10,7 @@ from made_results import trained
 
 from hopscope.paper import section_5
 from hopscope.paper.claims import Finding
-from hopscope.paper.section_5 import TheoryStudy, judge, section, simulate_all
+from hopscope.paper.section_5 import TheoryResult, judge, section
 from hopscope.paper.section_7 import TrainedModel
 
 LOW, HIGH = 0.01, 0.75
@@ -25,9 +25,7 @@ AS_THEORY_SAYS = (learners(1, 0, 0, 0), learners(2, 1, 0), learners(3, 2, 3), le
 
 
 def judged(*models: list[TrainedModel], hops: int = 6) -> dict[str, Finding]:
-    return {
-        finding.id: finding for finding in judge(simulate_all(TheoryStudy("laptop", 3, hops), list(chain(*models))))
-    }
+    return {finding.id: finding for finding in judge(TheoryResult.of("laptop", 3, list(chain(*models)), hops))}
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +103,7 @@ def test_a_simulation_alone_cannot_be_refuted_and_is_inconclusive() -> None:
 
 def test_the_caption_of_the_flow_names_what_is_drawn() -> None:
     """Which is both masks, and what positions share."""
-    (figure,) = section(simulate_all(TheoryStudy("laptop", 2, 2), ())).figures
+    (figure,) = section(TheoryResult.of("laptop", 2, (), 2)).figures
     titles = " ".join(axes.get_title(loc="left") for axes in figure.figure.axes)
     for drawn, words in (
         ("What positions share before any layer, D = 2", "What positions share before any layer, D = 2"),

@@ -10,7 +10,7 @@ from false_claims import Case
 from made_results import trained
 
 from hopscope.paper.claims import Verdict
-from hopscope.paper.section_5 import TheoryStudy, judge, simulate_all
+from hopscope.paper.section_5 import TheoryResult, judge
 from hopscope.paper.section_7 import TrainedModel
 from hopscope.paper.section_7_claims import judge_models
 
@@ -113,7 +113,7 @@ def _theory(rng: Rng, claim: str, runs: int, share: float) -> Verdict:
     known = [LOW, HIGH, HIGH]
     losses = [exception if rng.random() < share else known for _ in range(runs)]
     models = [*trained(1, losses=losses), *trained(4, losses=[[LOW] * 3] * (1 if claim == "C1" else 0) or None)]
-    found = judge(simulate_all(TheoryStudy("paper", 3), models))
+    found = judge(TheoryResult.of("paper", 3, models))
     return {one.id: one.verdict for one in found}[claim]
 
 

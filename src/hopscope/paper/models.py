@@ -59,9 +59,9 @@ class ModelStudy:
     """
 
     scale: str
-    setups: tuple[Setup, ...]
-    at: str
-    effort: Effort
+    setups: tuple[Setup, ...] = ()
+    at: str = "transformers"
+    effort: Effort = "thorough"
 
 
 @dataclass(frozen=True)
@@ -242,10 +242,7 @@ def _circuit(folder: Path, setup: Setup, number: int, run: RunFolder | None, ste
     path = circuit_path(folder, number, step)
     if not path.exists():
         return None
-    circuit = CircuitStore(run).load(number, step) if run is not None else Circuit.load(path, setup.content_hash)
-    if circuit.number != number:
-        raise _of_another_model(path)
-    return circuit
+    return CircuitStore(run).load(number, step) if run is not None else Circuit.load(path, setup.content_hash)
 
 
 def all_learned_at(run: RunFolder, number: int) -> int | None:
@@ -281,12 +278,8 @@ def _history(path: Path, model: Studied) -> Emergence | None:
     history = Emergence.load(path)
     of = model.run.model_hashes[model.number] if model.run is not None else model.circuit.model
     if (history.run, history.number, history.model) != (model.setup.content_hash, model.number, of):
-        raise _of_another_model(path)
+        raise InputError(f"{path} is of another model; it was left untouched, move it away or make it again")
     return history if history.follows(model.circuit) else None
-
-
-def _of_another_model(path: Path) -> InputError:
-    return InputError(f"{path} is of another model; it was left untouched, move it away or make it again")
 
 
 def do_for_every_model(

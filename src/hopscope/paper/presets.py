@@ -6,13 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from hopscope.circuits.search.config import Effort
 from hopscope.errors import InputError
 from hopscope.model.architecture import HeldHead, InitialWeights
 from hopscope.paper import recipes
 from hopscope.paper.models import ModelStudy
-from hopscope.paper.section_4 import BenchmarkStudy
-from hopscope.paper.section_5 import TheoryStudy
 from hopscope.paper.section_7 import DepthStudy
 from hopscope.training.recipe import Recipe, Setup
 
@@ -24,34 +21,27 @@ class Preset:
     Attributes:
         name: the name of the preset; the scales of findings begin with it.
         summary: what it is, in words, for the report.
-        benchmark: language models and guessers (Section 4).
-        theory: what is simulated (Section 5).
         depth: training by depth (Section 7).
         circuits: models whose circuits are found and compared (Section 8).
         emergence: models whose heads are followed as they emerge (Section 9).
+        questions: fresh questions of every formulation that guessers are asked (Section 4).
+        simulated_hops: the most hops of a chain that is simulated (Section 5).
     """
 
     name: str
     summary: str
-    benchmark: BenchmarkStudy
-    theory: TheoryStudy
     depth: DepthStudy
     circuits: ModelStudy
     emergence: ModelStudy
+    questions: int = 2000
+    simulated_hops: int = 64
 
 
-def _followed_sweep(depth: DepthStudy, summary: str, effort: Effort, **others: object) -> Preset:
-    """A preset whose circuits are those of the depth study's followed runs."""
+def _followed_sweep(depth: DepthStudy, summary: str, **counts: int) -> Preset:
+    """A preset whose circuits are those of the depth study's followed runs, found with little effort: minutes count."""
     assert depth.followed is not None
-    followed = tuple(depth.runs(True, depth.followed))
-    return Preset(
-        name=depth.scale,
-        summary=summary,
-        depth=depth,
-        circuits=ModelStudy(depth.scale, followed, "sweep", effort),
-        emergence=ModelStudy(depth.scale, followed, "sweep", effort),
-        **{"benchmark": BenchmarkStudy(), "theory": TheoryStudy(depth.scale, depth.hops), **others},  # type: ignore[arg-type]
-    )
+    models = ModelStudy(depth.scale, tuple(depth.runs(True, depth.followed)), "sweep", "quick")
+    return Preset(depth.scale, summary, depth, circuits=models, emergence=models, **counts)
 
 
 LAPTOP = _followed_sweep(
@@ -67,7 +57,6 @@ LAPTOP = _followed_sweep(
         seeds_followed=(0, 1, 2, 3),
     ),
     "small transformers, D = 3, minutes on two cores",
-    "quick",  # minutes count here
 )
 
 MORE_OF_A = tuple(
@@ -82,8 +71,6 @@ _NINE = tuple(range(9))
 PAPER = Preset(
     name="paper",
     summary="the exact recipes of the paper; days on a CPU, made for a GPU",
-    benchmark=BenchmarkStudy(),
-    theory=TheoryStudy("paper", 5),
     depth=DepthStudy(
         scale="paper",
         recipe=recipes.SWEEP,
@@ -93,15 +80,13 @@ PAPER = Preset(
         seeds=_NINE,
         plain_seeds=_NINE,
     ),
-    circuits=ModelStudy("paper", (recipes.A, recipes.B, recipes.C, *MORE_OF_A), "transformers", "thorough"),
-    emergence=ModelStudy("paper", (recipes.D,), "transformers", "thorough"),
+    circuits=ModelStudy("paper", (recipes.A, recipes.B, recipes.C, *MORE_OF_A)),
+    emergence=ModelStudy("paper", (recipes.D,)),
 )
 
 FIGURE_4 = Preset(
     name="figure-4",
     summary="Figure 4 at the laptop's width, five hops with the curriculum and three without; hours on two cores",
-    benchmark=BenchmarkStudy(),
-    theory=TheoryStudy("figure-4", 5),
     depth=replace(
         PAPER.depth,
         scale="figure-4",
@@ -109,23 +94,18 @@ FIGURE_4 = Preset(
         seeds=tuple(range(8)),
         plain_seeds=tuple(range(8)),
     ),
-    circuits=ModelStudy("figure-4", (), "transformers", "quick"),
-    emergence=ModelStudy("figure-4", (), "transformers", "quick"),
+    circuits=ModelStudy("figure-4"),
+    emergence=ModelStudy("figure-4"),
 )
 
 PAPER_SHORT = Preset(
     name="paper-short",
     summary="ten transformers of A's shape in a sixth of its steps, by a rate that falls; half an hour of a core each",
-    benchmark=BenchmarkStudy(),
-    theory=TheoryStudy("paper-short", 3),
     depth=replace(PAPER.depth, scale="paper-short", layers=()),
     circuits=ModelStudy(
-        "paper-short",
-        tuple(Setup(f"seed-{seed}", recipes.A.problem, recipes.A_SHORT, (seed,)) for seed in range(10)),
-        "transformers",
-        "thorough",
+        "paper-short", tuple(Setup(f"seed-{seed}", recipes.A.problem, recipes.A_SHORT, (seed,)) for seed in range(10))
     ),
-    emergence=ModelStudy("paper-short", (), "transformers", "thorough"),
+    emergence=ModelStudy("paper-short"),
 )
 
 TINY = _followed_sweep(
@@ -158,9 +138,8 @@ TINY = _followed_sweep(
         checkpoint_every=50,
     ),
     "two layers, one hop, its first head handed over: that everything works, a minute",
-    "quick",
-    benchmark=BenchmarkStudy(count=20),
-    theory=TheoryStudy("tiny", 1, 4),
+    questions=20,
+    simulated_hops=4,
 )
 
 BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, FIGURE_4, PAPER, PAPER_SHORT, TINY)}

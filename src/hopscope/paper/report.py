@@ -6,14 +6,14 @@ to run folders and to the figures' files beside the page, by relative paths.
 
 from __future__ import annotations
 
-import platform
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path, PurePosixPath
+from platform import python_version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -57,7 +57,9 @@ class Table:
     @property
     def numeric(self) -> list[bool]:
         """For every column, whether it holds only numbers."""
-        return [all(_is_number(row[place]) for row in self.rows) for place in range(len(self.header))]
+        number = re.compile(r"[-+−]?[\d.,]+(e-?\d+)?\s?%?|–|")
+        columns = range(len(self.header))
+        return [all(number.fullmatch(str(row[place]).strip()) for row in self.rows) for place in columns]
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def write_page(
     rerun: Sequence[str],
     *,
     made: datetime | None = None,
-    explorer: str | None = None,
+    explorer: bool = False,
 ) -> None:
     """Write the page, atomically.
 
@@ -91,7 +93,7 @@ def write_page(
         sections: the sections that follow the table.
         rerun: shell commands that make the page again.
         made: the date to show; None for now.
-        explorer: the explorer's file, relative to the page; None where there is none.
+        explorer: whether explorer.html is beside it, so that a link leads there.
     """
     made = (made or datetime.now(UTC)).astimezone(UTC)
     figures, counts = path.parent / "figures", Counter(claim.verdict for claim in claims)
@@ -103,8 +105,8 @@ def write_page(
         sections=[(section, [_drawn(figure, figures) for figure in section.figures]) for section in sections],
         rerun="\n".join(rerun),
         made=made,
-        explorer=_link(explorer),
-        versions=_versions(),
+        explorer=explorer,
+        versions=[("hopscope", VERSION), ("Python", python_version()), *((name, version(name)) for name in _PACKAGES)],
     )  # fmt: skip
     write_text(path, html)
 
@@ -169,10 +171,6 @@ def _link(run: str | None) -> str | None:
     return "./" + quote(str(path))
 
 
-def _is_number(cell: object) -> bool:
-    return re.fullmatch(r"[-+−]?[\d.,]+(e-?\d+)?\s?%?|–|", str(cell).strip()) is not None
-
-
 def _drawn(figure: PageFigure, folder: Path) -> dict[str, Any]:
     """Write the figure's files; return its SVG as an element of the page, its width in pixels, and links to them."""
     files = save(figure.figure, folder / figure.name)
@@ -186,13 +184,3 @@ def _drawn(figure: PageFigure, folder: Path) -> dict[str, Any]:
     links = [(file.suffix[1:], quote(f"{folder.name}/{file.name}")) for file in files]
     width = round(float(width) * 96 / 72)
     return {"caption": figure.caption, "drawing": start + Markup(body), "width": width, "links": links}
-
-
-def _versions() -> list[tuple[str, str]]:
-    found = [("hopscope", VERSION), ("Python", platform.python_version())]
-    for name in _PACKAGES:
-        try:
-            found.append((name, version(name)))
-        except PackageNotFoundError:
-            continue
-    return found

@@ -126,8 +126,8 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     beside = [model for model in studied if model.run and model.setup.name not in swept]
     trained = (*depth.models, *(TrainedModel.of(model.run)[model.number] for model in beside))
     results = (
-        section_4.read(preset.benchmark, folder),
-        section_5.simulate_all(preset.theory, trained),
+        section_4.read(preset.questions, folder),
+        section_5.TheoryResult.of(preset.name, preset.depth.hops, trained, preset.simulated_hops),
         depth,
         circuits,
         emergence,
@@ -162,6 +162,6 @@ def write_report(found: Reproduction) -> Path:
         claims=found.claims,
         sections=[section for section in sections if section],
         rerun=[f"hopscope reproduce --preset {name}{out}", f"hopscope report {quote(folder.as_posix())}{which}"],
-        explorer="explorer.html" if (folder / "explorer.html").exists() else None,
+        explorer=(folder / "explorer.html").exists(),
     )
     return folder / "report.html"

@@ -47,17 +47,6 @@ _LONGEST_NAME = 36
 
 
 @dataclass(frozen=True)
-class BenchmarkStudy:
-    """What is asked of guessers; language models are asked by `hopscope benchmark --out FOLDER/benchmark`.
-
-    Attributes:
-        count: the number of fresh questions of every formulation.
-    """
-
-    count: int = 2000
-
-
-@dataclass(frozen=True)
 class BenchmarkResult:
     """What language models, where asked, and blind solvers reached; and how evenly right answers are spread."""
 
@@ -66,14 +55,16 @@ class BenchmarkResult:
     spreads: tuple[AnswerSpread, ...]
 
 
-def read(study: BenchmarkStudy, folder: Path) -> BenchmarkResult:
-    """Put fresh questions to the blind solvers, and read the benchmark in `folder`, where there is one.
+def read(count: int, folder: Path) -> BenchmarkResult:
+    """Put so many fresh questions of each formulation to the blind solvers, and read the benchmark in `folder`.
+
+    Language models are asked by `hopscope benchmark --out FOLDER/benchmark`.
 
     Raises:
         InputError: the benchmark's summary is damaged.
     """
     path = folder / "benchmark" / "summary.json"
-    return BenchmarkResult(Summary.read(path) if path.exists() else None, *_blind(study.count))
+    return BenchmarkResult(Summary.read(path) if path.exists() else None, *_blind(count))
 
 
 @cache

@@ -33,22 +33,6 @@ _CLAIMED = 64
 
 
 @dataclass(frozen=True)
-class TheoryStudy:
-    """What is simulated.
-
-    Attributes:
-        scale: the preset's name, for the scale of the trained models.
-        drawn_hops: the hops of the chain whose flow is drawn.
-        largest_hops: the most hops of a chain; all from 1 on are simulated, without a mask, and causal in both block
-            orders.
-    """
-
-    scale: str
-    drawn_hops: int
-    largest_hops: int = 64
-
-
-@dataclass(frozen=True)
 class Simulated:
     """One chain, simulated until a layer changes nothing.
 
@@ -88,16 +72,29 @@ class Simulated:
 
 @dataclass(frozen=True)
 class TheoryResult:
-    """What the simulation gives for every chain, and the trained runs to compare it with."""
+    """What the simulation gives for every chain, and the trained models to compare it with.
 
-    study: TheoryStudy
+    Attributes:
+        scale: the preset's name, for the scale of the trained models.
+        drawn_hops: the hops of the chain whose flow is drawn.
+        simulated: all chains, from one hop on, without a mask, and causal in both block orders.
+        trained: the models.
+    """
+
+    scale: str
+    drawn_hops: int
     simulated: tuple[Simulated, ...]
     trained: tuple[TrainedModel, ...]
 
+    @property
+    def largest_hops(self) -> int:
+        """The most hops that were simulated."""
+        return max(run.problem.hops for run in self.simulated)
 
-def simulate_all(study: TheoryStudy, trained: Sequence[TrainedModel]) -> TheoryResult:
-    """Simulate, and put the trained runs beside the result."""
-    return TheoryResult(study, _simulated(study.largest_hops), tuple(trained))
+    @classmethod
+    def of(cls, scale: str, drawn_hops: int, trained: Sequence[TrainedModel], largest_hops: int = 64) -> TheoryResult:
+        """Simulate chains of up to so many hops, and put the trained models beside them."""
+        return cls(scale, drawn_hops, _simulated(largest_hops), tuple(trained))
 
 
 @cache
@@ -124,12 +121,12 @@ def _theorem_1(result: TheoryResult) -> Finding:
     solved = sum(run.depth <= t for run, t in cases)
     formulas = [(depths(run.problem.hops), run) for run in runs]
     exact = all(run.depth == (known.causal if run.problem.causal else known.no_mask) for known, run in formulas)
-    deepest = [run for run in runs if run.problem.hops == result.study.largest_hops][:2]
+    deepest = [run for run in runs if run.problem.hops == result.largest_hops][:2]
     minima = ", ".join(f"{run.depth} {'causal' if run.problem.causal else 'without a mask'}" for run in deepest)
     tested, hops, learned, below_exact = _beyond_depth(result.trained)
     observed = (
         f"simulated: solved in {solved} of {len(cases)} cases with t < log3(2D); the minimum at D = "
-        f"{result.study.largest_hops} is {minima}, {'equal to' if exact else 'NOT'} the exact formulas at every D; "
+        f"{result.largest_hops} is {minima}, {'equal to' if exact else 'NOT'} the exact formulas at every D; "
         f"trained: {learned} of {counted(hops, 'hop')} with t < log3(2D) learned, in {counted(tested, 'run')} put to "
         f"the test, and {below_exact} others below the exact minimum"
     )
@@ -182,8 +179,8 @@ def _lemmas(result: TheoryResult) -> Finding:
 
 
 def _judged(claim: str, result: TheoryResult, observed: str, n: int, exceptions: int, *, holds: bool) -> Finding:
-    largest = result.study.largest_hops
-    scale = f"{result.study.scale}: simulated, D = 1..{largest}; {counted(n, 'trained run')}"
+    largest = result.largest_hops
+    scale = f"{result.scale}: simulated, D = 1..{largest}; {counted(n, 'trained run')}"
     low, high = clopper_pearson(min(exceptions, n), n)
     interval = f"exceptions in {low:.0%} to {high:.0%} of runs"
     if not holds:
@@ -209,7 +206,7 @@ def _unlawful_meetings(scene: Scene) -> int:
 
 def section(result: TheoryResult) -> Section:
     """The section with Theorem 1 beside the exact minima, and how information flows along one chain."""
-    hops = result.study.drawn_hops
+    hops = result.drawn_hops
     rows = [[row.hops, row.theorem_1, row.no_mask, row.causal] for row in map(depths, (1, 2, 3, 4, 5, 8, 16, 32, 64))]
     return Section(
         "How many layers D hops need (Section 5)",

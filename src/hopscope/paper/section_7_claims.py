@@ -93,13 +93,12 @@ def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str) -> Findin
     too_shallow = sum(model.too_shallow(hop) for model, hop in learned)
     trend, depth, steps = _trend(table), _needs_depth(runs, last), _steps(runs, hops)
     first = sign_test([model.learned(1) - model.learned(last) for model in runs if model.too_shallow(last)], "greater")
-    depths_tried = sorted({model.layers for model in models})
-    by_depth = "; ".join(
-        f"{counted(layers, 'layer')} {_successes([model for model in runs if model.layers == layers], hops)}"
-        for layers in depths_tried
+    by_depth = {layers: [model for model in runs if model.layers == layers] for layers in {m.layers for m in models}}
+    successes = "; ".join(
+        f"{counted(layers, 'layer')} {_successes(by_depth[layers], hops)}" for layers in sorted(by_depth)
     )
     observed = (
-        f"runs that learned x1, x2, ...: {by_depth}; {forbidden} with t < log3(2D), {too_shallow} below the exact "
+        f"runs that learned x1, x2, ...: {successes}; {forbidden} with t < log3(2D), {too_shallow} below the exact "
         f"minimum; in order p = {trend:.2g} (Page), x{last} by depth p = {depth:.2g} (Fisher), x1 and not x{last} "
         f"below its depth p = {first:.2g} (sign)" + (f"; {diverged} diverged" if diverged else "")
     )
@@ -167,7 +166,7 @@ def _hops_come_in_order(models: Sequence[TrainedModel], scale: str) -> Finding:
     """Judge C5."""
     if not models:
         return Finding("C5", "not run")
-    orders = [_order(model.crossings) for model in models]
+    orders = [order_learned(model.crossings) for model in models]
     n, broken, tied = len(orders) - orders.count(""), orders.count("broken"), orders.count("tied")
     ordered = orders.count("in order")
     low, high = clopper_pearson(ordered, n)
@@ -187,7 +186,7 @@ def _hops_come_in_order(models: Sequence[TrainedModel], scale: str) -> Finding:
     return Finding("C5", "inconclusive" if reason else "reproduced", observed, n, (low, high), scale, reason=reason)
 
 
-def _order(crossings: Sequence[int | None]) -> Literal["in order", "tied", "broken", ""]:
+def order_learned(crossings: Sequence[int | None]) -> Literal["in order", "tied", "broken", ""]:
     """Whether hops were learned in order; empty where one was learned at most, and that the first."""
     steps = [step for step in crossings if step is not None]
     left_out = any(earlier is None and later is not None for earlier, later in pairwise(crossings))

@@ -102,8 +102,7 @@ def judge(result: CircuitResult) -> list[Finding]:
 
 def _training(models: Sequence[Studied], scale: str) -> Finding:
     """Judge C6."""
-    once = {(model.setup.recipe, model.setup.problem, model.seed): model for model in models}
-    alike = [model for model in once.values() if model.shape == (12, 1, 3)]
+    alike = [model for model in models if model.shape == (12, 1, 3)]
     trained = [(model, model.learned) for model in alike if model.learned]
     if not trained:
         return Finding("C6", "not run", reason="no model of 12 layers, one head and D = 3")
@@ -128,7 +127,7 @@ def _training(models: Sequence[Studied], scale: str) -> Finding:
 
 def _circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
     """Judge C7 to C11, on the models that solve the task."""
-    searched = list({model.circuit.model: model for model in models if model.circuit}.values())
+    searched = [model for model in models if model.circuit]
     solved = [model for model in searched if model.solves]
     unlearned = len(searched) - len(solved)
     aside = f"; {unlearned} of {counted(len(searched), 'model')} had not learned the task" if unlearned else ""

@@ -39,6 +39,7 @@ from hopscope.paper.models import (
     spans,
 )
 from hopscope.paper.report import PageFigure, Section, Table
+from hopscope.paper.section_7_claims import order_learned
 from hopscope.paper.section_8 import alone
 from hopscope.plot.circuit import arrows, draw_circuit
 from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
@@ -136,61 +137,50 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
 
 def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
     """Judge C13."""
-    once = {(one.model.setup.recipe, one.model.setup.problem, one.model.seed): one for one in followed}
-    followed = [one for one in once.values() if one.model.setup.problem.hops >= LEAST_HOPS]
+    followed = [tracked for tracked in followed if tracked.model.setup.problem.hops >= LEAST_HOPS]
     if not followed:
         return Finding("C13", "not run", reason=f"no model of D = {LEAST_HOPS} or more")
-    if all(one.training is None for one in followed):
+    if all(tracked.training is None for tracked in followed):
         return Finding("C13", "not run", reason="no circuit was followed")
-    parts = [_parts(one) for one in followed]
-    verdict, reason = every_model([_worst(of_one) for of_one in parts])
-    if verdict == "inconclusive" and any("open" in of_one for of_one in parts):
-        reason = _why_open(followed)
-    met = [sum(of_one[part] == "meets" for of_one in parts) for part in range(3)]
+    parts = [_parts(tracked) for tracked in followed]
+    verdict, reason = every_model([_worst(verdicts) for verdicts in parts])
+    if verdict == "inconclusive" and any("open" in verdicts for verdicts in parts):
+        reason = "an order, or how much later the last hop came, that the data leave open"
+        if unfollowed := sum(tracked.final is None for tracked in followed):
+            reason = f"no circuit was followed in {counted(unfollowed, 'model')}"
+        elif any(tracked.first is None for tracked in followed):
+            reason = "no circuit was followed from where all hops are learned"
+    met = [sum(verdicts[part] == "meets" for verdicts in parts) for part in range(3)]
     n = len(followed)
     observed = f"plateau long enough in {met[0]} of {n}, losses in order in {met[1]}, paths in {met[2]}; "
     observed += "; ".join(map(_in_words, followed))
-    certain = (one.final.order.certainty if one.final else () for one in followed)
+    certain = (tracked.final.order.certainty if tracked.final else () for tracked in followed)
     words = (" ".join(f"{share:.2f}" for share in shares) or "-" for shares in certain)
     interval = f"paths, certainty of each order: {'; '.join(words)}"
     return Finding("C13", verdict, observed, n, interval, scale, reason=reason)
 
 
-def _why_open(followed: Sequence[FollowedModel]) -> str:
-    """What is lacking, if no model fails and the order of some is open."""
-    if unfollowed := sum(one.final is None for one in followed):
-        return f"no circuit was followed in {counted(unfollowed, 'model')}"
-    if any(one.first is None for one in followed):
-        return "no circuit was followed from where all hops are learned"
-    return "an order, or how much later the last hop came, that the data leave open"
-
-
-def _parts(one: FollowedModel) -> tuple[ModelVerdict, ModelVerdict, ModelVerdict]:
+def _parts(tracked: FollowedModel) -> tuple[ModelVerdict, ModelVerdict, ModelVerdict]:
     """Verdicts on the plateau's length and the order of the losses, which need no circuit, and on that of the paths."""
-    paths = _worst([_paths(circuit) if circuit else "open" for circuit in (one.final, one.first)])
-    if one.training is None:
+    paths = _worst([_paths(circuit) if circuit else "open" for circuit in (tracked.final, tracked.first)])
+    if tracked.training is None:
         return "open", "open", paths
-    flat, steps = one.training
+    flat, steps = tracked.training
     least = round(LEAST_PLATEAU * steps, 6)  # for 6,400 steps the product is 2e-13 above 1,792
     length: ModelVerdict = "meets" if flat.left is not None and flat.left >= least else "fails"
-    return length, _loss_order(flat.learned), paths
+    outcome: dict[str, ModelVerdict] = {"in order": "meets", "tied": "open"}
+    order = "broken" if None in flat.learned else order_learned(flat.learned)
+    return length, outcome.get(order, "fails"), paths
 
 
 def _worst(verdicts: Sequence[ModelVerdict]) -> ModelVerdict:
     return "fails" if "fails" in verdicts else "open" if "open" in verdicts else "meets"
 
 
-def _loss_order(learned: Sequence[int | None]) -> ModelVerdict:
-    steps = [step for step in learned if step is not None]
-    if len(steps) < len(learned) or any(one > after for one, after in pairwise(steps)):
-        return "fails"
-    return "open" if len(set(steps)) < len(steps) else "meets"
-
-
 def _paths(emergence: Emergence) -> ModelVerdict:
     emerged = [step for step in emergence.order.emerged if step is not None]
     crossed = all(path.crossing.step is not None for path in emergence.paths)
-    gaps = [after - one for one, after in pairwise(emerged)]
+    gaps = [later - earlier for earlier, later in pairwise(emerged)]
     ordered = len(emerged) == emergence.hops and all(gap > 0 for gap in gaps) and crossed
     certainty = min(emergence.order.certainty, default=1.0)
     if not ordered or (gaps and gaps[-1] < max(gaps)) or certainty <= 1 - CERTAIN:
@@ -199,20 +189,20 @@ def _paths(emergence: Emergence) -> ModelVerdict:
     return "meets" if certainty >= CERTAIN and much_later else "open"
 
 
-def _in_words(one: FollowedModel) -> str:
-    if one.training is None:
-        return f"seed {one.model.seed}: nothing is known"
-    flat, _ = one.training
+def _in_words(tracked: FollowedModel) -> str:
+    if tracked.training is None:
+        return f"seed {tracked.model.seed}: nothing is known"
+    flat, _ = tracked.training
     circuits = [
         f"{' '.join(map(_epoch, circuit.order.emerged))} ({when}, "
         f"{sum(path.crossing.step is not None for path in circuit.paths)} of {counted(len(circuit.paths), 'path')} "
         "cross 0.5)"
-        for when, circuit in (("at the end", one.final), ("when all are learned", one.first))
+        for when, circuit in (("at the end", tracked.final), ("when all are learned", tracked.first))
         if circuit
     ]
     paths = ", ".join(circuits) or "not followed"
     learned = ", ".join(map(_epoch, flat.learned))
-    return f"seed {one.model.seed}: plateau {_epoch(flat.left)}, losses {learned}, paths {paths}, in epochs"
+    return f"seed {tracked.model.seed}: plateau {_epoch(flat.left)}, losses {learned}, paths {paths}, in epochs"
 
 
 def _epoch(step: float | None) -> str:
@@ -221,7 +211,11 @@ def _epoch(step: float | None) -> str:
 
 def section(result: EmergenceResult) -> Section | None:
     """The section with the first model's figures and a table of all paths; None where no model has a circuit."""
-    known = [(one.metrics, one.final, one.model.circuit) for one in result.followed if one.final and one.model.circuit]
+    known = [
+        (tracked.metrics, tracked.final, tracked.model.circuit)
+        for tracked in result.followed
+        if tracked.final and tracked.model.circuit
+    ]
     if not known:
         return None
     return Section(
