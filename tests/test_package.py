@@ -19,7 +19,7 @@ from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli import VERBS, main, program
 from hopscope.model.architecture import HeldHead
 from hopscope.problem.text.formulation import Extensions
-from hopscope.training.on_ray import RayCluster
+from hopscope.training.side_by_side import RayCluster
 
 SOURCE = Path(hs.__file__).parent
 HEAVY = (

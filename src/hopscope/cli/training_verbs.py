@@ -16,8 +16,8 @@ from hopscope.paper import recipes
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution
-from hopscope.training.on_ray import RayCluster
 from hopscope.training.recipe import Recipe
+from hopscope.training.side_by_side import RayCluster
 
 _RECIPE = choice(*recipes.BY_NAME, default="laptop", help="The recipe to start from.")
 

@@ -29,11 +29,7 @@ operations."""
 class Data:
     """Training and validation batches of an ensemble, made on its device. Leading axes: model, batch.
 
-    Args:
-        problem: the problem that is learned.
-        recipe: gives the batch sizes and the size of the training set.
-        seeds: one per model; a model sees the same data alone as it does among others.
-        device: the device on which batches are made.
+    A model sees the same data alone as it does among others.
     """
 
     def __init__(

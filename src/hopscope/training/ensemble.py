@@ -30,13 +30,6 @@ class Ensemble:
 
     On a CPU they are computed some at a time, by one `EnsemblePart` each: models do not depend on one another, so the
     parts affect memory and speed only.
-
-    Args:
-        problem: the problem that is learned.
-        recipe: how the models are trained.
-        seeds: one per model.
-        execution: how steps are computed, resolved.
-        at_once: models in one part; None for the fastest.
     """
 
     def __init__(
@@ -53,15 +46,8 @@ class Ensemble:
         self._parts = [(these, EnsemblePart(problem, recipe, seeds[these], execution)) for these in models]
 
     def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None = None) -> HopLosses:
-        """One update of every model, with its heads' outputs multiplied by `scales`.
-
-        Returns the losses by hop before the update, with the same scales.
-
-        Args:
-            batch: the training batch.
-            rates: the learning rate of each model; a model with rate 0 stays as it is.
-            scales: factors on the heads' outputs; None leaves them as they are.
-        """
+        """One update of every model at its own rate, with its heads' outputs multiplied by `scales`; at rate 0 a model
+        stays as it is. Returns the losses by hop before the update, with the same scales."""
         losses = [
             part.update(batch[models], rates[models], None if scales is None else scales[models])
             for models, part in self._parts
@@ -84,10 +70,8 @@ class Ensemble:
         return None if self.recipe.prune_every is None else self.left.flatten(1).sum(dim=1).tolist()
 
     def prune(self, batch: Batch, models: Sequence[bool]) -> list[bool]:
-        """Remove for good the heads that the models marked in `models` can do without; see `training.pruning`.
-
-        Returns, for each model, whether any of its heads was removed.
-        """
+        """Remove for good the heads that the models marked in `models` can do without (see `training.pruning`); returns
+        whether each model lost any."""
         before = self.left
         fewer = prune(before, partial(self.losses_with, batch=batch))
         left = torch.where(torch.tensor(models)[:, None, None], fewer, before)
@@ -115,11 +99,7 @@ class Ensemble:
         return state
 
     def load_state(self, state: dict[str, Tensor], step: int, left: Left | None = None) -> None:
-        """Continue from `state` as it was after `step` updates, with the heads that were left; None for all.
-
-        Raises:
-            InputError: a tensor is missing, has another shape, or is one too many.
-        """
+        """Continue from `state` as it was after `step` updates, with the heads that were left; None for all."""
         expected = {(name, tensor.shape) for name, tensor in self.state().items()}
         if wrong := expected ^ {(name, tensor.shape) for name, tensor in state.items()}:
             raise InputError(f"{min(wrong)[0]} is missing, of another shape, or one too many for this recipe")

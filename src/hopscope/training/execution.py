@@ -112,11 +112,7 @@ class Execution:
         return self
 
     def check(self) -> None:
-        """Check that this machine can run it.
-
-        Raises:
-            InputError: torch cannot compute on the device here, or there are more threads than cores.
-        """
+        """Check that torch can compute on the device here, and that there are no more threads than cores."""
         try:
             torch.zeros(1, device=self.device).item()
         except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
@@ -182,11 +178,7 @@ def _block_weights(shape: Architecture) -> int:
 
 
 def check_memory(setup: Setup, execution: Execution) -> None:
-    """Check that a run fits into the memory of its device.
-
-    Raises:
-        InputError: the run would take more memory than there is.
-    """
+    """Check that a run fits into the memory of its device."""
     needed, there = least_memory(setup, execution), memory_of(execution)
     if needed > there:
         raise InputError(

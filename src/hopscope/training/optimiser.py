@@ -51,11 +51,7 @@ class TrainingHooks:
 
 
 def training_hooks(transformer: Transformer, recipe: Recipe) -> TrainingHooks | None:
-    """The hooks that the recipe names; None without any.
-
-    Raises:
-        InputError: there is no such module or name.
-    """
+    """The hooks that the recipe names; None without any."""
     if recipe.hooks is None:
         return None
     module, _, name = recipe.hooks.partition(":")
@@ -87,14 +83,8 @@ def adamw(
 ) -> None:
     """Update all weights that have a gradient, and their moments, in place (Loshchilov and Hutter 2019).
 
-    It is the operation behind torch's class: constructing the class loads torch's compiler, which takes a second.
-
-    Args:
-        weights: the weights that AdamW updates.
-        state: the moments of these weights; it may have others too.
-        updates: the number of updates so far, which goes up by one.
-        rate: the learning rate; a tensor where the update is recorded as a CUDA graph, which reads it when replayed.
-        recipe: gives `beta1`, `beta2` and `weight_decay`.
+    It is the operation behind torch's class: constructing the class loads torch's compiler, which takes a second. A
+    CUDA graph reads the rate from a tensor. `updates`, the number of updates so far, goes up by one.
     """
     gradients = {weight: weight.grad for weight in weights if weight.grad is not None}
     if not gradients:
@@ -125,12 +115,8 @@ class CudaGraph:
     """Work that can be replayed, each time on the current contents of its tensors.
 
     An update of small models is a thousand kernels of a few microseconds each. Launched one by one from Python they
-    take ten times as long to launch as to run; recorded as a CUDA graph, all are launched by one call.
-
-    Args:
-        work: reads and changes tensors that stay in place, and returns a tensor that it made.
-        changed: the tensors that it changes; constructing the graph leaves them as they were.
-        device: the GPU that has all these tensors.
+    take ten times as long to launch as to run; recorded as a CUDA graph, all are launched by one call. The work reads
+    and changes tensors that stay in place; those `changed` are left as they were when the graph is constructed.
     """
 
     def __init__(self, work: Callable[[], Tensor], changed: Sequence[Tensor], device: torch.device) -> None:

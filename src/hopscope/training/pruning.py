@@ -37,13 +37,6 @@ def head_scales(seeds: Sequence[int], step: int, layers: int, heads: int, share:
 
         >>> head_scales([7], 0, layers=1, heads=4, share=0.5)
         tensor([[[2., 0., 2., 0.]]])
-
-    Args:
-        seeds: one per model.
-        step: updates done before this one.
-        layers: layers of a model.
-        heads: heads per layer.
-        share: share of the heads dropped, on average; at least 0 and below 1.
     """
     drawn = []
     for seed in seeds:
@@ -56,12 +49,8 @@ def prune(left: Left, losses_with: Callable[[Left], Losses], cost: float = COST)
     """The heads that are left after one round of pruning, for each model on its own.
 
     The head whose removal alone costs least is the first. Heads are removed as long as removing all of them together
-    raises the loss by no more than `cost`; a loss that is not a number counts as more.
-
-    Args:
-        left: the heads before the round.
-        losses_with: gives the loss of every model with these heads alone.
-        cost: largest total rise of the loss, in its unit.
+    raises the loss by no more than `cost`; a loss that is not a number counts as more. `losses_with` gives the loss of
+    every model with some heads alone.
     """
     most = losses_with(left) + cost
     order = _alone(left, losses_with).flatten(1).argsort(dim=1, stable=True)

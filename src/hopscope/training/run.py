@@ -42,15 +42,7 @@ from hopscope.version import VERSION
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The contents of run.json.
-
-    Attributes:
-        problem: what is trained on.
-        recipe: how it is trained.
-        seeds: one per model.
-        execution: how steps are computed; it stays the same when the run resumes.
-        versions: versions of hopscope, torch and Python where the run began.
-    """
+    """The contents of run.json: what is trained, how steps are computed, and the versions where the run began."""
 
     problem: RetrievalProblem
     recipe: Recipe

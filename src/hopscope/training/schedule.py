@@ -90,13 +90,7 @@ class Schedule:
         return replace(self, models=tuple(map(reached, self.models, losses)))
 
     def after_pruning(self, step: int, losses: Float[Array, "model hop"], pruned: Sequence[bool]) -> Schedule:
-        """The schedule once it is known which models lost a head in the round after `step` updates, if it was due.
-
-        Args:
-            step: updates done.
-            losses: the validation losses by model and hop.
-            pruned: for each model, whether heads were removed.
-        """
+        """The schedule once it is known which models lost a head in the round after `step` updates, if it was due."""
         models = [
             replace(model, pruning_finished_at=step) if due and not some else model
             for model, due, some in zip(self.models, self.prunes(step, losses), pruned, strict=True)

@@ -39,14 +39,8 @@ def train_ensembles(
 ) -> None:
     """Train the setups that have one seed and differ by nothing else as ensembles; the others are left to the caller.
 
-    Args:
-        setups: setups of runs, none of them finished.
-        folder: the folder of their run folders.
-        execution: how steps are computed, the same for every ensemble.
-        progress: called with the progress of the runs of an ensemble, by their names.
-
-    Raises:
-        InputError: another process trains ensembles in this folder, or a file of an ensemble is damaged.
+    `progress` is called with the progress of the runs of an ensemble, by their names. An `InputError` says that another
+    process trains ensembles in this folder.
     """
 
     def fits(ensemble: Setup) -> bool:
@@ -82,12 +76,7 @@ def seed_groups(
     """Ensembles of the setups that have one seed, differ by nothing else and have no folder yet, with these setups.
 
     All but the last of those that are alike are of one size: where some are finished, the others stay the same. A run
-    may have several names.
-
-    Args:
-        setups: setups of runs, none of them finished.
-        folder: the folder of their run folders.
-        fits: says whether an ensemble fits into memory.
+    may have several names. `fits` says whether an ensemble fits into memory.
     """
     alike: dict[tuple[object, object], list[Setup]] = {}
     for setup in setups:
@@ -110,9 +99,6 @@ def split(ensemble: RunFolder, setups: Sequence[Setup], folder: Path) -> None:
     """Give each of these runs of a trained ensemble its folder, unless it has one, and remove the ensemble's.
 
     A call that was killed is made good by another: a run folder that is there is complete.
-
-    Raises:
-        InputError: a file of the ensemble is damaged.
     """
     drafts = ensemble.path / "split"
     shutil.rmtree(drafts, ignore_errors=True)  # what a killed process left

@@ -1,22 +1,24 @@
 """Many runs side by side: in several processes of this machine, or on a Ray cluster.
 
-The run folders are the ledger: a run that is finished is not touched, one that was cut short continues, and nothing
-else has to be remembered.
+The run folders are the ledger: a run that is finished is not touched, and one that was cut short continues, also if it
+was the driver of the cluster that was killed. On a cluster they are on a path that every machine sees.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from hopscope.errors import InputError
-from hopscope.processes import in_processes
+from hopscope.checks import check_count, check_number, make_plain
+from hopscope.errors import InputError, in_a_line, needs_extra
+from hopscope.processes import claim_process, in_processes, tune_process
 from hopscope.training.execution import (
     FASTEST,
     Execution,
@@ -27,7 +29,6 @@ from hopscope.training.execution import (
     using_threads,
 )
 from hopscope.training.metrics import MetricsRow
-from hopscope.training.on_ray import RayCluster, train_on_ray
 from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.seed_ensembles import train_ensembles
@@ -57,6 +58,30 @@ class ProgressDisplay:
 
 SILENT = ProgressDisplay()
 """Nothing is shown."""
+
+
+_LIVES = 50
+"""How often the worker of one run may be killed before the run itself is taken to be the cause."""
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """Where runs are trained, and what each of them takes.
+
+    Args:
+        address: address of the Ray cluster; `None` uses RAY_ADDRESS, or this machine alone if that is unset.
+        cpus_each: CPU cores per run (Ray only).
+        gpus_each: GPUs per run (Ray only); 0.25 lets four runs share one, 0 trains on CPUs.
+    """
+
+    address: str | None = None
+    cpus_each: int = 1
+    gpus_each: float = 0.0
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        check_count("cpus_each", self.cpus_each)
+        check_number("gpus_each", self.gpus_each, 0.0)
 
 
 def train_all(
@@ -100,7 +125,7 @@ def train_all(
 
     if cluster is not None:
         if left:
-            train_on_ray(left, folder, execution, cluster, show)
+            _train_on_ray(left, folder, execution, cluster, show)
         show()
         return
     device = execution.device or default_device()
@@ -117,16 +142,66 @@ def train_all(
         left = unfinished(left, folder)
     jobs = [(setup, folder / setup.name, each) for setup in left]
     if workers > 1:
-        in_processes(train_job, jobs, workers, progress and (lambda _: show()))
+        in_processes(_train, jobs, workers, progress and (lambda _: show()))
     else:
         for setup, path, _ in jobs:
             train(setup, path, execution=each, progress=progress and (lambda _: show()))
     show()
 
 
-def train_job(setup: Setup, folder: Path, execution: Execution) -> None:
-    """Train one run in a worker process, which need not send it back."""
+def _train(setup: Setup, folder: Path, execution: Execution) -> None:
+    """Train one run in a worker process, which runs nothing but hopscope."""
+    claim_process()
+    tune_process()
     train(setup, folder, execution=execution)
+
+
+def _train_on_ray(
+    setups: Sequence[Setup], folder: Path, execution: Execution, cluster: RayCluster, tick: Callable[[], None]
+) -> None:
+    """Train setups into `folder / setup.name` on a cluster, in this order; the first failure stops the others."""
+    each = replace(execution, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
+    with _connected(cluster) as ray:
+        task = ray.remote(num_cpus=cluster.cpus_each, num_gpus=cluster.gpus_each, max_retries=_LIVES)(_train)
+        pending = [task.remote(setup, folder.resolve() / setup.name, each) for setup in setups]
+        try:
+            while pending:
+                done, pending = ray.wait(pending, timeout=1.0)
+                ray.get(done)
+                tick()
+        except BaseException as error:
+            for run in pending:
+                ray.cancel(run, force=True)
+            if isinstance(cause := getattr(error, "cause", None), InputError):
+                raise cause from None
+            raise
+
+
+@contextmanager
+def _connected(cluster: RayCluster) -> Iterator[Any]:
+    """Ray connected to the cluster, or to one that lasts as long as the context; a connection that exists is used."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise needs_extra("training on a cluster", "Ray", "ray") from None
+    if ray.is_initialized():
+        yield ray
+        return
+    try:
+        ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+    except ConnectionError as error:
+        raise InputError(
+            f"no Ray cluster answers at {cluster.address!r} ({in_a_line(error)}); start one with ray start"
+        ) from None
+    try:
+        for kind, needed in (("CPU", cluster.cpus_each), ("GPU", cluster.gpus_each)):  # or the run would wait for ever
+            largest = max((node["Resources"].get(kind, 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+            if needed > largest:
+                raise InputError(f"a run needs {needed:g} {kind}, and no machine of the cluster has over {largest:g}")
+        yield ray
+    finally:
+        ray.shutdown()
 
 
 def run_jobs(
@@ -159,11 +234,7 @@ def _on_one_thread(function: Callable[..., None], *job: Any) -> None:
 
 
 def unfinished(setups: Sequence[Setup], folder: Path) -> list[Setup]:
-    """The setups whose run is not finished, the longest first.
-
-    Raises:
-        InputError: names repeat, or a run folder of that name holds another run.
-    """
+    """The setups whose run is not finished, the longest first. Names must differ and run folders be their own."""
     if len({setup.name for setup in setups}) != len(setups):
         raise InputError("two setups have the same name; give each its own")
     for setup in setups:
@@ -174,11 +245,7 @@ def unfinished(setups: Sequence[Setup], folder: Path) -> list[Setup]:
 
 
 def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
-    """The finished runs, by name.
-
-    Raises:
-        InputError: a setup's run folder holds another run.
-    """
+    """The finished runs, by name; a run folder that holds another run is refused."""
     there = [setup for setup in setups if (folder / setup.name / "result.json").exists()]
     return {setup.name: RunFolder(folder / setup.name).require(setup) for setup in there}
 

@@ -151,11 +151,7 @@ def _train(
 
 
 def _load_state(run: RunFolder, ensemble: Ensemble, device: str) -> tuple[int, list[Float[Tensor, "model hop"]]]:
-    """Load the last saved state; returns its step, 0 without any, and the losses since the last row of metrics.
-
-    Raises:
-        InputError: the state is damaged or lost, or rows of metrics up to it are missing.
-    """
+    """Load the last saved state; returns its step, 0 without any, and the losses since the last row of metrics."""
     saved = run.load_state()
     if saved is None:
         return 0, []
