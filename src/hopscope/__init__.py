@@ -15,7 +15,7 @@ __version__ = VERSION
 
 _NAMES = {
     "hopscope.benchmark.settings": ("BenchmarkSettings",),
-    "hopscope.circuits.checks.sampling": ("CertificateConfig",),
+    "hopscope.circuits.checks.card": ("CertificateConfig", "PathGroup"),
     "hopscope.circuits.circuit": ("Circuit",),
     "hopscope.circuits.interface": ("Model",),
     "hopscope.circuits.search.config": ("SearchBudget", "SearchConfig"),
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from hopscope import paper as paper, plot as plot, statistics as statistics, theory as theory
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
-    from hopscope.circuits.checks.sampling import CertificateConfig as CertificateConfig
+    from hopscope.circuits.checks.card import CertificateConfig as CertificateConfig, PathGroup as PathGroup
     from hopscope.circuits.circuit import Circuit as Circuit
     from hopscope.circuits.interface import Model as Model
     from hopscope.circuits.search.config import SearchBudget as SearchBudget, SearchConfig as SearchConfig

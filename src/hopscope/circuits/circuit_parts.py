@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from hopscope.circuits.checks.card import Baselines, Card, Check, CheckName, all_passed
-from hopscope.circuits.checks.sampling import CertificateConfig
+from hopscope.circuits.checks.card import Baselines, Card, CertificateConfig, Check, CheckName, all_passed
 from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.search.config import Effort, SearchBudget
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow, NamedPath

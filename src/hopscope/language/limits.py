@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from hopscope.circuits.checks.sampling import CertificateConfig
+from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.evaluate.evaluator import ACTIVATIONS, BYTES_A_POSITION, STREAMS, Evaluator
 from hopscope.circuits.search.gradients import SAVED
 from hopscope.errors import InputError

@@ -9,7 +9,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from hopscope.circuits.checks.card import CHECKS, Card, Check, CheckName, PathGroup, Patterns, all_passed
+from hopscope.circuits.checks.card import (
+    CHECKS,
+    Card,
+    CertificateConfig,
+    Check,
+    CheckName,
+    PathGroup,
+    Patterns,
+    all_passed,
+)
 from hopscope.circuits.checks.completeness import completeness, measure_completeness
 from hopscope.circuits.checks.delivery import delivery, measure_delivery
 from hopscope.circuits.checks.evidence import Evidence
@@ -17,7 +26,6 @@ from hopscope.circuits.checks.measure_card import measure_card
 from hopscope.circuits.checks.necessity import measure_necessity, necessity
 from hopscope.circuits.checks.outside import measure_outside, outside
 from hopscope.circuits.checks.right_keys import measure_right_keys, right_keys
-from hopscope.circuits.checks.sampling import CertificateConfig
 from hopscope.circuits.checks.sufficiency import measure_sufficiency, sufficiency
 from hopscope.circuits.evaluate.bootstrap import Measured, tidy
 from hopscope.circuits.resume import Search, Stage
