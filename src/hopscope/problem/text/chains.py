@@ -47,12 +47,14 @@ class ChainFormulation(Formulation[Chains]):
         called: what these names are.
         asks: the words of the question before and after the symbol that it asks for.
         begins: those of the line that the answer ends, in the form `completion`.
+        value_first: whether a line begins with the symbol of the level before.
     """
 
     published: ClassVar[Sequence[str]] = ()
     called: ClassVar[str] = "names"
     asks: ClassVar[tuple[str, str]]
     begins: ClassVar[tuple[str, str]]
+    value_first: ClassVar[bool] = False
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
         """Refuse a size for which the published names do not suffice, unless others may be used."""
@@ -87,19 +89,18 @@ class ChainFormulation(Formulation[Chains]):
     def write(self, latent: Chains, form: Form = "instruction") -> Wording:
         """The lines of levels 1 ... D, of which level r is pair D - r + 1, and the question where x0 leads."""
         hops, chains = len(latent.links), len(latent.links[0])
-        names, owner = role_names(hops), _owners(latent)
-        facts = []
+        names, facts = role_names(hops), []
+        owner = {(hops - n, i): start for start in range(chains) for n, i in enumerate(latent.path(start))}
         for level, link in enumerate(latent.links, start=1):
             pair = hops - level + 1
-            roles = (names[2 * pair - 2], None, names[2 * pair - 1])
+            roles: tuple[str | None, ...] = (names[2 * pair - 2], None, names[2 * pair - 1])
             for i, symbol in enumerate(latent.words[level]):
                 below = latent.words[level - 1][link[i]]
+                pieces, own = self.fact(level, symbol, below), (*roles[::-1], None) if self.value_first else roles
                 if form == "code":
                     mark = '"' if level == 1 and not below.isdigit() else ""
-                    line = Line((symbol, f" = {mark}", below, mark), (*roles, None), pair, owner[level][i])
-                else:
-                    line = Line(self.fact(level, symbol, below), self._roles(roles), pair, owner[level][i])
-                facts.append(line)
+                    pieces, own = (symbol, f" = {mark}", below, mark), (*roles, None)
+                facts.append(Line(pieces, own, pair, owner[level, i]))
         words = {"instruction": self.asks, "completion": self.begins, "code": ("print(", ")  # Output:")}
         before, after = words[form]
         question = Line((before, latent.words[-1][latent.asked], after), (None, "x0?", None), 0, latent.asked)
@@ -108,24 +109,9 @@ class ChainFormulation(Formulation[Chains]):
         asked = tuple((hops - 1 - step) * chains + i for step, i in enumerate(path[:-1]))
         return Wording(facts, question, latent.words[0][path[-1]], tuple(acceptable), asked)
 
-    def _roles(self, roles: tuple[str | None, ...]) -> tuple[str | None, ...]:
-        """The roles of a line's pieces, from those of first symbol, link and second symbol."""
-        return roles
-
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
         """Leaving any level unread loses the chain altogether, since the bijections are independent and uniform."""
         return {"any one level unread": 1 / chains}
-
-
-def _owners(latent: Chains) -> list[list[int]]:
-    """For levels 0 ... D, the chain of every symbol: the symbol of level D that leads to it."""
-    owners = [list(range(len(latent.links[0])))]
-    for link in reversed(latent.links):
-        below = [0] * len(link)
-        for i, j in enumerate(link):
-            below[j] = owners[0][i]
-        owners.insert(0, below)
-    return owners
 
 
 def _levels(pool: Sequence[str], hops: int, chains: int, extensions: Extensions, draw: Draw) -> list[Sequence[str]]:
@@ -228,6 +214,7 @@ class Kingdoms(ChainFormulation):
     instruction = "Say directly the name without other words."
     allowed = frozenset({"form", "lines", "repeat", "filler", "shots", "think"})
     asks, begins = ("Who has ", "?"), ("The one who has ", " is")
+    value_first = True
 
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
         """The paper's words."""
@@ -236,9 +223,6 @@ class Kingdoms(ChainFormulation):
     def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
         """A line such as `Bob lives in Silvania.`, in which the key comes last."""
         return _subject(level - 1, second), _VERBS[level - 1], first, "."
-
-    def _roles(self, roles: tuple[str | None, ...]) -> tuple[str | None, ...]:
-        return *roles[::-1], None
 
 
 def _subject(level: int, word: str) -> str:
