@@ -17,8 +17,7 @@ from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_causal, minimum_without_mask
 from hopscope.theory.schedule import shortest_schedule
-from hopscope.theory.witness import Witness, build_witness
-from hopscope.theory.witness.built import try_witness
+from hopscope.theory.witness import Witness, build_witness, try_witness
 
 KINDS: dict[str, dict[str, Any]] = {
     "masked": {},

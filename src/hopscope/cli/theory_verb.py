@@ -148,8 +148,7 @@ def _print_chain(problem: RetrievalProblem, show: bool, figure: Path | None, as_
 
 
 def _print_witness(problem: RetrievalProblem, as_json: bool) -> None:
-    from hopscope.theory.witness import build_witness
-    from hopscope.theory.witness.built import try_witness
+    from hopscope.theory.witness import build_witness, try_witness
 
     hops = problem.hops
     trial = try_witness(build_witness(hops, causal=problem.causal, order=problem.order))

@@ -1,4 +1,144 @@
-"""Transformers built by hand that meet the exact minimum depths: programs, their weights, and trials."""
+"""Witness transformers: weights written by hand that solve D hops in the fewest layers possible, and trials of them.
 
-from hopscope.theory.witness.built import Witness as Witness
-from hopscope.theory.witness.built import build_witness as build_witness
+Their circuit is known, which makes them the ground truth for circuit discovery. They differ from the paper's setting:
+symbols have equal length and K = 32, so that a symbol resembles only itself; position codes have 32 dimensions, at a
+base where neighbours can be told apart; there is no LayerNorm and no MLP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+
+from hopscope.checks import check_count
+from hopscope.errors import InputError
+from hopscope.model.transformer import Transformer
+from hopscope.problem.paths import AttentionPath
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch, sample
+from hopscope.theory.delivery import deliver
+from hopscope.theory.witness.masked import both_ways_program, causal_program
+from hopscope.theory.witness.program import assemble, circuit
+from hopscope.theory.witness.unmasked import unmasked_program
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A hand-built transformer.
+
+    Attributes:
+        problem: the problem that it solves.
+        transformer: one model, in float32.
+        circuit: the attention paths that its answers depend on.
+    """
+
+    problem: RetrievalProblem
+    transformer: Transformer
+    circuit: tuple[AttentionPath, ...]
+
+    def without_layer(self, layer: int) -> Witness:
+        """The witness without one layer (from 0): its paths are gone, and later layers are numbered one lower.
+
+        `deliver(hops, witness.circuit)` of the result says why it fails.
+
+        Raises:
+            InputError: there is no such layer, or only one layer.
+        """
+        shape = self.transformer.shape
+        if not 0 <= layer < shape.layers or shape.layers == 1:
+            raise InputError(f"layer must be 0 to {shape.layers - 1} of a witness with at least 2, got {layer}")
+        rest = Transformer(replace(shape, layers=shape.layers - 1))
+        rest.embed, rest.norm, rest.read = self.transformer.embed, self.transformer.norm, self.transformer.read
+        kept = [block for number, block in enumerate(self.transformer.blocks) if number != layer]
+        for target, source in zip(rest.blocks, kept, strict=True):
+            target.load_state_dict(source.state_dict())
+        left = (path for path in self.circuit if path.layer != layer)
+        lowered = tuple(path._replace(layer=path.layer - (path.layer > layer)) for path in left)
+        return Witness(self.problem, rest, lowered)
+
+
+def build_witness(
+    hops: int,
+    *,
+    causal: bool = True,
+    order: str = "deepest-first",
+    chains: int = 4,
+    curriculum: bool = True,
+    spare_heads: int = 0,
+) -> Witness:
+    """A transformer that solves D hops in the exact minimum of layers.
+
+    Args:
+        hops: D, the number of hops.
+        causal: with a causal mask, layers have one head (pointer doubling); without one, two (both directions).
+        order: order of the pairs. Under a causal mask it is `deepest-first`, or, for 4 hops, any order with pair 3
+            after pairs 2 and 4, as in `1,2,4,3`: three layers of three heads (both directions under a mask).
+        chains: N, the number of chains.
+        curriculum: whether it answers with x1 ... x{D} (IC) or x{D} alone.
+        spare_heads: number of heads to add to every layer, all zero.
+
+    Raises:
+        InputError: a value is out of range, or no construction is known for the order.
+    """
+    check_count("spare_heads", spare_heads, least=0)
+    doubling = causal and RetrievalProblem(hops, order=order).order == "deepest-first"
+    problem = RetrievalProblem(
+        hops=hops,
+        chains=chains,
+        order=order,
+        # Comparing with differences lets chance resemblance weigh more, so that symbols must be longer.
+        symbol_dim=128 if causal and not doubling else 32,
+        # Nothing linear in token codes tells a pair's first member from its second, which both directions need.
+        position="token" if doubling else "pair",
+        # A small base keeps neighbours far apart; `earlier` needs at least the sequence's length.
+        base=1.5 * chains * (2 * hops + 1) if doubling else 2.0,
+        causal=causal,
+        curriculum=curriculum,
+        position_dim=32,
+        symbols="unit",
+    )
+    build = causal_program if doubling else both_ways_program if causal else unmasked_program
+    program = build(problem)
+    return Witness(problem, assemble(program, spare_heads), circuit(program))
+
+
+class WithoutLayer(NamedTuple):
+    """A witness without one layer (from 0): the last hop's mean squared error, and why the remaining paths fail."""
+
+    layer: int
+    loss: float
+    why: str
+
+
+class WitnessTrial(NamedTuple):
+    """A witness run on random sequences: its mean squared error by hop, and the same without each of its layers."""
+
+    hops: int
+    layers: int
+    heads: int
+    circuit: tuple[AttentionPath, ...]
+    sequences: int
+    losses: tuple[float, ...]
+    without: tuple[WithoutLayer, ...]
+
+
+def try_witness(witness: Witness, sequences: int = 64, seed: int = 0) -> WitnessTrial:
+    """Run a witness, as a whole and without each of its layers, on the same random sequences."""
+    hops, shape = witness.problem.hops, witness.transformer.shape
+    batch = sample(witness.problem, sequences, torch.Generator().manual_seed(seed))
+    reduced = [witness.without_layer(layer) for layer in range(shape.layers)]
+    without = tuple(
+        WithoutLayer(layer, _losses(rest, batch)[-1], deliver(hops, rest.circuit).broken)
+        for layer, rest in enumerate(reduced)
+    )
+    losses = _losses(witness, batch)
+    return WitnessTrial(hops, shape.layers, shape.heads, witness.circuit, sequences, losses, without)
+
+
+@torch.no_grad()
+def _losses(witness: Witness, batch: Batch) -> tuple[float, ...]:
+    answers = witness.transformer(batch.inputs[None])[0]
+    errors = (answers - batch.targets).square().unflatten(-1, (-1, witness.problem.symbol_dim))
+    return tuple(errors.mean(dim=(0, 1, 3)).tolist())
