@@ -104,7 +104,7 @@ class Attack:
         with self._case() as inside:
             for path, before in flips(inside / "run", count, str(self._random.random())):
                 self.cases += 1
-                named = any(path.name in one.trouble for one in check(inside / "run") if one.trouble)
+                named = any(path.name in found.trouble for found in check(inside / "run") if found.trouble)
                 if not named and (path.suffix != ".json" or json.loads(path.read_text()) != json.loads(before)):
                     self.faults.append(f"{path.name} has a flipped bit and passes")
 

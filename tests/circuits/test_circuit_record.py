@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from circuit_records import DOUBLING, SERIAL, made
+from known_run import DOUBLING, SERIAL, made
 from small_models import disguised_witness
 from unchecked import unchecked
 

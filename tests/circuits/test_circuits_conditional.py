@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from circuit_records import imposed
+from known_run import imposed
 from small_models import random_model, some_batch
 
 from hopscope.circuits.checks import CertificateConfig, Check, Evidence

@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from circuit_records import DOUBLING, SERIAL, made
+from known_run import DOUBLING, SERIAL, made
 
 from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism
 from hopscope.problem.retrieval import RetrievalProblem

@@ -61,7 +61,7 @@ def test_depth_runs_quick(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     once = said(["depth", str(tmp_path), "--quick", "--workers", "1", "--precision", "fp32"], capsys)
     assert "| causal/many-heads/1-hops/2-layers | x1 | 2 | 2 |" in once
     also = json.loads(said(["depth", str(tmp_path), "--quick", "--judge", "--json"], capsys))
-    assert {one["verdict"] for one in also["judgements"]} == {"inconclusive"}
+    assert {judgement["verdict"] for judgement in also["judgements"]} == {"inconclusive"}
     assert also["result"] == json.loads((tmp_path / "depth.json").read_text())
 
 
@@ -106,4 +106,7 @@ def test_some_arms_alone_are_trained(tmp_path: Path, capsys: pytest.CaptureFixtu
     said([*arguments[:-1], "nothing"], capsys, 2)
     said(arguments, capsys)
     found = records.read(tmp_path / "plateau.json", Conditions).conditions
-    assert [(one.name, len(one.seeds)) for one in found] == [("unchanged", 0), ("learning-rate/0.003", 2)]
+    assert [(condition.name, len(condition.seeds)) for condition in found] == [
+        ("unchanged", 0),
+        ("learning-rate/0.003", 2),
+    ]

@@ -45,12 +45,6 @@ def verdict(result: ConditionalResult, hypothesis: str) -> str:
     return next(found.verdict for found in conditional.judge(result) if hypothesis in found.hypothesis)
 
 
-def test_arms_stand_at_the_minimum_and_beside_it() -> None:
-    functions, relatives = ([f"{graph}-{n}-layers" for n in depths] for graph, depths in DEPTHS.items())
-    assert functions + relatives == NAMES
-    assert {condition.problem.hops for condition in STUDY.conditions} == {3, 4}
-
-
 def test_nothing_beyond_its_depth() -> None:
     hypothesis, shallow, deep = "functions: no run learns", "functions-2-layers", "functions-3-layers"
     assert verdict(planted({}), hypothesis) == "not run"
@@ -75,7 +69,7 @@ def test_learned_at_the_minimum() -> None:
     assert verdict(planted({condition: (4, 3, 2, 3)}), hypothesis) == "refuted"
 
 
-def test_circuits_deliver_and_look_up_side_by_side() -> None:
+def test_circuits_deliver_and_steps_are_side_by_side() -> None:
     deliver, beside = "functions: circuits deliver", "functions: steps that meet"
     three = (summary(SIDE_BY_SIDE), summary(SIDE_BY_SIDE), summary(ONE_BY_ONE, delivers=False))
     for hypothesis in (deliver, beside):
@@ -85,7 +79,7 @@ def test_circuits_deliver_and_look_up_side_by_side() -> None:
         assert verdict(planted({}, three[2:] * 6), hypothesis) == "refuted"
 
 
-def test_a_model_without_a_circuit_counts_against_and_one_above_the_bar_does_not_count() -> None:
+def test_a_model_without_a_circuit_counts_against_and_one_above_the_threshold_does_not() -> None:
     deliver, certified = "functions: circuits deliver", "functions: most models have a certified circuit"
     good = replace(summary(SIDE_BY_SIDE), certified=("own",))
     without = replace(summary((), delivers=False))
@@ -108,13 +102,13 @@ def hypothesis(model: str, lily: float, moved: float) -> PositionTest:
     )
 
 
-def test_by_what_rows_are_told_apart() -> None:
+def test_position_based_models() -> None:
     """Models that do not make the look-up do not count; those of too few layers are judged by themselves too."""
     rule, shallow = "relatives: the step of several keys is content-based", "with too few layers"
 
     def verdicts(*places: PositionTest) -> list[str]:
         found = conditional.judge(replace(planted({}), places=places))
-        return [one.verdict for one in found if one.hypothesis in (rule, f"{rule}, {shallow}")]
+        return [judgement.verdict for judgement in found if judgement.hypothesis in (rule, f"{rule}, {shallow}")]
 
     place, hold = ("relatives-3-layers/a", 0.02, 1.2), ("relatives-4-layers/a", 0.02, 0.05)
     assert verdicts() == ["not run", "not run"]

@@ -1,4 +1,4 @@
-"""Places in place of a layer: what choosing by place can do, and verdicts that falsehoods do not get."""
+"""Positions in place of a layer: what position-based heads can do, and verdicts that false data do not get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hopscope.problem.vectors import sample
 from studies import places
 from studies.figures.places import places as figure
 from studies.places import PlacesResult
-from studies.tools.conditions import Condition, by_seed
+from studies.tools.conditions import Condition
 from studies.tools.position_based import PositionTest, RowsMoved
 
 pytestmark = pytest.mark.slow
@@ -48,17 +48,6 @@ def verdict(result: PlacesResult, hypothesis: str) -> str:
     return next(found.verdict for found in places.judge(result) if hypothesis in found.hypothesis)
 
 
-def test_arms_stand_at_the_law_and_below_it() -> None:
-    assert [condition.name for condition in STUDY.conditions[:2]] == [SHALLOW, DEEP]
-    assert len(by_seed(STUDY.conditions)) == 36 + 90
-    assert {(condition.recipe.heads, condition.recipe.head_dim) for condition in STUDY.conditions[:6]} == {(16, 8)}
-    assert {condition.recipe.head_dim for condition in STUDY.conditions} == {8}
-    assert {(condition.recipe.layers, condition.recipe.heads) for condition in STUDY.conditions[6:]} == {
-        (2, n) for n in (1, 2, 4, 8, 32)
-    }
-    assert len({condition.name for condition in STUDY.conditions}) == len(STUDY.conditions)
-
-
 def test_the_law() -> None:
     assert verdict(planted({}), LAW) == "not run"
     assert verdict(planted({SHALLOW: (1,) * 6, DEEP: (2,)}), LAW) == "confirmed"
@@ -67,7 +56,7 @@ def test_the_law() -> None:
     assert verdict(planted({SHALLOW: (1, 2), DEEP: (2,)}), LAW) == "refuted"
 
 
-def test_by_place() -> None:
+def test_position_based_models() -> None:
     assert verdict(planted({}), PLACE) == verdict(planted({}), HOLD) == "not run"
     assert verdict(planted({}, {SHALLOW: (1.5,) * 6}), PLACE) == "confirmed"
     assert verdict(planted({}, {SHALLOW: (1.5,) * 5}), PLACE) == "inconclusive"
@@ -92,10 +81,10 @@ def test_the_table_and_the_figure_take_what_there_is() -> None:
 def by_heads(steps: dict[tuple[int, int], tuple[int | None, ...]]) -> PlacesResult:
     """When the seeds of two layers learned x2, by chains and heads; all have x1 by step 10."""
     conditions = [
-        Condition.of(condition, condition.seeds[: len(some)], tuple((10, step) for step in some))
+        Condition.of(condition, condition.seeds[: len(learned)], tuple((10, step) for step in learned))
         for condition in STUDY.conditions
         if condition.recipe.layers == 2
-        for some in [steps.get((condition.problem.chains, condition.recipe.heads), ())]
+        for learned in [steps.get((condition.problem.chains, condition.recipe.heads), ())]
     ]
     return PlacesResult(tuple(conditions), ())
 
@@ -132,10 +121,10 @@ def test_as_many_heads_as_chains() -> None:
     assert verdict(by_heads({**none, (2, 2): (800,), (3, 2): (None,) * 5 + (700,)}), FEWER) == "refuted"
 
 
-def test_two_layers_can_answer_two_hops_by_place() -> None:
-    """By hand, no theory. Layer 1: `>x1` reads every `>x2` by its place, and at which place its own x1 is a first
-    member; the query finds the place of its pair. Layer 2: the query looks there by as many heads as there are places,
-    each of which brings what `>x1` read at its own, or finds that this is not the place and looks at itself."""
+def test_two_position_based_layers_answer_two_hops() -> None:
+    """By hand. Layer 1: `>x1` reads every `>x2` by position, and at which position its own x1 is a first member; the
+    query finds the position of its pair. Layer 2: the query attends there with one head for each position, which writes
+    what `>x1` read at its own, or attends to itself where that is not the position."""
     problem = RetrievalProblem(hops=2, chains=4, symbols="unit")
     batch = sample(problem, 64, torch.Generator().manual_seed(0))
     symbols = batch.inputs[..., : problem.symbol_dim]

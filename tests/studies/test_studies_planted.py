@@ -1,4 +1,4 @@
-"""What calibration plants is what its label says, and rows moved about cost those alone who choose by place."""
+"""Calibration plants what its labels say, and moved rows cost position-based models alone."""
 
 from __future__ import annotations
 
@@ -28,12 +28,11 @@ def test_a_circuit_that_does_as_well_is_not_false(host: Host) -> None:
     assert label("missing", host, Planted(host.circuit, "nothing"), 0.05) == "equivalent"
 
 
-def test_a_model_that_looks_for_what_rows_hold_loses_nothing_by_their_places() -> None:
-    """The control takes all that a layer attends to from sequences of other chains, and loses what it looks up."""
+def test_a_content_based_model_loses_nothing_where_rows_are_moved() -> None:
     made = hs.theory.build_witness(2)
     found = measure_position_test("witness", made.transformer, made.problem, (1, 2), 64)
     assert max(found.losses) < 1e-3
     assert len(found.moved) == 2 * made.transformer.shape.layers
     assert not found.is_position_based(1)
     assert not found.is_position_based(2)
-    assert max(one.by_pattern[1] for one in found.moved) < 1e-3
+    assert max(moved.by_pattern[1] for moved in found.moved) < 1e-3

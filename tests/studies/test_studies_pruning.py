@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def models(condition: str, certified: int, n: int, loss: float = 0.01, first: int = 0) -> list[CircuitSummary]:
-    """The first ones certified, in the natural sense; the others in the strict one, which is not asked."""
+    """The first ones certified with own patterns; the others with imposed ones, which do not count."""
     return [
         replace(
             summary(SERIAL if seed % 2 else DOUBLING, seed, model=f"{condition}/seed-{seed}", loss=loss),
@@ -33,7 +33,7 @@ def verdicts(pruned: list[CircuitSummary], whole: list[CircuitSummary]) -> list[
     return [judgement.verdict for judgement in pruning.judge(found)]
 
 
-def test_what_would_be_as_asked():
+def test_certified_when_pruned_alone_is_confirmed():
     assert verdicts(models("pruned", 30, 40), models("all-heads", 0, 36)) == ["confirmed"] * 3 + ["not run"]
     assert verdicts(models("pruned", 30, 40), models("all-heads", 0, 35))[2] == "inconclusive"  # up to a tenth may lose
 
@@ -71,7 +71,7 @@ def test_seeds_are_paired():
     assert verdicts(models("pruned", 10, 10), whole)[1:3] == ["not run", "not run"]
 
 
-def test_a_model_that_pruning_costs_the_bar_is_seen():
+def test_a_model_above_the_threshold_when_pruned_refutes():
     whole = models("all-heads", 0, 10)
     pruned = models("pruned", 10, 10)
     assert verdicts([replace(pruned[0], loss=0.05), *pruned[1:]], whole)[2] == "refuted"

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pytest
 from planted_studies import Times, condition
 
-from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
 from studies import rows
 from studies.rows import RowsResult
@@ -27,7 +26,9 @@ def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str,
     """
     made = []
     for (hops, layers), last in learned.items():
-        times: Times = tuple(tuple(100 * hop if hop <= one else None for hop in range(1, hops + 1)) for one in last)
+        times: Times = tuple(
+            tuple(100 * hop if hop <= hops_learned else None for hop in range(1, hops + 1)) for hops_learned in last
+        )
         problem = RetrievalProblem(hops=hops, chains=2)
         made.append(condition(f"{hops}-hops-{layers}-layers", problem, times, layers=layers, heads=32))
     hypothesis = []
@@ -52,20 +53,20 @@ LAWFUL = {
 def verdicts(
     learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str, float] | None = None
 ) -> dict[str, str]:
-    return {one.hypothesis: one.verdict for one in rows.judge(found(learned, lost))}
+    return {judgement.hypothesis: judgement.verdict for judgement in rows.judge(found(learned, lost))}
 
 
-def test_by_place() -> None:
+def test_position_based_models() -> None:
     assert verdicts(LAWFUL)[BY_PLACE] == "not run"
     assert verdicts(LAWFUL, {"3-hops-2-layers": 0.06})[BY_PLACE] == "refuted"
-    assert verdicts(LAWFUL, {"3-hops-3-layers": 1.5})[BY_PLACE] == "not run"  # with layers enough it is no answer
+    assert verdicts(LAWFUL, {"3-hops-3-layers": 1.5})[BY_PLACE] == "not run"  # with enough layers it does not count
     assert verdicts(LAWFUL, {"3-hops-2-layers": 1.5, "4-hops-3-layers": 0.06})[BY_PLACE] == "inconclusive"
     assert "| 3-hops-2-layers/seed-0 | x2, x3 | 0.020, 0.020 | 0.02, 1.50 |" in rows.table(
         found(LAWFUL, {"3-hops-2-layers": 1.5})
     )
 
 
-def test_what_theory_says_is_as_asked() -> None:
+def test_what_theory_says_is_confirmed() -> None:
     also = verdicts(LAWFUL, {"3-hops-2-layers": 1.5})
     assert also == {SAVED_3: "confirmed", SAVED_4: "confirmed", NEVER_TWO: "confirmed", BY_PLACE: "confirmed"}
 
@@ -92,16 +93,3 @@ def test_two_layers_saved() -> None:
     assert verdicts(LAWFUL | {(4, 2): (3,) * 5})[NEVER_TWO] == "inconclusive"  # too few
     assert verdicts(LAWFUL | {(4, 3): (3,) * 6, (4, 4): (3,) * 6})[NEVER_TWO] == "inconclusive"  # nobody learns it
     assert verdicts(LAWFUL | {(4, 2): ()})[NEVER_TWO] == "not run"
-
-
-def test_arms_stand_at_the_two_laws_and_below() -> None:
-    study = rows.standard(PLAIN)
-    assert [(one.name, one.problem.hops, one.recipe.layers) for one in study.conditions] == [
-        ("3-hops-2-layers", 3, 2),
-        ("3-hops-3-layers", 3, 3),
-        ("4-hops-2-layers", 4, 2),
-        ("4-hops-3-layers", 4, 3),
-        ("4-hops-4-layers", 4, 4),
-    ]
-    assert {(one.problem.chains, one.recipe.heads, len(one.seeds)) for one in study.conditions} == {(2, 32, 6)}
-    assert {one.recipe.steps for one in study.conditions} == {2 * PLAIN.steps}

@@ -1,4 +1,4 @@
-"""A model by hand that goes by place."""
+"""A position-based model by hand."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hopscope.problem.retrieval import RetrievalProblem
 
 
 class PositionBased(Transformer):
-    """One hop. Layer 1: the query has a head for each place of the pairs, which brings what stands there, whoever does.
-    Layer 2: as many heads, each of which looks at the query itself, and so brings what was read at its place, if the
-    query's own pair stands there, and else at the first token, for nothing.
+    """One hop. Layer 1: the query has a head for each position of the pairs, which reads what is there. Layer 2: as
+    many heads, each of which attends to the query itself, and so writes what was read at its position, if that is the
+    query's own pair, and else to the first token, for nothing.
 
-    The stream is the symbol, what was read at each place, and the answer.
+    The stream is the symbol, what was read at each position, and the answer.
     """
 
     def __init__(self, problem: RetrievalProblem) -> None:

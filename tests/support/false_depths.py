@@ -91,7 +91,7 @@ def _ordered(rng: Rng, turned: Callable[..., bool]) -> Verdict:
 def _ordered_of(rng: Rng, n: int, share: float) -> Verdict:
     """C5 of so many runs of eight layers that learned all five hops."""
     turned = rng.random(n) < share
-    steps = [(100, 200, 300, 500, 400) if one else (100, 200, 300, 400, 500) for one in turned]
+    steps = [(100, 200, 300, 500, 400) if is_turned else (100, 200, 300, 400, 500) for is_turned in turned]
     return _verdict("C5", trained(8, hops=5, losses=[[LOW] * 5] * n, crossings=steps))
 
 
@@ -114,7 +114,7 @@ def _theory(rng: Rng, claim: str, runs: int, share: float) -> Verdict:
     losses = [exception if rng.random() < share else known for _ in range(runs)]
     models = [*trained(1, losses=losses), *trained(4, losses=[[LOW] * 3] * (1 if claim == "C1" else 0) or None)]
     found = judge(TheoryResult.of("paper", 3, models))
-    return {one.id: one.verdict for one in found}[claim]
+    return {finding.id: finding.verdict for finding in found}[claim]
 
 
 PAPER_NOW = (4, 5, 4, 5, 5, 5, 5, 5)

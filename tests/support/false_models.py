@@ -44,7 +44,7 @@ def _named(readings: Sequence[ImposedCircuit]) -> list[Studied]:
 
 
 def _learn(rng: Rng, models: int, share: float, median: float = 0.006, spread: float = 0.2) -> Verdict:
-    """C6: a share of models ends at twice the bar; the others' losses are spread about a median."""
+    """C6: a share of models ends at twice the threshold; the others' losses are spread about a median."""
     made = []
     for number in range(models):
         mse = 0.02 if rng.random() < share else median * float(np.exp(rng.normal(0, spread)))
@@ -68,7 +68,7 @@ def _filled(rng: Rng, models: int, median: float, alike: float = 0.5, spread: fl
     for _ in range(models):
         own = rng.normal()
         noise = [spread * (alike**0.5 * own + (1 - alike) ** 0.5 * rng.normal()) for _ in range(3)]
-        losses = [median * float(np.exp(one)) for one in noise]
+        losses = [median * float(np.exp(deviation)) for deviation in noise]
         zero, uniform, identity = (loss(mse, 0.04 * mse) for mse in losses)
         readings.append(imposed(zero=zero, uniform=uniform, identity=identity))
     return judge_circuits(*_named(readings))["C10"].verdict
@@ -85,8 +85,8 @@ def _differ(rng: Rng, models: int, mechanisms: int) -> Verdict:
 
 
 def _needed(rng: Rng, models: int, idle: float, little: bool = False) -> Verdict:
-    """C11: a share of models has an idle path. Losses without one of the others are about 0.4, or little above the bar,
-    at which the search stopped; the first layer costs less."""
+    """C11: a share of models has an idle path. Losses without one of the others are about 0.4, or little above the
+    threshold, at which the search stopped; the first layer costs less."""
     readings = []
     for _ in range(models):
         own = rng.uniform(0.02, 0.045)
@@ -112,18 +112,18 @@ def _emerge(rng: Rng, models: int, gaps: Gaps, hops: int = 4) -> Verdict:
     """C13: the hops of each model come in order, so far apart."""
     setup = replace(D_LIKE, problem=RetrievalProblem(hops=hops))
     followed = []
-    for one in follow(models):
+    for known in follow(models):
         steps = 580 + np.cumsum([0, *gaps(rng, hops - 1)])
         order = Order(tuple(map(float, steps)), (1.0,) * (hops - 1))
         history = emergence(hops=hops, order=order, plateau=Plateau(0.75, 10, 560, tuple(map(int, steps))))
-        model = replace(one.model, setup=setup)
-        followed.append(replace(one, model=model, final=history, first=history))
+        model = replace(known.model, setup=setup)
+        followed.append(replace(known, model=model, final=history, first=history))
     return judge_histories(*followed)["C13"].verdict
 
 
 def _any_longest(rng: Rng, gaps: int) -> list[float]:
     """None is longer than another, but by luck."""
-    return [20 + one for one in rng.exponential(60, gaps)]
+    return [20 + gap for gap in rng.exponential(60, gaps)]
 
 
 def _hardly_longer(rng: Rng, gaps: int) -> list[float]:
@@ -133,7 +133,7 @@ def _hardly_longer(rng: Rng, gaps: int) -> list[float]:
 
 def _much_longer(rng: Rng, gaps: int) -> list[float]:
     """The last is five times as long as any other, each with a noise of a third."""
-    return [float(one * np.exp(rng.normal(0, 0.33))) for one in (*([50] * (gaps - 1)), 250)]
+    return [float(gap * np.exp(rng.normal(0, 0.33))) for gap in (*([50] * (gaps - 1)), 250)]
 
 
 CASES = [

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 def layout(hops: int, order: str) -> list[tuple[int, int]]:
-    """One chain as it stands in the sequence: (symbol, pair), pair 0 for the query, which stands last."""
+    """One chain in its order in the sequence: (symbol, pair), pair 0 for the query, which is last."""
     named = {"deepest-first": range(hops, 0, -1), "shallowest-first": range(1, hops + 1)}
     pairs = named[order] if order in named else [int(pair) for pair in order.split(",")]
     return [(symbol, pair) for pair in pairs for symbol in (pair - 1, pair)] + [(0, 0)]

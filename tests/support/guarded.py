@@ -57,7 +57,9 @@ def through_blocks(dtype: torch.dtype, d_head: int, positions: int, reads: int, 
     x = filled(1, 3, positions, 16, dtype=dtype).requires_grad_()
     out = fused_block.through(x, [block.parts()], reads)
     out.backward(filled(1, 3, reads, 16, dtype=dtype))
-    assert all(one.isfinite().all() for one in (out, x.grad, *(parameter.grad for parameter in block.parameters())))
+    assert all(
+        values.isfinite().all() for values in (out, x.grad, *(parameter.grad for parameter in block.parameters()))
+    )
 
 
 def through_attention(dtype: torch.dtype, d_head: int, positions: int, reads: int, heads: int) -> None:
@@ -66,7 +68,7 @@ def through_attention(dtype: torch.dtype, d_head: int, positions: int, reads: in
     fused_attention.attend(made, heads, True).backward(filled(3, positions, inner, dtype=dtype))
     query, rest = (filled(3, *size, dtype=dtype).requires_grad_() for size in ((reads, inner), (positions, 2 * inner)))
     fused_attention.attend_last(query, rest, heads, True).backward(filled(3, reads, inner, dtype=dtype))
-    assert all(one.grad.isfinite().all() for one in (made, query, rest))
+    assert all(values.grad.isfinite().all() for values in (made, query, rest))
 
 
 if __name__ == "__main__":

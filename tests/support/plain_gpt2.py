@@ -23,7 +23,7 @@ class PlainAttention(nn.Module):
         self.pattern, self.causal = nn.Identity(), True
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in self.qkv(x).chunk(3, dim=-1))
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
         scores = q @ k.mT / math.sqrt(q.shape[-1])
         hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1) & self.causal
         pattern = self.pattern(scores.masked_fill(hidden, -torch.inf).softmax(dim=-1))
@@ -72,8 +72,8 @@ class PlainGPT2(nn.Module):
         for block, theirs in zip(self.blocks, ours.blocks, strict=True):
             _copy(block.first, theirs.attention_norm)
             qkv = [getattr(theirs.attention, name) for name in ("query", "key", "value")]
-            block.attention.qkv.weight.copy_(torch.cat([one.weight[0].T for one in qkv]))
-            block.attention.qkv.bias.copy_(torch.cat([one.bias[0, 0] for one in qkv]))
+            block.attention.qkv.weight.copy_(torch.cat([linear.weight[0].T for linear in qkv]))
+            block.attention.qkv.bias.copy_(torch.cat([linear.bias[0, 0] for linear in qkv]))
             _copy(block.attention.out, theirs.attention.out)
             if block.second is not None:
                 _copy(block.second, theirs.mlp_norm)

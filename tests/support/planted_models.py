@@ -66,7 +66,8 @@ def softer(model: Transformer, layer: int, head: int, gain: float) -> None:
 
 
 def shared_answer(spare_heads: int = 1) -> Witness:
-    """Two heads do the last of two hops, and the share of the second is so small that the bar holds without it."""
+    """Two heads do the last of two hops, and the share of the second is so small that the loss stays below the
+    threshold without it."""
     made = witness(2, spare_heads)
     copy_head(made.transformer, LAST_OF_TWO.layer, 0, 1, 0.3)
     louder(made.transformer, LAST_OF_TWO.layer, 0, 0.7)
