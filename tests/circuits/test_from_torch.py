@@ -28,7 +28,7 @@ PROBLEM = hs.RetrievalProblem(hops=2)
 
 
 @pytest.mark.parametrize("mlp", [True, False])
-def test_every_intervention_is_the_same(mlp: bool) -> None:
+def test_interventions_on_a_module_equal_those_on_the_transformer(mlp: bool) -> None:
     """Losses, role maps and ablations of the plain module are those of ours with the same weights."""
     ours = random_model(PROBLEM, layers=3, heads=2, mlp=mlp)
     model = hs.Model.from_torch(PlainGPT2(ours), PROBLEM, parts)
@@ -42,7 +42,7 @@ def test_every_intervention_is_the_same(mlp: bool) -> None:
 
 
 @pytest.mark.slow
-def test_its_circuit_is_found_and_certified() -> None:
+def test_circuit_of_a_module_is_found_and_certified() -> None:
     witness = disguised_witness(2)
     model = hs.Model.from_torch(PlainGPT2(witness.transformer), witness.problem, parts, untrain)
     circuit = model.find_circuit(effort=FEW, proof=PROOF)
@@ -52,7 +52,7 @@ def test_its_circuit_is_found_and_certified() -> None:
     assert circuit.imposed.passed
 
 
-def test_parts_that_do_not_make_the_module_are_refused() -> None:
+def test_wrong_parts_of_a_module_are_refused() -> None:
     gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
 
     def asked(change: Callable[[hs.Parts], hs.Parts]) -> None:
@@ -84,7 +84,7 @@ def test_parts_that_do_not_make_the_module_are_refused() -> None:
     assert not hs.Model.from_torch(gpt, both_ways, parts).transformer.shape.causal
 
 
-def test_it_may_be_trained_on() -> None:
+def test_module_may_be_trained_further() -> None:
     """Dropout drops nothing while it is looked at, modes are as they were, and no answer is of weights that it had."""
     gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
     gpt.embed = nn.Sequential(gpt.embed, nn.Dropout(0.5))
@@ -99,7 +99,7 @@ def test_it_may_be_trained_on() -> None:
     assert model.loss == hs.Model.from_torch(gpt, PROBLEM, parts).loss != before
 
 
-def test_a_pattern_that_is_only_shown_is_refused() -> None:
+def test_pattern_without_effect_is_refused() -> None:
     """Whatever is done to it changes no answer, so every ablation would look harmless."""
     gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
 
@@ -125,7 +125,7 @@ def test_a_pattern_that_is_only_shown_is_refused() -> None:
         )
 
 
-def test_positions_that_reach_one_another_beside_the_patterns_are_refused() -> None:
+def test_positions_that_mix_outside_attention_are_refused() -> None:
     """A short convolution between the blocks: what it brings no pattern shows."""
 
     class Shifted(nn.Module):

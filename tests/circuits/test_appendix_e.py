@@ -65,7 +65,7 @@ def slow(model: Transformer, batch: Batch, state: Imposed) -> float:
 
 
 @pytest.mark.parametrize("fill", list(FILLS))
-def test_the_evaluator_gives_what_slow_arithmetic_gives(fill: str) -> None:
+def test_imposed_loss_equals_slow_arithmetic(fill: str) -> None:
     made = witness(2, 1, 3e-4)
     evaluator, (end, *_) = searched(made)
     few, state = evaluator.part(4), replace(end, fill=FILLS[fill])
@@ -76,7 +76,7 @@ def test_the_evaluator_gives_what_slow_arithmetic_gives(fill: str) -> None:
 
 
 @pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.slow), 0.1])
-def test_the_fewest_whole_heads_are_the_fewest(share: float) -> None:
+def test_fewest_whole_heads_are_the_fewest_of_all_choices(share: float) -> None:
     """Against every choice of heads kept, uniform and at themselves."""
     made = witness(1, 2)
     copy_head(made.transformer, 1, 0, 2, share)
@@ -96,7 +96,7 @@ def test_the_fewest_whole_heads_are_the_fewest(share: float) -> None:
     assert evaluator.mse([found])[0] <= CONFIG.max_loss
 
 
-def test_a_model_above_the_bar_has_no_strict_reading() -> None:
+def test_model_above_the_threshold_has_no_appendix_e_circuit() -> None:
     made = disguised_witness(2).without_layer(1)
     assert searched(made)[1] == []
     assert Model(made.transformer, made.problem).find_circuit(effort=CONFIG, proof=PROOF).imposed is None

@@ -26,7 +26,7 @@ def test_same_up_to_layers() -> None:
     assert compare(made(*SERIAL), made(*SERIAL)).identical
 
 
-def test_same_mechanism_laid_out_otherwise() -> None:
+def test_same_mechanism_in_other_layers() -> None:
     """The pairs tied one after the other instead of at once: another order, the same mechanism."""
     spread = made((1, 1, ">x1", "x0>"), (2, 1, ">x2", "x1>"), (4, 1, ">x3", "x2>"), *SERIAL[3:])
     comparison = compare(made(*SERIAL), spread)
@@ -130,7 +130,7 @@ def test_census() -> None:
     assert "  2 x >x1 -> x0> (1), " in text
 
 
-def test_a_census_as_plain_values_is_what_json_gives_back() -> None:
+def test_census_as_plain_values_survives_json() -> None:
     told = census([made(*SERIAL), made(*DOUBLING)]).to_json()
     assert json.loads(json.dumps(told)) == told
     assert told["heads"] == {"4": 2}

@@ -63,7 +63,7 @@ def some_programs(evaluator: Evaluator) -> list[Interventions]:
 
 
 @pytest.mark.slow
-def test_heads_are_halved_until_the_planted_circuit_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_among_many_heads_finds_the_planted_circuit(monkeypatch: pytest.MonkeyPatch) -> None:
     """With so many heads none is scored alone: fails where halves lose a head that is needed or keep an idle one."""
     monkeypatch.setattr(elimination, "_SIZES", (1, 2, 4, 8))
     monkeypatch.setattr(elimination, "_eliminated", _few_at_most(elimination._eliminated, 24))
@@ -84,7 +84,7 @@ def _few_at_most(eliminated: Any, most: int) -> Any:
 
 
 @pytest.mark.slow
-def test_halves_leave_out_what_does_not_fit_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_halving_keeps_needed_heads_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against every order of a few moves: what is needed stays, all else goes."""
     evaluator = on_text(16)
     gauge, base = (
@@ -103,7 +103,9 @@ def test_halves_leave_out_what_does_not_fit_wherever_it_stands(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("make", [pytest.param(on_text, marks=pytest.mark.slow), on_vectors])
-def test_shares_of_a_batch_and_streams_left_out_change_no_loss(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splitting_a_batch_and_caching_fewer_streams_changes_no_loss(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Fails where a share forgets the program that candidates depart from, or mixes its own sequences alone."""
     whole = make()
     programs = some_programs(whole)
@@ -121,7 +123,7 @@ def test_shares_of_a_batch_and_streams_left_out_change_no_loss(make: Any, monkey
         assert shared.scores({}).log_loss == pytest.approx(whole.scores({}).log_loss, abs=1e-5)
 
 
-def test_a_block_of_layers_at_once_still_sees_what_makes_later_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_of_a_block_of_layers_include_later_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were the patterns of a block themselves held, a first look-up that only steers a second would look idle."""
     evaluator = on_vectors(hops=3)
     apart = row_scores(evaluator)
@@ -135,7 +137,7 @@ def test_a_block_of_layers_at_once_still_sees_what_makes_later_patterns(monkeypa
     assert rank_correlation(apart.sum(-1).flatten().tolist(), together.sum(-1).flatten().tolist()) > 0.7
 
 
-def test_a_search_that_does_not_fit_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_without_enough_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluator, proof = on_text(32), CertificateConfig()
     needed = memory_needed(evaluator, planted().size, proof)
     assert needed > 2 * planted().size
@@ -146,7 +148,7 @@ def test_a_search_that_does_not_fit_is_refused_before_it_begins(monkeypatch: pyt
         check_memory(evaluator, planted().size, proof)
 
 
-def test_an_untrained_head_copies_its_own_layer_alone() -> None:
+def test_untrained_head_copies_only_its_own_layer() -> None:
     model = planted()
     before = {name: weight.clone() for name, weight in model._model.named_parameters()}
     mixed = model.with_untrained([(1, 5)], seed=0)

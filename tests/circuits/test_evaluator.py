@@ -48,7 +48,7 @@ def test_the_answer_follows_a_one_hot() -> None:
     assert right < 1e-10 < 0.1 < min(wrong, off)
 
 
-def test_replaying_is_exact_and_a_random_pattern_is_not() -> None:
+def test_replaying_the_clean_pattern_changes_nothing_and_a_random_one_does() -> None:
     model = random_model(PROBLEM)
     inputs = BATCH.inputs[None]
     clean, patterns = model(inputs), model.patterns(inputs)
@@ -104,7 +104,7 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
         ({HeadRow(0, 0, 2): Ablation(AblationKind.MEAN, (), (1.0,) * 4)}, "mean needs 10 weights"),
     ],
 )
-def test_programs_that_do_not_fit(program: dict[HeadRow, Ablation], says: str) -> None:
+def test_interventions_that_do_not_fit_are_refused(program: dict[HeadRow, Ablation], says: str) -> None:
     with pytest.raises(InputError, match=says):
         VectorEvaluator(random_model(PROBLEM), PROBLEM, BATCH).errors([program])
 

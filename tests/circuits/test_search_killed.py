@@ -47,7 +47,7 @@ print(moments)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks")
-def test_a_search_killed_at_any_write_loses_nothing(tmp_path: Path) -> None:
+def test_search_killed_at_any_write_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     path = os.pathsep.join([str(Path(__file__).parent.parent / "support"), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]

@@ -28,7 +28,7 @@ def confirming(evaluator: Evaluator, deciding: int) -> Gauge:
 
 
 @pytest.mark.slow
-def test_what_the_doubt_alone_puts_above_a_limit_is_decided_on_more(evaluator: Evaluator) -> None:
+def test_more_sequences_decide_where_only_the_margin_exceeds_the_limit(evaluator: Evaluator) -> None:
     (true,) = evaluator.fresh(8192, 1, "truth").mse([WITHOUT])
     few, many = confirming(evaluator, 32), confirming(evaluator, 4096)
     (score,) = few.scores([WITHOUT])
@@ -39,9 +39,7 @@ def test_what_the_doubt_alone_puts_above_a_limit_is_decided_on_more(evaluator: E
     assert not many.passes(WITHOUT, 0.98 * true)
 
 
-def test_what_little_differs_from_what_is_known_is_not_measured_again(
-    evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_candidate_near_a_measured_one_is_not_measured(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
     """One measurement on more sequences serves for all that is near; what is far is measured itself."""
     gauge, scanning = (
         confirming(evaluator, 4096),
@@ -67,7 +65,7 @@ def test_what_little_differs_from_what_is_known_is_not_measured_again(
 
 
 @pytest.mark.slow
-def test_more_are_asked_only_until_it_is_clear(evaluator: Evaluator) -> None:
+def test_sequences_are_added_until_the_side_of_the_limit_is_clear(evaluator: Evaluator) -> None:
     """Each time as many again; what was asked is not asked again, and in the end it is the mean of all."""
     further = Further(evaluator, 2048, margin=3.0)
     mean, error = further.measured(WITHOUT)
@@ -89,7 +87,7 @@ def test_more_are_asked_only_until_it_is_clear(evaluator: Evaluator) -> None:
     assert {*asked.values()} & {512, 1024}
 
 
-def test_what_is_open_is_not_clear() -> None:
+def test_open_losses_are_not_clear() -> None:
     """At a quarter of the sequences the mean may still move by 1.73 times what its error will be."""
     losses = torch.linspace(-1.0, 1.0, 512).double()
     error = mean_and_error(losses)[1]

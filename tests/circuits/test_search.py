@@ -56,7 +56,7 @@ def built_in(witness: Witness) -> set[tuple[int, int, str, str]]:
 
 
 @pytest.mark.parametrize("hops", [1, *(pytest.param(hops, marks=pytest.mark.slow) for hops in (2, 3))])
-def test_exactly_the_built_in_circuit(hops: int) -> None:
+def test_search_finds_exactly_the_built_in_circuit(hops: int) -> None:
     witness = disguised_witness(hops)
     circuit = found_in(witness)
     assert paths_of(circuit) == built_in(witness)
@@ -69,14 +69,14 @@ def test_exactly_the_built_in_circuit(hops: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("hops", "causal"), [(4, True), (2, False)])
-def test_deeper_and_without_a_mask(hops: int, causal: bool) -> None:
+def test_search_of_deeper_models_and_without_a_mask(hops: int, causal: bool) -> None:
     witness = disguised_witness(hops, causal=causal)
     circuit = found_in(witness)
     assert paths_of(circuit) == built_in(witness)
 
 
 @pytest.mark.slow
-def test_another_seed_and_every_order_end_in_the_same() -> None:
+def test_every_order_of_another_seed_ends_in_the_same_circuit() -> None:
     witness = disguised_witness(2)
     circuit = found_in(witness, budget=replace(QUICK, orders=3, growing=2), seed=5)
     assert paths_of(circuit) == built_in(witness)
@@ -84,7 +84,7 @@ def test_another_seed_and_every_order_end_in_the_same() -> None:
 
 
 @pytest.mark.slow
-def test_why_each_path_is_there() -> None:
+def test_feeds_and_losses_of_each_path() -> None:
     """The uses that the construction was made for, and that explain the paper's exception (C11)."""
     circuit = found_in(disguised_witness(3))
     strongest = {}
@@ -107,7 +107,7 @@ def test_why_each_path_is_there() -> None:
     assert circuit.strategy == "doubling"
 
 
-def test_a_witness_without_a_layer_has_no_circuit() -> None:
+def test_model_without_a_layer_has_no_circuit() -> None:
     circuit = found_in(disguised_witness(2).without_layer(1))
     assert not circuit.found
     assert circuit.paths == ()
@@ -116,7 +116,7 @@ def test_a_witness_without_a_layer_has_no_circuit() -> None:
 
 
 @pytest.mark.slow
-def test_a_search_is_given_up_where_too_much_is_left() -> None:
+def test_search_is_given_up_where_too_many_rows_are_left() -> None:
     """As many rows as the budget allows are searched on; with one less there is no circuit, and the record says why."""
     made = disguised_witness(2)
     evaluator, units = searched(made)
@@ -133,7 +133,7 @@ def test_a_search_is_given_up_where_too_much_is_left() -> None:
     assert "given up" in part.says
 
 
-def test_a_search_resumed_after_any_stage_finds_the_same_and_computes_no_stage_twice() -> None:
+def test_resumed_search_finds_the_same_and_repeats_no_stage() -> None:
     """Random orders too, whose generator goes on in the state that it had; as many evaluations are counted."""
     config = SearchConfig(replace(QUICK, growing=2))
 
@@ -167,7 +167,9 @@ class Noting(SavedSearch):
     [("quick", 1, 1, 6, 12, 1), ("thorough", 3, 2, 10, 30, 3)],
 )
 @pytest.mark.slow
-def test_what_an_effort_does(effort: Any, down: int, up: int, subsets: int, pairs: int, fills: int) -> None:
+def test_effort_sets_orders_subsets_and_fills(
+    effort: Any, down: int, up: int, subsets: int, pairs: int, fills: int
+) -> None:
     """As docs/circuits.md says: so many ways down and up, parts of so many rows, fills; the sequences are the same."""
     config = SearchConfig(effort)
     assert (config.budget.sequences, config.budget.confirming) == (64, 256)
@@ -189,7 +191,7 @@ def test_what_an_effort_does(effort: Any, down: int, up: int, subsets: int, pair
     assert [name in FILLS for name in ends] == [True] * fills + [False] * (down - 1)
 
 
-def test_rows_are_recorded_in_the_order_in_which_the_search_removed_them(tmp_path: Path) -> None:
+def test_removed_rows_are_recorded_in_order(tmp_path: Path) -> None:
     """A curve over circuit size needs it: each row once, and at no time was the loss too high."""
     witness = disguised_witness(1)
     circuit = found_in(witness)
@@ -202,7 +204,7 @@ def test_rows_are_recorded_in_the_order_in_which_the_search_removed_them(tmp_pat
     assert Circuit.load(tmp_path / "c.json").search.removed == removed
 
 
-def test_gradients_order_heads_as_exact_scores_do() -> None:
+def test_gradient_order_of_heads_agrees_with_exact_scores() -> None:
     witness = disguised_witness(3)
     evaluator, _ = searched(witness)
     order, agreement = estimated_order(evaluator)
@@ -211,7 +213,7 @@ def test_gradients_order_heads_as_exact_scores_do() -> None:
     assert set(order[-len(heads) :]) == heads, "the heads that matter most come last"
 
 
-def test_gradient_scores_of_a_nearly_linear_case() -> None:
+def test_gradient_scores_are_exact_where_the_loss_is_linear() -> None:
     """Where a head hardly matters the loss is linear in its pattern: the estimate is then the exact change."""
     problem = RetrievalProblem(hops=2, chains=3, symbol_dim=3)
     model = random_model(problem, layers=1, heads=2, mlp=False, spread=1.0)
@@ -225,7 +227,7 @@ def test_gradient_scores_of_a_nearly_linear_case() -> None:
     assert sorted(estimated_order(evaluator)[0]) == [0, 1]
 
 
-def test_forms_come_simplest_first() -> None:
+def test_hypotheses_come_simplest_first() -> None:
     witness = disguised_witness(2)
     hypotheses: Hypotheses = searched(witness)[1].hypotheses
     first = HeadRow(0, 0, 1)  # >x1, which looks at x0>
@@ -248,13 +250,13 @@ def test_forms_come_simplest_first() -> None:
         ({"sequences": 64, "confirming": 32}, "confirming must be a whole number of at least 64, got 32"),
     ],
 )
-def test_settings_out_of_range(options: dict[str, Any], says: str) -> None:
+def test_search_settings_out_of_range_are_refused(options: dict[str, Any], says: str) -> None:
     of_budget = {name: options[name] for name in options if name in vars(SearchBudget())}
     with pytest.raises(InputError, match=says):
         SearchConfig(SearchBudget(**of_budget)) if of_budget else SearchConfig(**options)
 
 
-def test_the_search_leaves_the_global_random_state_alone() -> None:
+def test_search_leaves_the_global_random_state_unchanged() -> None:
     before = torch.random.get_rng_state()
     found_in(disguised_witness(1))
     assert torch.equal(torch.random.get_rng_state(), before)

@@ -66,19 +66,19 @@ def found(weight: float) -> Interventions:
     return simplest_patterns(Planted(), Units(Known(weight), (ONE, TWO), {ONE: KEEP, TWO: KEEP}))
 
 
-def test_a_form_that_is_wrong_among_natural_patterns_is_not_taken() -> None:
+def test_pattern_wrong_among_own_patterns_is_not_imposed() -> None:
     """The first row is imposed before the second is looked at, so that role 1 is enough there, and wrong."""
     assert found(weight=0.7) == {ONE: one_hot(0), TWO: BOTH}
 
 
-def test_a_role_that_a_row_hardly_looks_at_does_not_stand_in_for_the_one_it_looks_at() -> None:
+def test_row_is_not_given_a_key_that_it_hardly_attends_to() -> None:
     """Only where no role is looked at mostly, another single one may be what it does; though it would serve as well."""
     assert found(weight=0.4) == {ONE: one_hot(0), TWO: one_hot(0)}
     assert found(weight=0.51) == {ONE: one_hot(0), TWO: BOTH}
 
 
 @pytest.mark.parametrize("most", [4.0, 6.0])
-def test_how_much_it_may_cost(most: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_of_an_imposed_pattern_has_a_limit(most: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter is five bars: taken where it may cost so much."""
     monkeypatch.setattr("hopscope.circuits.search.simplify.AMONG_OTHERS", most)
     assert found(weight=0.7)[TWO] == (one_hot(1) if most == 6.0 else BOTH)

@@ -42,7 +42,7 @@ def failed(circuit: Circuit) -> set[str]:
     return set(circuit.failed)
 
 
-def test_the_built_in_circuit_is_certified_whoever_gives_it() -> None:
+def test_built_in_circuit_is_certified_from_text_paths_or_record() -> None:
     circuit = certified(PATHS)
     assert circuit.certified
     assert [path.path for path in circuit.paths] == sorted(MADE.circuit)
@@ -66,7 +66,7 @@ def test_a_found_circuit_typed_in_again_gets_the_same_card() -> None:
 
 
 @pytest.mark.slow
-def test_a_path_less_a_path_too_many_and_a_wrong_key_are_refused() -> None:
+def test_missing_path_extra_path_and_wrong_key_fail() -> None:
     assert "sufficiency" in failed(certified(PATHS[1:]))
     idle = AttentionPath(0, 1, MADE.circuit[0].query, MADE.circuit[0].key)  # a spare head writes nothing
     assert "necessity" in failed(certified([*MADE.circuit, idle]))
@@ -104,7 +104,7 @@ def test_a_stored_circuit_typed_in_again_has_the_same_losses(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_rows_and_heads_stand_for_all_that_they_look_at() -> None:
+def test_rows_and_heads_are_active_with_all_their_keys() -> None:
     row = f"L1.H1 {MADE.problem.roles[MADE.circuit[0].query]}"
     first, *others = MADE.circuit
     assert first.layer == first.head == 0
@@ -137,13 +137,13 @@ def test_rows_and_heads_stand_for_all_that_they_look_at() -> None:
         ([*PATHS, "L1.H2 >x2 or L1.H3 >x2"], "a group is of paths"),
     ],
 )
-def test_what_is_no_circuit_is_said_in_a_sentence(given, says: str) -> None:
+def test_input_that_is_no_circuit_is_refused(given, says: str) -> None:
     with pytest.raises(hs.InputError, match=says):
         certified(given)
 
 
 @pytest.mark.slow
-def test_records_of_other_models_and_of_none_are_no_circuits_here() -> None:
+def test_records_of_other_models_or_without_circuit_are_refused() -> None:
     circuit = certified(PATHS)
     for other in (witness(2, spare_heads=1), witness(1, spare_heads=2)):
         batch = held_out(other.problem, 16, 0, "circuit search")
@@ -157,7 +157,7 @@ def test_records_of_other_models_and_of_none_are_no_circuits_here() -> None:
 
 
 @pytest.mark.slow
-def test_a_record_cannot_put_weights_of_its_own_into_the_background() -> None:
+def test_mean_rows_of_a_record_take_the_models_own_mean() -> None:
     """Planted: a record says that a row that tells no chain from another is off, and looks at its own chain's key."""
     circuit = certified(PATHS)
     spare = HeadRow(0, 1, MADE.circuit[0].query)
@@ -170,7 +170,7 @@ def test_a_record_cannot_put_weights_of_its_own_into_the_background() -> None:
 
 
 @pytest.mark.parametrize("bar", [0, -1.0, float("nan"), float("inf"), "0.05", True])
-def test_a_bar_is_as_in_a_search(bar) -> None:
+def test_loss_threshold_out_of_range_is_refused(bar) -> None:
     with pytest.raises(hs.InputError, match="max_loss"):
         certified(PATHS, bar)
 
@@ -180,7 +180,7 @@ def run(tmp_path_factory):
     return hs.train(TINY, PROBLEM, tmp_path_factory.mktemp("given") / "run", seeds=[3, 5])
 
 
-def test_of_a_run_it_says_of_which_model_it_is(run) -> None:
+def test_checked_circuit_names_its_model(run) -> None:
     few = hs.CertificateConfig(sequences=32, deciding=64, few=16, draws=20, halves=8)
     paths = ["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"]
     circuit = run[1].check(paths, proof=few)
@@ -192,7 +192,7 @@ def test_of_a_run_it_says_of_which_model_it_is(run) -> None:
     assert circuit.max_loss == 0.05
 
 
-def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, capsys) -> None:
+def test_certify_verb_writes_only_its_output(run, capsys) -> None:
     before = sorted(path.name for path in run.path.rglob("*"))
     paths = "L1.H1 >x1 -> x0>", "L2.H1 x0?", "L1.H2 >x2=positional"
     assert call("circuit", "certify", str(run.path), *paths, "--max-loss", "0.4", "--json") == 0
@@ -212,7 +212,7 @@ def test_the_verb_writes_what_is_asked_for_and_nothing_else(run, capsys) -> None
         (["L1.H1 x0?", "--max-loss", "-1"], "max_loss"),
     ],
 )
-def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) -> None:
+def test_certify_verb_refuses_wrong_arguments(run, monkeypatch, capsys, arguments, says) -> None:
     monkeypatch.chdir(run.path)
     assert call("circuit", "certify", str(run.path), *arguments) == 2
     assert re.search(says, capsys.readouterr().err)
@@ -226,14 +226,14 @@ def test_the_verb_says_what_is_wrong(run, monkeypatch, capsys, arguments, says) 
         ({"d_input": 7}, "has inputs=7, and .* inputs="),
     ],
 )
-def test_a_transformer_of_another_problem_is_refused(changed, says) -> None:
+def test_transformer_of_another_problem_is_refused(changed, says) -> None:
     other = FastTransformer(replace(MADE.transformer.shape, **changed))
     with pytest.raises(hs.InputError, match=says):
         hs.Model(other, MADE.problem)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_model_whose_answers_are_not_finite_has_no_circuit(value: float) -> None:
+def test_model_with_answers_that_are_not_finite_is_refused(value: float) -> None:
     transformer = deepcopy(MADE.transformer)
     with torch.no_grad():
         transformer.read.bias.fill_(value)

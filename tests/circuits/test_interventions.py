@@ -139,7 +139,9 @@ ROWS = st.dictionaries(
 
 
 @given(rows=ROWS, seed=st.integers(0, 100))
-def test_against_the_definitions(rows: dict[tuple[int, int], tuple[AblationKind, list[float]]], seed: int) -> None:
+def test_patterns_equal_their_definitions(
+    rows: dict[tuple[int, int], tuple[AblationKind, list[float]]], seed: int
+) -> None:
     edits = {row: make_edit(kind, row[1], numbers) for row, (kind, numbers) in rows.items()}
     pattern = random_pattern(seed)
     expected = slow(pattern, edits, WHERE)
@@ -152,7 +154,7 @@ def test_against_the_definitions(rows: dict[tuple[int, int], tuple[AblationKind,
     assert not found.masked_fill(WHERE.allowed, 0).any(), "nobody looks where the mask forbids"
 
 
-def test_kept_rows_keep_their_bits() -> None:
+def test_unmodified_rows_keep_their_bits() -> None:
     pattern = random_pattern()
     found = changed_by([of_layer({(0, 1): UNIFORM})], 2, pattern)
     changed = WHERE.role == 1
@@ -161,7 +163,7 @@ def test_kept_rows_keep_their_bits() -> None:
     assert not torch.equal(found[0, :, 0][changed], pattern[0, :, 0][changed])
 
 
-def test_knocking_out_all_there_is_leaves_the_rest() -> None:
+def test_knocking_out_every_key_leaves_the_row_itself() -> None:
     pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
     pattern[..., 0] = 1.0  # everyone looks at position 0, whoever stands there
     everyone = Ablation(AblationKind.KNOCK_OUT, tuple(range(5)))
@@ -175,7 +177,7 @@ def test_knocking_out_all_there_is_leaves_the_rest() -> None:
         assert torch.equal(found[0, b, 0, ~own, 0], torch.ones(int((~own).sum())))
 
 
-def test_many_candidates_are_each_their_own() -> None:
+def test_candidates_do_not_affect_one_another() -> None:
     pattern = random_pattern().expand(3, -1, -1, -1, -1)
     edits = [{(0, 4): UNIFORM}, {}, {(0, 4): one_hot(1), (1, 3): IDENTITY}]
     found = changed_by([of_layer(edit) for edit in edits], 2, pattern)
@@ -204,7 +206,9 @@ def test_many_candidates_are_each_their_own() -> None:
         (AblationKind.MEAN, (1,), (1.0,)),
     ],
 )
-def test_edits_that_make_no_sense(kind: AblationKind, keys: tuple[int, ...], weights: tuple[float, ...]) -> None:
+def test_interventions_out_of_range_are_refused(
+    kind: AblationKind, keys: tuple[int, ...], weights: tuple[float, ...]
+) -> None:
     with pytest.raises(InputError):
         Ablation(kind, keys, weights)
 
@@ -227,7 +231,7 @@ FIXED_KINDS = [kind for kind in AblationKind if kind not in DEPENDING]
     reads=st.sampled_from([None, 3]),
     seed=st.integers(0, 9),
 )
-def test_what_is_known_beforehand_is_put_in_place_without_patterns(
+def test_fixed_patterns_are_imposed_without_computing_own_ones(
     rows: list[dict[tuple[int, int, int], tuple[AblationKind, list[float]]]], reads: int | None, seed: int
 ) -> None:
     """In one pass, and as the plain transformer has it with its patterns in hand."""
