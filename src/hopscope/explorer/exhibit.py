@@ -168,13 +168,12 @@ def _emergence(
         missing.append(f"The circuit was not followed through training: {follow} (the run needs checkpoints).")
         return None, None
     history = _read(lambda: Emergence.load(path), damaged)
-    if history is None:
-        return None, None
-    if history.model != circuit.model or not history.follows(circuit):
+    if history is not None and not (history.model == circuit.model and history.follows(circuit)):
+        history = None
         missing.append(f"The emergence beside the run is of another circuit and not shown: {follow} --overwrite.")
-        return None, None
-    if not maps_path.exists():
-        missing.append(f"The role maps over time are not there: {follow} --overwrite.")
+    if history is None or not maps_path.exists():
+        if history is not None:
+            missing.append(f"The role maps over time are not there: {follow} --overwrite.")
         return history, None
     maps = _read(lambda: MapsOverTime.load(maps_path), damaged)
     shape = (history.steps, history.layers, history.heads, 2 * history.hops + 1)

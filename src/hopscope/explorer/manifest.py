@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,16 +30,8 @@ MOST_ROWS = 400
 """The most rows of metrics that are drawn; more would lie on each other."""
 
 
-@dataclass
-class Arrays:
-    """The arrays of a page by name, as they are packed."""
-
-    chunks: dict[str, Chunk] = field(default_factory=dict)
-
-    def add(self, name: str, chunk: Chunk) -> str:
-        """Keep an array; return its name."""
-        self.chunks[name] = chunk
-        return name
+Arrays = dict[str, Chunk]
+"""The arrays of a page by name, as they are packed."""
 
 
 def manifest(shown: Sequence[Exhibit], arrays: Arrays) -> dict[str, Any]:
@@ -113,7 +105,7 @@ def _metrics(one: Exhibit, name: str, arrays: Arrays) -> dict[str, Any] | None:
     metrics, number = one.metrics.every(one.run.recipe.log_every), one.number  # the last steps are all logged
     kept = np.unique(np.linspace(0, len(metrics) - 1, min(MOST_ROWS, len(metrics))).round().astype(int))
     losses = np.concatenate([metrics.validation_loss[:, number, None], metrics.partial_losses[:, number]], axis=1)
-    arrays.add(name, pack(losses[kept].astype(np.float32)))
+    arrays[name] = pack(losses[kept].astype(np.float32))
     return {"steps": metrics.steps[kept].tolist(), "chunk": name}
 
 
@@ -158,7 +150,7 @@ def _maps(maps: MapsOverTime | None, name: str, arrays: Arrays) -> dict[str, Any
     roles = len(maps.roles)
     frames = [np.frombuffer(base64.b64decode(frame), np.uint8) for frame in maps.frames]
     shape = (len(maps.steps), maps.layers, maps.heads, 2, roles, roles)
-    arrays.add(name, pack(np.stack(frames).reshape(shape), delta=True))
+    arrays[name] = pack(np.stack(frames).reshape(shape), delta=True)
     return {"steps": list(maps.steps), "chunk": name}
 
 
@@ -167,16 +159,12 @@ def _live(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any] | None:
     if one.transformer is None:
         return None
     names, packed = weights(one.transformer)
-    live: dict[str, Any] = {
-        "step": max(one.run.checkpoints),
-        "names": [list(name) for name in names],
-        "weights": arrays.add(f"{prefix}-weights", packed),
-        "count": PROMPTS,
-    }
-    for name, chunk in prompts(one.run.problem).items():
-        live[name] = arrays.add(f"{prefix}-{name}", chunk)
+    live: dict[str, Any] = {"step": max(one.run.checkpoints), "names": list(map(list, names)), "count": PROMPTS}
+    chunks = {"weights": packed, **prompts(one.run.problem)}
     if one.circuit is not None and one.circuit.found:
-        rows, fixed = circuit_alone(one.circuit, half(one.transformer))
-        live["alone"] = rows
-        live["fixed"] = arrays.add(f"{prefix}-fixed", fixed) if fixed is not None else None
+        live["alone"], fixed = circuit_alone(one.circuit, half(one.transformer))
+        chunks |= {"fixed": fixed} if fixed is not None else {}
+    for name, chunk in chunks.items():
+        live[name] = f"{prefix}-{name}"
+        arrays[live[name]] = chunk
     return live

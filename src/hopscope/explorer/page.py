@@ -112,7 +112,7 @@ def build(shown: Sequence[Exhibit]) -> Page:
     """The page of some models."""
     from jinja2 import Environment, StrictUndefined
 
-    arrays = Arrays()
+    arrays: Arrays = {}
     told = _json(manifest(shown, arrays))
     script, css = source(SCRIPTS, "js"), source(STYLES, "css")
     digest = base64.b64encode(hashlib.sha256(f"{script}".encode()).digest()).decode()
@@ -131,10 +131,10 @@ def build(shown: Sequence[Exhibit]) -> Page:
         manifest=told,
         view=Markup('{"hash": ""}'),
         static=[static(one) for one in shown],
-        chunks=arrays.chunks.items(),
+        chunks=arrays.items(),
     )
     by_name: dict[str, int] = {}
-    for name, chunk in arrays.chunks.items():
+    for name, chunk in arrays.items():
         kind = name.split("-", 1)[1]
         by_name[kind] = by_name.get(kind, 0) + len(chunk.text)
     sizes = {"program and styles": len(script) + len(css), "numbers": len(told), **by_name}
