@@ -34,7 +34,9 @@ class Range:
 
 Count = Annotated[int, Range(1)]
 Whole = Annotated[int, Range(0)]
+Seed = Annotated[int, Range(0, MOST_SEED + 1)]
 NonNegative = Annotated[float, Range(0)]
+Share = Annotated[float, Range(0, 1)]
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None:

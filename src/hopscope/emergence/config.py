@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
-from hopscope.checks import check_choice, check_count, check_seed, make_plain
+from hopscope.checks import Range, Seed, check_fields
 
 PathAblation = Literal["uniform", "knock_out"]
 """How a path is ablated: its whole row is made uniform, as in the paper, or its key alone is masked."""
@@ -30,12 +30,9 @@ class EmergenceConfig:
         InputError: a value is out of range.
     """
 
-    sequences: int = 32
-    seed: int = 0
+    sequences: Annotated[int, Range(2, _MOST + 1)] = 32
+    seed: Seed = 0
     ablation: PathAblation = "uniform"
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        check_count("sequences", self.sequences, least=2, most=_MOST)
-        check_seed(self.seed, "seed")
-        check_choice("ablation", self.ablation, get_args(PathAblation))
+        check_fields(self)

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 import torch
 
-from hopscope.checks import check_choice, check_count, check_flag, make_plain
+from hopscope.checks import Count, check_choice, check_fields
 from hopscope.errors import InputError, in_a_line
 from hopscope.kernels import Precision, best_precision, fused_attention, fused_block
 from hopscope.kernels import attention as attention_kernels
@@ -59,19 +59,14 @@ class Execution:
     """
 
     device: str | None = None
-    threads: int | None = None
+    threads: Count | None = None
     precision: Precision | Literal["auto"] = "auto"
     compiled: bool | None = None
     kernels: bool | None = None
-    workers: int | None = None
+    workers: Count | None = None
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        for name, check in (("threads", check_count), ("workers", check_count), ("compiled", check_flag)):
-            if getattr(self, name) is not None:
-                check(name, getattr(self, name))
-        if self.kernels is not None:
-            check_flag("kernels", self.kernels)
+        check_fields(self)
         check_choice("precision", self.precision, ("auto", *get_args(Precision)))
         if isinstance(self.device, torch.device):
             object.__setattr__(self, "device", str(self.device))

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, fields
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
 
-from hopscope.checks import (
-    MOST,
-    check_choice,
-    check_count,
-    check_flag,
-    check_items,
-    check_number,
-    check_seed,
-    make_plain,
-)
+from hopscope.checks import Count, NonNegative, Range, Share, Whole, check_fields, check_items, check_seed
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, Architecture, HeldHead, InitialWeights, check_held
 from hopscope.problem.retrieval import RetrievalProblem
@@ -80,51 +70,37 @@ class Recipe:
         InputError: a value is out of range.
     """
 
-    layers: int
-    heads: int
-    d_model: int
-    steps: int
-    batch_size: int
-    head_dim: int | None = None
+    layers: Count
+    heads: Count
+    d_model: Count
+    steps: Count
+    batch_size: Count
+    head_dim: Count | None = None
     mlp: bool = True
-    examples: int | None = 2**18
-    learning_rate: float = 1e-3
+    examples: Annotated[int, Range(1, 2**30 + 1)] | None = 2**18
+    learning_rate: NonNegative = 1e-3
     schedule: ScheduleName = "constant"
-    decay_fraction: float = 0.3
-    learned_below: float = 0.5
-    prune_every: int | None = None
-    head_dropout: float = 0.0
-    head_dropout_after: int = 0
-    warmup: int = 0
-    weight_decay: float = 0.1
-    beta1: float = 0.9
-    beta2: float = 0.999
-    clip: float | None = None
+    decay_fraction: Share = 0.3
+    learned_below: NonNegative = 0.5
+    prune_every: Count | None = None
+    head_dropout: Share = 0.0
+    head_dropout_after: Whole = 0
+    warmup: Whole = 0
+    weight_decay: NonNegative = 0.1
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    clip: NonNegative | None = None
     hooks: str | None = None
     initial: InitialWeights = AS_TORCH
-    log_every: int = 8
-    final_steps: int = 100
-    validation_size: int = 128
-    checkpoint_every: int | None = None
+    log_every: Count = 8
+    final_steps: Count = 100
+    validation_size: Count = 128
+    checkpoint_every: Count | None = None
     checkpoint_precision: CheckpointPrecision = "fp32"
     held: tuple[HeldHead, ...] = ()
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        for field in fields(self):
-            name, kind, value = field.name, str(field.type), getattr(self, field.name)
-            if value is None and kind.endswith("None"):
-                continue
-            if kind.startswith("int"):
-                least = 0 if name in ("warmup", "head_dropout_after") else 1
-                check_count(name, value, least, 2**30 if name == "examples" else MOST)
-            elif kind.startswith("float"):
-                share = name in ("beta1", "beta2", "decay_fraction", "head_dropout")
-                check_number(name, value, 0.0, 1.0 if share else math.inf)
-                object.__setattr__(self, name, float(value))  # 1 and 1.0 have different content hashes
-        check_choice("schedule", self.schedule, get_args(ScheduleName))
-        check_choice("checkpoint_precision", self.checkpoint_precision, get_args(CheckpointPrecision))
-        check_flag("mlp", self.mlp)
+        check_fields(self)
         module, _, name = str(self.hooks).partition(":")
         if self.hooks is not None and not (name.isidentifier() and all(map(str.isidentifier, module.split(".")))):
             raise InputError(f"hooks must name a class as module:name, got {self.hooks!r}")
