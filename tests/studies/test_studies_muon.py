@@ -13,7 +13,6 @@ from hopscope.training.data import Data
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe
-from studies.muon import orthogonal
 
 PROBLEM = RetrievalProblem(hops=2)
 RECIPE = Recipe(
@@ -97,16 +96,3 @@ def test_a_model_at_another_rate_goes_a_part_of_the_way():
     for name, weight in part.weights().items():
         assert torch.equal(weight[0], whole.weights()[name][0])
         assert torch.equal(weight[1], before[name][1])
-
-
-def test_orthogonal_is_orthogonal_and_nothing_stays_nothing():
-    matrices = torch.randn(2, 3, 4, 16, generator=torch.Generator().manual_seed(0))
-    matrices[1, 2] = 0
-    made = orthogonal(matrices)
-    values = torch.linalg.svdvals(made[0])
-    assert 0.6 < float(values.min()) < float(values.max()) < 1.3
-    turned = torch.linalg.svd(matrices[0], full_matrices=False)
-    assert torch.nn.functional.cosine_similarity(
-        made[0].flatten(1), (turned.U @ turned.Vh).flatten(1)
-    ).min() > 0.97  # fmt: skip
-    assert not made[1, 2].any()

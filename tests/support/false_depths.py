@@ -10,7 +10,6 @@ from false_claims import Case
 from made_results import trained
 
 from hopscope.paper.claims import Verdict
-from hopscope.paper.section_5 import TheoryResult, judge
 from hopscope.paper.section_7 import TrainedModel
 from hopscope.paper.section_7_claims import judge_models
 
@@ -88,13 +87,6 @@ def _ordered(rng: Rng, turned: Callable[..., bool]) -> Verdict:
     return _verdict("C5", _by_depth(rng, _as_stored, turned=turned))
 
 
-def _ordered_of(rng: Rng, n: int, share: float) -> Verdict:
-    """C5 of so many runs of eight layers that learned all five hops."""
-    turned = rng.random(n) < share
-    steps = [(100, 200, 300, 500, 400) if is_turned else (100, 200, 300, 400, 500) for is_turned in turned]
-    return _verdict("C5", trained(8, hops=5, losses=[[LOW] * 5] * n, crossings=steps))
-
-
 def _noisy_order(rng: Rng) -> Verdict:
     """C5: hops one after the other, about 200 steps apart and logged every 10, as in Figure 4's runs."""
     models: list[TrainedModel] = []
@@ -107,23 +99,10 @@ def _noisy_order(rng: Rng) -> Verdict:
     return _verdict("C5", models)
 
 
-def _theory(rng: Rng, claim: str, runs: int, share: float) -> Verdict:
-    """C1 and C2: so many runs of one layer, of which a share learns what cannot be learned, or leaves a hop out."""
-    exception = [LOW, LOW, HIGH] if claim == "C1" else [HIGH, LOW, HIGH]
-    known = [LOW, HIGH, HIGH]
-    losses = [exception if rng.random() < share else known for _ in range(runs)]
-    models = [*trained(1, losses=losses), *trained(4, losses=[[LOW] * 3] * (1 if claim == "C1" else 0) or None)]
-    found = judge(TheoryResult.of("paper", 3, models))
-    return {finding.id: finding.verdict for finding in found}[claim]
-
-
 PAPER_NOW = (4, 5, 4, 5, 5, 5, 5, 5)
 """The seeds at each depth in `results/paper`."""
 
 CASES = [
-    *(Case("C1", "1 run in 5 learns what Theorem 1 forbids", f"{n} runs", False,
-           partial(_theory, claim="C1", runs=n, share=0.2)) for n in (3, 16)),
-    Case("C2", "1 run in 5 leaves a hop out", "7 runs", False, partial(_theory, claim="C2", runs=7, share=0.2)),
     *(Case("C3", f"{share:.0%} of runs succeed", "64 runs", False, partial(_plain, succeeds=(share,) * 8))
       for share in (0.02, 0.05)),
     Case("C3", "1 run in 5 of 8 layers succeeds, no other", "64 runs", False,
@@ -135,8 +114,6 @@ CASES = [
                            ("x1 needs 2 and all others 4", (2, 4, 4, 4, 4)))),
     *(Case("C4", "each hop as often as in Figure 4's runs", f"{sum(seeds)} runs", True,
            partial(_harder, law=_as_stored, seeds=seeds)) for seeds in ((8,) * 8, PAPER_NOW)),
-    *(Case("C5", f"{share:.0%} of runs out of order", f"{n} runs", False, partial(_ordered_of, n=n, share=share))
-      for n, share in ((36, 0.02), (36, 0.05), (45, 0.02), (36, 0.1))),
     Case("C5", "1 run in 10 with x4 and x5 has x5 first", "64 runs", False,
          partial(_ordered, turned=lambda rng, many, _: many == 5 and rng.random() < 0.1)),
     Case("C5", "1 run in 5 of 8 layers out of order", "64 runs", False,

@@ -145,9 +145,7 @@ def large_background(share: float, score: float) -> Witness:
         score: of its own `x0>`, above that of any other row; below 0 it attends everywhere else.
     """
     heads = tuple(
-        Head(
-            (*(same_symbol(PAIR, "symbol", "symbol", match) for match in matches), _no_query()), (("partner", to),), {}
-        )
+        Head((*(same_symbol(PAIR, "symbol", "symbol", match) for match in scores), _no_query()), (("partner", to),), {})
         for scores, to in (((SCORE,), "clear"), ((score,), "large"), ((), "flat"))
     )
     model = _exchange_then(heads, ("clear", "large", "flat"))
