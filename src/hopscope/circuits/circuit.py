@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
-from hopscope.circuits.checks.card import Card, Check, CheckName, Curve, PathGroup, all_passed
+from hopscope.circuits.checks.card import Card, Check, CheckName, Curve, PathGroup, Strategy, all_passed
+from hopscope.circuits.checks.delivery import strategy
 from hopscope.circuits.circuit_parts import (
     WIDTH,
     Asked,
@@ -30,7 +31,6 @@ from hopscope.circuits.circuit_parts import (
     search_lines,
 )
 from hopscope.circuits.evaluate.ablations import CHOSEN, AblationKind, Interventions, from_json, to_json
-from hopscope.circuits.strategy import Strategy, strategy
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.problem.paths import AttentionPath, HeadRow, NamedPath
 from hopscope.problem.retrieval import RetrievalProblem

@@ -13,25 +13,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from hopscope.circuits.checks.card import Strategy
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.strategy import Strategy
 from hopscope.problem.paths import NamedPath
 from hopscope.words import counted
 
 
 class StepAt(NamedTuple):
-    """A path without its head; `depth` numbers the layers with paths, or counts the steps that end in it, from 1."""
+    """A path without its layer and head; `depth` counts the steps that end in it, from 1."""
 
     depth: int
     query: str
     key: str
-
-
-def order(circuit: Circuit) -> tuple[StepAt, ...]:
-    """The steps, the layers with paths numbered 1, 2, ...; which heads do a step, and how many, is ignored."""
-    named = _names(circuit)
-    layers = sorted({layer for layer, *_ in named})
-    return tuple(sorted({StepAt(layers.index(layer) + 1, query, key) for layer, _, query, key in named}))
 
 
 def mechanism(circuit: Circuit) -> tuple[StepAt, ...]:
@@ -78,7 +71,6 @@ class Comparison:
 
     Attributes:
         identical: whether they have the same paths: layer, head, query and key.
-        same_order: whether they are the same once the layers with paths are numbered 1, 2, ... and heads are ignored.
         same_mechanism: whether they have the same steps, each at the same depth.
         shared: the paths in both; those in one alone are `only_first` and `only_second`.
         shared_steps: the steps (query role -> key role) in both, in whatever layers and heads.
@@ -86,7 +78,6 @@ class Comparison:
     """
 
     identical: bool
-    same_order: bool
     same_mechanism: bool
     shared: tuple[str, ...]
     only_first: tuple[str, ...]
@@ -98,8 +89,7 @@ class Comparison:
         """The comparison in a few lines, of two circuits of these names."""
         sameness = (
             "the same circuit" if self.identical
-            else "the same up to layer and head numbers" if self.same_order
-            else "the same mechanism in other layers" if self.same_mechanism
+            else "the same mechanism, in other layers or heads" if self.same_mechanism
             else "different mechanisms"
         )  # fmt: skip
         lines = [f"{first} and {second}: {sameness}; {self.step_overlap:.0%} of their steps are shared"]
@@ -116,11 +106,11 @@ class Comparison:
 def compare(first: Circuit, second: Circuit) -> Comparison:
     """Compare two circuits."""
     of_first, of_second = ([path.path for path in circuit.paths] for circuit in (first, second))
-    steps = [{(query, key) for _, query, key in order(circuit)} for circuit in (first, second)]
+    mechanisms = mechanism(first), mechanism(second)
+    steps = [{(step.query, step.key) for step in steps} for steps in mechanisms]
     return Comparison(
         identical=set(of_first) == set(of_second),
-        same_order=order(first) == order(second),
-        same_mechanism=mechanism(first) == mechanism(second),
+        same_mechanism=mechanisms[0] == mechanisms[1],
         shared=tuple(path.describe(first.roles) for path in of_first if path in of_second),
         only_first=tuple(path.describe(first.roles) for path in of_first if path not in of_second),
         only_second=tuple(path.describe(second.roles) for path in of_second if path not in of_first),

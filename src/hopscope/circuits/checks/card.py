@@ -14,7 +14,6 @@ from typing import Literal, get_args
 
 from hopscope.checks import check_count, make_plain
 from hopscope.circuits.evaluate.bootstrap import Interval
-from hopscope.circuits.strategy import Strategy
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 
@@ -23,6 +22,9 @@ CHECKS: tuple[CheckName, ...] = get_args(CheckName)
 """The names of the checks, in the order in which they are shown."""
 
 Outcome = Literal["passed", "failed", "not asked", "not testable"]
+
+Strategy = Literal["serial", "line by line", "doubling", "none"]
+"""How an answer comes about, as `checks.delivery.strategy` distinguishes."""
 
 Patterns = Literal["own", "imposed"]
 """Whether the active rows of a circuit make the model's own patterns, or have theirs imposed (Appendix E)."""

@@ -20,6 +20,7 @@ from hopscope.circuits.checks.card import (
     FoundBy,
     Size,
 )
+from hopscope.circuits.checks.delivery import strategy
 from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.checks.sampling import by_sequence
 from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Ablation, Interventions
@@ -28,7 +29,6 @@ from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.interchange import highest_rise
 from hopscope.circuits.search.baselines import swept
 from hopscope.circuits.search.gradients import row_scores
-from hopscope.circuits.strategy import strategy
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 
