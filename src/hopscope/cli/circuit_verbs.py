@@ -225,7 +225,7 @@ def _draw(path: Path, circuit: Circuit, step: int | None, task: TextTask | None)
 @click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=PATH)
 @json_option("the comparison, a list of them for more than two circuits,")
 def compare(paths: tuple[Path, ...], as_json: bool) -> None:
-    """Set circuits side by side, each pair: same paths, same up to layer numbers, same mechanism?
+    """Set circuits side by side, each pair: same paths, same mechanism?
 
     RUN is a folder with a stored circuit, or a circuit.json.
 

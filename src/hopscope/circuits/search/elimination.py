@@ -70,11 +70,7 @@ def trimmed(gauge: Gauge, units: Units, interventions: Interventions, limit: flo
 
 
 def minimal(gauge: Gauge, units: Units, interventions: Interventions, generator: Random, limit: float) -> Interventions:
-    """Switch rows off until no active row can be switched off within the limit.
-
-    Rows are tried one at a time, the least costly first, by `uniform` before other ways. What can go goes, and when all
-    have been tried, the rest are tried again, until none can go.
-    """
+    """Switch rows off, the least costly first, by `uniform` before other ways, until none can be within the limit."""
     while True:
         before = interventions
         for uniform in (True, False):
@@ -121,11 +117,9 @@ def _in_order(gauge: Gauge, interventions: Interventions, moves: list[Interventi
 
 
 def _in_halves(gauge: Gauge, interventions: Interventions, moves: list[Interventions], limit: float) -> Interventions:
-    """Make as many of very many moves, in the given order, as the limit allows; where some do not fit, by halves.
-
-    Few sequences decide which moves are worth trying; these are then tried together on more. So to leave out k moves
-    that do not fit takes some 2 k log(moves / k) candidates on few sequences, and few candidates on more.
-    """
+    """Make as many of very many moves, in the given order, as the limit allows; where some do not fit, by halves."""
+    # Few sequences decide which moves are worth trying; these are then tried together on more. So to leave out k moves
+    # that do not fit takes some 2 k log(moves / k) candidates on few sequences, and few candidates on more.
     fitting = _halved(gauge.roughly(), interventions, moves, limit)
     chosen = [move for move in moves if all(fitting[row] == form for row, form in move.items())]
     return _halved(gauge, interventions, chosen, limit)
@@ -150,10 +144,7 @@ def _halved(gauge: Gauge, interventions: Interventions, moves: Sequence[Interven
 def _longest_prefix(
     gauge: Gauge, interventions: Interventions, moves: Sequence[Interventions], limit: float
 ) -> tuple[Interventions, int]:
-    """The interventions with the longest prefix of `moves` that the limit allows, of some lengths, and that length.
-
-    Prefixes are tried a few at a time, shorter ones first, until none of a few is allowed.
-    """
+    """The interventions with the longest prefix of `moves` that the limit allows, of some lengths, and that length."""
     sizes = [size for size in _SIZES if size < len(moves)] + ([len(moves)] if moves else [])
     best, taken = interventions, 0
     for first in range(0, len(sizes), _AT_ONCE):
@@ -171,7 +162,7 @@ def grown(evaluator: Evaluator, units: Units, config: SearchConfig, generator: R
     """A small part of `units.base`, grown from nothing: rows are put back in random order until the limit is met.
 
     The row that tips the balance is needed together with those before it; it stays, and growth starts over with it. If
-    growth never meets the limit, the base itself is returned. Without a generator, rows are put back in their order.
+    growth never meets the limit, the base itself is returned.
     """
     gauge, rows = Gauge.scanning(evaluator, config), units.on(units.base)
     limit = gauge.limit(LAST)

@@ -145,11 +145,7 @@ def _end(
     pool: Interventions,
     model: Interventions,
 ) -> Interventions | None:
-    """The circuit of `units.base`: minimal on all sequences, every row with its simplest pattern.
-
-    If its loss is too high on all sequences, the search goes back to the pool, or to the model, and on from there on
-    all sequences. None if not even the model's own loss is low enough.
-    """
+    """The circuit of `units.base`, or of the pool or the model if its loss is too high on all sequences; else None."""
     gauge = Gauge.confirming(evaluator, config)
     small = units.base
     end = next((start for start in (small, pool, model) if gauge.passes(start, gauge.max_loss)), None)
@@ -181,10 +177,7 @@ def _smaller(evaluator: Evaluator, units: Units, config: SearchConfig, generator
 
 
 def smallest(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
-    """The smallest part of `units.base`, with the model's own patterns, that will do; else the base itself.
-
-    Few sequences rule out what is hopeless; all sequences decide on the rest.
-    """
+    """The smallest part of `units.base`, with the model's own patterns, that will do; else the base itself."""
     interventions = units.own_patterns(units.base)
     rows = units.on(interventions)
     least = {"every subset": 0, "pairs": max(len(rows) - 2, 0)}.get(tried(len(rows), config), len(rows))
