@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import hopscope as hs
 from hopscope.cli.display import stages_display
 from hopscope.cli.options import (
     COUNT,
@@ -24,11 +25,8 @@ from hopscope.cli.options import (
     json_option,
     refuse_given,
 )
-from hopscope.errors import InputError
-from hopscope.problem.text.formulation import Extensions
 
 if TYPE_CHECKING:
-    from hopscope.circuits.circuit import Circuit
     from hopscope.language.text_batch import TextTask
 
 
@@ -52,7 +50,7 @@ _model_options = all_of(
     click.option("--max-loss", type=float, help="Largest loss a circuit may have  [default: 0.05]."),
     click.option("--formulation", help="Formulation of the questions for a language model: equations, ..."),
     click.option("--hops", type=COUNT, help="D of those questions  [default: the paper's]."),
-    field_options(Extensions, "extensions", "names", "lines"),
+    field_options(hs.Extensions, "extensions", "names", "lines"),
     click.option("--faithfulness", type=float, help=_SHARE),
     click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights."),
     click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of search and checks."),
@@ -98,12 +96,12 @@ def find(path: Path, show: bool, figures: bool, as_json: bool, overwrite: bool, 
         _print(_stored(path, task, options["number"], options["step"]), as_json)
         return
     if path.is_file():
-        raise InputError(f"{path} is a file, and a circuit is found in the folder of a run; --show prints a record")
+        raise hs.InputError(f"{path} is a file, and a circuit is found in the folder of a run; --show prints a record")
     how = {name: options[name] for name in ("effort", "max_loss", "faithfulness", "seed") if any_given(name)}
-    search = _model(path, task, **options).find_circuit
+    model = _model(path, task, **options)
     with stages_display() as progress:
-        found = search(*([task] if task else []), progress=progress, overwrite=overwrite, **how)
-    _print(found, as_json, _draw(path, found, options["step"], task) if figures else [])
+        found = model.find_circuit(*([task] if task else []), progress=progress, overwrite=overwrite, **how)
+    _print(found, as_json, _draw(model, found, options["step"], task) if figures else [])
 
 
 @circuit.command("certify")
@@ -145,80 +143,60 @@ def _task(
     """The task of a language model; None where the path is not that of a language model."""
     if formulation is not None:
         refuse_given("a language model has --faithfulness", "number", "step", "max_loss")
-        from hopscope.language.text_batch import text
-
-        return text(formulation, hops, Extensions(**extensions))
+        return hs.text(formulation, hops, hs.Extensions(**extensions))
     from hopscope.language.model_folder import is_model_folder
 
     if is_model_folder(path) and not (path / "run.json").exists():
-        raise InputError(f"{path} is a language model; pass --formulation equations")
-    if any_given("hops", "faithfulness", "trust_remote_code"):
-        raise InputError("--hops, --faithfulness and --trust-remote-code are for language models; pass --formulation")
+        raise hs.InputError(f"{path} is a language model; pass --formulation equations")
+    refuse_given("without --formulation it is no language model", "hops", "faithfulness", "trust_remote_code")
     return None
 
 
 def _model(path: Path, task: TextTask | None, number: int, step: int | None, trust_remote_code: bool, **_: Any) -> Any:
     """The model that is meant: of a run, or a language model if there is a task."""
+    from hopscope.circuits.store import CircuitStore
     from hopscope.processes import tune_process
 
     tune_process()
     if task is not None:
-        from hopscope.language.language_model import LanguageModel
-
-        return LanguageModel(path, trust_remote_code=trust_remote_code)
-    from hopscope.circuits.store import CircuitStore
-    from hopscope.lab import Run
-
-    run = Run(path)
+        return hs.LanguageModel(path, trust_remote_code=trust_remote_code)
+    run = hs.Run(path)
     CircuitStore(run).path(number)  # which refuses a model that the run lacks
     return run[number] if step is None else run[number].at(step)
 
 
-def _stored(path: Path, task: TextTask | None, number: int, step: int | None) -> Circuit:
+def _stored(path: Path, task: TextTask | None, number: int, step: int | None) -> hs.Circuit:
     """The circuit in the record of a run or language model; or a record that stands by itself, as under `results/`."""
-    from hopscope.circuits.circuit import Circuit
     from hopscope.circuits.store import CircuitStore, circuit_path
-    from hopscope.training.run import RunFolder
+    from hopscope.language.language_model import text_circuit_path
 
-    if task is not None:
-        from hopscope.language.language_model import text_circuit_path
-
-        return Circuit.load(text_circuit_path(path, task))
     if path.is_file():
         refuse_given(f"{path} is one record", "number", "step")
-        return Circuit.load(path)
-    if not (path / "run.json").exists():
-        return Circuit.load(circuit_path(path, number, step))
-    return CircuitStore(RunFolder(path)).load(number, step)
+        return hs.Circuit.load(path)
+    if task is None and (path / "run.json").exists():
+        return CircuitStore(hs.Run(path)).load(number, step)
+    return hs.Circuit.load(text_circuit_path(path, task) if task else circuit_path(path, number, step))
 
 
-def _print(circuit: Circuit, as_json: bool, written: Sequence[Path] = ()) -> None:
+def _print(circuit: hs.Circuit, as_json: bool, written: Sequence[Path] = ()) -> None:
     if as_json:
         click.echo(json.dumps(circuit.to_json()))
-        return
-    click.echo(circuit)
-    for path in written:
-        click.echo(f"wrote {path}")
+    else:
+        click.echo("\n".join([str(circuit), *(f"wrote {path}" for path in written)]))
 
 
-def _draw(path: Path, circuit: Circuit, step: int | None, task: TextTask | None) -> list[Path]:
+def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: TextTask | None) -> list[Path]:
     """Draw the circuit, and of a run's model its attention by role; gives the files."""
-    from hopscope.plot import appendix_c, figure_5, save
+    from hopscope.language.language_model import text_circuit_path
 
-    if task is not None:
-        from hopscope.language.language_model import text_circuit_path
-
-        return save(figure_5(circuit), text_circuit_path(path, task).with_suffix("")) if circuit.found else []
-    from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
-    from hopscope.training.data import held_out
-    from hopscope.training.run import RunFolder
-
-    folder, figures = RunFolder(path), path / "figures"
+    figures = model.path if task else model.run.path / "figures"
     suffix = (f"-{circuit.number}" if circuit.number else "") + ("" if step is None else f"-step-{step:06d}")
-    written = save(figure_5(circuit), figures / f"circuit{suffix}") if circuit.found else []
-    batch = held_out(folder.problem, 128, 0, "maps")
-    evaluator = VectorEvaluator(single(folder.transformer(step), circuit.number), folder.problem, batch)
-    return written + save(appendix_c(evaluator.role_maps().same[0], folder.problem, circuit), figures / f"maps{suffix}")
+    stem = text_circuit_path(figures, task).with_suffix("") if task else figures / f"circuit{suffix}"
+    written = hs.plot.save(circuit.plot(), stem) if circuit.found else []
+    if task is None:
+        maps = hs.plot.appendix_c(model.attention(), model.problem, circuit)
+        written += hs.plot.save(maps, figures / f"maps{suffix}")
+    return written
 
 
 @circuit.command("compare")
@@ -234,20 +212,19 @@ def compare(paths: tuple[Path, ...], as_json: bool) -> None:
       hopscope circuit compare runs/a runs/b runs/c
       hopscope circuit compare runs/a/circuit.json runs/a/circuit-1.json --json
     """
-    from hopscope.circuits.circuit import Circuit
     from hopscope.circuits.compare import compare as compared
 
     if len(paths) < 2:
-        raise InputError(f"compare needs at least two circuits, got {len(paths)}; name another run")
+        raise hs.InputError(f"compare needs at least two circuits, got {len(paths)}; name another run")
     records = [path / "circuit.json" if path.is_dir() else path for path in paths]
     if len({record.resolve() for record in records}) < len(records):
-        raise InputError("a circuit was named twice; name each once")
-    circuits = {str(path): Circuit.load(record) for path, record in zip(paths, records, strict=True)}
+        raise hs.InputError("a circuit was named twice; name each once")
+    circuits = {str(path): hs.Circuit.load(record) for path, record in zip(paths, records, strict=True)}
     if without := [name for name, circuit in circuits.items() if not circuit.found]:
-        raise InputError(f"{without[0]} says that its model has no circuit; leave it out")
+        raise hs.InputError(f"{without[0]} says that its model has no circuit; leave it out")
     if len({circuit.roles for circuit in circuits.values()}) > 1:
         named = ", ".join(f"{name} of {circuit.problem.named}" for name, circuit in circuits.items())
-        raise InputError(f"only circuits of one problem can be compared, got {named}")
+        raise hs.InputError(f"only circuits of one problem can be compared, got {named}")
     pairs = [(names, compared(*(circuits[name] for name in names))) for names in combinations(circuits, 2)]
     if as_json:
         rows = [{"first": first, "second": second, **asdict(pair)} for (first, second), pair in pairs]
