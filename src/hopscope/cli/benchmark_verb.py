@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import hopscope as hs
 from hopscope.benchmark.redaction import holds_secret, redacted, shown
-from hopscope.benchmark.settings import BenchmarkSettings, cells
+from hopscope.benchmark.settings import cells
 from hopscope.checks import check_outside_runs
 from hopscope.cli.display import Display, for_people
 from hopscope.cli.options import COUNT, PATH, NumberList, field_options, json_option, refuse_given
-from hopscope.errors import InputError
-from hopscope.problem.text.formulation import Extensions
 
 if TYPE_CHECKING:
     from hopscope.benchmark.answers import Record
@@ -22,19 +21,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--model",
-    "models",
-    multiple=True,
-    required=True,
-    help="A model folder, a GGUF file, hub/org/model, or Inspect's name.",
+    "--model", "models", multiple=True, required=True, help="A folder, GGUF file, hub/org/model, or Inspect's name."
 )
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
 @click.option("--hops", type=NumberList(), help="D of equations: 3, 1-6, 1,2,4.  [default: 1-6]")
 @click.option("--count", type=COUNT, default=500, show_default=True, help="Number of questions at each point.")
 @click.option("--out", type=PATH, default="benchmark", show_default=True, help="Results folder.")
 @click.option("--exact", is_flag=True, help="Compute the accuracy from log-probabilities instead of sampling.")
-@field_options(BenchmarkSettings, "settings", skip=("mode", "extensions"), defaults=True)
-@field_options(Extensions, "extensions", defaults=True)
+@field_options(hs.BenchmarkSettings, "settings", skip=("mode", "reasoning_effort", "extensions"), defaults=True)
+@click.option("--reasoning-effort", help="For providers that know it; `none` for no reasoning.")
+@field_options(hs.Extensions, "extensions", defaults=True)
 @click.option("--base-url", help="Address of an OpenAI-compatible endpoint.")
 @click.option("-M", "arguments", multiple=True, metavar="NAME=VALUE", help="A provider's argument (Inspect's -M).")
 @click.option("--connections", type=COUNT, default=16, show_default=True, help="Calls in flight at a time.")
@@ -52,9 +48,10 @@ if TYPE_CHECKING:
 @json_option("the content of summary.json")
 def benchmark(
     models: tuple[str, ...], formulations: tuple[str, ...], hops: tuple[int, ...] | None, count: int, out: Path,
-    exact: bool, settings: dict[str, Any], extensions: dict[str, Any], arguments: tuple[str, ...],
-    as_json: bool, **opening: Any,
-) -> None:  # fmt: skip
+    exact: bool, settings: dict[str, Any], reasoning_effort: str | None, extensions: dict[str, Any],
+    arguments: tuple[str, ...],
+    **opening: Any,
+) -> tuple[Any, str]:  # fmt: skip
     """Put the paper's questions to language models and draw Figure 2.
 
     Equations over D and the other four formulations, 500 questions each, every question until its answer is
@@ -68,9 +65,10 @@ def benchmark(
       hopscope benchmark --model openai-api/local/my-model --base-url http://localhost:8000/v1
       hopscope benchmark --model hf/gpt2 --formulation equations --hops 1,2 --count 50
     """
-    chosen = BenchmarkSettings(mode="exact" if exact else "sample", extensions=Extensions(**extensions), **settings)
+    settings |= {"mode": "exact" if exact else "sample", "reasoning_effort": reasoning_effort}
+    chosen = hs.BenchmarkSettings(**settings, extensions=hs.Extensions(**extensions))
     if len(set(models)) != len(models):
-        raise InputError(f"a model was named twice: {', '.join(models)}; name each once")
+        raise hs.InputError(f"a model was named twice: {', '.join(models)}; name each once")
     folders = [Path(name).exists() or name.startswith("hub/") for name in models]
     if all(folders):
         why = "a model folder runs here and has no provider"
@@ -79,7 +77,7 @@ def benchmark(
         refuse_given("no model is a folder", "device", "batch", "precision", "trust_remote_code")
     check_outside_runs(out)
     opening["arguments"] = _arguments(arguments)
-    opening["display"] = "rich" if for_people() and not as_json else "none"
+    opening["display"] = "rich" if for_people() else "none"
     total, done = len(cells(formulations, hops)) * count * sum(folders), 0
 
     from hopscope.benchmark.run import benchmark
@@ -100,13 +98,10 @@ def benchmark(
         summary = benchmark(models, out, formulations, hops, count, chosen, progress, **opening)
     if any(point.accuracy is not None for point in summary.points):
         save(figure_2(summary.points), out / "figure-2")
-    if as_json:
-        click.echo((out / "summary.json").read_text(), nl=False)
-        return
-    click.echo((out / "accuracy.md").read_text())
+    lines = [(out / "accuracy.md").read_text()]
     if unanswered := sum(point.unanswered for point in summary.points):
-        click.echo(f"questions unanswered because calls failed: {unanswered}; the same command asks again")
-    click.echo(f"results in {shown(str(out))}")
+        lines.append(f"questions unanswered because calls failed: {unanswered}; the same command asks again")
+    return json.loads((out / "summary.json").read_text()), "\n".join([*lines, f"results in {shown(str(out))}"])
 
 
 def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -115,13 +110,13 @@ def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise InputError(f"-M takes NAME=VALUE, got {redacted(pair)!r}")
+            raise hs.InputError(f"-M takes NAME=VALUE, got {redacted(pair)!r}")
         try:
             found[name] = json.loads(value)
         except (json.JSONDecodeError, RecursionError):
             found[name] = value
         if holds_secret({name: found[name]}) or holds_secret(value):
-            raise InputError(
+            raise hs.InputError(
                 f"-M {redacted(name)} would put a secret on the command line; set the provider's variable instead"
             )
     return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
@@ -66,7 +64,7 @@ _EFFORT = "Effort of the search: for one circuit, or for the different ones that
 @click.option("--overwrite", is_flag=True, help="Search again even if a circuit is stored.")
 @click.option("--figures/--no-figures", default=True, help="Draw circuit and attention maps  [default: draw].")
 @json_option("circuit.json")
-def find(path: Path, show: bool, figures: bool, as_json: bool, overwrite: bool, **options: Any) -> None:
+def find(path: Path, show: bool, figures: bool, overwrite: bool, **options: Any) -> tuple[Any, str]:
     """Find the circuit of a trained model, certify it, draw it.
 
     RUN is a run of `hopscope train`, or with --formulation the folder of a language model (Hugging Face's), whose
@@ -93,15 +91,16 @@ def find(path: Path, show: bool, figures: bool, as_json: bool, overwrite: bool, 
     task = _task(path, **options)
     if show:
         refuse_given("--show searches nothing", "max_loss", "effort", "seed", "overwrite", "faithfulness")
-        _print(_stored(path, task, options["number"], options["step"]), as_json)
-        return
+        stored = _stored(path, task, options["number"], options["step"])
+        return stored.to_json(), str(stored)
     if path.is_file():
         raise hs.InputError(f"{path} is a file, and a circuit is found in the folder of a run; --show prints a record")
     how = {name: options[name] for name in ("effort", "max_loss", "faithfulness", "seed") if any_given(name)}
     model = _model(path, task, **options)
     with stages_display() as progress:
         found = model.find_circuit(*([task] if task else []), progress=progress, overwrite=overwrite, **how)
-    _print(found, as_json, _draw(model, found, options["step"], task) if figures else [])
+    drawn = _draw(model, found, options["step"], task) if figures else []
+    return found.to_json(), "\n".join([str(found), *(f"wrote {file}" for file in drawn)])
 
 
 @circuit.command("certify")
@@ -109,7 +108,7 @@ def find(path: Path, show: bool, figures: bool, as_json: bool, overwrite: bool, 
 @click.argument("paths", nargs=-1)
 @_model_options
 @json_option("its record")
-def certify(path: Path, paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def certify(path: Path, paths: tuple[str, ...], **options: Any) -> tuple[Any, str]:
     """Certify a circuit of your own, or the stored one again.
 
     RUN is a run of `hopscope train`, or with --formulation the folder of a language model. PATHS are the circuit's
@@ -134,7 +133,7 @@ def certify(path: Path, paths: tuple[str, ...], as_json: bool, **options: Any) -
     check = _model(path, task, **options).check
     with stages_display() as progress:
         checked = check(claimed, *([task] if task else []), seed=options["seed"], progress=progress, **how)
-    _print(checked, as_json)
+    return checked.to_json(), str(checked)
 
 
 def _task(
@@ -178,13 +177,6 @@ def _stored(path: Path, task: TextTask | None, number: int, step: int | None) ->
     return hs.Circuit.load(text_circuit_path(path, task) if task else circuit_path(path, number, step))
 
 
-def _print(circuit: hs.Circuit, as_json: bool, written: Sequence[Path] = ()) -> None:
-    if as_json:
-        click.echo(json.dumps(circuit.to_json()))
-    else:
-        click.echo("\n".join([str(circuit), *(f"wrote {path}" for path in written)]))
-
-
 def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: TextTask | None) -> list[Path]:
     """Draw the circuit, and of a run's model its attention by role; gives the files."""
     from hopscope.language.language_model import text_circuit_path
@@ -202,7 +194,7 @@ def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: TextTask | No
 @circuit.command("compare")
 @click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=PATH)
 @json_option("the comparison, a list of them for more than two circuits,")
-def compare(paths: tuple[Path, ...], as_json: bool) -> None:
+def compare(paths: tuple[Path, ...]) -> tuple[Any, str]:
     """Set circuits side by side, each pair: same paths, same mechanism?
 
     RUN is a folder with a stored circuit, or a circuit.json.
@@ -226,9 +218,5 @@ def compare(paths: tuple[Path, ...], as_json: bool) -> None:
         named = ", ".join(f"{name} of {circuit.problem.named}" for name, circuit in circuits.items())
         raise hs.InputError(f"only circuits of one problem can be compared, got {named}")
     pairs = [(names, compared(*(circuits[name] for name in names))) for names in combinations(circuits, 2)]
-    if as_json:
-        rows = [{"first": first, "second": second, **asdict(pair)} for (first, second), pair in pairs]
-        click.echo(json.dumps(rows[0] if len(rows) == 1 else rows))
-        return
-    for names, pair in pairs:
-        click.echo(pair.as_text(*names))
+    rows = [{"first": first, "second": second, **asdict(pair)} for (first, second), pair in pairs]
+    return rows[0] if len(rows) == 1 else rows, "\n".join(pair.as_text(*names) for names, pair in pairs)

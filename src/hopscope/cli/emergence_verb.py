@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import hopscope as hs
 from hopscope.cli.display import Display
 from hopscope.cli.options import FOLDER, STEP, field_options, json_option
 from hopscope.emergence.config import EmergenceConfig
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--overwrite", is_flag=True, help="Measure again even if a record is stored.")
 @json_option("the record")
 @field_options(EmergenceConfig, "config", defaults=True)
-def emergence(folder: Path, model: int, figures: bool, overwrite: bool, as_json: bool, config: dict[str, Any]) -> None:
+def emergence(folder: Path, model: int, figures: bool, overwrite: bool, config: dict[str, Any]) -> tuple[Any, str]:
     """How the heads of a run's circuit emerged, checkpoint by checkpoint.
 
     RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). Writes
@@ -35,32 +36,22 @@ def emergence(folder: Path, model: int, figures: bool, overwrite: bool, as_json:
       hopscope emergence runs/first --model 1
       hopscope emergence runs/d --json | jq '.paths[] | [.layer, .query, .key, .crossing.step]'
     """
-    from hopscope.circuits.circuit import Circuit
     from hopscope.circuits.store import circuit_path
-    from hopscope.lab import Run
     from hopscope.paper.section_9 import page_figures
-    from hopscope.plot.style import save
 
-    run = Run(folder)
+    run = hs.Run(folder)
+    how = EmergenceConfig(**config) if config else None
     with Display() as display:
-        found = run.emergence(
-            model,
-            EmergenceConfig(**config) if config else None,
-            overwrite=overwrite,
-            progress=lambda step, last: display.update("checkpoints", step, last, "steps"),
-        )
+        progress = partial(display.update, "checkpoints", unit="steps")
+        found = run.emergence(model, how, overwrite=overwrite, progress=progress)
     for trouble in found.troubles:
         click.echo(f"left out: {trouble}", err=True)
-    drawn: list[Path] = []
+    lines = describe(found)
     if figures:
-        circuit = Circuit.load(circuit_path(run.path, model))
-        for figure in page_figures(run.metrics, found, circuit):
-            drawn.append(run.path / "figures" / figure.name)
-            save(figure.figure, drawn[-1])
-    if as_json:
-        click.echo(json.dumps(found.to_json()))
-        return
-    click.echo("\n".join([*describe(found), *(f"wrote {stem}.png, .svg and .pdf" for stem in drawn)]))
+        for figure in page_figures(run.metrics, found, hs.Circuit.load(circuit_path(run.path, model))):
+            hs.plot.save(figure.figure, run.path / "figures" / figure.name)
+            lines.append(f"wrote {run.path / 'figures' / figure.name}.png, .svg and .pdf")
+    return found.to_json(), "\n".join(lines)
 
 
 def describe(emergence: Emergence) -> list[str]:

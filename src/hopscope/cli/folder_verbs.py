@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,7 +18,7 @@ from hopscope.words import counted
 @click.command()
 @click.argument("folder", type=PATH)
 @json_option("every file and what was found,")
-def check(folder: Path, as_json: bool) -> int:
+def check(folder: Path) -> tuple[Any, str, int]:
     """Verify the checksums of FOLDER: a run, a benchmark, or a folder that holds such.
 
     Ends with status 1 where a file is damaged, missing or of another run. Nothing is changed. Figures and tables, which
@@ -33,13 +33,9 @@ def check(folder: Path, as_json: bool) -> int:
 
     found = check(folder)
     damaged = [file for file in found if file.trouble]
-    if as_json:
-        click.echo(json.dumps([asdict(file) for file in found]))
-    else:
-        for file in damaged:
-            click.echo(readable(file.trouble))
-        click.echo(f"{counted(len(found), 'file')}; {len(damaged) or 'none'} damaged")
-    return 1 if damaged else 0
+    lines = [readable(file.trouble) for file in damaged]
+    lines.append(f"{counted(len(found), 'file')}; {len(damaged) or 'none'} damaged")
+    return [asdict(file) for file in found], "\n".join(lines), 1 if damaged else 0
 
 
 @click.command()
@@ -50,8 +46,8 @@ def check(folder: Path, as_json: bool) -> int:
 @click.option("--large", is_flag=True, help="Write the page even beyond 25 MB.")
 @json_option("the path, its size in bytes and that of its parts,")
 def explore(
-    folders: tuple[Path, ...], out: Path | None, model: int | None, compact: Path | None, large: bool, as_json: bool
-) -> None:
+    folders: tuple[Path, ...], out: Path | None, model: int | None, compact: Path | None, large: bool
+) -> tuple[Any, str]:
     """Interactive HTML page: inspect trained runs, their circuits and how these emerged, and ablate their paths.
 
     The network itself is inside, so that the loss by hop is computed in the page. It loads nothing from anywhere: open
@@ -81,8 +77,7 @@ def explore(
     path, page = explore(runs, out, model=model, large=large)
     for sentence in page.damaged:
         click.echo(f"left out: {sentence}", err=True)
-    size = {"path": str(path), "bytes": len(page.html.encode()), "parts": page.sizes}
-    click.echo(json.dumps(size) if as_json else str(path))
+    return {"path": str(path), "bytes": len(page.html.encode()), "parts": page.sizes}, str(path)
 
 
 @click.command()
@@ -92,7 +87,7 @@ def explore(
 @click.option("--model", type=int, default=0, show_default=True, help="Which model of the run, from 0.")
 @click.option("--checkpoint", "step", type=STEP, help="Step of the checkpoint  [default: the last].")
 @json_option("the path of the folder")
-def export(source: Path, library: str, out: Path, model: int, step: int | None, as_json: bool) -> None:
+def export(source: Path, library: str, out: Path, model: int, step: int | None) -> tuple[Any, str]:
     """Write a trained model for another library.
 
     RUN is a run folder for TransformerLens: configuration, weights, and an open.py that makes a TransformerBridge of
@@ -120,4 +115,4 @@ def export(source: Path, library: str, out: Path, model: int, step: int | None, 
 
         run = RunFolder(source)
         export_to_transformer_lens(single(run.transformer(step), model), run.problem.sequence_length, out)
-    click.echo(json.dumps({"path": str(out)}) if as_json else str(out))
+    return {"path": str(out)}, str(out)

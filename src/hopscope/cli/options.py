@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import json
 import re
 import types
 from collections.abc import Callable
@@ -166,8 +167,22 @@ def choice(*words: str, default: str | None, help: str | None = None) -> dict[st
 
 
 def json_option(what: str) -> Callable[[Any], Any]:
-    """The option `--json`, as `as_json`: print `what` as JSON."""
-    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+    """The option `--json`: of the record and the text that a verb returns, print the record, which is `what`.
+
+    A third value is the exit status, 0 without it.
+    """
+
+    def decorate(function: Any) -> Any:
+        @click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+        @functools.wraps(function)
+        def command(as_json: bool, **values: Any) -> int:
+            record, text, *status = function(**values)
+            click.echo(json.dumps(record) if as_json else text)
+            return sum(status)
+
+        return command
+
+    return decorate
 
 
 def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:

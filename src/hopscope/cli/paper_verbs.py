@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+import hopscope as hs
 from hopscope.checks import check_outside_runs
 from hopscope.cli.display import counting_display, runs_display, say_execution
 from hopscope.cli.options import FOLDER, choice, field_options, json_option
-from hopscope.errors import InputError
 from hopscope.training.execution import Execution
-
-if TYPE_CHECKING:
-    from hopscope.paper.claims import Claim
 
 PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 
@@ -25,7 +21,7 @@ PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 @click.option("--out", type=FOLDER, help="Folder  [default: runs/PRESET]")
 @field_options(Execution, "execution", skip=("kernels", "threads"))
 @json_option("the claims")
-def reproduce(preset: str, out: Path | None, execution: dict[str, Any], as_json: bool) -> None:
+def reproduce(preset: str, out: Path | None, execution: dict[str, Any]) -> tuple[Any, str]:
     """Train, analyse and report: every figure and claim that the preset covers.
 
     Ends with the path of the report. Stopped and called again it continues; finished, it only rebuilds the report.
@@ -39,20 +35,17 @@ def reproduce(preset: str, out: Path | None, execution: dict[str, Any], as_json:
       hopscope reproduce --preset tiny       a minute: does everything work here?
       hopscope reproduce --out elsewhere --workers 1
     """
-    from hopscope.paper.reproduce import reproduce, write_pages
+    from hopscope.paper.reproduce import write_pages
     from hopscope.training.side_by_side import ProgressDisplay
 
-    how = Execution(**execution)
+    how = hs.Execution(**execution)
     say_execution(how)
-    found = reproduce(preset, out, how, ProgressDisplay(runs_display, counting_display))
-    if preset == "tiny" and not as_json:
-        click.echo("tiny models learn next to nothing: no verdict below means anything, only that all of it runs")
-    page = write_pages(found)
-    if not as_json:
-        for claim in found.claims:
-            if claim.verdict != "not run":
-                click.echo(f"{claim.id:>4}  {claim.verdict:<14}  {claim.reason or claim.observed}")
-    _print(found.claims, page, as_json)
+    found = hs.reproduce(preset, out, how, ProgressDisplay(runs_display, counting_display))
+    judged = [claim for claim in found.claims if claim.verdict != "not run"]
+    lines = [f"{claim.id:>4}  {claim.verdict:<14}  {claim.reason or claim.observed}" for claim in judged]
+    if preset == "tiny":
+        lines.insert(0, "tiny models learn next to nothing: no verdict means anything, only that all of it runs")
+    return [claim.to_json() for claim in found.claims], "\n".join([*lines, str(write_pages(found))])
 
 
 @click.command()
@@ -60,7 +53,7 @@ def reproduce(preset: str, out: Path | None, execution: dict[str, Any], as_json:
 @click.option("--preset", **choice(*PRESETS, default=None, help="[default: the folder's name]"))
 @click.option("--claims-only", is_flag=True, help="Judge the claims again into claims.json; no page, no figures.")
 @json_option("the claims")
-def report(folder: Path, preset: str | None, claims_only: bool, as_json: bool) -> None:
+def report(folder: Path, preset: str | None, claims_only: bool) -> tuple[Any, str]:
     """Write FOLDER/report.html, claims.json and figures from the runs that are finished there; train nothing.
 
     \b
@@ -71,20 +64,17 @@ def report(folder: Path, preset: str | None, claims_only: bool, as_json: bool) -
       hopscope report results/laptop --claims-only
     """
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
+        raise hs.InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
     check_outside_runs(folder)
     if any(folder.glob("*/run.json")):
-        raise InputError(f"{folder} holds the runs of a sweep; give a folder that `hopscope reproduce` wrote to")
+        raise hs.InputError(f"{folder} holds the runs of a sweep; give a folder that `hopscope reproduce` wrote to")
     name = preset or folder.resolve().name
     if name not in PRESETS:
-        raise InputError(f"{folder} is not named for a preset; pass --preset {' or --preset '.join(PRESETS)}")
+        raise hs.InputError(f"{folder} is not named for a preset; pass --preset {' or --preset '.join(PRESETS)}")
 
     from hopscope.paper.presets import named
     from hopscope.paper.reproduce import read, write_pages
 
     found = read(named(name), folder)
-    _print(found.claims, folder / "claims.json" if claims_only else write_pages(found), as_json)
-
-
-def _print(claims: list[Claim], page: Path, as_json: bool) -> None:
-    click.echo(json.dumps([claim.to_json() for claim in claims]) if as_json else str(page))
+    page = folder / "claims.json" if claims_only else write_pages(found)
+    return [claim.to_json() for claim in found.claims], str(page)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hopscope.checks import check_folder, check_outside_runs
-from hopscope.cli.options import COUNT, PATH, SEED, all_of, field_options, json_option
+from hopscope.cli.options import COUNT, PATH, SEED, all_of, field_options, refuse_given
 from hopscope.errors import InputError, needs_extra
 from hopscope.files import replacing
 from hopscope.machine import check_fits
@@ -23,6 +23,8 @@ _draw_options = all_of(
     click.option("--count", type=COUNT, default=1, show_default=True, help="Number of examples."),
     click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw."),
     click.option("--out", type=PATH, help="Write a .jsonl or .parquet file instead."),
+    click.option("--text", is_flag=True, help="Print plain text for people instead."),
+    click.option("--json", is_flag=True, expose_value=False, help="Print one example a line as JSON, as without it."),
 )
 
 
@@ -40,9 +42,8 @@ def sample() -> None:
 
 @sample.command()
 @_draw_options
-@json_option("each sequence, a line with inputs, targets and roles,")
 @field_options(RetrievalProblem, "fields", defaults=True)
-def vectors(count: int, seed: int, out: Path | None, as_json: bool, fields: dict[str, Any]) -> None:
+def vectors(count: int, seed: int, out: Path | None, text: bool, fields: dict[str, Any]) -> None:
     """Sequences of the vector formulation (Section 6).
 
     \b
@@ -66,17 +67,13 @@ def vectors(count: int, seed: int, out: Path | None, as_json: bool, fields: dict
 
     batch = sample(problem, count, torch.Generator().manual_seed(seed))
     columns = (batch.inputs.tolist(), batch.targets.tolist(), batch.chain.tolist(), batch.role.tolist())
-    records = []
+    records, texts = [], []
     for inputs, targets, *location in zip(*columns, strict=True):
         named = [[chain, problem.roles[role]] for chain, role in zip(*location, strict=True)]
         records.append({"inputs": inputs, "targets": targets, "roles": named})
-    if as_json or out is not None:
-        _output(records, out)
-        return
-    for number, record in enumerate(records, start=1):
-        click.echo(f"sequence {number}")
-        for (chain, role), row in zip(record["roles"], record["inputs"], strict=True):
-            click.echo(f"  chain {chain}  {role:>4}  " + " ".join(f"{value:6.2f}" for value in row))
+        for (chain, role), row in zip(named, inputs, strict=True):
+            texts.append(f"chain {chain}  {role:>4}  " + " ".join(f"{value:6.2f}" for value in row))
+    _output(records, texts if text else None, out)
 
 
 def _add_formulation(form: Formulation[Any]) -> None:
@@ -84,22 +81,15 @@ def _add_formulation(form: Formulation[Any]) -> None:
     @click.option("--chains", type=int, default=4, show_default=True, help="N, chains interleaved in one text.")
     @_draw_options
     @click.option("--roles", is_flag=True, help="Add `mentions`: every symbol's place and role.")
-    @click.option("--text", is_flag=True, help="Print the prompts as plain text instead.")
-    @json_option("one question a line, as without it,")
     @field_options(Extensions, "extensions", *form.allowed, defaults=True)
     def draw(
-        hops: int, chains: int, count: int, seed: int, out: Path | None, roles: bool, text: bool, as_json: bool,
+        hops: int, chains: int, count: int, seed: int, out: Path | None, text: bool, roles: bool,
         extensions: dict[str, Any],
     ) -> None:  # fmt: skip
-        if text and (as_json or out is not None):
-            raise InputError("--text prints for people, --json and --out give records for machines; leave out either")
         changed = Extensions(**extensions)
-        drawn = (question(form.name, hops, seed, index, chains, changed) for index in range(count))
-        if text:
-            for item in drawn:
-                click.echo(f"{item.prompt}\nCorrect: {item.answer}\n")
-        else:
-            _output((item.record(roles) for item in drawn), out)
+        drawn = [question(form.name, hops, seed, index, chains, changed) for index in range(count)]
+        texts = [f"{item.prompt}\nCorrect: {item.answer}\n" for item in drawn] if text else None
+        _output((item.record(roles) for item in drawn), texts, out)
 
     draw.__doc__ = f"""{(form.__doc__ or "").splitlines()[0]}
 
@@ -116,12 +106,13 @@ def _add_formulation(form: Formulation[Any]) -> None:
     sample.command(form.name)(draw)
 
 
-def _output(records: Iterable[dict[str, Any]], path: Path | None) -> None:
-    """Print records as JSON lines, or write them to a new .jsonl or .parquet file."""
+def _output(records: Iterable[dict[str, Any]], texts: list[str] | None, path: Path | None) -> None:
+    """Print records as JSON lines, or their texts; or write them to a new .jsonl or .parquet file."""
     if path is None:
-        for record in records:
-            click.echo(json.dumps(record))
+        for line in texts or map(json.dumps, records):
+            click.echo(line)
         return
+    refuse_given("--text prints for people, --out gives records for machines", "text")
     check_folder(path.parent)
     check_outside_runs(path)
     if path.suffix not in (".jsonl", ".parquet"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any
 
 import click
 
+import hopscope as hs
+from hopscope.checks import check_folder, check_outside_runs
 from hopscope.cli.options import PATH, NumberList, json_option, refuse_given
-from hopscope.errors import InputError
-from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import (
     best_order as find_best_order,
 )
@@ -41,8 +40,8 @@ _ORDERS = ("D", "order, first to last", "in this order", "a head a row", "in the
 @json_option("all of it")
 def theory(
     hops: tuple[int, ...], show: bool, figure: Path | None, causal: bool, order: str | None, best_order: bool,
-    witness: bool, graph: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    witness: bool, graph: str | None,
+) -> tuple[Any, str]:  # fmt: skip
     """How many layers D hops need: the paper's bound, and the exact minimum.
 
     \b
@@ -70,36 +69,30 @@ def theory(
     if graph is not None:
         others = ("hops", "show", "figure", "causal", "order", "best_order", "witness")
         refuse_given("--graph has one depth, which is all that is printed", *others)
-        _print_graph(graph, as_json)
-        return
+        return _graph(graph)
     if best_order and order is not None:
-        raise InputError("--best-order finds an order and --order states one; leave out either")
+        raise hs.InputError("--best-order finds an order and --order states one; leave out either")
     one, ordered = show or witness or figure is not None, best_order or order is not None
     if one and len(hops) > 1:
-        raise InputError("--show, --figure and --witness take one chain; give one number, as in --hops 5")
+        raise hs.InputError("--show, --figure and --witness take one chain; give one number, as in --hops 5")
     most = _MOST_WITNESSED if witness else _MOST_SHOWN
     if (one or ordered) and max(hops) > most:
-        raise InputError(f"hops must be at most {most} there, got {max(hops)}; the table goes further")
+        raise hs.InputError(f"hops must be at most {most} there, got {max(hops)}; the table goes further")
     if not (show or witness):
         refuse_given("the table and the figure have both masks", "causal")
     if not (one or ordered):
-        rows = [asdict(depths(chain)) for chain in sorted(hops)]
-        _print_table(_DEPTHS, rows, as_json)
-        return
+        return _table(_DEPTHS, [asdict(depths(chain)) for chain in sorted(hops)])
     problems = []
     for chain in sorted(hops):
         stated = ",".join(map(str, find_best_order(chain))) if best_order else order or "deepest-first"
-        problems.append(RetrievalProblem(chain, order=stated, causal=causal))
+        problems.append(hs.RetrievalProblem(chain, order=stated, causal=causal))
     if witness:
         refuse_given("--witness builds and runs a transformer, and shows no flow", "show", "figure")
-        _print_witness(problems[0], as_json)
-    elif one:
-        _print_chain(problems[0], show, figure, as_json)
-    else:
-        _print_table(_ORDERS, [*map(_order_row, problems)], as_json)
+        return _witness(problems[0])
+    return _chain(problems[0], show, figure) if one else _table(_ORDERS, [*map(_order_row, problems)])
 
 
-def _order_row(problem: RetrievalProblem) -> dict[str, object]:
+def _order_row(problem: hs.RetrievalProblem) -> dict[str, object]:
     return {
         "hops": problem.hops,
         "order": ",".join(map(str, problem.blocks)),
@@ -110,79 +103,65 @@ def _order_row(problem: RetrievalProblem) -> dict[str, object]:
     }
 
 
-def _print_table(headings: Sequence[str], rows: Sequence[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(rows))
-    else:
-        click.echo(markdown_table(headings, [row.values() for row in rows]), nl=False)
+def _table(headings: Sequence[str], rows: Sequence[dict[str, Any]]) -> tuple[Any, str]:
+    return rows, markdown_table(headings, [row.values() for row in rows]).rstrip()
 
 
-def _print_chain(problem: RetrievalProblem, show: bool, figure: Path | None, as_json: bool) -> None:
+def _chain(problem: hs.RetrievalProblem, show: bool, figure: Path | None) -> tuple[Any, str]:
     from hopscope.theory.information_flow import flow_until
     from hopscope.theory.scene import problem_scene
-    from hopscope.theory.schedule import describe, shortest_schedule
+    from hopscope.theory.schedule import describe
 
     if figure is not None:
-        from hopscope.checks import check_folder, check_outside_runs
         from hopscope.paper.section_5 import figure_3
         from hopscope.plot.style import write
 
         check_folder(figure.parent)
         check_outside_runs(figure)
         write(figure_3(problem), figure)
-    if as_json:
-        schedule, flow = shortest_schedule(problem), flow_until(problem_scene(problem))
-        named = (path.names(problem.roles) for path in schedule)
-        record = {
-            "hops": problem.hops,
-            "layers": schedule[-1].layer + 1,
-            "growth": [flow.asked(layer) for layer in range(len(flow.holdings))],
-            "schedule": [{"layer": layer, "query": query, "key": key} for layer, _, query, key in named],
-        }
-        click.echo(json.dumps(record))
-        return
-    if figure is not None:
-        click.echo(f"wrote {figure}")
-    if show:
-        click.echo(describe(problem), nl=False)
+    schedule, flow = hs.theory.shortest_schedule(problem), flow_until(problem_scene(problem))
+    named = (path.names(problem.roles) for path in schedule)
+    record = {
+        "hops": problem.hops,
+        "layers": schedule[-1].layer + 1,
+        "growth": [flow.asked(layer) for layer in range(len(flow.holdings))],
+        "schedule": [{"layer": layer, "query": query, "key": key} for layer, _, query, key in named],
+    }
+    lines = [f"wrote {figure}"] if figure is not None else []
+    return record, "\n".join([*lines, *([describe(problem).rstrip()] if show else [])])
 
 
-def _print_witness(problem: RetrievalProblem, as_json: bool) -> None:
-    from hopscope.theory.witness import build_witness, try_witness
+def _witness(problem: hs.RetrievalProblem) -> tuple[Any, str]:
+    from hopscope.theory.witness import try_witness
 
     hops = problem.hops
-    trial = try_witness(build_witness(hops, causal=problem.causal, order=problem.order))
-    if as_json:
-        named = (path.names(problem.roles) for path in trial.circuit)
-        circuit = [(layer, query, key, head) for layer, head, query, key in named]
-        without = [missing._asdict() | {"layer": missing.layer + 1} for missing in trial.without]
-        click.echo(json.dumps(trial._asdict() | {"circuit": circuit, "without": without}))
-        return
-    heads = counted(trial.heads, "head")
-    click.echo(f"{counted(trial.layers, 'layer')}, {heads} a layer, {counted(len(trial.circuit), 'attention path')}:")
-    for path in trial.circuit:
-        click.echo(f"  {path.describe(problem.roles)}")
-    click.echo(f"loss of x1 ... x{hops} on {trial.sequences} random sequences: {max(trial.losses):.1e} at most")
+    trial = try_witness(hs.theory.build_witness(hops, causal=problem.causal, order=problem.order))
+    named = (path.names(problem.roles) for path in trial.circuit)
+    circuit = [(layer, query, key, head) for layer, head, query, key in named]
+    without = [missing._asdict() | {"layer": missing.layer + 1} for missing in trial.without]
+    heads, paths = counted(trial.heads, "head"), counted(len(trial.circuit), "attention path")
+    lines = [f"{counted(trial.layers, 'layer')}, {heads} a layer, {paths}:"]
+    lines += [f"  {path.describe(problem.roles)}" for path in trial.circuit]
+    lines.append(f"loss of x1 ... x{hops} on {trial.sequences} random sequences: {max(trial.losses):.1e} at most")
     for missing in trial.without:
-        click.echo(f"without layer {missing.layer + 1}: loss of x{hops} {missing.loss:.2f}; {missing.why}")
+        lines.append(f"without layer {missing.layer + 1}: loss of x{hops} {missing.loss:.2f}; {missing.why}")
+    return trial._asdict() | {"circuit": circuit, "without": without}, "\n".join(lines)
 
 
-def _print_graph(source: str, as_json: bool) -> None:
+def _graph(source: str) -> tuple[Any, str]:
     from hopscope.problem.graph import read_graph
     from hopscope.theory.information_flow import flow_until
     from hopscope.theory.scene import graph_scene
 
-    graph, found = read_graph(source), {}
+    graph, found, lines = read_graph(source), {}, []
     for mask, name in (("causal", "causal mask"), ("no_mask", "no mask")):
         scene = graph_scene(graph, range(len(graph.steps), 0, -1), mask == "causal")
         flow, by_row = flow_until(scene), len(flow_until(scene, head_a_row=True).holdings) - 1
         layers = len(flow.holdings) - 1
         growth = [[symbol for symbol in flow.asked(layer) if symbol in graph.symbols] for layer in range(layers + 1)]
         found[mask] = {"layers": layers, "growth": growth, "head_a_row": by_row}
-        if not as_json:
-            until = f"{counted(layers, 'layer')} until the answer, {graph.values[-1]}, is known"
-            click.echo(f"{source}, {name}: {until}; with a head a row {by_row}")
-            for layer, symbols in enumerate(growth):
-                click.echo(f"  {f'layer {layer}' if layer else 'start':<8} {', '.join(symbols)}")
-    if as_json:
-        click.echo(json.dumps({"graph": source, **found}))
+        until = f"{counted(layers, 'layer')} until the answer, {graph.values[-1]}, is known"
+        lines.append(f"{source}, {name}: {until}; with a head a row {by_row}")
+        for layer, symbols in enumerate(growth):
+            lines.append(f"  {f'layer {layer}' if layer else 'start':<8} {', '.join(symbols)}")
+    return {"graph": source, **found}, "\n".join(lines)

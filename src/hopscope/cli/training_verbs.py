@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+import hopscope as hs
 from hopscope.checks import check_outside_runs
 from hopscope.cli.display import runs_display, say_execution, training_display
 from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option, refuse_given
-from hopscope.paper import recipes
 from hopscope.problem.graph import look_ups
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.execution import Execution
-from hopscope.training.recipe import Recipe
 from hopscope.training.side_by_side import RayCluster
 
-_RECIPE = choice(*recipes.BY_NAME, default="laptop", help="The recipe to start from.")
+_RECIPE = choice(*hs.recipes.BY_NAME, default="laptop", help="The recipe to start from.")
 
 
 @click.command()
 @click.argument("folder", type=FOLDER)
 @click.option("--recipe", "name", **_RECIPE)
 @click.option("--seeds", type=NumberList(0), help="Seeds, one model for each: 0, 0-7, 1,3,5.  [default: the recipe's]")
-@field_options(Execution, "execution", skip=("kernels", "workers"))
+@field_options(hs.Execution, "execution", skip=("kernels", "workers"))
 @json_option("the result")
-@field_options(RetrievalProblem, "problem")
-@field_options(Recipe, "recipe", skip=("initial",))
+@field_options(hs.RetrievalProblem, "problem")
+@field_options(hs.Recipe, "recipe", skip=("initial",))
 def train(
-    folder: Path, name: str, seeds: tuple[int, ...] | None, as_json: bool,
+    folder: Path, name: str, seeds: tuple[int, ...] | None,
     execution: dict[str, Any], problem: dict[str, Any], recipe: dict[str, Any],
-) -> None:  # fmt: skip
+) -> tuple[Any, str]:  # fmt: skip
     """Train transformers on the retrieval problem; continue if FOLDER holds part of the run.
 
     Any field of the recipe or of the problem can be set; `none` unsets one that may be unset.
@@ -46,7 +42,7 @@ def train(
       hopscope train runs/plain --no-curriculum --steps 3000
       hopscope train runs/functions --recipe plain --graph functions --layers 5 --steps 6000
     """
-    start = recipes.BY_NAME[name]
+    start = hs.recipes.BY_NAME[name]
     if "graph" in problem:
         problem.setdefault("hops", look_ups(problem["graph"], start.problem.hops))
     setup = replace(
@@ -57,29 +53,23 @@ def train(
     )
 
     from hopscope.records import plain
-    from hopscope.training.run import RunFolder
-    from hopscope.training.trainer import train
 
-    how = Execution(**execution).resolve(setup)
+    how = hs.Execution(**execution).resolve(setup)
     if (folder / "run.json").exists():
-        how = RunFolder(folder).require(setup).execution.resume(setup)
+        how = hs.Run(folder).require(setup).execution.resume(setup)
         kept = [f"{field} {getattr(how, field)}" for field, value in execution.items() if value != getattr(how, field)]
         if kept:
             click.echo(f"{folder} continues with {', '.join(kept)}; another folder starts afresh", err=True)
     say_execution(how)
     with training_display(setup) as progress:
-        run = train(setup, folder, execution=how, progress=progress)
+        run = hs.train(setup, folder, execution=how, progress=progress)
     _ = run.metrics  # of a run that was finished before, damage there would otherwise not be seen
-    if as_json:
-        click.echo(json.dumps({"folder": str(run.path), **plain(run.result)}))
-        return
+    lines = []
     for model in run.result.models:
-        hops = "  ".join(
-            f"{symbol} {loss:.4f}" if loss is not None else f"{symbol} diverged"
-            for symbol, loss in zip(setup.problem.target_symbols, model.held_out_partial_losses, strict=True)
-        )
-        click.echo(f"seed {model.seed}  {hops}")
-    click.echo(str(run.path))
+        losses = zip(setup.problem.target_symbols, model.held_out_partial_losses, strict=True)
+        hops = [f"{symbol} {'diverged' if loss is None else f'{loss:.4f}'}" for symbol, loss in losses]
+        lines.append(f"seed {model.seed}  {'  '.join(hops)}")
+    return {"folder": str(run.path), **plain(run.result)}, "\n".join([*lines, str(run.path)])
 
 
 @click.command()
@@ -96,14 +86,14 @@ def train(
 )
 @click.option("--engine", **choice("here", "ray", default="here", help="Train here, or on a Ray cluster."))
 @field_options(RayCluster, "cluster", defaults=True)
-@field_options(Execution, "execution", skip=("kernels", "threads"))
+@field_options(hs.Execution, "execution", skip=("kernels", "threads"))
 @json_option("the results of every run")
-@field_options(Recipe, "recipe", skip=("layers", "initial"))
+@field_options(hs.Recipe, "recipe", skip=("layers", "initial"))
 def sweep(
     folder: Path, name: str, depths: tuple[int, ...], hops: int, plain_hops: int, seeds: tuple[int, ...],
     plain_seeds: tuple[int, ...] | None, engine: str, cluster: dict[str, Any], execution: dict[str, Any],
-    as_json: bool, recipe: dict[str, Any],
-) -> None:  # fmt: skip
+    recipe: dict[str, Any],
+) -> tuple[Any, str]:  # fmt: skip
     """Train an ensemble for each depth, with and without the implicit curriculum, and draw Figure 4.
 
     FOLDER gets a run folder for each, `summary.json` and `figures/`. Stopped and called again, it continues.
@@ -118,9 +108,7 @@ def sweep(
     from hopscope.paper.section_7 import DepthStudy, read
     from hopscope.paper.section_7_claims import judge
     from hopscope.paper.section_7_figures import section
-    from hopscope.plot.style import save
     from hopscope.records import plain
-    from hopscope.training.side_by_side import train_all
 
     check_outside_runs(folder)
     if engine == "ray":
@@ -129,26 +117,22 @@ def sweep(
         refuse_given("options of a Ray cluster want --engine ray", *(field.name for field in fields(RayCluster)))
     study = DepthStudy(
         scale="sweep",
-        recipe=replace(recipes.BY_NAME[name].recipe, **recipe),
+        recipe=replace(hs.recipes.BY_NAME[name].recipe, **recipe),
         layers=tuple(sorted(depths)),
         hops=hops,
         plain_hops=plain_hops,
         seeds=seeds,
         plain_seeds=seeds if plain_seeds is None else plain_seeds,
     )
-    setups, how = study.setups(), Execution(**execution)
+    setups, how = study.setups(), hs.Execution(**execution)
     if engine == "here":
         say_execution(how)
     with runs_display(setups) as progress:
         on = RayCluster(**cluster) if engine == "ray" else None
-        train_all(setups, folder, execution=how, cluster=on, progress=progress)
+        hs.train_all(setups, folder, execution=how, cluster=on, progress=progress)
     found = read(study, folder, at=".")
     page = section(found)
     for figure in page.figures if page else ():
-        save(figure.figure, folder / "figures" / figure.name)
-    if as_json:
-        click.echo(json.dumps(plain(found.models)))
-        return
-    for finding in judge(found):
-        click.echo(f"{finding.id}  {finding.verdict:<14}  {finding.reason or finding.observed}")
-    click.echo(str(folder / "figures"))
+        hs.plot.save(figure.figure, folder / "figures" / figure.name)
+    lines = [f"{finding.id}  {finding.verdict:<14}  {finding.reason or finding.observed}" for finding in judge(found)]
+    return plain(found.models), "\n".join([*lines, str(folder / "figures")])
