@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--model", "models", multiple=True, required=True, help="A folder, GGUF file, hub/org/model, or Inspect's name."
-)
+@click.option("--model", "models", multiple=True, required=True, help="Folder, GGUF file, hub/org/model, or Inspect's.")
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
 @click.option("--hops", type=NumberList(), help="D of equations: 3, 1-6, 1,2,4.  [default: 1-6]")
 @click.option("--count", type=COUNT, default=500, show_default=True, help="Number of questions at each point.")
 @click.option("--out", type=PATH, default="benchmark", show_default=True, help="Results folder.")
 @click.option("--exact", is_flag=True, help="Compute the accuracy from log-probabilities instead of sampling.")
 @field_options(hs.BenchmarkSettings, "settings", skip=("mode", "reasoning_effort", "extensions"), defaults=True)
-@click.option("--reasoning-effort", help="For providers that know it; `none` for no reasoning.")
+@click.option("--reasoning-effort", help="For providers that know it; none: no reasoning.")
 @field_options(hs.Extensions, "extensions", defaults=True)
 @click.option("--base-url", help="Address of an OpenAI-compatible endpoint.")
 @click.option("-M", "arguments", multiple=True, metavar="NAME=VALUE", help="A provider's argument (Inspect's -M).")
@@ -49,8 +47,7 @@ if TYPE_CHECKING:
 def benchmark(
     models: tuple[str, ...], formulations: tuple[str, ...], hops: tuple[int, ...] | None, count: int, out: Path,
     exact: bool, settings: dict[str, Any], reasoning_effort: str | None, extensions: dict[str, Any],
-    arguments: tuple[str, ...],
-    **opening: Any,
+    arguments: tuple[str, ...], **opening: Any,
 ) -> tuple[Any, str]:  # fmt: skip
     """Put the paper's questions to language models and draw Figure 2.
 
@@ -82,7 +79,6 @@ def benchmark(
 
     from hopscope.benchmark.run import benchmark
     from hopscope.paper.section_4 import figure_2
-    from hopscope.plot import save
 
     with Display() as display:
         if total:
@@ -97,7 +93,7 @@ def benchmark(
 
         summary = benchmark(models, out, formulations, hops, count, chosen, progress, **opening)
     if any(point.accuracy is not None for point in summary.points):
-        save(figure_2(summary.points), out / "figure-2")
+        hs.plot.save(figure_2(summary.points), out / "figure-2")
     lines = [(out / "accuracy.md").read_text()]
     if unanswered := sum(point.unanswered for point in summary.points):
         lines.append(f"questions unanswered because calls failed: {unanswered}; the same command asks again")
