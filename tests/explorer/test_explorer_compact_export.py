@@ -47,9 +47,9 @@ def test_the_page_of_the_copy_is_that_of_the_run(run: RunFolder, tmp_path: Path)
 
 
 def test_weights_are_those_of_the_page(run: RunFolder, tmp_path: Path) -> None:
-    kept, shown = compact_export(run, tmp_path / "run").transformer(), half(run.transformer())
+    copied, shown = compact_export(run, tmp_path / "run").transformer(), half(run.transformer())
     for name, weight in shown.state_dict().items():
-        torch.testing.assert_close(kept.state_dict()[name], weight, rtol=0, atol=0)
+        torch.testing.assert_close(copied.state_dict()[name], weight, rtol=0, atol=0)
 
 
 def test_what_is_there_stays(run: RunFolder, tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_what_is_there_stays(run: RunFolder, tmp_path: Path) -> None:
 
 def test_the_option(run: RunFolder, tmp_path: Path) -> None:
     small = tmp_path / "small"
-    told = CliRunner().invoke(command, [str(run.path), "--out", str(tmp_path / "a.html"), "--compact", str(small)])
-    assert told.exit_code == 0, told.output
+    result = CliRunner().invoke(command, [str(run.path), "--out", str(tmp_path / "a.html"), "--compact", str(small)])
+    assert result.exit_code == 0, result.output
     assert RunFolder(small).finished
     two = CliRunner().invoke(command, [str(run.path), str(small), "--compact", str(tmp_path / "more")])
     assert "--compact copies one run, got 2" in str(two.exception or two.output)

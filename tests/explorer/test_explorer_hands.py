@@ -115,11 +115,11 @@ def test_the_focus_stays_where_a_key_was_pressed(tab: Tab, page: Path, selector:
     tab.open(page)
     tab.until(DONE)
     before = tab.ask(HASH)
-    tab.ask("(window.kept = document.querySelector(arguments[0])).focus()", selector)
+    tab.ask("(window.focused = document.querySelector(arguments[0])).focus()", selector)
     tab.press(key)
     assert tab.ask(HASH) != before, "the key does something"
-    assert tab.ask("return document.activeElement === window.kept")
+    assert tab.ask("return document.activeElement === window.focused")
     tab.press("1")  # and when live results arrive
     tab.until(DONE)
     tab.press(HOME)  # and when arrows change their order
-    assert tab.ask("return document.activeElement === window.kept && window.kept.isConnected")
+    assert tab.ask("return document.activeElement === window.focused && window.focused.isConnected")

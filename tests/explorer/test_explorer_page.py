@@ -140,9 +140,9 @@ def test_the_story_has_this_runs_numbers_and_says_what_failed(run):
 
 def test_sizes_are_told_and_bounded(run, monkeypatch, tmp_path):
     result = CliRunner().invoke(command, [str(run.path), "--json"])
-    said = json.loads(result.stdout)
-    assert said["bytes"] == Path(said["path"]).stat().st_size < 1_000_000
-    assert sum(said["parts"].values()) < said["bytes"]
+    sizes = json.loads(result.stdout)
+    assert sizes["bytes"] == Path(sizes["path"]).stat().st_size < 1_000_000
+    assert sum(sizes["parts"].values()) < sizes["bytes"]
     monkeypatch.setattr(pages, "LARGEST", 1000)
     with pytest.raises(InputError, match=r"the page would be 0\.\d\d MB.*--large"):
         explore([run])
@@ -187,19 +187,19 @@ def test_a_run_without_circuit_opens_with_its_heads(tmp_path):
 
 
 def test_a_run_without_checkpoints_opens_with_its_records(run, tmp_path):
-    kept = tmp_path / "kept"
-    shutil.copytree(run.path, kept)
-    shutil.rmtree(kept / "checkpoints")
-    one = exhibit(RunFolder(kept), 0)
+    bare = tmp_path / "bare"
+    shutil.copytree(run.path, bare)
+    shutil.rmtree(bare / "checkpoints")
+    one = exhibit(RunFolder(bare), 0)
     assert one.transformer is None
     assert [sentence for sentence in one.missing if "no checkpoint" in sentence]
     model = Reader(build([one]).html).manifest["models"][0]
     assert model["live"] is None
     assert model["emergence"]["steps"] == list(one.emergence.steps)
     for name in ("metrics.jsonl", "circuit.json"):
-        (kept / name).unlink()
+        (bare / name).unlink()
     with pytest.raises(InputError, match="there is nothing to show"):
-        exhibit(RunFolder(kept), 0)
+        exhibit(RunFolder(bare), 0)
 
 
 def test_several_models_and_runs(run, tmp_path):

@@ -99,19 +99,19 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
 @given(st.text())
 def test_inline_gives_back_the_text_it_was_given(text: str) -> None:
     class Text(HTMLParser):
-        said = ""
+        text = ""
 
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
             assert tag in {"code", "var", "sub", "sup"}
 
         def handle_data(self, data: str) -> None:
-            self.said += data
+            self.text += data
 
     reader = Text()
     reader.feed(inline(text))
     reader.close()
     letters = re.compile(r"[^\w]|x")
-    assert letters.sub("", reader.said) == letters.sub("", text)
+    assert letters.sub("", reader.text) == letters.sub("", text)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ def test_all_fifteen_rows_with_their_verdict_in_words(page: tuple[str, Path]) ->
     assert [attrs["id"] for attrs in parsed.all("tr") if attrs.get("id")] == [f"C{n}" for n in range(1, 16)]
     # Each verdict stands once more in the tally above the table.
     spans = [attrs for attrs in parsed.all("span") if (attrs.get("class") or "").startswith("verdict ")]
-    said = [(attrs["class"] or "").removeprefix("verdict ") for attrs in spans]
-    counts = [said.count(name) for name in ("reproduced", "not-reproduced", "inconclusive", "not-run")]
+    shown = [(attrs["class"] or "").removeprefix("verdict ") for attrs in spans]
+    counts = [shown.count(name) for name in ("reproduced", "not-reproduced", "inconclusive", "not-run")]
     assert counts == [2, 2, 2, 13]
     assert re.search(r"1\s+reproduced\s+1\s+not reproduced\s+1\s+inconclusive\s+12\s+not run", parsed.text)
     assert "at laptop scale" in parsed.text

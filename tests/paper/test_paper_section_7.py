@@ -145,9 +145,12 @@ class TestC4:
         why = "with fewer layers than x5 needs too few runs learned x1: one depth may do for both"
         assert (found.verdict, found.reason) == ("inconclusive", why)
         assert judged(*nothing[:2], learners(3, 1, 1, 1, 1, *[0] * 4), *lucky)["C4"].reason == why  # p = 0.063
-        told = judged(*nothing[:2], learners(3, 1, 1, 1, 1, 2, *[0] * 3), *lucky)["C4"]
-        assert "x1 and not x5 below its depth p = 0.031 (sign)" in told.observed
-        assert (told.verdict, told.reason) == ("inconclusive", "too few runs tell whether x2 needs more layers than x1")
+        early = judged(*nothing[:2], learners(3, 1, 1, 1, 1, 2, *[0] * 3), *lucky)["C4"]
+        assert "x1 and not x5 below its depth p = 0.031 (sign)" in early.observed
+        assert (early.verdict, early.reason) == (
+            "inconclusive",
+            "too few runs tell whether x2 needs more layers than x1",
+        )
         early = judged(nothing[0], learners(2, 1, *[0] * 7), learners(3, 1, 1, 1, 2, *[0] * 4), *lucky)["C4"]
         assert early.verdict == "reproduced", "x1 with two layers, x2 with three, x4 with four"
 

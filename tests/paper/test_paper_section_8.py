@@ -182,7 +182,7 @@ GIVEN_UP = {"given_up": True}
 
 
 def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> None:
-    """They meet C7, C10 and C11 by construction, and fail C9; beside models that kept theirs they do not count."""
+    """They meet C7, C10 and C11 by construction, and fail C9; beside models that were not pruned they do not count."""
     setup = abc()[0].setup
     lean = replace(setup, recipe=replace(setup.recipe, schedule="decay-when-learned", prune_every=8))
     found = judge_circuits(*[replace(model, setup=lean) for model in abc()])
@@ -215,8 +215,11 @@ def test_a_model_that_solves_and_has_no_circuit_speaks_against_c10() -> None:
 
 NOBODY_KNOWS = {
     "given up": (searched(studied(None, "d"), **GIVEN_UP), "1 model whose search was given up"),
-    "another bar": (searched(studied(imposed(), "d"), max_loss=0.4), "1 model searched at another threshold than 0.05"),
-    "none at another bar": (
+    "another threshold": (
+        searched(studied(imposed(), "d"), max_loss=0.4),
+        "1 model searched at another threshold than 0.05",
+    ),
+    "none at another threshold": (
         searched(studied(None, "d"), max_loss=0.01),
         "1 model searched at another threshold than 0.05",
     ),

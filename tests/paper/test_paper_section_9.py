@@ -87,7 +87,7 @@ class TestC13:
         ],
     )
     def test_models_without_a_circuit_are_no_less_models(self, unfollowed: FollowedModel, expected: str) -> None:
-        """Three of 23 have one, and are as the paper tells; length and losses of the others need none."""
+        """Three of 23 have one, and are as in the paper; length and losses of the others need none."""
         others = [replace(unfollowed, model=replace(unfollowed.model, seed=seed)) for seed in range(20)]
         found = judge_histories(*follow(3), *others)["C13"]
         assert (found.verdict, found.n) == (expected, 23)

@@ -72,7 +72,7 @@ def loss(mse: float, half: float = 0.001) -> Measured:
 
 
 def imposed(paths: Sequence[NamedPath] = SERIAL, without: float = 0.4, **changes: Any) -> ImposedCircuit:
-    """A strict reading in which every claim on circuits holds, but for the number of models."""
+    """A circuit of the Appendix E procedure in which every claim on circuits holds, but for the number of models."""
     made = ImposedCircuit(
         paths=tuple(ImposedPath(*path, loss(without)) for path in paths),
         zero=loss(0.01),

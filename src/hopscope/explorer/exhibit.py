@@ -135,7 +135,7 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
         circuit = _read(lambda: Circuit.load(path, run.hash), damaged)
     else:
         missing.append(f"No circuit was searched for: {find}.")
-    known = metrics is not None  # by which the checkpoints are told from the end
+    known = metrics is not None  # by which the end is known from other checkpoints
     if circuit is not None and not (CircuitStore(run).is_of(circuit, number) if known else circuit.number == number):
         circuit = None
         missing.append(

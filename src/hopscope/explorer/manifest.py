@@ -34,34 +34,34 @@ Arrays = dict[str, Chunk]
 """The arrays of a page by name, as they are packed."""
 
 
-def manifest(shown: Sequence[Exhibit], arrays: Arrays) -> dict[str, Any]:
+def manifest(exhibits: Sequence[Exhibit], arrays: Arrays) -> dict[str, Any]:
     """The data of the page, as plain values; packed arrays go into `arrays`."""
-    return {"schema": SCHEMA, "models": [_model(one, f"m{place}", arrays) for place, one in enumerate(shown)]}
+    return {"schema": SCHEMA, "models": [_model(shown, f"m{place}", arrays) for place, shown in enumerate(exhibits)]}
 
 
-def _model(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    run, recipe = one.run, one.run.recipe
-    shape = recipe.architecture(run.problem) if one.transformer is None else one.transformer.shape
+def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
+    run, recipe = shown.run, shown.run.recipe
+    shape = recipe.architecture(run.problem) if shown.transformer is None else shown.transformer.shape
     return {
-        "name": one.name,
-        "facts": one.facts,
+        "name": shown.name,
+        "facts": shown.facts,
         "folder": run.path.as_posix(),
-        "seed": one.seed,
-        "number": one.number,
-        "missing": list(one.missing),
-        "steps": one.steps,
+        "seed": shown.seed,
+        "number": shown.number,
+        "missing": list(shown.missing),
+        "steps": shown.steps,
         "steps_per_epoch": STEPS_PER_EPOCH,
         "problem": _problem(run.problem),
         "shape": plain(shape) | {"d_head": shape.d_head},
-        "gone": _gone(one.transformer),
+        "gone": _gone(shown.transformer),
         "theory": _theory(run.problem, recipe.layers),
-        "held_out": _held_out(one),
-        "metrics": _metrics(one, f"{prefix}-metrics", arrays),
-        "circuit": _circuit(one.circuit),
-        "emergence": _emergence(one.emergence),
-        "maps": _maps(one.maps, f"{prefix}-maps", arrays),
-        "live": _live(one, prefix, arrays),
-        "story": story(one),
+        "held_out": _held_out(shown),
+        "metrics": _metrics(shown, f"{prefix}-metrics", arrays),
+        "circuit": _circuit(shown.circuit),
+        "emergence": _emergence(shown.emergence),
+        "maps": _maps(shown.maps, f"{prefix}-maps", arrays),
+        "live": _live(shown, prefix, arrays),
+        "story": story(shown),
     }
 
 
@@ -89,20 +89,20 @@ def _theory(problem: RetrievalProblem, layers: int) -> dict[str, Any]:
     }
 
 
-def _held_out(one: Exhibit) -> dict[str, Any] | None:
+def _held_out(shown: Exhibit) -> dict[str, Any] | None:
     """Losses that were measured at the end of training."""
-    if one.result is None:
+    if shown.result is None:
         return None
-    model = one.result.models[one.number]
-    return {"n": one.result.held_out, "loss": model.held_out_loss, "partial": list(model.held_out_partial_losses)}
+    model = shown.result.models[shown.number]
+    return {"n": shown.result.held_out, "loss": model.held_out_loss, "partial": list(model.held_out_partial_losses)}
 
 
-def _metrics(one: Exhibit, name: str, arrays: Arrays) -> dict[str, Any] | None:
+def _metrics(shown: Exhibit, name: str, arrays: Arrays) -> dict[str, Any] | None:
     """The steps kept, and in `arrays`, by step, the validation loss and then the partial losses. NaN where a loss was
     not a number."""
-    if one.metrics is None:
+    if shown.metrics is None:
         return None
-    metrics, number = one.metrics.every(one.run.recipe.log_every), one.number  # the last steps are all logged
+    metrics, number = shown.metrics.every(shown.run.recipe.log_every), shown.number  # the last steps are all logged
     kept = np.unique(np.linspace(0, len(metrics) - 1, min(MOST_ROWS, len(metrics))).round().astype(int))
     losses = np.concatenate([metrics.validation_loss[:, number, None], metrics.partial_losses[:, number]], axis=1)
     arrays[name] = pack(losses[kept].astype(np.float32))
@@ -154,15 +154,15 @@ def _maps(maps: MapsOverTime | None, name: str, arrays: Arrays) -> dict[str, Any
     return {"steps": list(maps.steps), "chunk": name}
 
 
-def _live(one: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any] | None:
+def _live(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any] | None:
     """What the page computes with; None without weights."""
-    if one.transformer is None:
+    if shown.transformer is None:
         return None
-    names, packed = weights(one.transformer)
-    live: dict[str, Any] = {"step": max(one.run.checkpoints), "names": list(map(list, names)), "count": PROMPTS}
-    chunks = {"weights": packed, **prompts(one.run.problem)}
-    if one.circuit is not None and one.circuit.found:
-        live["alone"], fixed = circuit_alone(one.circuit, half(one.transformer))
+    names, packed = weights(shown.transformer)
+    live: dict[str, Any] = {"step": max(shown.run.checkpoints), "names": list(map(list, names)), "count": PROMPTS}
+    chunks = {"weights": packed, **prompts(shown.run.problem)}
+    if shown.circuit is not None and shown.circuit.found:
+        live["alone"], fixed = circuit_alone(shown.circuit, half(shown.transformer))
         chunks |= {"fixed": fixed} if fixed is not None else {}
     for name, chunk in chunks.items():
         live[name] = f"{prefix}-{name}"

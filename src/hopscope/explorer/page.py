@@ -113,7 +113,7 @@ def build(shown: Sequence[Exhibit]) -> Page:
     from jinja2 import Environment, StrictUndefined
 
     arrays: Arrays = {}
-    told = _json(manifest(shown, arrays))
+    numbers = _json(manifest(shown, arrays))
     script, css = source(SCRIPTS, "js"), source(STYLES, "css")
     digest = base64.b64encode(hashlib.sha256(f"{script}".encode()).digest()).decode()
     policy = (
@@ -122,23 +122,23 @@ def build(shown: Sequence[Exhibit]) -> Page:
     )
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     html = environment.from_string(_web("page.html")).render(
-        title=shown[0].name if len({one.run.path for one in shown}) == 1 else "Trained transformers",
+        title=shown[0].name if len({exhibit.run.path for exhibit in shown}) == 1 else "Trained transformers",
         facts=shown[0].facts,
         policy=Markup(policy),
         version=VERSION,
         css=Markup(css),
         script=Markup(script),
-        manifest=told,
+        manifest=numbers,
         view=Markup('{"hash": ""}'),
-        static=[static(one) for one in shown],
+        static=[static(exhibit) for exhibit in shown],
         chunks=arrays.items(),
     )
     by_name: dict[str, int] = {}
     for name, chunk in arrays.items():
         kind = name.split("-", 1)[1]
         by_name[kind] = by_name.get(kind, 0) + len(chunk.text)
-    sizes = {"program and styles": len(script) + len(css), "numbers": len(told), **by_name}
-    return Page(html, sizes, tuple(dict.fromkeys(sentence for one in shown for sentence in one.damaged)))
+    sizes = {"program and styles": len(script) + len(css), "numbers": len(numbers), **by_name}
+    return Page(html, sizes, tuple(dict.fromkeys(sentence for exhibit in shown for sentence in exhibit.damaged)))
 
 
 def in_notebook(run: RunFolder) -> str:

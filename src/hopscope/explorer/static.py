@@ -44,24 +44,24 @@ class Static:
     tables: tuple[Listing, ...]
 
 
-def static(one: Exhibit) -> Static:
+def static(shown: Exhibit) -> Static:
     """The drawings and tables of one model."""
-    circuit, figures, tables = one.circuit, list[Drawing](), list[Listing]()
+    circuit, figures, tables = shown.circuit, list[Drawing](), list[Listing]()
     if circuit is not None and circuit.found:
-        born = ", numbered in the order of their birth" if one.emergence else ""
+        born = ", numbered in the order of their birth" if shown.emergence else ""
         caption = f"The circuit: {len(circuit.paths)} paths{born}. An arrow leads from what is read to who reads it."
-        figures.append(Drawing(circuit_svg(circuit, one.emergence), caption))
-        tables.append(_paths(circuit, one.emergence))
-    if one.metrics is not None:
-        regular = one.metrics.every(one.run.recipe.log_every)
-        drawn = losses_svg(regular, one.number, one.run.problem.chains, one.steps)
+        figures.append(Drawing(circuit_svg(circuit, shown.emergence), caption))
+        tables.append(_paths(circuit, shown.emergence))
+    if shown.metrics is not None:
+        regular = shown.metrics.every(shown.run.recipe.log_every)
+        drawn = losses_svg(regular, shown.number, shown.run.problem.chains, shown.steps)
         figures.append(Drawing(drawn, "Validation loss by hop over training."))
-        tables.append(_losses(one.metrics, one.number))
+        tables.append(_losses(shown.metrics, shown.number))
     if circuit is not None and circuit.checks:
         checks = circuit.checks.values()
         rows = tuple((check.outcome, check.name.replace("_", " "), check.says) for check in checks)
         tables.append(Listing("Table: the checks of the circuit", ("", "check", "what was found"), rows))
-    return Static(one.name, one.missing, tuple(figures), tuple(tables))
+    return Static(shown.name, shown.missing, tuple(figures), tuple(tables))
 
 
 def _paths(circuit: Circuit, emergence: Emergence | None) -> Listing:
@@ -98,13 +98,11 @@ def circuit_svg(circuit: Circuit, emergence: Emergence | None) -> Markup:
         y = floor - row * (number + 0.5)
         parts.append(f'<text x="0" y="{y:.0f}" font-size="12">layer {layer + 1}</text>')
     for place, number in enumerate(births(circuit, emergence), start=1):
-        one = circuit.paths[number]
-        level = layers.index(one.path.layer)
+        path, weight = circuit.paths[number].path, circuit.paths[number].weight
+        level = layers.index(path.layer)
         start, end = floor - row * level, floor - row * (level + 1)
-        bend = 13 * sum(
-            other.path[2:] == one.path[2:] and other.path.layer == one.path.layer for other in circuit.paths[:number]
-        )
-        parts.append(_arrow(at[one.path.key], start, at[one.path.query], end, bend, one.weight, place))
+        alike = [other for other in circuit.paths[:number] if other.path._replace(head=path.head) == path]
+        parts.append(_arrow(at[path.key], start, at[path.query], end, 13 * len(alike), weight, place))
     return _svg(floor + 44, f"Circuit of seed {circuit.seed}: {len(circuit.paths)} paths", parts)
 
 

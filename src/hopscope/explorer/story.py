@@ -41,14 +41,14 @@ class Chapter:
     axis: str = "chain"
 
 
-def story(one: Exhibit) -> list[dict[str, Any]]:
+def story(shown: Exhibit) -> list[dict[str, Any]]:
     """The five steps; without a followed circuit, the first and the last of them."""
-    problem, history = one.run.problem, one.emergence
+    problem, history = shown.run.problem, shown.emergence
     steps = [_task(problem)]
     if history is not None and any(path.crossing.step is not None for path in history.paths):
         steps += [_nothing(history), _first(history), _order(history)]
-    if one.transformer is not None and one.circuit is not None and one.circuit.found:
-        steps.append(_cut(one.circuit, history))
+    if shown.transformer is not None and shown.circuit is not None and shown.circuit.found:
+        steps.append(_cut(shown.circuit, history))
     return [asdict(step) for step in steps]
 
 

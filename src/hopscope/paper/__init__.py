@@ -1,4 +1,4 @@
-"""The paper, section by section: what is run, what came out, and what that says of its claims.
+"""The paper, section by section: what is run, what came of it, and which of the claims it bears out.
 
 >>> hs.paper.D.problem.hops, hs.paper.D.recipe.layers
 (4, 24)

@@ -33,7 +33,7 @@ class Rule:
     Attributes:
         title: the claim.
         number: the number to meet.
-        where: where it stands in the paper.
+        where: the section or figure of the paper.
         unit: what n counts.
         rule: when the claim is reproduced, when it is not, and when the data do not say.
     """
@@ -46,7 +46,7 @@ class Rule:
 
     @property
     def paper(self) -> str:
-        """The number to meet, and where it stands."""
+        """The number to meet, and the section or figure that has it."""
         return f"{self.number} ({self.where})"
 
 
@@ -190,13 +190,13 @@ def rule_texts() -> str:
     )
 
 
-def between_marks(text: str, what: str, made: str) -> str:
-    """The text with `made` between the two marks of `what`.
+def between_marks(text: str, name: str, made: str) -> str:
+    """The text with `made` between the two marks of that name.
 
     Raises:
         InputError: the text does not have both marks, once each.
     """
-    first, last = f"<!-- {what}: made by `make claims` -->", f"<!-- end of {what} -->"
+    first, last = f"<!-- {name}: made by `make claims` -->", f"<!-- end of {name} -->"
     if text.count(first) != 1 or text.count(last) != 1:
         raise InputError(f"the text must have each of the marks {first} and {last} once")
     before, _, rest = text.partition(first)
@@ -208,8 +208,8 @@ def main(arguments: Sequence[str]) -> None:
     readme, page = map(Path, arguments[:2])
     columns = (column.partition("=") for column in arguments[2:])
     tables = {name: read_claims(Path(file)) for name, _, file in columns}
-    for path, what, made in ((readme, "claims", verdict_table(tables)), (page, "rules", rule_texts())):
-        write_text(path, between_marks(path.read_text(encoding="utf-8"), what, made))
+    for path, name, made in ((readme, "claims", verdict_table(tables)), (page, "rules", rule_texts())):
+        write_text(path, between_marks(path.read_text(encoding="utf-8"), name, made))
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ class Studied:
 
 @dataclass(frozen=True)
 class Circuits:
-    """The circuits of some models by the Appendix E procedure. Models without one count: others do not stand for them.
+    """The circuits of some models by the Appendix E procedure. Models without one count too.
 
     Attributes:
         found: the models with a circuit at the paper's threshold, each with that circuit.
@@ -185,7 +185,7 @@ class Circuits:
 
     @property
     def aside(self) -> str:
-        """The models without a circuit that is known, in words, to be added to what is said of the others."""
+        """The models without a circuit that is known, in words, to be added to the numbers of the others."""
         lost = [f"no circuit in {counted(self.missing, 'model')}"] if self.missing else []
         return "".join(f"; {words}" for words in (*lost, by_reason(self.undecided)) if words)
 
@@ -208,7 +208,7 @@ class FollowedModel:
 
     @property
     def training(self) -> tuple[Plateau, int] | None:
-        """Plateau and total number of steps; where the run is missing, as the followed circuit tells them, or None."""
+        """Plateau and number of steps; where the run is missing, by the record of the followed circuit, or None."""
         if self.metrics is not None:
             setup, number = self.model.setup, self.model.number
             end = min(Schedule.of(setup.recipe, self.metrics).of_model(number).end, int(self.metrics.steps[-1]))
@@ -283,7 +283,7 @@ def _history(path: Path, model: Studied) -> Emergence | None:
 
 
 def do_for_every_model(
-    what: str,
+    task: str,
     function: Callable[[Path, int, Effort], None],
     study: ModelStudy,
     folder: Path,
@@ -291,14 +291,14 @@ def do_for_every_model(
     display: ProgressDisplay,
 ) -> None:
     """Train what is not trained yet, and call `function(run, number, effort)` for every model, in parallel."""
-    with display.runs(study.setups) as watch:
-        train_all(study.setups, folder / study.at, execution=execution, progress=watch)
+    with display.runs(study.setups) as progress:
+        train_all(study.setups, folder / study.at, execution=execution, progress=progress)
     jobs = [
         (folder / study.at / setup.name, number, study.effort)
         for setup in study.setups
         for number in range(len(setup.seeds))
     ]
-    run_jobs(what, function, jobs, execution, display)
+    run_jobs(task, function, jobs, execution, display)
 
 
 def shape_in_words(models: Sequence[Studied]) -> str:

@@ -3,7 +3,7 @@
 In the reproduction's folder:
 
 sweep/          run folders of the depth study
-transformers/   run folders of transformers trained by themselves; circuits and emergences stand beside the runs
+transformers/   run folders of transformers trained by themselves; with the records of their circuits and emergence
 benchmark/      what `hopscope benchmark` found, where it was asked
 summary.json    results of every run of the depth study
 claims.json     the fifteen claims

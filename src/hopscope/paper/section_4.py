@@ -129,7 +129,7 @@ def _fault(points: Sequence[Point], extensions: str, settings: BenchmarkSettings
         return f"not the paper's prompts ({extensions})"
     if settings.rule != "exact":
         return f"answers were taken by the {settings.rule} rule"
-    if settings.reasoning_effort not in (None, "none"):  # some servers tell nothing of reasoning that there was
+    if settings.reasoning_effort not in (None, "none"):  # some servers do not report the reasoning that there was
         return f"reasoning was asked for ({settings.reasoning_effort})"
     if any(point.reasoned for point in points):
         return "hidden reasoning"
@@ -164,7 +164,7 @@ def _guessing(blind: Sequence[BlindScore], spreads: Sequence[AnswerSpread]) -> F
     if not blind:
         return Finding("C15", "not run")
     wrong = [score.formulation for score in blind if score.guess != GUESS[score.formulation]]
-    above, uneven = (sum(p <= 0.01 for p in holm([one.p for one in tested])) for tested in (blind, spreads))
+    above, uneven = (sum(p <= 0.01 for p in holm([score.p for score in scores])) for scores in (blind, spreads))
     n = min(score.asked for score in blind)
     best = {name: max((s for s in blind if s.formulation == name), key=lambda s: s.accuracy) for name in GUESS}
     observed = (

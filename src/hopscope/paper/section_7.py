@@ -190,15 +190,15 @@ class DepthResult:
 def run(study: DepthStudy, folder: Path, execution: Execution, display: ProgressDisplay = SILENT) -> None:
     """Train what is not trained yet, into `sweep/`; runs that `summary.json` knows are not needed."""
     setups = study.left(_known(study, folder))
-    with display.runs(setups) as watch:
-        train_all(setups, folder / "sweep", execution=execution, progress=watch)
+    with display.runs(setups) as progress:
+        train_all(setups, folder / "sweep", execution=execution, progress=progress)
 
 
 def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     """Read the results of the finished runs in `folder / at`, and write them to `folder / "summary.json"`.
 
     Where no run is left but the summary is there, the summary is read, which suffices for the judges. Seeds in it that
-    have no run any more are kept beside those that have one.
+    have no run any more stay beside those that have one.
 
     Raises:
         InputError: a run or the summary there is damaged, or belongs to another study.

@@ -112,7 +112,7 @@ def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str) -> Findin
     elif not all(totals):
         reason = f"x{totals.index(0) + 1} was learned at no depth tried"
     elif tied and totals[tied[0] - 1] == len(runs):
-        reason = "every run learned hops that are to be told apart: shallower models are missing"
+        reason = "every run learned hops that are to be distinguished: shallower models are missing"
     elif tied:
         reason = f"x{tied[0]} was learned no more rarely than x{tied[0] - 1}"
     elif trend >= SURELY or depth >= LIKELY:

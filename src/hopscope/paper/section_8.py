@@ -50,7 +50,7 @@ MANY = 10
 """The fewest models that make a distribution (C11)."""
 
 MOST = 2 / 3
-"""What surely holds for a larger share of models than this may be said of models in general (C11)."""
+"""What surely holds for a larger share of models than this may be claimed of models in general (C11)."""
 
 ALWAYS = 0.9
 """What surely holds for a smaller share of models than this does not hold for models in general (C11)."""

@@ -60,9 +60,9 @@ def arrows(circuit: Circuit) -> list[Arrow]:
     """The arrows of a circuit, layer by layer; layers without a path are left out."""
     layers = _layers(circuit)
     together: dict[tuple[int, str, str], list[CircuitPath]] = {}
-    for one in circuit.paths:
-        layer, _, query, key = one.path.names(circuit.roles)
-        together.setdefault((layer, query, key), []).append(one)
+    for path in circuit.paths:
+        layer, _, query, key = path.path.names(circuit.roles)
+        together.setdefault((layer, query, key), []).append(path)
     drawn = []
     for (layer, query, key), paths in sorted(together.items()):
         feeds = sorted((feed for path in paths for feed in path.feeds), key=lambda feed: -feed.change)
@@ -197,7 +197,7 @@ def appendix_c(
         problem: the problem whose roles there are.
         circuit: the circuit whose paths are framed; None for no frames.
         silent: layer and head, from 0, of heads that write nothing, such as those that training removed; drawn pale.
-            `hopscope.circuits.checks.claimed.silent_heads(model.evaluator)` tells them.
+            `hopscope.circuits.checks.claimed.silent_heads(model.evaluator)` has them.
     """
     from matplotlib.patches import Rectangle
 

@@ -61,9 +61,9 @@ def training(*of: Panel | RunFolder) -> Figure:
     Raises:
         InputError: nothing is given, something is no run, or a run has no metrics yet.
     """
-    if others := [one for one in of if not isinstance(one, Panel | RunFolder)]:
+    if others := [given for given in of if not isinstance(given, Panel | RunFolder)]:
         raise InputError(f"a figure of training takes runs, as hs.Run('runs/first'), got {others[0]!r}")
-    panels = [one if isinstance(one, Panel) else Panel.of(one) for one in of]
+    panels = [given if isinstance(given, Panel) else Panel.of(given) for given in of]
     if not panels:
         raise InputError("a figure of training needs at least one panel, got none")
     columns = 1 if len(panels) == 1 else 2 if len(panels) in (2, 4) else 3 if len(panels) < 7 else 4
