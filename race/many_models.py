@@ -13,7 +13,7 @@ The recipe is the depth sweep's (d_model 128, 8 heads, D = 5 with the implicit c
     jax vmap         a jitted step in JAX, vmapped over models (in fp32, where it is installed)
     hopscope         M models along a leading axis
 
-All start from the same weights and see the same batches; how far apart their losses are over the first steps is told,
+All start from the same weights and see the same batches; the difference of their losses over the first steps is shown,
 and in fp32 it must be nothing to speak of. Then they step in turns, so that a machine that slows down slows all.
 """
 
@@ -182,7 +182,7 @@ def field(problem: RetrievalProblem, recipe: Recipe, models: int, device: str, p
 
 
 def race(racers: dict[str, Step], data: Data, seconds: float, check: int, device: str) -> dict[str, dict[str, float]]:
-    """Check that all compute the same, then time them in turns; who cannot do it here is told and left out."""
+    """Check that all compute the same, then time them in turns; racers that cannot run here are named and left out."""
     worst: dict[str, float] = dict.fromkeys(racers, 0.0)
     for number in range(check):
         batch, losses = data.training(number), dict[str, list[float]]()

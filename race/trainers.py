@@ -5,7 +5,7 @@
 The plain rival is GPT-2 as people write it: one model, torch.nn modules, fused scaled-dot-product attention, fp32,
 AdamW, a Python loop. The careful one is the same, compiled whole, in bf16 where the processor has a unit for it, with
 the fused optimiser. First ours and the plain one train in fp32 for 100 steps on the same batches from the same weights
-and must agree; then all are timed in turns, so that a machine that slows down slows all. Compiling is told apart.
+and must agree; then all are timed in turns, so that a machine that slows down slows all. Compiling is timed separately.
 
 In the same turns run a step's products with the weights alone, forward and backward, by torch, in our precision and
 layout: what a trainer that multiplies by torch cannot leave out.

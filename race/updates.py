@@ -3,7 +3,7 @@
     python race/updates.py --recipe sweep --models 1,2,4 [--layers 8] [--device cuda] [--json]
 
 On a GPU: by torch alone, launched one by one; as one CUDA graph; and as a graph of compiled blocks. On a CPU: the way
-that is chosen here, and by torch alone. Data are made before the clock starts; compiling and recording are told apart.
+that is chosen here, and by torch alone. Data are made before the clock starts; compiling and recording are timed apart.
 """
 
 from __future__ import annotations

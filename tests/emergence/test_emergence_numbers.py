@@ -81,11 +81,11 @@ def metrics(*hops, every=10):
     return Metrics.of_rows(rows, [0], range(1, len(hops) + 1))
 
 
-def test_the_plateau_starts_ends_and_may_be_left_in_vain():
+def test_plateau_starts_ends_and_ignores_a_dip():
     found = plateau(metrics([1.0, 0.76, 0.74, 0.72, 0.3, 0.2], [1.0, 0.78, 0.75, 0.75, 0.75, 0.4]), chains=4)
     assert (found.reached, found.left, found.length) == (20, 50, 30)
     assert found.learned == (50, 60)
-    # A dip below the bar that does not last is not the end.
+    # A dip below the threshold that does not last is not the end.
     dip = plateau(metrics([0.76, 0.69, 0.75, 0.6, 0.6], [0.75] * 5), chains=4)
     assert (dip.left, dip.learned) == (40, (None, None))
     stuck = plateau(metrics([0.75] * 4, [0.75] * 4), chains=4)
@@ -99,7 +99,7 @@ def test_the_plateau_starts_ends_and_may_be_left_in_vain():
 
 def test_a_witness_has_every_measure_in_full():
     measures = defined(WITNESS.circuit, WITNESS.problem)
-    assert [str(one) for one in measures] == [
+    assert [str(measure) for measure in measures] == [
         "previous-token match, head 1.1",
         "symbol match, heads 1.1 and 2.1",
         "copy of x1, head 2.1",
@@ -146,7 +146,7 @@ def test_a_path_is_drawn_with_the_furthest_symbol_it_touches():
         assert hop_of(AttentionPath.named(1, 1, query, key, role_names(3)), 3) == hop
 
 
-def test_a_single_low_loss_among_the_last_steps_is_nothing_learned(tmp_path):
+def test_a_single_low_loss_among_the_last_steps_is_not_learning(tmp_path):
     """Each of the last steps has a row; whether a hop was learned is asked at regular steps, in all rooms alike."""
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=10, batch_size=2, log_every=4, final_steps=5, mlp=False)
     recipe = replace(recipe, checkpoint_every=2)

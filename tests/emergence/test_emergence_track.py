@@ -41,7 +41,7 @@ def uniform_attention(path: AttentionPath, sequences: int) -> float:
     return (1 / (place.double() + 1)).mean().item()
 
 
-def test_paths_emerge_at_the_step_at_which_their_layer_was_laid_on(tmp_path):
+def test_paths_emerge_at_the_step_at_which_their_layer_was_added(tmp_path):
     """Layers come at 200, 300 and 500: attention goes from uniform to 1 in the interval before, and is interpolated."""
     emergence, _ = follow(known_run(tmp_path / "run"), PATHS, 0, QUICK)
     assert emergence.steps == tuple(range(0, STEPS + 1, EVERY))
@@ -72,7 +72,7 @@ def test_a_path_costs_nothing_before_it_emerges_and_much_after(tmp_path):
 
 
 def test_the_order_of_hops_and_the_plateau(tmp_path):
-    """The witness doubles: layer 2 brings x1, layer 3 brings x2 and x3 together. So x1 first, the others at once."""
+    """The witness doubles: layer 2 delivers x1, then layer 3 x2 and x3 together."""
     run = known_run(tmp_path / "run")
     emergence, _ = follow(run, PATHS, 0, QUICK)
     by_layer = {layer: max(p.crossing.step for p in emergence.paths if p.layer == layer) for layer in (1, 2, 3)}
@@ -105,7 +105,7 @@ def test_the_order_of_a_serial_circuit():
         assert found_order.one_by_one == (right == (20, 30, 40))
 
 
-def test_attention_is_read_where_chain_and_role_stand():
+def test_attention_along_a_path_equals_a_loop():
     """Against an oracle that loops over sequences, chains and heads; a transposed index would not survive it."""
     transformer, batch = scaled(0.004), held_out(PROBLEM, 3, 0, "emergence")
     seen = observe(transformer, PROBLEM, batch, PATHS)
@@ -127,8 +127,8 @@ def test_attention_is_read_where_chain_and_role_stand():
 
 
 @pytest.mark.parametrize("ablation", ["uniform", "knock_out"])
-def test_ablation_is_what_the_seam_makes_of_it(ablation):
-    """The same through the seam, edited by hand."""
+def test_ablation_equals_a_hook_that_edits_the_pattern(ablation):
+    """The pattern edited by hand, in a hook."""
     batch, path = held_out(PROBLEM, 4, 0, "emergence"), PATHS[-1]
     seen = observe(WITNESS.transformer, PROBLEM, batch, [path], ablation)
     query, key = path.query, path.key

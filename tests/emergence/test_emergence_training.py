@@ -54,7 +54,7 @@ def transformer(held=(), seed=0):
         ("nothing", 3, [0.0] * 4),
     ],
 )
-def test_a_held_head_attends_as_it_is_told_and_the_others_as_ever(pattern, row, right):
+def test_fixed_attention_follows_its_pattern_and_other_heads_are_unchanged(pattern, row, right):
     batch = held_out(PROBLEM, 3)
     inputs = batch.inputs[None]
     own = transformer().patterns(inputs)
@@ -66,7 +66,7 @@ def test_a_held_head_attends_as_it_is_told_and_the_others_as_ever(pattern, row, 
     assert not torch.equal(held[1], own[1])
 
 
-def test_held_heads_are_held_through_training_and_after(tmp_path):
+def test_attention_stays_fixed_through_training_and_after(tmp_path):
     held = (HeldHead(1, 1, "previous"), HeldHead(2, 2, "nothing"))
     run = train(
         replace(TINY, held=held, checkpoint_every=20), PROBLEM, tmp_path / "run", seeds=[1, 2], execution=ENGINE
@@ -77,7 +77,7 @@ def test_held_heads_are_held_through_training_and_after(tmp_path):
     with pytest.raises(InputError, match="held"):
         train(replace(TINY, checkpoint_every=20), PROBLEM, tmp_path / "run", seeds=[1, 2])
     first, last = again.transformer(0), again.transformer()
-    query = [one.blocks[0].attention.query.weight for one in (first, last)]
+    query = [weights.blocks[0].attention.query.weight for weights in (first, last)]
     # Weight decay alone moves what cannot matter: all of head 1's queries shrink by one factor.
     ratio = (query[1] / query[0])[..., :8]
     assert ratio.std() < 1e-4

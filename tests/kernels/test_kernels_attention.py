@@ -121,7 +121,7 @@ def test_a_model_is_the_plain_one():
 
 
 @needs_compiler
-def test_a_pattern_that_somebody_asks_for_goes_the_plain_way(monkeypatch):
+def test_attention_with_hooks_or_patterns_goes_by_torch(monkeypatch):
     shape = Architecture(d_input=20, d_output=8, reads=2, layers=2, heads=1, d_model=16)
     quick = FastTransformer(shape, 1)
     quick.fuse()
@@ -137,7 +137,7 @@ def test_a_pattern_that_somebody_asks_for_goes_the_plain_way(monkeypatch):
 
 
 @needs_compiler
-def test_what_is_too_large_is_refused_or_goes_the_plain_way(monkeypatch):
+def test_sizes_too_large_are_refused_or_go_by_torch(monkeypatch):
     with pytest.raises(ValueError, match="at most 80"):
         fused_attention.attend(torch.zeros(1, fused_attention.MOST + 1, 3), 1, True)
     with pytest.raises(ValueError, match="at most 80 positions, 128 numbers a head and 4096 of all, got 2 and 129"):

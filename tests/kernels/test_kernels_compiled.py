@@ -81,7 +81,7 @@ def test_without_a_compiler_everything_works(monkeypatch, cache, caplog):
 
 @needs_compiler
 @pytest.mark.slow
-def test_what_was_compiled_once_needs_no_compiler(monkeypatch, cache, soon):
+def test_a_compiled_library_needs_no_compiler(monkeypatch, cache, soon):
     for compiler in ("cc", "no-such-compiler"):
         monkeypatch.setenv("CC", compiler)
         forget()
@@ -91,7 +91,7 @@ def test_what_was_compiled_once_needs_no_compiler(monkeypatch, cache, soon):
 
 @needs_compiler
 @pytest.mark.slow
-def test_what_is_made_and_cannot_be_loaded_is_made_in_another_way(monkeypatch, cache, soon):
+def test_a_library_that_cannot_be_loaded_is_compiled_in_another_way(monkeypatch, cache, soon):
     """As by a compiler that knows OpenMP, where its library is not."""
     monkeypatch.setattr(compiled, "_ATTEMPTS", (("-Dsqrtf=there_is_no_such_function",), ()))
     assert fused_attention.available()
@@ -104,7 +104,7 @@ def test_what_is_made_and_cannot_be_loaded_is_made_in_another_way(monkeypatch, c
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["nothing", "something else"])
-def test_a_file_in_the_cache_that_is_not_it_is_made_again(monkeypatch, cache, soon, what):
+def test_a_wrong_file_in_the_cache_is_compiled_again(monkeypatch, cache, soon, what):
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "good"))
     assert fused_attention.available()
     (good,) = cache.rglob("*.so")
@@ -159,9 +159,9 @@ def test_a_compiler_that_does_not_know_a_processor_that_multiplies_pairs(monkeyp
     """Blocks in fp32 go through the kernels, those in bf16 by torch, and nothing is compiled again and again."""
     monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, "-O0", "-U__AVX512BF16__"))
     assert [fused_block.available(precision) for precision in ("bf16", "fp32")] == [False, True]
-    before = [one.stat().st_mtime_ns for one in cache.rglob("*.so")]
+    before = [file.stat().st_mtime_ns for file in cache.rglob("*.so")]
     fused_block._functions.cache_clear()
     compiled.kernels.cache_clear()
     assert fused_block._functions("bf16") is None
-    assert [one.stat().st_mtime_ns for one in cache.rglob("*.so")] == before
+    assert [file.stat().st_mtime_ns for file in cache.rglob("*.so")] == before
     assert len(before) == 1

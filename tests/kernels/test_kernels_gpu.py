@@ -96,7 +96,7 @@ def test_a_weights_gradient_by_pieces(models, rows, bf16):
         assert off(one, other) < (1e-2 if bf16 else 1e-5)
 
 
-def test_who_has_kernels_for_a_gpu(monkeypatch):
+def test_which_gpus_have_kernels(monkeypatch):
     """Who has Triton; it then trains with them, compiled or not, and without it goes on all the same."""
     monkeypatch.setattr(Execution, "check", lambda self: None)
     monkeypatch.setattr(executions, "best_precision", lambda device: "bf16")

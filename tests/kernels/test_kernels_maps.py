@@ -45,7 +45,7 @@ def test_products_by_onednn(by_onednn, models, sizes):
     x, weight, bias = random(models, rows, d_in), random(models, d_in, d_out, seed=1), random(models, 1, d_out, seed=2)
     gradient = random(models, rows, d_out, seed=3)
     mine, exact = (
-        [one.clone().to(kind).requires_grad_() for one in (x, weight, bias)] for kind in (None, torch.double)
+        [tensor.clone().to(kind).requires_grad_() for tensor in (x, weight, bias)] for kind in (None, torch.double)
     )
     made, expected = products.affine(*mine), torch.baddbmm(exact[2], exact[0], exact[1])
     made.backward(gradient)
@@ -78,7 +78,7 @@ def plainly(x: Tensor, gain: Tensor, offset: Tensor, weight: Tensor, bias: Tenso
 
 
 def with_gradients(given: list[Tensor], kind: torch.dtype) -> list[Tensor]:
-    return [one.detach().to(kind).requires_grad_() for one in given]
+    return [tensor.detach().to(kind).requires_grad_() for tensor in given]
 
 
 @settings(max_examples=30, deadline=None)
@@ -91,7 +91,7 @@ def test_a_map_after_a_norm(models, rows, d_in, d_out, seed):
     torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-4)
     found.backward(gradient)
     expected.backward(gradient.double())
-    largest = max(float(one.grad.abs().max()) for one in exact)
+    largest = max(float(tensor.grad.abs().max()) for tensor in exact)
     for mine, theirs in zip(quick, exact, strict=True):
         torch.testing.assert_close(mine.grad.double(), theirs.grad, rtol=1e-4, atol=2e-5 * largest)
 
@@ -163,8 +163,8 @@ def test_a_language_models_maps(by_onednn, make):
     )
     assert changed > 8
     tokens = torch.randint(0, 50, (64, 30), generator=torch.Generator().manual_seed(1))
-    for one in (plain, model):
-        one(input_ids=tokens).logits.square().mean().backward()
+    for decoder in (plain, model):
+        decoder(input_ids=tokens).logits.square().mean().backward()
     for parameter, theirs in zip(model.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(parameter.grad, theirs.grad, rtol=1e-3, atol=1e-7)
     copied = deepcopy(model)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import pytest
 import torch
-from click.testing import CliRunner
 from small_runs import flushes
 
-from hopscope.cli.training_verbs import train as command
 from hopscope.kernels import precision
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.processes import in_processes
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import Execution
 from hopscope.training.recipe import Recipe, Setup
-from hopscope.training.run import RunFolder
 from hopscope.training.trainer import train
 
 SETUP = Setup("tiny", RetrievalProblem(hops=1), Recipe(layers=1, heads=1, d_model=8, steps=2, batch_size=2))
-TINY = ["--layers", "1", "--hops", "1", "--steps", "2", "--batch-size", "2", "--device", "cpu", "--threads", "1"]
 
 
 def of_processor(monkeypatch: pytest.MonkeyPatch, *flags: str, intel: bool = False) -> None:
@@ -41,7 +36,7 @@ def test_precision_follows_from_the_processor(monkeypatch, flags, expected):
     assert Execution(device="cpu", precision="bf16").resolve(SETUP).precision == "bf16"
 
 
-def test_intels_avx512_is_no_unit(monkeypatch):
+def test_intels_avx512_does_not_count_as_bf16_hardware(monkeypatch):
     """It multiplies bf16 at half the rate of fp32: a processor that hides its AMX is quicker in fp32."""
     of_processor(monkeypatch, "avx512_bf16", intel=True)
     assert precision.bf16_unit("cpu") is None
@@ -49,7 +44,7 @@ def test_intels_avx512_is_no_unit(monkeypatch):
     assert precision.bf16_unit("cpu") == "amx_bf16"
 
 
-def test_a_gpu_is_asked_for_a_unit_and_not_for_emulation(monkeypatch):
+def test_bf16_of_a_gpu_is_not_emulated(monkeypatch):
     asked = []
     monkeypatch.setattr(
         torch.cuda, "is_bf16_supported", lambda including_emulation=True: asked.append(including_emulation)
@@ -57,19 +52,6 @@ def test_a_gpu_is_asked_for_a_unit_and_not_for_emulation(monkeypatch):
     assert precision.best_precision("cuda:0") == "fp32"
     assert asked == [False]
     assert precision.best_precision("mps") == "fp32"
-
-
-def test_the_command_says_precision_once_keeps_it_and_writes_it_down(monkeypatch, tmp_path):
-    of_processor(monkeypatch, "avx512_bf16")
-    first = CliRunner().invoke(command, [str(tmp_path / "run"), *TINY, "--json"])
-    assert first.stderr.strip() == "matrix products on cpu in bf16 (avx512_bf16)"
-    assert json.loads(first.stdout)["steps"] == 2
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["execution"]["precision"] == "bf16"
-    (tmp_path / "run" / "result.json").unlink()
-    of_processor(monkeypatch)
-    again = CliRunner().invoke(command, [str(tmp_path / "run"), *TINY])
-    assert "cpu in bf16 (slow here: no unit for it)" in again.stderr
-    assert RunFolder(tmp_path / "run").execution.precision == "bf16"
 
 
 def all_flush(small: torch.Tensor) -> list[bool]:
@@ -99,7 +81,7 @@ def test_a_run_rounds_denormals_to_zero_wherever_it_is_trained(monkeypatch, tmp_
 
 
 @pytest.mark.slow
-def test_workers_are_settled():
+def test_workers_round_denormals_to_zero():
     before = flushes()
     assert in_processes(flushes, [()], 1) == [True]
     assert flushes() == before

@@ -41,7 +41,7 @@ def test_passes_differ_in_order():
 
 
 @pytest.mark.parametrize("size", [4096, 4095])
-def test_later_passes_group_the_examples_anew(size):
+def test_later_passes_group_the_examples_differently(size):
     """Whatever divides the size: 64 sequences that came together in a pass were not of a few batches of another."""
     found = []
     for seed in range(10):
@@ -49,7 +49,7 @@ def test_later_passes_group_the_examples_anew(size):
         first, third = (data._shuffled(torch.arange(n * size, (n + 1) * size), size)[0] for n in (0, 2))
         batch = torch.empty(size, dtype=torch.int64)
         batch[first] = torch.arange(size) // 64
-        found += [len(batch[some].unique()) for some in third.split(64)[:-1]]
+        found += [len(batch[part].unique()) for part in third.split(64)[:-1]]
     assert sum(found) / len(found) > 25  # 40 of 64 in an order without any rule
     assert min(found) > 10
 

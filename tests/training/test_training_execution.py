@@ -80,8 +80,8 @@ def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypat
     assert "the run goes on with" in caplog.text
 
 
-def test_what_is_not_kept_is_not_counted(monkeypatch):
-    """Fused attention makes patterns anew on the way back: with them a run that fits would be refused."""
+def test_memory_leaves_out_patterns_that_kernels_compute_again(monkeypatch):
+    """Fused attention computes patterns again in the backward pass: with them a run that fits would be refused."""
     setup = Setup("run", ONE_HOP, TINIEST, (0, 1))
     plain_way = least_memory(setup, REFERENCE)
     monkeypatch.setattr("hopscope.training.execution.kernels_used", lambda *given: (True, False))
@@ -101,7 +101,7 @@ def test_the_papers_largest_ensemble_goes_through_a_cpu_in_parts():
     ("said", "threads"),
     [(None, 4), ("3", 3), ("64", 4), (" 2,1 ", 2), ("0", 4), ("many", 4)],
 )
-def test_the_environment_may_ask_for_fewer_threads(said, threads, monkeypatch, tmp_path):
+def test_omp_num_threads_lowers_the_number_of_threads(said, threads, monkeypatch, tmp_path):
     """As it may of torch; what is no number is torch's to complain of."""
     monkeypatch.setattr(executions, "available_cores", lambda: 4)
     monkeypatch.setattr("os.cpu_count", lambda: 4)

@@ -1,8 +1,10 @@
-"""What a run bears and refuses: states, rows and checkpoints that are not what was written, signals, a full disk."""
+"""States, rows and checkpoints that are not what was written, signals and a full disk: refused, survived, reported."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +13,11 @@ import pytest
 from killing import contents
 from small_runs import ONE_HOP, OPTIONS, TINIEST, half_trained
 
+from hopscope.cli import main
 from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.lab import train
+from hopscope.records import plain
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
 from hopscope.training.run import RunFolder
@@ -30,7 +34,7 @@ def test_checkpoints_from_after_the_state_are_not_taken_for_the_end(tmp_path, mo
     assert set(left) < set(contents(folder))
 
 
-def test_a_run_whose_state_was_lost_is_not_begun_again_over_what_it_had_come_to(tmp_path, monkeypatch):
+def test_a_run_whose_state_was_lost_is_not_overwritten(tmp_path, monkeypatch):
     folder = half_trained(tmp_path / "run", monkeypatch)
     (folder / "state.safetensors").unlink()
     left = contents(folder)
@@ -39,7 +43,7 @@ def test_a_run_whose_state_was_lost_is_not_begun_again_over_what_it_had_come_to(
     assert contents(folder) == left
 
 
-def test_a_run_that_was_killed_before_its_first_state_begins_again(tmp_path, monkeypatch):
+def test_a_run_killed_before_its_first_state_begins_again(tmp_path, monkeypatch):
     alone = train(TINIEST, ONE_HOP, tmp_path / "alone", execution=REFERENCE)
     folder = half_trained(tmp_path / "run", monkeypatch)
     (folder / "state.safetensors").unlink()
@@ -67,7 +71,7 @@ def refused(folder, name):
         train(TINIEST, ONE_HOP, folder, execution=REFERENCE)
     assert (folder / name).read_bytes() == before
     assert not (folder / "result.json").exists()
-    assert any(name in one.trouble for one in check(folder))
+    assert any(name in file.trouble for file in check(folder))
 
 
 def test_a_flipped_bit_of_the_state_is_refused(tmp_path, monkeypatch):
@@ -113,7 +117,7 @@ def test_lost_and_changed_rows_of_a_finished_run_are_noticed(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_order_to_stop_writes_the_state_between_two_rows(tmp_path, monkeypatch, number):
+def test_a_stop_signal_writes_the_state_between_two_rows(tmp_path, monkeypatch, number):
     alone = train(TINIEST, ONE_HOP, tmp_path / "alone", execution=REFERENCE)
     plain_update, calls = Ensemble.update, iter(range(6))
 
@@ -150,3 +154,62 @@ def test_a_full_disk_loses_nothing_and_takes_one_sentence(tmp_path):
     assert "File too large" in shown.stderr
     assert not list((tmp_path / "run").rglob("*.tmp"))
     assert RunFolder(tmp_path / "run").recipe.d_model == 64
+
+
+def test_check_reports_damage_with_its_exit_status(tmp_path, capsys):
+    run = train(TINIEST, ONE_HOP, tmp_path / "run", execution=REFERENCE)
+    for changed, status, words in ((False, 0, "none damaged"), (True, 1, "result.json is damaged")):
+        if changed:
+            there = json.loads((run.path / "result.json").read_text())
+            there["models"][0]["held_out_loss"] = 0.0
+            (run.path / "result.json").write_text(json.dumps(there))
+        with pytest.raises(SystemExit) as stop:
+            main(["check", str(tmp_path)])
+        assert stop.value.code == status
+        assert words in capsys.readouterr().out
+    assert plain(run.record)["recipe"]["steps"] == 12
+
+
+def test_checkpoints_that_are_lost_or_under_another_name_are_found(tmp_path):
+    run = train(TINIEST, ONE_HOP, tmp_path / "run", execution=REFERENCE)
+    first, second = run.checkpoint_path(4), run.checkpoint_path(8)
+
+    def found(harm):
+        shutil.copytree(run.path, tmp_path / "harmed")
+        harm(tmp_path / "harmed" / "checkpoints")
+        troubles = [file.trouble for file in check(tmp_path / "harmed") if file.trouble]
+        shutil.rmtree(tmp_path / "harmed")
+        return troubles
+
+    assert found(lambda folder: None) == []
+    (lost,) = found(lambda folder: (folder / first.name).unlink())
+    assert f"{first.name} missing, and the run has come past step" in lost
+    (all_lost,) = found(shutil.rmtree)
+    assert all(path.name in all_lost for path in run.checkpoints.values())
+    (twice,) = found(lambda folder: shutil.copyfile(folder / first.name, folder / second.name))
+    assert f"{second.name} is damaged or renamed" in twice
+    (renamed,) = found(lambda folder: (folder / first.name).rename(folder / "step-000005.safetensors"))
+    assert "step-000005.safetensors is damaged or renamed" in renamed
+    (folder,) = found(lambda folder: ((folder / first.name).unlink(), (folder / first.name).mkdir()))
+    assert f"{first.name} is not a file" in folder
+    last = run.checkpoint_path(run.result.steps).name  # as far as the state
+    state = "state.safetensors"
+    (kept,) = found(lambda folder: shutil.copyfile(folder.parent / state, folder / last))
+    assert f"{last} is damaged or renamed" in kept
+    (lean,) = found(lambda folder: shutil.copyfile(folder / last, folder.parent / state))
+    assert f"{state} is damaged or renamed" in lean
+    (run.path / state).unlink()  # as in a small copy
+    assert found(shutil.rmtree) == []
+
+
+def test_a_checkpoint_lost_by_a_run_that_was_stopped_is_found(tmp_path, monkeypatch):
+    folder = half_trained(tmp_path / "run", monkeypatch)
+    assert not [file for file in check(folder) if file.trouble]
+    RunFolder(folder).checkpoint_path(4).unlink()
+    assert ["step-000004" in file.trouble for file in check(folder) if file.trouble] == [True]
+
+
+def test_a_lost_state_is_found(tmp_path, monkeypatch):
+    folder = half_trained(tmp_path / "run", monkeypatch)
+    (folder / "state.safetensors").unlink()
+    assert ["no state.safetensors to go on from" in file.trouble for file in check(folder)].count(True) == 1

@@ -30,7 +30,7 @@ TINY = Recipe(
 ENGINE = REFERENCE
 
 
-def test_a_share_of_heads_is_left_out_and_the_rest_makes_up_for_it():
+def test_a_share_of_heads_is_dropped_and_the_rest_scaled_up():
     scales = torch.cat([head_scales([1, 2], step, 3, 8, 0.25) for step in range(200)])
     assert scales.unique().tolist() == pytest.approx([0, 4 / 3])
     assert float(scales.mean()) == pytest.approx(1.0, abs=0.03)
@@ -39,7 +39,7 @@ def test_a_share_of_heads_is_left_out_and_the_rest_makes_up_for_it():
     assert torch.equal(head_scales([1], 0, 3, 8, 0.0), torch.ones(1, 3, 8))
 
 
-def test_which_is_a_matter_of_seed_and_step_alone():
+def test_dropped_heads_depend_on_seed_and_step_alone():
     both = head_scales([1, 2], 5, 3, 8, 0.5)
     assert torch.equal(both[1:], head_scales([2], 5, 3, 8, 0.5))
     assert not torch.equal(both[0], both[1])
@@ -50,7 +50,7 @@ def test_which_is_a_matter_of_seed_and_step_alone():
 
 
 @pytest.mark.parametrize("apart", [1, 2])
-def test_an_update_is_that_of_models_whose_heads_are_so_scaled(apart):
+def test_an_update_is_that_of_models_with_scaled_heads(apart):
     """Against autograd through the scaling itself, and one plain AdamW a model."""
     seeds = [3, 4]
     ensemble = Ensemble(PROBLEM, TINY, seeds, ENGINE, apart)
@@ -90,7 +90,7 @@ def test_an_update_is_that_of_models_whose_heads_are_so_scaled(apart):
 
 
 def _learned_from(step: int, monkeypatch: pytest.MonkeyPatch, first: int = 0) -> list[int]:
-    """Every hop counts as learned from a step on, the second from `first` on; the steps with heads drawn are told."""
+    """Every hop counts as learned from a step on, the second from `first` on; returns the steps with dropped heads."""
     drawn: list[int] = []
 
     def evaluated(ensemble: Ensemble, batch: object) -> Tensor:
@@ -109,7 +109,7 @@ def _learned_from(step: int, monkeypatch: pytest.MonkeyPatch, first: int = 0) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["decay-when-learned", "constant"])
 @pytest.mark.parametrize("cut", [10, 25])
-def test_heads_are_left_out_until_the_run_has_learned_however_it_is_cut(schedule, cut, tmp_path, monkeypatch):
+def test_heads_are_dropped_until_the_run_has_learned_also_when_resumed(schedule, cut, tmp_path, monkeypatch):
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     drawn = _learned_from(20, monkeypatch)
     setup = Setup("run", PROBLEM, replace(TINY, schedule=schedule), (1,))
@@ -122,7 +122,7 @@ def test_heads_are_left_out_until_the_run_has_learned_however_it_is_cut(schedule
 
 
 @pytest.mark.parametrize("cut", [25])
-def test_they_are_left_out_only_once_a_hop_is_learned_however_the_run_is_cut(cut, tmp_path, monkeypatch):
+def test_heads_are_dropped_only_once_a_hop_is_learned_also_when_resumed(cut, tmp_path, monkeypatch):
     """Whichever hop; two asked for are there when all are, and then none is left out."""
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     drawn = _learned_from(30, monkeypatch, first=15)
@@ -138,7 +138,7 @@ def test_they_are_left_out_only_once_a_hop_is_learned_however_the_run_is_cut(cut
     assert drawn == []
 
 
-def test_they_are_left_out_from_some_hops_learned_to_all():
+def test_heads_are_dropped_from_some_hops_learned_to_all():
     recipe = replace(TINY, head_dropout_after=1)
     rows = np.array([[0.4, 0.8], [0.8, 0.4], [0.8, float("nan")]])
     assert below(rows, 0.5, hops=1).tolist() == [True, True, False]

@@ -24,7 +24,7 @@ HERE = Path(__file__).parent
 ONE_RUN = """
 import os, sys
 from pathlib import Path
-import filelock  # or each fork would import it anew
+import filelock  # or each fork would import it again
 from killing import killed_everywhere
 import hopscope.training.trainer as trainer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -130,7 +130,7 @@ def in_workers(text: str, folder: Path, **variables: str) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="kills as POSIX does")
-def test_workers_go_with_their_parent_and_lose_nothing(tmp_path):
+def test_workers_end_with_their_parent_and_lose_nothing(tmp_path):
     """Killed when a worker has written its k-th row, and called again at once: two writers must not meet."""
 
     def called(folder: str, kill_at: int) -> int:
@@ -174,7 +174,7 @@ if "spawn_main" in " ".join(sys.orig_argv):  # a worker
 @pytest.mark.parametrize(
     ("order", "whole_group"), [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGTERM, False)]
 )
-def test_workers_that_are_told_to_stop_write_their_state_and_begin_nothing_new(order, whole_group, tmp_path):
+def test_workers_save_their_state_on_a_stop_signal_and_begin_nothing_new(order, whole_group, tmp_path):
     """By Ctrl-C, which a terminal tells workers too, by who ends the whole group, or by an order to the parent."""
     folder, environment = tmp_path / "runs", in_workers(SLOW, tmp_path / "site")
     command = [sys.executable, "-c", MANY_RUNS, str(folder), "4", "10000"]

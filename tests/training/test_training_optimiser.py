@@ -71,7 +71,7 @@ def test_hooks_that_cannot_be_loaded_are_refused(wrong):
         Ensemble(PROBLEM, replace(SMALL, hooks=wrong), (1,), REFERENCE)
 
 
-def test_nothing_of_an_update_is_on_another_device(monkeypatch):
+def test_an_update_stays_on_its_device(monkeypatch):
     """On torch's device without memory, where operations on tensors of two devices fail as they do on a GPU."""
     monkeypatch.setattr(torch, "autocast", lambda *given, **named: nullcontext())
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *given: False)
@@ -130,7 +130,7 @@ def test_a_recorded_update_is_the_same_to_the_bit(rates, monkeypatch):
     assert Recorded.made == len({min(rate) == max(rate) for step, rate in enumerate(rates) if any(rate) and step != 1})
 
 
-def test_making_a_graph_leaves_everything_as_it_was(monkeypatch):
+def test_recording_a_graph_leaves_tensors_as_they_were(monkeypatch):
     """Rehearsals are undone. On a GPU recording runs nothing; here it runs the work once."""
     here = SimpleNamespace(wait_stream=lambda other: None)
     for name in ("device", "stream", "graph"):

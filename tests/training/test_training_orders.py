@@ -21,7 +21,7 @@ from hopscope.training.side_by_side import train_all
 FP32 = Execution(precision="fp32", threads=1, device="cpu")
 
 
-def test_an_order_while_the_result_is_written_begins_no_other_run(monkeypatch, tmp_path):
+def test_a_stop_signal_while_the_result_is_written_begins_no_other_run(monkeypatch, tmp_path):
     measured, sent = trainer.held_out_errors, []
 
     def ordered(*given: object):
@@ -55,7 +55,7 @@ hs.train(replace(hs.recipes.LAPTOP, steps=5), hs.RetrievalProblem(hops=1), sys.a
 """
 
 
-def test_an_order_whose_exception_was_lost_stops_the_training_that_follows(tmp_path):
+def test_a_stop_signal_whose_exception_was_lost_stops_the_training_that_follows(tmp_path):
     told = subprocess.run([sys.executable, "-c", LOST, tmp_path / "run"], capture_output=True, text=True)
     assert "KeyboardInterrupt" in told.stderr
     assert not (tmp_path / "run" / "result.json").exists()
@@ -73,17 +73,17 @@ for wanted in range(12):
             os.kill(os.getpid(), signal.SIGINT)
         return send
     try:
-        with deferred() as asked:
+        with deferred() as stopped:
             sys.settrace(send)
             os.kill(os.getpid(), signal.SIGTERM)
             sys.settrace(None)
-        assert asked()
+        assert stopped()
     except KeyboardInterrupt:
         sys.settrace(None)
 """
 
 
-def test_two_orders_at_once_do_not_wait_for_one_another():
+def test_two_stop_signals_at_once_do_not_wait_for_one_another():
     """As a batch system sends them: to the group, and once more by what started the process."""
     subprocess.run([sys.executable, "-c", TWICE], timeout=60, check=True)
 
@@ -96,7 +96,7 @@ print("begun", in_processes(os.path.basename, [("a/b",), ("c",)], 2), globals().
 
 
 @pytest.mark.parametrize("given", [[], pytest.param(["-"], marks=pytest.mark.slow)])
-def test_a_script_that_asks_for_workers_needs_no_guard(given, tmp_path):
+def test_a_script_with_workers_needs_no_main_guard(given, tmp_path):
     """Workers do not run it once more; what it knows of itself is there again."""
     (script := tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, *(given or [str(script)])]
@@ -105,7 +105,7 @@ def test_a_script_that_asks_for_workers_needs_no_guard(given, tmp_path):
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_an_order_while_workers_are_made_stops_what_waits(number, monkeypatch):
+def test_a_stop_signal_while_workers_start_cancels_waiting_jobs(number, monkeypatch):
     plain, jobs = ProcessPoolExecutor.submit, list[Future[None]]()
 
     def submit(pool: ProcessPoolExecutor, *given: object) -> Future[None]:

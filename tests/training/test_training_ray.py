@@ -105,7 +105,7 @@ def test_killed_workers_lose_nothing(cluster, alone, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
-def test_what_a_worker_refuses_and_what_has_no_room_is_said(cluster, tmp_path):
+def test_errors_of_a_worker_and_missing_room_are_reported(cluster, tmp_path):
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "other.txt").write_text("mine")
     with pytest.raises(InputError, match="two"):

@@ -21,7 +21,7 @@ from hopscope.training.execution import REFERENCE
 from hopscope.training.run import RunFolder
 
 
-def test_the_folder_tells_the_story(tmp_path):
+def test_a_run_folder_has_metrics_checkpoints_and_result(tmp_path):
     run = train(TINY, PROBLEM, tmp_path / "run", seeds=[1, 2, 3], execution=REFERENCE)
     metrics = run.metrics
     assert metrics.steps.tolist() == [5, 10, 15, 20, 25, 30, 34, 35, 36, 37, 38, 39, 40]
@@ -124,7 +124,7 @@ def test_foreign_and_damaged_folders_are_named_and_left_alone(tmp_path):
         RunFolder(tmp_path / "nowhere")
 
 
-def test_a_run_has_one_writer_and_the_hold_ends_with_its_process(tmp_path):
+def test_a_run_has_one_writer_whose_lock_ends_with_its_process(tmp_path):
     run = train(TINY, PROBLEM, tmp_path / "run", execution=REFERENCE)
     hold = (
         "import sys; from hopscope.training.run import RunFolder\n"

@@ -40,17 +40,17 @@ def rates(schedule: Schedule, steps: Iterable[int]) -> list[float]:
 def test_a_rate_that_falls_when_learned():
     recipe = replace(TINY, steps=100, learning_rate=1.0, schedule="decay-when-learned", final_steps=10)
     never, early, late = (Schedule(recipe, (Milestones(at),)) for at in (None, 40, 85))
-    assert [one.end for one in (never, early, late)] == [100, 70, 100]
+    assert [schedule.end for schedule in (never, early, late)] == [100, 70, 100]
     assert rates(early, (39, 40, 55, 69)) == pytest.approx([1.0, 1.0, 0.5, 1 / 30])
     stable = Schedule(replace(recipe, schedule="warmup-stable-decay"))
-    for one in (never, late, Schedule(stable.recipe, (Milestones(40),))):
-        assert rates(one, range(100)) == rates(stable, range(100))
+    for schedule in (never, late, Schedule(stable.recipe, (Milestones(40),))):
+        assert rates(schedule, range(100)) == rates(stable, range(100))
     assert [step for step in range(55, 71) if early.logs(step)] == [55, 60, *range(61, 71)]
     assert early.checkpoints(70)
     assert not never.checkpoints(70)
 
 
-def test_how_well_is_the_recipes_to_say(tmp_path, monkeypatch):
+def test_learned_below_decides_when_the_rate_falls(tmp_path, monkeypatch):
     """Learned at step 10 as the paper counts, and well enough for the rate to fall at 30."""
 
     def as_if(ensemble: Ensemble, batch: Batch) -> Tensor:
@@ -127,7 +127,7 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
 
 
 @pytest.mark.slow
-def test_in_an_ensemble_a_model_comes_to_what_it_comes_to_alone(tmp_path):
+def test_a_model_of_an_ensemble_equals_one_trained_alone(tmp_path):
     """Its rate falls, heads are left out of it and go, and its end comes, when it has learned, not when others have."""
     recipe = replace(
         TINY, schedule="decay-when-learned", steps=120, learned_below=1.0, learning_rate=1e-2, batch_size=32,

@@ -145,7 +145,7 @@ def test_a_split_that_was_killed_is_made_good(number, monkeypatch, tmp_path):
         patch.setattr(RunFolder, "finish", finish)
         with pytest.raises(RuntimeError, match="killed"):
             train_ensembles(one_seed_each(SHORT), tmp_path, ONE)
-    assert not [one.trouble for one in check(tmp_path) if one.trouble]
+    assert not [file.trouble for file in check(tmp_path) if file.trouble]
     with monkeypatch.context() as patch:  # it is not trained again
         patch.setattr(Ensemble, "update", lambda *_: pytest.fail("trained again"))
         train_ensembles(one_seed_each(SHORT), tmp_path, ONE)
@@ -236,12 +236,12 @@ def test_two_processes_in_one_folder_destroy_nothing(tmp_path):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     command = [sys.executable, "-c", PROGRAM + 'print("here", flush=True); input(); program(root)', str(tmp_path)]
     both = [subprocess.Popen(command, env=environment(), text=True, **pipes) for _ in range(2)]
-    for one in both:
-        one.stdout.readline()
-    for one in both:
-        one.stdin.write("\n")
-        one.stdin.flush()
-    errors = [one.communicate(timeout=120)[1] for one in both]
-    assert [one.returncode for one in both] == [0, 0], errors
+    for process in both:
+        process.stdout.readline()
+    for process in both:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    errors = [process.communicate(timeout=120)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], errors
     assert visible(tmp_path) == ["run-1", "run-2"]
-    assert not [one.trouble for one in check(tmp_path) if one.trouble]
+    assert not [file.trouble for file in check(tmp_path) if file.trouble]
