@@ -106,21 +106,6 @@ def _learned_from(step: int, monkeypatch: pytest.MonkeyPatch, first: int = 0) ->
     return drawn
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("schedule", ["decay-when-learned", "constant"])
-@pytest.mark.parametrize("cut", [10, 25])
-def test_heads_are_dropped_until_the_run_has_learned_also_when_resumed(schedule, cut, tmp_path, monkeypatch):
-    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
-    drawn = _learned_from(20, monkeypatch)
-    setup = Setup("run", PROBLEM, replace(TINY, schedule=schedule), (1,))
-    whole = train(setup, tmp_path / "whole", execution=ENGINE)
-    assert drawn == [*range(20)]
-
-    train_in_two(setup, tmp_path / "cut", cut, ENGINE)
-    assert sorted({*drawn[20:]}) == [*range(20)]
-    assert contents(tmp_path / "cut") == contents(whole.path)
-
-
 @pytest.mark.parametrize("cut", [25])
 def test_heads_are_dropped_only_once_a_hop_is_learned_also_when_resumed(cut, tmp_path, monkeypatch):
     """Whichever hop; two asked for are there when all are, and then none is left out."""

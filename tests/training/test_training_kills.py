@@ -81,6 +81,8 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     run = RunFolder(tmp_path / "killed")
     assert run.load_state()[0] < run.metrics.steps[-1]
+    with (run.path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 25, "model"')  # a line that is not whole
     trainer.train(setup, run.path, execution=REFERENCE)
     assert contents(run.path) == contents(alone.path)
 

@@ -165,7 +165,7 @@ def test_on_a_gpu(mlp):
     recipe = replace(SMALL, mlp=mlp, hooks=None)
     rates = [[RATE] * 3] * 20 + [[RATE, 0.0, RATE / 4]] * 20
     cpu = states(rates, execution=REFERENCE, recipe=recipe)
-    for kernels in (False, True):
-        execution = replace(REFERENCE, device="cuda", kernels=kernels)
+    for how in ({}, {"kernels": True}, {"kernels": True, "compiled": True}):
+        execution = replace(REFERENCE, device="cuda", **how)
         gpu = states(rates, execution=execution, device="cuda", recipe=recipe)
         assert torch.allclose(gpu[0], cpu[0], atol=1e-4)

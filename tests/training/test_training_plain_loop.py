@@ -1,13 +1,8 @@
-"""What is learned is what a plain loop learns: in an ensemble, in parts, compiled or rounded."""
+"""What is learned is what a plain loop learns: in an ensemble, in parts, or rounded."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -81,37 +76,6 @@ def test_bf16_and_fp32_learn_the_same():
     assert losses[1].dtype == torch.float32
     assert 0 < (losses[0] - losses[1]).abs().max() < 0.05
     assert losses[0][-5:].mean() < losses[0][:5].mean()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "c++")) is None, reason="torch.compile needs a C++ compiler")
-@pytest.mark.filterwarnings("default")
-def test_compiled_and_plain_steps_agree():
-    """In a process of its own: the shape checks of the tests and torch.compile do not mix."""
-    program = (
-        "import sys, torch; sys.path.insert(0, sys.argv[1])\n"
-        "from small_runs import PROBLEM, TINY\n"
-        "from hopscope.training.data import Data\n"
-        "from hopscope.training.execution import REFERENCE\n"
-        "from hopscope.training.ensemble import Ensemble\n"
-        "from dataclasses import replace\n"
-        "found, losses = [], []\n"
-        "for compiled in (False, True):\n"
-        "    ensemble = Ensemble(PROBLEM, TINY, [4, 5], replace(REFERENCE, compiled=compiled))\n"
-        "    data = Data(PROBLEM, TINY, [4, 5])\n"
-        "    first = ensemble.update(data.training(0), [1e-2] * 2)\n"
-        "    ((_, part),) = ensemble._parts\n"
-        "    gradients = [moments['exp_avg'] for moments in part._moments.values()]\n"
-        "    found.append([each.clone() for each in (first, *gradients)])\n"
-        "    losses.append(torch.stack([ensemble.update(data.training(step), [1e-2] * 2) for step in range(1, 20)]))\n"
-        "assert len(found[0]) > 10\n"
-        "for plain, fast in zip(*found, strict=True):\n"
-        "    assert (plain - fast).abs().max() <= 3e-6 * max(1.0, float(plain.abs().max()))\n"
-        "torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-4)\n"
-        "compiled_pieces = torch._dynamo.utils.counters['stats']['unique_graphs']\n"
-        "assert compiled_pieces > 0, 'nothing was compiled'\n"
-    )
-    subprocess.run([sys.executable, "-c", program, str(Path(__file__).parents[1] / "support")], check=True)
 
 
 def test_every_held_out_sequence_is_evaluated_once_however_many_together(monkeypatch, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
 from hopscope.training.pruning import Left, head_scales, prune
 from hopscope.training.recipe import Recipe, Setup
-from hopscope.training.run import RunFolder
 from hopscope.training.schedule import Milestones, Schedule
 from hopscope.training.trainer import train
 
@@ -244,37 +242,6 @@ ALWAYS_LEARNED = replace(TINY, steps=40, examples=64, schedule="constant", prune
 def _spoil(ensemble: Ensemble, model: int) -> None:
     with torch.no_grad():
         ensemble._parts[0][1]._parameters[0][model].fill_(float("inf"))
-
-
-@pytest.fixture
-def diverges_at_22(monkeypatch) -> None:
-    """The first model, when it has lost heads."""
-    plain = Ensemble.update
-
-    def update(ensemble: Ensemble, *given: object) -> Tensor:
-        if updates(ensemble) == 22:
-            _spoil(ensemble, 0)
-        return plain(ensemble, *given)
-
-    monkeypatch.setattr(Ensemble, "update", update)
-
-
-def heads(path: Path) -> list[list[float]]:
-    return RunFolder(path).metrics.heads.tolist()
-
-
-@pytest.mark.usefixtures("diverges_at_22")
-@pytest.mark.slow
-@pytest.mark.parametrize("seeds", [(1,), (1, 2)])
-def test_a_diverged_model_resumes_with_the_same_heads(seeds, monkeypatch, tmp_path):
-    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
-    setup = Setup("run", ONE_CHAIN, ALWAYS_LEARNED, seeds)
-    alone = train(setup, tmp_path / "alone", execution=ENGINE)
-    assert heads(alone.path)[4][0] < 4
-    assert alone.result.models[0].held_out_loss is None
-    train_in_two(setup, tmp_path / "cut", 30, ENGINE)
-    assert heads(tmp_path / "cut") == heads(alone.path)
-    assert contents(tmp_path / "cut") == contents(alone.path)
 
 
 @pytest.mark.parametrize("clip", [1.0, None])

@@ -16,7 +16,6 @@ from small_runs import PROBLEM, TINY
 from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.model.architecture import HeldHead
-from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
 from hopscope.training.run import RunFolder
 
@@ -37,33 +36,6 @@ def test_a_run_folder_has_metrics_checkpoints_and_result(tmp_path):
     assert (reopened.problem, reopened.recipe, reopened.seeds) == (PROBLEM, TINY, (1, 2, 3))
     assert len(set(reopened.model_hashes)) == 3
     assert not torch.equal(reopened.transformer(0).embed.weight, reopened.transformer().embed.weight)
-
-
-def test_stopped_and_continued_gives_the_same_bits(tmp_path, monkeypatch):
-    """An exception at every kind of moment; then the bytes of the folder are those of a run left alone."""
-    monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
-    train(TINY, PROBLEM, tmp_path / "alone", seeds=[1, 2, 3], execution=REFERENCE)
-    original = Ensemble.update
-
-    class Stopped(Exception):
-        pass
-
-    for stop in (1, 12, 3, 17, 2):
-        calls = iter(range(stop))
-
-        def update(self, batch, rate, scales, calls=calls):
-            if next(calls, None) is None:
-                raise Stopped
-            return original(self, batch, rate, scales)
-
-        monkeypatch.setattr(Ensemble, "update", update)
-        with pytest.raises(Stopped):
-            train(TINY, PROBLEM, tmp_path / "stopped", seeds=[1, 2, 3], execution=REFERENCE)
-    with (tmp_path / "stopped" / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 25, "model"')  # a writer killed in the middle of a line
-    monkeypatch.setattr(Ensemble, "update", original)
-    train(TINY, PROBLEM, tmp_path / "stopped", seeds=[1, 2, 3], execution=REFERENCE)
-    assert contents(tmp_path / "stopped") == contents(tmp_path / "alone")
 
 
 def test_a_recipe_of_lists_is_that_of_tuples(tmp_path):

@@ -16,11 +16,9 @@ from hopscope.integrity import check
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import row_lines
 from hopscope.training import execution, trainer
-from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import Execution
 from hopscope.training.metrics import rows_of
 from hopscope.training.recipe import Recipe, Setup
-from hopscope.training.run import RunFolder
 from hopscope.training.seed_ensembles import ENSEMBLES, seed_groups, train_ensembles
 from hopscope.training.side_by_side import finished, progress_of, train_all
 from hopscope.training.trainer import Progress
@@ -128,29 +126,6 @@ def test_a_killed_ensemble_goes_on(monkeypatch, tmp_path):
     for name, run in finished(setups, tmp_path).items():
         assert files(run.path) == files(tmp_path / "alone" / name)
     assert not (tmp_path / ENSEMBLES).exists()
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_split_that_was_killed_is_made_good(number, monkeypatch, tmp_path):
-    """What is being split is no trouble to a check, and what has its folder is complete."""
-    plain, results = RunFolder.finish, []
-
-    def finish(self: RunFolder, result: object) -> None:
-        if len(results) > number:
-            raise RuntimeError("killed")
-        results.append(self.path)
-        plain(self, result)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RunFolder, "finish", finish)
-        with pytest.raises(RuntimeError, match="killed"):
-            train_ensembles(one_seed_each(SHORT), tmp_path, ONE)
-    assert not [file.trouble for file in check(tmp_path) if file.trouble]
-    with monkeypatch.context() as patch:  # it is not trained again
-        patch.setattr(Ensemble, "update", lambda *_: pytest.fail("trained again"))
-        train_ensembles(one_seed_each(SHORT), tmp_path, ONE)
-    assert len(finished(one_seed_each(SHORT), tmp_path)) == 3
-    assert visible(tmp_path) == ["arm"]
 
 
 def test_a_run_with_two_names_gets_both_folders(tmp_path):
