@@ -65,9 +65,8 @@ class Tree:
     def chosen(self, most: int) -> list[tuple[float, TokenIds]]:
         """Up to so many branches to follow now, none of which is too improbable to matter, but for the first."""
         branches: list[tuple[float, TokenIds]] = []
-        while len(branches) < most and not self.done:
-            if branches and -self.open[0][0] < self.until.share * (self.found + self.left) / 2:
-                break
+        least = self.until.share * (self.found + self.left) / 2  # what is improbable now may never have to be followed
+        while len(branches) < most and not self.done and (not branches or -self.open[0][0] >= least):
             branch, tokens = heappop(self.open)
             branches.append((-branch, tokens))
             self.followed += 1
