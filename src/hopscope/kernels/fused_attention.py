@@ -39,12 +39,12 @@ class FixedRows:
     """Rows of patterns that an edit replaces whatever the model does; all others are the model's own.
 
     Attributes:
-        programs: number of programs; the batch holds the same sequences once for each, program after program.
-        rows: by (program, head), bytes that are 1 at the queries whose rows are replaced, and their
+        candidates: number of candidates; the batch holds the same sequences once for each, candidate after candidate.
+        rows: by (candidate, head), bytes that are 1 at the queries whose rows are replaced, and their
             new patterns; heads with no such row are left out.
     """
 
-    programs: int
+    candidates: int
     rows: Mapping[tuple[int, int], tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]]]
 
 
@@ -94,7 +94,7 @@ def attend_edited(
     """Softmax attention in which an edit replaces rows of patterns; forward only, in fp32.
 
     Args:
-        made: see `attend`, or `attend_last` where `query` is given; sequences come program after program.
+        made: see `attend`, or `attend_last` where `query` is given; sequences come candidate after candidate.
         heads, causal: see `attend`.
         fixed: the rows that are replaced.
         query: queries of the last positions, see `attend_last`; None for those of all positions, in `made`.
@@ -104,12 +104,12 @@ def attend_edited(
     else:
         query, made = _plain(query), _plain(made)
     _check(made.shape[1], query.shape[2] // heads)
-    rows = [fixed.rows.get((program, head)) for program in range(fixed.programs) for head in range(heads)]
+    rows = [fixed.rows.get((candidate, head)) for candidate in range(fixed.candidates) for head in range(heads)]
     where, patterns = (
         (ctypes.c_void_p * len(rows))(*(row and row[part].data_ptr() for row in rows)) for part in (0, 1)
     )
     weighted = query.new_empty(query.shape)
-    batch = ctypes.c_int64(made.shape[0] // fixed.programs)
+    batch = ctypes.c_int64(made.shape[0] // fixed.candidates)
     _call("attention_edited", heads, causal, query, made, weighted, more=(batch, where, patterns))
     return weighted
 

@@ -72,7 +72,7 @@ class LanguageModel:
         ]
 
     def evaluator(self, task: TextTask, questions: int = 256, seed: int = 0) -> TextEvaluator:
-        """An evaluator of the model on questions: it gives losses, scores and role maps under any program."""
+        """An evaluator of the model on questions: it gives losses, scores and role maps under any interventions."""
         return TextEvaluator(self.model, self.tokenizer, task, text_batch(task, self.tokenizer, questions, seed))
 
     def find_circuit(

@@ -76,7 +76,7 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
     try:
         with _no_bars(transformers):
             tokenizer = _tokenizer(transformers, folder, gguf, trust_remote_code)
-            model, told = transformers.AutoModelForCausalLM.from_pretrained(
+            model, report = transformers.AutoModelForCausalLM.from_pretrained(
                 folder,
                 local_files_only=True,
                 trust_remote_code=trust_remote_code,
@@ -95,7 +95,7 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
         raise InputError(f"{source} cannot be opened as a causal language model: {in_a_line(error)}") from None
     if gguf:
         del model.config.quantization_config  # its weights are plain numbers now
-    _check_weights(folder, model, told)
+    _check_weights(folder, model, report)
     return ModelFolder(name, _content_hash(folder, gguf, trust_remote_code), tokenizer, model)
 
 
@@ -207,22 +207,22 @@ def _tokenizer(transformers: Any, folder: Path, gguf: str | None, trust_remote_c
     return written if its <= lost else usual
 
 
-def _check_weights(folder: Path, model: Any, told: Mapping[str, Iterable[Any]]) -> None:
+def _check_weights(folder: Path, model: Any, report: Mapping[str, Iterable[Any]]) -> None:
     """Check that the files hold all of the model's weights and no others: the library fills gaps with random numbers.
 
     Raises:
         InputError: weights are missing, have no place in the model, or have another shape.
     """
     buffers = {name for name, _ in model.named_buffers()}
-    wrong = [(name, "is missing from the weights") for name in told["missing_keys"]]
+    wrong = [(name, "is missing from the weights") for name in report["missing_keys"]]
     wrong += [
         (name, "stands in the weights and has no place in the model")
-        for name in told["unexpected_keys"]
+        for name in report["unexpected_keys"]
         if name not in buffers and not _OLD_MASK.search(name)
     ]
     wrong += [
         (name, f"has the shape {tuple(there)} in the weights and {tuple(wanted)} in the model")
-        for name, there, wanted in told["mismatched_keys"]
+        for name, there, wanted in report["mismatched_keys"]
     ]
     if wrong:
         name, what = min(wrong, key=lambda one: (len(one[0]), one))
