@@ -1,4 +1,4 @@
-"""What can be asked of a model of the retrieval problem, whoever trained it: loss, attention, ablations, circuit."""
+"""What can be measured of a model of the retrieval problem, whoever trained it: loss, attention, ablations, circuit."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Ablated:
 
     Attributes:
         loss: mean squared error (1 for knowing nothing, 1 - 1/N for averaging the candidates).
-        partial_losses: the same, by hop asked for.
+        partial_losses: the same, by hop.
         change: how much higher the loss is than that of the model as it is.
     """
 

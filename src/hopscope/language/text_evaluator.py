@@ -32,7 +32,7 @@ class TextEvaluator(Evaluator):
     Args:
         model: the language model.
         tokenizer: its tokenizer.
-        task: what is asked.
+        task: the questions.
         batch: the questions.
 
     Raises:
@@ -99,7 +99,7 @@ class TextEvaluator(Evaluator):
     @torch.no_grad()
     def scores(self, interventions: Interventions) -> Scores:
         """How well the questions are answered under interventions."""
-        shares = [one for one in self.shares_for([interventions]) if isinstance(one, TextEvaluator)]
+        shares = [share for share in self.shares_for([interventions]) if isinstance(share, TextEvaluator)]
         logits = torch.cat([share._logits(interventions) for share in shares])
         chance = logits.gather(-1, self.batch.candidates).double().log_softmax(-1)
         right = chance.gather(-1, self.batch.right[:, None])[:, 0]

@@ -25,8 +25,8 @@ from hopscope.model.hooks import Hooks, Pattern
 from hopscope.model.skipped_heads import SkippingHooks
 
 _KEEP, _OWN, _FIXED, _OTHER, _AVERAGE, _ALIKE, _MOVED = range(7)
-"""Codes for the base of a row: kept; its own pattern; 1 wherever a key is allowed; another example's pattern; the
-average of all examples' patterns; its own with chains alike; its own with keys moved."""
+"""Codes for the base of a row: unmodified; its own pattern; 1 wherever a key is allowed; another example's pattern; the
+average of all examples' patterns; its own, chain-agnostic; its own with keys moved."""
 
 _BASES = {
     AblationKind.KEEP: _KEEP,
@@ -144,13 +144,13 @@ class PatternCache:
         base = self.base(ablations)[:, -queries:]
         changed = torch.where(base == _KEEP, pattern, changed)
         if _OWN in used:
-            fixed = tuple((query, one) for query, one in ablations if _base(one) == _FIXED)
+            fixed = tuple((query, ablation) for query, ablation in ablations if _base(ablation) == _FIXED)
             changed = torch.where(base == _FIXED, self.factor(fixed)[:, -queries:], changed)
             changed = torch.where(base == _OWN, self.own(pattern, ablations), changed)
         if _ALIKE in used:
             changed = torch.where(base == _ALIKE, self.chains.alike(pattern, self.shared(ablations)), changed)
         if _MOVED in used:
-            keys = {query: one.keys for query, one in ablations if one.kind is AblationKind.MOVED}
+            keys = {query: moved.keys for query, moved in ablations if moved.kind is AblationKind.MOVED}
             changed = torch.where(base == _MOVED, self.chains.moved(pattern, keys), changed)
         if _OTHER in used:
             changed = torch.where(base == _OTHER, pattern.roll(-1, dims=-3), changed)
@@ -206,9 +206,9 @@ class InterventionHooks(SkippingHooks):
 
     def among(self, layer: int, heads: Sequence[int]) -> Hooks:
         """What is done to some heads of a layer."""
-        some = copy(self)
-        some._variants = {layer: [self._variants[layer][head] for head in heads]}
-        return some
+        part = copy(self)
+        part._variants = {layer: [self._variants[layer][head] for head in heads]}
+        return part
 
     def fixed(self, layer: int) -> FixedRows | None:
         """The rows that are put in place, if that is all that is done; else None."""

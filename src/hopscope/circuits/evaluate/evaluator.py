@@ -160,7 +160,7 @@ class Evaluator(ABC):
 
     @torch.no_grad()
     def errors(self, candidates: Sequence[Interventions]) -> Float[Tensor, "candidate sequence hop"]:
-        """Squared errors under each candidate, by sequence and hop asked for."""
+        """Squared errors under each candidate, by sequence and hop."""
         self._evaluations += len(candidates)
         shares = self.shares_for(candidates)
         if shares != (self,):

@@ -49,11 +49,11 @@ class Hypotheses:
         if self.chainless(row):
             return [KEEP]
         weight = self.weights(row)
-        forms = [one_hot(key) for key in self.heavy(row)]
+        ablations = [one_hot(key) for key in self.heavy(row)]
         two = sorted((*self._others(row), row.query), key=lambda key: -weight[key])[:2]
         if len(two) == 2 and weight[two[1]] >= _LEAST_WEIGHT:
-            forms.append(Ablation(AblationKind.MIXTURE, tuple(two), tuple(weight[key] for key in two)))
-        return [*forms, self.mean(row), POSITIONAL, KEEP]
+            ablations.append(Ablation(AblationKind.MIXTURE, tuple(two), tuple(weight[key] for key in two)))
+        return [*ablations, self.mean(row), POSITIONAL, KEEP]
 
     def offs(self, row: HeadRow) -> list[Ablation]:
         """Ways to switch a row off, simplest first.
@@ -63,11 +63,11 @@ class Hypotheses:
         """
         return [UNIFORM, IDENTITY, *([self.mean(row), POSITIONAL] if self.chainless(row) else [])]
 
-    def is_off(self, row: HeadRow, form: Ablation) -> bool:
+    def is_off(self, row: HeadRow, ablation: Ablation) -> bool:
         """Whether a row under this ablation carries nothing from one position of a chain to another."""
-        if form.kind in (AblationKind.MEAN, AblationKind.POSITIONAL):
+        if ablation.kind in (AblationKind.MEAN, AblationKind.POSITIONAL):
             return self.chainless(row)
-        return form in (UNIFORM, IDENTITY, ZERO)
+        return ablation in (UNIFORM, IDENTITY, ZERO)
 
     def in_use(self, interventions: Interventions, rows: Iterable[HeadRow]) -> list[HeadRow]:
         """Those of some rows that interventions do not switch off."""
@@ -75,7 +75,10 @@ class Hypotheses:
 
     def own_patterns(self, interventions: Interventions) -> Interventions:
         """Interventions whose active rows make their own patterns, or are chain-agnostic; the others are the same."""
-        return {row: form if self.is_off(row, form) else own_pattern(form) for row, form in interventions.items()}
+        return {
+            row: ablation if self.is_off(row, ablation) else own_pattern(ablation)
+            for row, ablation in interventions.items()
+        }
 
     def chainless(self, row: HeadRow) -> bool:
         """Whether there is no other role that a row attends to more (by 0.1) in its own chain than in other chains."""
@@ -112,19 +115,19 @@ class Hypotheses:
 
         return sorted((key for key, more in excess.items() if more >= _LEAST_WEIGHT), key=preference)
 
-    def keys(self, row: HeadRow, form: Ablation) -> list[tuple[int, float]]:
+    def keys(self, row: HeadRow, ablation: Ablation) -> list[tuple[int, float]]:
         """The key roles that a row under this ablation attends to besides the query itself, each with its weight.
 
         Empty if the row is off, or chain-agnostic. In its mean pattern, its positional one and its own, a row attends
         to the roles of `heavy`.
         """
-        if form.kind is AblationKind.ONE_HOT:
-            return [(form.keys[0], 1.0)]
-        if form.kind is AblationKind.MIXTURE:
-            total = sum(form.weights)
-            pairs = [(key, weight / total) for key, weight in zip(form.keys, form.weights, strict=True)]
+        if ablation.kind is AblationKind.ONE_HOT:
+            return [(ablation.keys[0], 1.0)]
+        if ablation.kind is AblationKind.MIXTURE:
+            total = sum(ablation.weights)
+            pairs = [(key, weight / total) for key, weight in zip(ablation.keys, ablation.weights, strict=True)]
             return [(key, weight) for key, weight in pairs if key != row.query]
-        if form == ALIKE or self.is_off(row, form):
+        if ablation == ALIKE or self.is_off(row, ablation):
             return []
         weight = self.weights(row)
         return [(key, weight[key]) for key in sorted(self.heavy(row), key=lambda key: -weight[key])]

@@ -63,8 +63,8 @@ class Imposed:
         interventions: Interventions = {}
         for (layer, head), does in self.heads.items():
             for query in range(self.roles):
-                form = does if isinstance(does, Ablation) else one_hot(does[query]) if query in does else self.fill
-                interventions[HeadRow(layer, head, query)] = form
+                ablation = does if isinstance(does, Ablation) else one_hot(does[query]) if query in does else self.fill
+                interventions[HeadRow(layer, head, query)] = ablation
         return interventions
 
     @property
@@ -97,9 +97,13 @@ class Imposed:
         """What was imposed by interventions that name every row of every head."""
         heads: dict[HeadNumbers, Ablation | KeyMap] = {}
         for layer, head in dict.fromkeys((row.layer, row.head) for row in interventions):
-            forms = [interventions[HeadRow(layer, head, query)] for query in range(roles)]
-            keys = {query: form.keys[0] for query, form in enumerate(forms) if form.kind is AblationKind.ONE_HOT}
-            heads[layer, head] = keys or forms[0]
+            ablations = [interventions[HeadRow(layer, head, query)] for query in range(roles)]
+            keys = {
+                query: ablation.keys[0]
+                for query, ablation in enumerate(ablations)
+                if ablation.kind is AblationKind.ONE_HOT
+            }
+            heads[layer, head] = keys or ablations[0]
         return cls(heads, fill, roles)
 
 
@@ -219,7 +223,7 @@ class AppendixE:
         while True:
             near = [left for _, left in self.removals(state)]
             most = max(limit, self.scores([state])[0])
-            order = self._gauge.by_cost(state.interventions, [one.interventions for one in near], most, generator)
+            order = self._gauge.by_cost(state.interventions, [left.interventions for left in near], most, generator)
             self._gauge.evaluator.depart_from(state.interventions)
             fitting = next((near[number] for number in order if self.scores([near[number]])[0] <= most), None)
             if fitting is None:
@@ -234,14 +238,14 @@ class AppendixE:
         for head in sorted(state.useful):
             keys = state.heads[head]
             assert not isinstance(keys, Ablation)
-            idle = [one for one in self._maps if one[0] == head[0] and one not in state.useful and self._maps[one]]
-            alike = [one for one in idle if keys.items() <= self._maps[one][0].items()]
-            ways = [state, *(state.with_head(head, IDLE[0]).with_head(one, keys) for one in alike)]
-            natural = (
+            idle = [other for other in self._maps if other[0] == head[0] and other not in state.useful]
+            alike = [other for other in idle if self._maps[other] and keys.items() <= self._maps[other][0].items()]
+            ways = [state, *(state.with_head(head, IDLE[0]).with_head(other, keys) for other in alike)]
+            losses = (
                 self._gauge.rough.mse([self._units.own_patterns(way.interventions) for way in ways]) if alike else [0.0]
             )
-            best = ways[natural.index(min(natural))]
-            if min(natural) < natural[0] - FREE * self._gauge.max_loss:
+            best = ways[losses.index(min(losses))]
+            if min(losses) < losses[0] - FREE * self._gauge.max_loss:
                 most = max(self._gauge.limit(), *self.scores([state]))
                 state = best if self.scores([best])[0] <= most else state
         return state
@@ -253,14 +257,14 @@ class AppendixE:
         others = {head: second if state.heads[head] == first else first for head in idle}
         self._gauge.rough.depart_from(state.interventions)
         flipped = [state.with_head(head, does) for head, does in others.items()]
-        now, *costs = self._gauge.rough.mse([one.interventions for one in (state, *flipped)])
+        now, *costs = self._gauge.rough.mse([changed.interventions for changed in (state, *flipped)])
         gaining = [head for cost, head in sorted(zip(costs, idle, strict=True)) if cost < now]
         ways = [state]
         for head in gaining:
             ways.append(ways[-1].with_head(head, others[head]))
-        some = [state, *ways[1:2], *ways[-1:]]
-        scores = self.scores(some)
-        return some[scores.index(min(scores))]
+        tried = [state, *ways[1:2], *ways[-1:]]
+        scores = self.scores(tried)
+        return tried[scores.index(min(scores))]
 
 
 FILLS: dict[str, Ablation] = {"zero": ZERO, "uniform": UNIFORM, "identity": IDENTITY}
@@ -322,21 +326,21 @@ def whole_heads(evaluator: Evaluator, units: Units, config: SearchConfig) -> Int
     heads = sorted({(row.layer, row.head) for row in units.rows})
 
     def interventions(off: dict[HeadNumbers, Ablation]) -> Interventions:
-        return {row: off.get((row.layer, row.head), form) for row, form in units.base.items()}
+        return {row: off.get((row.layer, row.head), ablation) for row, ablation in units.base.items()}
 
     off: dict[HeadNumbers, Ablation] = {}
     while True:
-        moves = [{**off, head: form} for head in heads if head not in off for form in IDLE]
+        moves = [{**off, head: ablation} for head in heads if head not in off for ablation in IDLE]
         gauge.rough.depart_from(interventions(off))
         now, *costs = gauge.rough.mse([interventions(off), *map(interventions, moves)])
         free, least = FREE * max(gauge.max_loss - now, 0.0), min(costs)
         together = dict(off)
-        for cost, move in sorted(zip(costs, moves, strict=True), key=lambda one: one[0]):
+        for cost, move in sorted(zip(costs, moves, strict=True), key=lambda pair: pair[0]):
             if cost - now <= free:
                 together = move | together
         order = sorted(range(len(moves)), key=lambda n: costs[n] - least)
-        tried = [together] * (len(together) > len(off)) + [moves[number] for number in order[:2]]
-        fitting = next((move for move in tried if gauge.passes(interventions(move), gauge.max_loss)), None)
+        tries = [together] * (len(together) > len(off)) + [moves[number] for number in order[:2]]
+        fitting = next((move for move in tries if gauge.passes(interventions(move), gauge.max_loss)), None)
         if fitting is None:
             return interventions(off)
         off = fitting

@@ -35,7 +35,7 @@ NEARLY_AS_GOOD = 0.25
 """How far the loss of a simpler pattern may exceed that of the best one, as a share of the slack left."""
 
 ROUGHLY = 1.5
-"""Costs on few sequences are rough: what looks more expensive than the slack by this factor may still fit."""
+"""Costs on few sequences are rough: what seems to cost this factor more than the slack may still fit."""
 
 FREE = 0.02
 """What a path may cost and still count as costing nothing, as a share of the slack left."""

@@ -121,7 +121,7 @@ def _in_halves(gauge: Gauge, interventions: Interventions, moves: list[Intervent
     # Few sequences decide which moves are worth trying; these are then tried together on more. So to leave out k moves
     # that do not fit takes some 2 k log(moves / k) candidates on few sequences, and few candidates on more.
     fitting = _halved(gauge.roughly(), interventions, moves, limit)
-    chosen = [move for move in moves if all(fitting[row] == form for row, form in move.items())]
+    chosen = [move for move in moves if all(fitting[row] == ablation for row, ablation in move.items())]
     return _halved(gauge, interventions, chosen, limit)
 
 
@@ -148,12 +148,12 @@ def _longest_prefix(
     sizes = [size for size in _SIZES if size < len(moves)] + ([len(moves)] if moves else [])
     best, taken = interventions, 0
     for first in range(0, len(sizes), _AT_ONCE):
-        some = sizes[first : first + _AT_ONCE]
-        candidates = [_together(interventions, moves[:size]) for size in some]
-        for size, program_of_size, score in zip(some, candidates, gauge.scores(candidates), strict=True):
+        tried = sizes[first : first + _AT_ONCE]
+        candidates = [_together(interventions, moves[:size]) for size in tried]
+        for size, program_of_size, score in zip(tried, candidates, gauge.scores(candidates), strict=True):
             if score <= limit:
                 best, taken = program_of_size, size
-        if taken < some[0]:
+        if taken < tried[0]:
             break
     return best, taken
 

@@ -30,7 +30,7 @@ class Gauge:
         max_loss: the loss that a circuit may have at most.
         full: the model's own score on more sequences, if `evaluator` has only some of them. Interventions are then also
             measured by how much more they lose than the model, which varies less where both do much the same.
-        middle: the model on more sequences than the few; they rule out more of what looked hopeful on these.
+        middle: the model on more sequences than the few; they rule out more of what seemed possible on these.
         further: decides, on more sequences, what all these leave open.
     """
 
@@ -55,8 +55,8 @@ class Gauge:
     def scanning(cls, evaluator: Evaluator, config: SearchConfig) -> Gauge:
         """The gauge on the first sequences, for most decisions."""
         full = float(_above(evaluator.own, CONFIRM_MARGIN))
-        some = evaluator.part(config.budget.sequences), evaluator.part(config.budget.rough)
-        return cls(*some, config.max_loss, SCAN_MARGIN, full=full)
+        few = evaluator.part(config.budget.sequences), evaluator.part(config.budget.rough)
+        return cls(*few, config.max_loss, SCAN_MARGIN, full=full)
 
     @classmethod
     def confirming(cls, evaluator: Evaluator, config: SearchConfig) -> Gauge:
@@ -120,9 +120,9 @@ class Gauge:
         More sequences are measured only if the margin decides whether a change may be.
         """
         low, high = float(_above(self._losses(interventions), -self._margin)), self.score(interventions)
-        if self.further is not None and any(low + one <= limit < high + one for one in least):
+        if self.further is not None and any(low + cost <= limit < high + cost for cost in least):
             high = self.sharp(interventions)
-        return [number for number, one in enumerate(least) if high + one <= limit]
+        return [number for number, cost in enumerate(least) if high + cost <= limit]
 
     def costs(
         self, interventions: Interventions, near: Sequence[Interventions], few: Evaluator | None = None

@@ -181,7 +181,9 @@ def smallest(evaluator: Evaluator, units: Units, config: SearchConfig, generator
     interventions = units.own_patterns(units.base)
     rows = units.on(interventions)
     least = {"every subset": 0, "pairs": max(len(rows) - 2, 0)}.get(tried(len(rows), config), len(rows))
-    parts = [units.only(interventions, kept) for size in range(least, len(rows)) for kept in combinations(rows, size)]
+    parts = [
+        units.only(interventions, subset) for size in range(least, len(rows)) for subset in combinations(rows, size)
+    ]
     gauge = Gauge.confirming(evaluator, config)
     few = gauge.evaluator.part(FEW)
     for first in range(0, len(parts), _AT_ONCE):
