@@ -29,7 +29,7 @@ SOURCE = Path(__file__).parents[1] / "src"
 
 
 def with_shapes(package: str) -> list[str]:
-    """Modules of a package with shapes in their signatures: to look at other calls takes time, and tells nothing."""
+    """Modules of a package with shapes in their signatures; in others there is nothing to check."""
     files = sorted((SOURCE / package.replace(".", "/")).rglob("*.py"))
     return [
         ".".join(file.relative_to(SOURCE).with_suffix("").parts)

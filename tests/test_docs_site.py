@@ -73,4 +73,4 @@ def test_nothing_is_fetched_when_it_is_read(site):
     for page in site.rglob("*.html"):
         loaded = re.findall(r'<(?:script|img|iframe|link)[^>]*(?:src|href)="([^"]+)"', page.read_text())
         assert loaded
-        assert not [one for one in loaded if one.startswith(("http", "//"))], page.name
+        assert not [address for address in loaded if address.startswith(("http", "//"))], page.name

@@ -40,7 +40,7 @@ def commands() -> list[tuple[str, str]]:
     for verb in VERBS:
         command = program.get_command(click.Context(program), verb)
         group = command.commands.values() if isinstance(command, click.Group) else [command]
-        lines += [(f"{verb} --help", line) for one in group for line in (one.help or "").splitlines()]
+        lines += [(f"{verb} --help", line) for inner in group for line in (inner.help or "").splitlines()]
     found = [(where, line.strip()) for where, line in lines if line.strip().startswith("hopscope ")]
     return [(where, re.split(r"\s{2,}|\s#|\s\|\s|\s>\s", line)[0]) for where, line in found]
 

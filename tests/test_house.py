@@ -84,7 +84,7 @@ def test_no_file_imports_in_a_circle_not_even_inside_a_function():
 
 
 def test_folders_and_files_side_by_side_import_in_one_direction():
-    """What stands in one folder, files and folders: each imports only what is below it."""
+    """Of the files and folders in one folder, each imports only those below it."""
     beside: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for name, imported in IMPORTS.items():
         for other in imported:
@@ -167,6 +167,6 @@ def test_studies_and_examples_name_what_is_public_alone(file: Path) -> None:
         "run._rows",
     ],
 )
-def test_that_test_can_fail(line: str) -> None:
+def test_internals_are_seen(line: str) -> None:
     assert internals(line) != []
     assert internals("import hopscope as hs\nfrom hopscope import theory\nhs.theory.depths(3)\nself._rows") == []

@@ -13,7 +13,7 @@ from hopscope.cli.exit import readable
 from hopscope.errors import InputError
 
 
-def test_what_is_said_is_one_line_that_a_terminal_shows_as_it_is(capsys):
+def test_messages_are_one_printable_line(capsys):
     told = readable("got \x1b[31m\u202e" + "x" * 100_000 + "\nand more")
     assert len(told) < 300
     assert told.isprintable()
@@ -54,10 +54,12 @@ def test_a_seed_of_emergence_is_a_seed():
 
 
 def test_line_breaks_are_the_same_on_every_system():
-    """A text file of Windows has others, unless it is told so, and a row with another line break has no seal."""
+    """On Windows text files have others by default, and the seal of a row with another line break does not fit."""
     source, wrong = Path(hopscope.__file__).parent, []
     for path in source.rglob("*.py"):
-        for call in (one for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(one, ast.Call)):
+        for call in (
+            node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
+        ):
             name = getattr(call.func, "attr", getattr(call.func, "id", ""))
             words = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
             written = name == "open" and any(set(word) <= {*"wax+t"} and word for word in words)

@@ -61,7 +61,7 @@ def flipped(data: bytes):
         yield bytes(changed)
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_a_record_round_trips(tmp_path):
     FORMAT.write(tmp_path / "cat.json", CAT, "run")
     assert FORMAT.read(tmp_path / "cat.json", "run") == FORMAT.read(tmp_path / "cat.json") == CAT
     fields = json.loads((tmp_path / "cat.json").read_text())
@@ -71,7 +71,7 @@ def test_what_is_written_is_read(tmp_path):
         FORMAT.read(tmp_path / "cat.json", "another")
 
 
-@settings(max_examples=20)  # each is brought to the disk
+@settings(max_examples=20)  # each is synced
 @given(st.builds(Animal, st.text(), st.tuples(st.builds(Leg, st.floats(1e-300, 1e300))), st.integers(-(2**62), 2**62)))
 def test_every_animal_comes_back(tmp_path_factory, animal):
     path = tmp_path_factory.mktemp("any") / "animal.json"
@@ -204,20 +204,20 @@ def test_a_record_beside_runs_is_checked(tmp_path):
         check(tmp_path)
     FORMAT.write(path, CAT, "some")
     (tmp_path / "foreign.json").write_text('{"theirs": 1}')
-    assert [(one.file, one.trouble) for one in check(tmp_path)] == [(str(path), "")]
+    assert [(result.file, result.trouble) for result in check(tmp_path)] == [(str(path), "")]
     path.write_text(path.read_text().replace('"cat"', '"dog"'))
     assert "does not fit its checksum" in check(tmp_path)[0].trouble
     path.write_text(path.read_text().replace('"seal"', '"weal"'))
     assert "does not fit its checksum" in check(tmp_path)[0].trouble
     (tmp_path / "foreign.json").write_text("{")
-    assert len([one for one in check(tmp_path) if one.trouble]) == 2
+    assert len([result for result in check(tmp_path) if result.trouble]) == 2
     (tmp_path / "run" / "metrics.jsonl").parent.mkdir()
     (tmp_path / "run" / "metrics.jsonl").write_text("")
     assert "run.json is missing" in check(tmp_path)[-1].trouble
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "closed loop"])
-def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
+def test_pipes_and_devices_are_refused_at_once(tmp_path, kind):
     path = tmp_path / "record.json"
     if kind == "pipe":
         os.mkfifo(path)
@@ -231,7 +231,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
         read_json(path, "a record")
 
 
-def test_what_a_killed_process_left_goes_with_the_next_write(tmp_path):
+def test_leftovers_of_a_killed_process_are_removed_by_the_next_write(tmp_path):
     gone, other = tmp_path / ".a.json.999999999.tmp", tmp_path / ".b.json.999999999.tmp"
     for path in (gone, other):
         path.write_text("half")
@@ -250,7 +250,7 @@ def test_files_follow_the_umask(tmp_path):
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
 
 
-def test_the_disk_is_asked_before_the_name_is_given(tmp_path, monkeypatch):
+def test_a_file_is_synced_before_it_is_renamed(tmp_path, monkeypatch):
     order = []
     for name in ("fsync", "replace"):
         plain = getattr(os, name)

@@ -32,7 +32,7 @@ def stored(pattern: str) -> list[Path]:
 def test_no_file_is_damaged():
     found = check(RESULTS)
     assert len(found) > 200
-    assert not [one.trouble for one in found if one.trouble]
+    assert not [result.trouble for result in found if result.trouble]
 
 
 @pytest.mark.parametrize("path", stored("run.json"), ids=str)

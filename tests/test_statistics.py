@@ -87,7 +87,7 @@ def test_ranks_of_few_by_every_order_there_is():
         )
     assert rank_correlation_test([1, 2, 3, 4], [1, 0, 3, 2])[0] == pytest.approx(0.6)
     many = list(range(25))
-    assert rank_correlation_test(many, [-one for one in many]) == pytest.approx((-1, 2 / 10_001))
+    assert rank_correlation_test(many, [-value for value in many]) == pytest.approx((-1, 2 / 10_001))
     assert rank_correlation_test([1, 2], [1, 2]) == rank_correlation_test([1, 1, 1], [1, 2, 3]) == (0, 1)
 
 
@@ -104,7 +104,7 @@ def test_fewer_is_the_share_of_divisions_that_are_as_far(first, second):
     """Of one value as of more, and with ties: by every way to divide them."""
 
     def rank_sum(chosen: list[int]) -> float:
-        return sum((one > other) + (one == other) / 2 for one in chosen for other in [*first, *second])
+        return sum((mine > other) + (mine == other) / 2 for mine in chosen for other in [*first, *second])
 
     own = rank_sum(first)
     ways = [*combinations([*first, *second], len(first))]
@@ -126,10 +126,10 @@ def test_ratios():
 def test_the_interval_of_a_ratio_of_few_has_the_truth_in_it_as_often_as_it_says():
     """A bootstrap's of ten against ten has it in 92 of 100."""
     drawn = np.random.default_rng(0).lognormal(10, 0.5, (1000, 20)).astype(int).tolist()
-    found = [ratio_of_means(one[:10], one[10:], 10**9) for one in drawn]
+    found = [ratio_of_means(values[:10], values[10:], 10**9) for values in drawn]
     assert sum(low <= 1 <= high for _, low, high in found) >= 0.935 * len(found)
     skewed = np.random.default_rng(0).lognormal(10, 1, (1000, 20)).astype(int).tolist()
-    found = [ratio_of_means(one[:10], one[10:], 10**9) for one in skewed]
+    found = [ratio_of_means(values[:10], values[10:], 10**9) for values in skewed]
     covered = sum(low <= 1 <= high for _, low, high in found) / len(found)
     assert 0.9 <= covered <= 0.93  # too narrow, as its docstring tells
 

@@ -19,7 +19,7 @@ from hopscope.errors import UNTOUCHED, InputError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A context that gives a temporary path beside `path`; at its end that file is brought to the disk and renamed.
+    """A context that gives a temporary path beside `path`; at its end that file is synced and renamed.
 
     If the block fails, the temporary file is removed; a killed process's goes with the next write of the file.
     """

@@ -260,7 +260,7 @@ def train(
     check_progress(progress)
     if isinstance(recipe, Setup):
         if folder is not None or seeds is not None:
-            raise InputError("a setup brings its problem and seeds: train(setup, folder); replace() varies it")
+            raise InputError("a setup has its problem and seeds: train(setup, folder); replace() varies it")
         setup, path = recipe, check_folder(problem, "a run")
     else:
         if not isinstance(recipe, Recipe):

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from hopscope.errors import MachineError
 
 SECONDS_TO_SAVE = 10.0
-"""Seconds that workers have to save their state once they are told to stop."""
+"""Seconds that workers have to save their state once they must stop."""
 
 _claimed = False
 
@@ -52,7 +52,7 @@ def tune_process() -> None:
 
 
 def flushes_denormals() -> bool:
-    """Whether this thread rounds denormal numbers to zero: torch, which is told to, does not say."""
+    """Whether this thread rounds denormal numbers to zero: torch does not say."""
     return sys.float_info.min / 2 == 0
 
 
@@ -210,7 +210,7 @@ def _exit_after_parent() -> None:
 
 
 def _run_job(function: Callable[..., T], *job: Any) -> T:
-    """Run a job in a worker, which ends when it is told to stop; otherwise the pool would give it the next job."""
+    """Run a job in a worker, which ends on a signal to stop; otherwise the pool would give it the next job."""
     try:
         return function(*job)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""`hopscope circuit`, as a person meets it: what it finds, keeps, replaces and shows of a run."""
+"""`hopscope circuit`: find, show, replace and compare circuits from the command line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     )
 
 
-def test_no_circuit_is_an_answer(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_without_a_circuit_gets_a_record(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(str(run.path)) == 0
     out = capsys.readouterr().out
     assert out.startswith("no circuit: model")
@@ -71,7 +71,7 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
         records[step] = json.loads(capsys.readouterr().out)
         there = json.loads((run.path / "circuits" / f"step-00000{step}-1.json").read_text())
         assert {name: value for name, value in there.items() if name != "seal"} == records[step]
-    assert records["0"]["losses"] != records["1"]["losses"], "each looks at its own weights"
+    assert records["0"]["losses"] != records["1"]["losses"]
     assert records["0"]["model"] != records["1"]["model"] == run.model_hashes[1], "the last checkpoint is the model"
     assert call(str(run.path), "--checkpoint", "0", *few) == 0
     assert (run.path / "figures" / "maps-step-000000.png").exists()
@@ -100,7 +100,7 @@ def test_bad_input(
     assert words in said
 
 
-def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_names_the_command_that_makes_a_circuit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
     other = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", seeds=(0, 1), execution=REFERENCE)
     for options, words in (
@@ -113,7 +113,7 @@ def test_nothing_to_show_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert words in capsys.readouterr().err
 
 
-def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_replaced_where_one_is(
+def test_a_certified_circuit_is_replaced_by_overwrite_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Recipe, "architecture", witness_shape)
@@ -144,7 +144,7 @@ def test_a_certified_circuit_is_shown_where_no_search_is_described_and_not_repla
     assert searched == [1]
 
 
-def test_a_circuit_is_shown_as_that_of_its_own_model_alone(
+def test_a_circuit_of_another_model_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Recipe, "architecture", witness_shape)
@@ -181,16 +181,14 @@ def test_circuit_of_another_run_is_rejected(run: RunFolder, tmp_path: Path, caps
     assert "circuit.json belongs to another run" in capsys.readouterr().err
 
 
-def test_a_language_model_wants_a_formulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_language_model_needs_a_formulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text("{}")
     for more in ((), ("--show",)):
         assert call(str(tmp_path), *more) == 2
         assert f"{tmp_path} is a language model; pass --formulation equations" in capsys.readouterr().err
 
 
-def test_an_earlier_checkpoint_does_not_pass_for_the_last_one(
-    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_renamed_checkpoint_is_rejected(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its circuit would be kept as the model's."""
     shutil.copytree(run.path, tmp_path / "run", ignore=shutil.ignore_patterns("circuit*"))
     (tmp_path / "run" / "checkpoints" / "step-000001.safetensors").rename(

@@ -83,7 +83,7 @@ def test_json_and_an_ensembles_second_model(tmp_path):
     assert ask(run.path, "--model", 2).startswith("model must be from 0 to 1")
 
 
-def test_a_record_stays_until_something_changes(run):
+def test_a_record_is_measured_again_if_something_changes(run):
     ask(run.path, *QUICK)
     record = run.path / "emergence.json"
     marked = replace(Emergence.load(record), losses=(9.0,) * 7)

@@ -45,9 +45,7 @@ def test_out_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["q.jsonl"]
 
 
-def test_json_is_printed_with_and_without_the_option_and_text_stands_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_is_the_default_and_text_excludes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = []
     for more in ((), ("--json",)):
         assert run("equations", "--count", "2", *more) == 0
@@ -59,7 +57,7 @@ def test_json_is_printed_with_and_without_the_option_and_text_stands_alone(
     assert not any(tmp_path.iterdir())
 
 
-def test_vectors_have_a_file_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vectors_are_written_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "v.jsonl"
     assert run("vectors", "--count", "3", "--json") == 0
     printed = capsys.readouterr().out

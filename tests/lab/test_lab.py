@@ -52,7 +52,7 @@ def test_loss_is_the_mean_squared_error_by_hand(run):
     assert model.loss == pytest.approx(float(by_hand), rel=1e-5)
 
 
-def test_places_are_written_for_people_and_all_spellings_agree(run):
+def test_all_spellings_of_a_location_agree(run):
     model = run[0]
     path = AttentionPath.parse("L2.H1 x0? -> >x1", role_names(2))
     written = model.ablate({"L2.H1 x0? -> >x1": "uniform"})
@@ -99,12 +99,12 @@ def test_keys_that_are_knocked_out_of_one_row_or_moved_add_up(run, kind):
         ("L1.H1", "moved", "knock_out or moved of a path"),
     ],
 )
-def test_bad_places_and_ablations_are_named(run, place, form, says):
+def test_bad_locations_and_ablations_are_named(run, place, form, says):
     with unchecked(), pytest.raises(InputError, match=says):
         run[0].ablate({place: form})
 
 
-def test_an_ablation_says_what_to_put(run):
+def test_ablations_are_a_mapping(run):
     with unchecked(), pytest.raises(InputError, match="an ablation says what to put where"):
         run[0].ablate("L1.H1")
 
@@ -117,85 +117,75 @@ def test_attention_by_role_and_by_position(run):
     assert float(roles.sum(-1).max()) <= 1 + 1e-5
 
 
-def test_the_circuit_of_a_model_that_learned_nothing_says_so(run):
+def test_no_circuit_is_found_in_an_untrained_model(run):
     circuit = run[0].find_circuit()
     assert isinstance(circuit, hs.Circuit)
     assert not circuit.found
     assert run[0].find_circuit() == circuit
 
 
-def test_a_setup_brings_its_problem_and_seeds(tmp_path):
+def test_a_setup_has_its_problem_and_seeds(tmp_path):
     setup = hs.Setup("tiny", PROBLEM, replace(TINY, steps=2), (7,))
     assert hs.train(setup, tmp_path / "tiny")[0].seed == 7
-    with pytest.raises(InputError, match="a setup brings its problem"):
+    with pytest.raises(InputError, match="a setup has its problem"):
         hs.train(setup, tmp_path / "tiny", seeds=[1])  # type: ignore[call-overload]
 
 
-def test_what_cannot_be_trained_is_refused_in_a_sentence(tmp_path):
-    file = tmp_path / "file"
-    file.write_text("mine")
-    wrong = r"seeds must be a list with one integer per model, e\.g\. seeds=\[0, 1\]; got 3"
-    with unchecked(), pytest.raises(InputError, match=wrong):
-        hs.train(TINY, PROBLEM, tmp_path / "run", seeds=3)
-    with pytest.raises(InputError, match=r"file is a file; give a folder"):
-        hs.train(TINY, PROBLEM, file / "deep" / "run")
-    with pytest.raises(InputError, match=r"file is a file; give a folder"):
-        hs.train(hs.Setup("tiny", PROBLEM, TINY), file / "run")
-    with unchecked(), pytest.raises(InputError, match=r"a run is given by its path, .*, got 3"):
-        hs.train(TINY, PROBLEM, 3)
-    with unchecked(), pytest.raises(InputError, match=r"execution must be an hs.Execution, .* got 'cpu'"):
-        hs.train(TINY, PROBLEM, tmp_path / "run", execution="cpu")
-    for wrong, words in (
-        ({"precision": "fp16"}, "precision must be one of auto, fp32, bf16"),
-        ({"threads": 0}, "threads .* 0"),
-    ):
-        with pytest.raises(InputError, match=words):
-            hs.train(TINY, PROBLEM, tmp_path / "run", execution=hs.Execution(**wrong))
-    with unchecked(), pytest.raises(InputError, match="progress must be a function, got 3"):
-        hs.train(TINY, PROBLEM, tmp_path / "run", progress=3)
-    with unchecked(), pytest.raises(InputError, match=r"a seed must be a whole number .* got \[1\]"):
-        hs.train(TINY, PROBLEM, tmp_path / "run", seeds=[[1]])
-    with unchecked(), pytest.raises(InputError, match="expects a Recipe or a Setup"):
-        hs.train("a", PROBLEM, tmp_path / "run")
+@pytest.mark.parametrize(
+    ("arguments", "named", "says"),
+    [
+        ((TINY, PROBLEM, "run"), {"seeds": 3}, r"seeds must be a list with one integer per model, e\.g\. .*; got 3"),
+        ((TINY, PROBLEM, "run"), {"seeds": [[1]]}, r"a seed must be a whole number .* got \[1\]"),
+        ((TINY, PROBLEM, "run"), {"execution": "cpu"}, "execution must be an hs.Execution, .* got 'cpu'"),
+        ((TINY, PROBLEM, "run"), {"progress": 3}, "progress must be a function, got 3"),
+        ((TINY, PROBLEM, "file/deep/run"), {}, "file is a file; give a folder"),
+        ((TINY, PROBLEM, 3), {}, "a run is given by its path, .*, got 3"),
+        ((hs.Setup("tiny", PROBLEM, TINY), "file/run"), {}, "file is a file; give a folder"),
+        (("a", PROBLEM, "run"), {}, "expects a Recipe or a Setup"),
+    ],
+)
+def test_train_rejects_bad_arguments(arguments, named, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    with unchecked(), pytest.raises(InputError, match=says):
+        hs.train(*arguments, **named)
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
-    assert file.read_text() == "mine"
 
 
-def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
-    narrow = nn.Sequential(nn.Linear(PROBLEM.input_dim - 1, 4), nn.Identity(), nn.Linear(4, PROBLEM.target_dim))
+def layers(d_input: int = PROBLEM.input_dim, d_output: int = PROBLEM.target_dim) -> nn.Module:
+    return nn.Sequential(nn.Linear(d_input, 4), nn.Identity(), nn.Linear(4, d_output))
 
-    def parts(it):
-        return hs.Parts(it[0], [it[1]], it[2], [it[1]])
 
-    with pytest.raises(InputError, match=rf"must take inputs .* {PROBLEM.input_dim}\] .* raises RuntimeError: mat1"):
-        hs.Model.from_torch(narrow, PROBLEM, parts)
-    with unchecked(), pytest.raises(InputError, match=r"the module must be a torch\.nn\.Module, got <function"):
-        hs.Model.from_torch(lambda inputs: inputs, PROBLEM, parts)
-    with unchecked(), pytest.raises(InputError, match=r"the module must be a torch\.nn\.Module, got <class"):
-        hs.Model.from_torch(nn.Linear, PROBLEM, parts)
-    with unchecked(), pytest.raises(InputError, match=r"parts and untrain are functions of the module, got Parts"):
-        hs.Model.from_torch(narrow, PROBLEM, parts(narrow))
-    short = nn.Sequential(nn.Linear(PROBLEM.input_dim, 4), nn.Identity(), nn.Linear(4, PROBLEM.target_dim - 1))
-    with pytest.raises(
-        InputError, match=rf"must answer with a tensor \[sequence, position, {PROBLEM.target_dim}\], got"
-    ):
-        hs.Model.from_torch(short, PROBLEM, parts)
-    whole = nn.Sequential(nn.Linear(PROBLEM.input_dim, 4), nn.Identity(), nn.Linear(4, PROBLEM.target_dim))
-    with unchecked(), pytest.raises(InputError, match=r"parts must give an hs.Parts, got None"):
-        hs.Model.from_torch(whole, PROBLEM, lambda it: None)
-    with (
-        unchecked(),
-        pytest.raises(InputError, match="pattern 1 must be a module that patterns pass through, got None"),
-    ):
-        hs.Model.from_torch(whole, PROBLEM, lambda it: hs.Parts(it[0], [it[1]], it[2], [None]))
-    with unchecked(), pytest.raises(InputError, match="parts and untrain are functions"):
-        hs.Model.from_torch(whole, PROBLEM, parts, untrain=3)
-    with unchecked(), pytest.raises(InputError, match=r"problem must be an hs.RetrievalProblem, got 3"):
-        hs.Model.from_torch(whole, 3, parts)
-    with torch.no_grad():
-        whole[0].weight.fill_(torch.nan)
-    with pytest.raises(InputError, match="not finite"):
-        hs.Model.from_torch(whole, PROBLEM, parts)
+class Blank(nn.Module):
+    def forward(self, answers: torch.Tensor) -> torch.Tensor:
+        return answers * torch.nan
+
+
+def parts(module: nn.Sequential) -> hs.Parts:
+    return hs.Parts(module[0], [module[1]], module[2], [module[1]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((layers(d_input=2), PROBLEM, parts), r"must take inputs .* raises RuntimeError: mat1"),
+        ((layers(d_output=2), PROBLEM, parts), r"must answer with a tensor \[sequence, position, "),
+        ((len, PROBLEM, parts), r"the module must be a torch\.nn\.Module, got <built-in"),
+        ((nn.Linear, PROBLEM, parts), r"the module must be a torch\.nn\.Module, got <class"),
+        ((layers(), PROBLEM, parts(layers())), "parts and untrain are functions of the module, got Parts"),
+        ((layers(), PROBLEM, parts, 3), "parts and untrain are functions"),
+        ((layers(), PROBLEM, lambda module: None), r"parts must give an hs.Parts, got None"),
+        ((layers(), 3, parts), "problem must be an hs.RetrievalProblem, got 3"),
+        (
+            (layers(), PROBLEM, lambda module: hs.Parts(module[0], [module[1]], module[2], [None])),
+            "pattern 1 must be a module that patterns pass through, got None",
+        ),
+        ((nn.Sequential(*layers(), Blank()), PROBLEM, parts), "not finite"),
+    ],
+)  # fmt: skip
+def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says):
+    with unchecked(), pytest.raises(InputError, match=says):
+        hs.Model.from_torch(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -245,19 +235,19 @@ def test_what_is_no_module_of_the_problem_is_refused_in_a_sentence():
         (lambda run: hs.benchmark([ProgramRespondent("x", str)], progress=3), "progress must be a function, got 3"),
     ],
 )  # fmt: skip
-def test_whoever_comes_in_by_the_wrong_door_is_told(run, call, says):
+def test_bad_arguments_of_public_functions_are_named(run, call, says):
     with unchecked(), pytest.raises(InputError, match=says):
         call(run)
 
 
-def test_a_notebook_completes_what_there_is_and_nothing_else():
+def test_dir_lists_the_public_names():
     """Names that load on first use are no attributes yet, and what the modules import is nobody's."""
     assert set(dir(hs)) == {*hs.__all__, "__version__"}
     assert len(dir(hs)) == len(set(dir(hs)))
     assert all(hasattr(hs, name) for name in dir(hs))
 
 
-def test_values_with_much_in_them_are_a_line_in_a_notebook(run):
+def test_large_values_have_a_repr_of_one_line(run):
     circuit = run[0].find_circuit(effort="quick")
     loss = circuit.losses["full"]
     assert repr(circuit) == f"<no circuit: model {circuit.model} (seed 3), D = 2, 2 layers x 2, loss {loss:.3f}>"

@@ -113,8 +113,8 @@ def certify(path: Path, paths: tuple[str, ...], **options: Any) -> tuple[Any, st
 
     RUN is a run of `hopscope train`, or with --formulation the folder of a language model. PATHS are the circuit's
     attention paths: layer, head, the role that attends, the role attended to; "or" stands between redundant ones. A
-    head or a row instead of a path is active with all that it attends to, or at what is said, such as its mean; every
-    other row of the model is uniform. Without PATHS it is the circuit that is stored in RUN.
+    head or a row instead of a path is active with all that it attends to, or is replaced as stated, by its mean for
+    example; every other row of the model is uniform. Without PATHS it is the circuit that is stored in RUN.
 
     Nothing is searched for or stored. Its card states the checks that it passes, and the loss without each path.
 

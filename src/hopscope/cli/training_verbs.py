@@ -57,9 +57,9 @@ def train(
     how = hs.Execution(**execution).resolve(setup)
     if (folder / "run.json").exists():
         how = hs.Run(folder).require(setup).execution.resume(setup)
-        kept = [f"{field} {getattr(how, field)}" for field, value in execution.items() if value != getattr(how, field)]
-        if kept:
-            click.echo(f"{folder} continues with {', '.join(kept)}; another folder starts afresh", err=True)
+        stays = [f"{field} {getattr(how, field)}" for field, value in execution.items() if value != getattr(how, field)]
+        if stays:
+            click.echo(f"{folder} continues with {', '.join(stays)}; another folder starts afresh", err=True)
     say_execution(how)
     with training_display(setup) as progress:
         run = hs.train(setup, folder, execution=how, progress=progress)
