@@ -15,7 +15,7 @@ __version__ = VERSION
 
 _NAMES = {
     "hopscope.benchmark.settings": ("BenchmarkSettings",),
-    "hopscope.circuits.checks.card": ("CertificateConfig", "PathGroup"),
+    "hopscope.circuits.checks.card": ("CertificateConfig",),
     "hopscope.circuits.circuit": ("Circuit",),
     "hopscope.circuits.interface": ("Model",),
     "hopscope.circuits.search.config": ("SearchBudget", "SearchConfig"),
@@ -29,7 +29,7 @@ _NAMES = {
     "hopscope.model.torch_module": ("Parts",),
     "hopscope.model.transformer": ("Transformer",),
     "hopscope.paper.reproduce": ("reproduce",),
-    "hopscope.problem.paths": ("AttentionPath",),
+    "hopscope.problem.paths": ("AttentionPath", "PathGroup"),
     "hopscope.problem.retrieval": ("RetrievalProblem",),
     "hopscope.problem.text.formulation": ("Extensions",),
     "hopscope.problem.text.questions": ("questions",),
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from hopscope import paper as paper, plot as plot, statistics as statistics, theory as theory
     from hopscope.benchmark.run import benchmark as benchmark
     from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
-    from hopscope.circuits.checks.card import CertificateConfig as CertificateConfig, PathGroup as PathGroup
+    from hopscope.circuits.checks.card import CertificateConfig as CertificateConfig
     from hopscope.circuits.circuit import Circuit as Circuit
     from hopscope.circuits.interface import Model as Model
     from hopscope.circuits.search.config import SearchBudget as SearchBudget, SearchConfig as SearchConfig
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from hopscope.model.transformer import Transformer as Transformer
     from hopscope.paper import recipes as recipes
     from hopscope.paper.reproduce import reproduce as reproduce
-    from hopscope.problem.paths import AttentionPath as AttentionPath
+    from hopscope.problem.paths import AttentionPath as AttentionPath, PathGroup as PathGroup
     from hopscope.problem.retrieval import RetrievalProblem as RetrievalProblem
     from hopscope.problem.text.formulation import Extensions as Extensions
     from hopscope.problem.text.questions import questions as questions

@@ -32,15 +32,7 @@ from planted_models import (
     witness,
 )
 
-from hopscope.circuits.checks import (
-    CHECKS,
-    CertificateConfig,
-    Evidence,
-    PathGroup,
-    all_passed,
-    measure_card,
-    run_checks,
-)
+from hopscope.circuits.checks import CHECKS, CertificateConfig, Evidence, all_passed, measure_card, run_checks
 from hopscope.circuits.checks.necessity import measure_necessity, necessity
 from hopscope.circuits.checks.outside import measure_outside, outside
 from hopscope.circuits.checks.right_keys import measure_right_keys, right_keys
@@ -57,8 +49,10 @@ from hopscope.circuits.evaluate.ablations import (
     one_hot,
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.search.backups import with_backups
 from hopscope.errors import InputError
-from hopscope.problem.paths import HeadRow
+from hopscope.problem.paths import HeadRow, PathGroup
 
 
 def failed(evidence: Evidence) -> tuple[str, ...]:
@@ -184,6 +178,22 @@ def test_a_backup_that_is_named_as_a_group_is_no_fault() -> None:
     last = max(path for path in made.circuit)
     false = evidence_of(made, {backup.row: one_hot(backup.key)}, groups=(PathGroup((backup, last)),))
     assert "necessity" in failed(false), "a group of paths that do not stand in for each other"
+
+
+def test_the_search_finds_the_backup() -> None:
+    """Planted: a head that finds x1 as the claimed one does. Where it writes nothing there is no backup to find."""
+    for gain in (1.0, 0.0):
+        made = witness(2, 1, noise=0.0, curriculum=False)
+        copy_head(made.transformer, 1, 0, 1, gain)
+        evidence = evidence_of(made)
+        units = Units.of(evidence.evaluator)
+        grown, groups = with_backups(evidence.evaluator, units, evidence.imposed, evidence.max_loss)
+        own = next(path for path in made.circuit if path.layer == 1)
+        if not gain:
+            assert (grown, groups) == (evidence.imposed, ())
+            continue
+        assert groups == (PathGroup((own, own._replace(head=1))),)
+        assert {*units.paths(grown)} == {*made.circuit, own._replace(head=1)}
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from known_run import DOUBLING, SERIAL, made
 from small_models import disguised_witness
 from unchecked import unchecked
 
-from hopscope.circuits.checks import CHECKS, Card, CertificateConfig, Check, PathGroup
+from hopscope.circuits.checks import CHECKS, Card, CertificateConfig, Check
 from hopscope.circuits.checks.card import Baselines, Curve, Damage, Faithfulness, Size
 from hopscope.circuits.checks.evidence import silent_heads
 from hopscope.circuits.circuit import FORM, Circuit
@@ -28,7 +28,7 @@ from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.store import find_stored
 from hopscope.errors import InputError
-from hopscope.problem.paths import HeadRow
+from hopscope.problem.paths import HeadRow, PathGroup
 from hopscope.theory.witness import build_witness
 from hopscope.training.data import held_out
 

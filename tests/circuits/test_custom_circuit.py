@@ -14,7 +14,6 @@ from command_line import call
 from planted_models import LITTLE, witness
 
 import hopscope as hs
-from hopscope.circuits.checks import PathGroup
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.custom_circuit import check_custom_circuit
 from hopscope.circuits.evaluate.ablations import KEEP, Ablation, AblationKind
@@ -23,7 +22,7 @@ from hopscope.circuits.find import Origin
 from hopscope.circuits.resume import run_search
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer
-from hopscope.problem.paths import AttentionPath, HeadRow
+from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 from hopscope.training.data import held_out
 
 RESULTS = Path(__file__).parents[2] / "results"

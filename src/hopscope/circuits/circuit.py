@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hopscope.checks import check_count, check_number, check_path, check_seed
-from hopscope.circuits.checks.card import Card, Check, CheckName, Curve, PathGroup, Strategy, all_passed
+from hopscope.circuits.checks.card import Card, Check, CheckName, Curve, Strategy, all_passed
 from hopscope.circuits.checks.delivery import strategy
 from hopscope.circuits.circuit_parts import (
     WIDTH,
@@ -32,7 +32,7 @@ from hopscope.circuits.circuit_parts import (
 )
 from hopscope.circuits.evaluate.ablations import CHOSEN, AblationKind, Interventions, from_json, to_json
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.problem.paths import AttentionPath, HeadRow, NamedPath
+from hopscope.problem.paths import AttentionPath, HeadRow, NamedPath, PathGroup
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_number
 from hopscope.records import RecordFormat, convert, plain

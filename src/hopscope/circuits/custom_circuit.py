@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from hopscope.circuits.checks import CertificateConfig, Evidence, PathGroup
+from hopscope.circuits.checks import CertificateConfig, Evidence
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.evaluate.ablations import (
@@ -27,7 +27,7 @@ from hopscope.circuits.resume import Search
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
-from hopscope.problem.paths import AttentionPath, HeadRow
+from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 from hopscope.problem.roles import role_number
 
 Location = str | AttentionPath | HeadRow

@@ -25,6 +25,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.search.appendix_e import appendix_e, whole_heads
+from hopscope.circuits.search.backups import with_backups
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.own_patterns import Found, own_pattern_search
 from hopscope.model.torch_module import TorchModule
@@ -80,7 +81,9 @@ def search_circuit(
         checks = no_circuit(result.full_mse, config.max_loss, rows_left=result.left)
         return without_circuit(evaluator, origin, config.max_loss, result.full_mse, search, checks, imposed)
     first, *rest = result.found
-    evidence = Evidence(evaluator, units.hypotheses, first.interventions, config.max_loss, config.seed + 1, proof)
+    interventions, groups = with_backups(evaluator, units, first.interventions, config.max_loss)
+    max_loss, seed = config.max_loss, config.seed + 1
+    evidence = Evidence(evaluator, units.hypotheses, interventions, max_loss, seed, proof, groups=groups)
     others = [_other(units, found, first) for found in rest]
     return (yield from checked_circuit(evidence, origin, search, others, imposed))
 

@@ -145,3 +145,25 @@ class Feed:
             return "the answer"
         layer, _, query, key = self.reader.names(roles)
         return f"{self.into[0].upper()} of layer {layer} ({query} -> {key})"
+
+
+@dataclass(frozen=True)
+class PathGroup:
+    """Redundant paths of a circuit, `needs` of which suffice.
+
+        >>> paths = [hs.AttentionPath.parse(f"L{layer}.H1 x0? -> >x1", ["x0>", ">x1", "x0?"]) for layer in (2, 3)]
+        >>> hs.PathGroup(tuple(paths)).needs
+        1
+
+    Raises:
+        InputError: fewer than two paths, a path twice, or no number of them from 1 to one fewer than all.
+    """
+
+    paths: tuple[AttentionPath, ...]
+    needs: int = 1
+
+    def __post_init__(self) -> None:
+        if len(set(self.paths)) < max(len(self.paths), 2):
+            raise InputError(f"a group is of at least two different paths, got {len(self.paths)}")
+        if not 1 <= self.needs < len(self.paths):
+            raise InputError(f"a group needs from 1 to {len(self.paths) - 1} of its paths, got {self.needs}")

@@ -9,16 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from hopscope.circuits.checks.card import (
-    CHECKS,
-    Card,
-    CertificateConfig,
-    Check,
-    CheckName,
-    PathGroup,
-    Patterns,
-    all_passed,
-)
+from hopscope.circuits.checks.card import CHECKS, Card, CertificateConfig, Check, CheckName, Patterns, all_passed
 from hopscope.circuits.checks.completeness import completeness, measure_completeness
 from hopscope.circuits.checks.delivery import delivery, measure_delivery
 from hopscope.circuits.checks.evidence import Evidence
@@ -32,7 +23,7 @@ from hopscope.circuits.resume import Search, Stage
 from hopscope.records import convert, plain
 
 __all__ = [
-    "CHECKS", "Card", "CertificateConfig", "Check", "CheckName", "Evidence", "Measured", "PathGroup", "Patterns",
+    "CHECKS", "Card", "CertificateConfig", "Check", "CheckName", "Evidence", "Measured", "Patterns",
     "all_passed", "check_in_stages", "measure_card", "no_circuit", "run_checks", "tidy",
 ]  # fmt: skip
 

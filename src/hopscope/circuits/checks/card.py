@@ -15,7 +15,6 @@ from typing import Literal, get_args
 from hopscope.checks import check_count, make_plain
 from hopscope.circuits.evaluate.bootstrap import Interval
 from hopscope.errors import InputError
-from hopscope.problem.paths import AttentionPath
 
 CheckName = Literal["sufficiency", "necessity", "completeness", "outside", "right_keys", "delivery"]
 CHECKS: tuple[CheckName, ...] = get_args(CheckName)
@@ -57,28 +56,6 @@ class Check:
 def all_passed(checks: Mapping[CheckName, Check]) -> bool:
     """Whether all six checks are there and none failed; one that makes no sense for the task does not count against."""
     return set(CHECKS) <= set(checks) and all(check.outcome in ("passed", "not asked") for check in checks.values())
-
-
-@dataclass(frozen=True)
-class PathGroup:
-    """Redundant paths of a circuit, `needs` of which suffice.
-
-        >>> paths = [hs.AttentionPath.parse(f"L{layer}.H1 x0? -> >x1", ["x0>", ">x1", "x0?"]) for layer in (2, 3)]
-        >>> hs.PathGroup(tuple(paths)).needs
-        1
-
-    Raises:
-        InputError: fewer than two paths, a path twice, or no number of them from 1 to one fewer than all.
-    """
-
-    paths: tuple[AttentionPath, ...]
-    needs: int = 1
-
-    def __post_init__(self) -> None:
-        if len(set(self.paths)) < max(len(self.paths), 2):
-            raise InputError(f"a group is of at least two different paths, got {len(self.paths)}")
-        if not 1 <= self.needs < len(self.paths):
-            raise InputError(f"a group needs from 1 to {len(self.paths) - 1} of its paths, got {self.needs}")
 
 
 @dataclass(frozen=True)

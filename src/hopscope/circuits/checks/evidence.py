@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.checks.card import PathGroup, Patterns
+from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.checks.sampling import SURE, CertificateConfig, Lost, Sampling, by_sequence
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
@@ -32,7 +32,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses
 from hopscope.circuits.evaluate.role_maps import seen_elsewhere
 from hopscope.model.hooks import Hooks, Pattern
-from hopscope.problem.paths import AttentionPath, HeadRow
+from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 
 COUNTS = 0.2
 """How much the loss must rise without a row or path, as a share of the threshold, for that to count."""
@@ -308,13 +308,12 @@ class Evidence(Sampling):
         return off
 
     def without_backups(self, row: HeadRow) -> Interventions:
-        """Ablations by which what stands in for a row's paths, in their groups, is gone."""
-        off: Interventions = {}
+        """Ablations by which what stands in for a row in the first of its groups is gone, so that the row is needed."""
         for group in self.groups:
             others = [path for path in group.paths if path.row != row]
             if len(others) < len(group.paths):
-                off |= self.together_off(others[: _too_many(group) - 1])
-        return off
+                return self.together_off(others[: _too_many(group) - 1])
+        return {}
 
     def _lost_together(self, paths: Sequence[AttentionPath]) -> Lost:
         candidate = {**self.base, **self.together_off(paths)}
