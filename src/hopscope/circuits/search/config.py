@@ -61,6 +61,9 @@ FEW = 8
 class SearchBudget:
     """How much work a search does.
 
+        >>> hs.SearchConfig(hs.SearchBudget(orders=1, growing=1)).budget.sequences
+        64
+
     Attributes:
         orders: how many ways down are tried, the first by least cost, the others at random.
         growing: how many ways up are tried.
