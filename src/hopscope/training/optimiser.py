@@ -23,6 +23,12 @@ _REHEARSALS = 3
 class TrainingHooks:
     """Changes to every update of an ensemble; `Recipe.hooks` names a subclass, which overrides what it changes.
 
+        >>> class LastHopAlone(hs.TrainingHooks):
+        ...     def weigh(self, losses):
+        ...         return losses[:, -1:]
+        >>> hs.Recipe(2, 1, 8, steps=4, batch_size=2, hooks="my_module:LastHopAlone").hooks
+        'my_module:LastHopAlone'
+
     Args:
         transformer: the M models.
         recipe: how they are trained.
