@@ -74,7 +74,7 @@ PRUNED = replace(OWN_TINY, layers=2, steps=10, prune_every=2, prune_cost=100.0, 
 def outputs(maps: dict[str, Tensor]) -> Tensor:
     """By layer and head, whether it writes anything."""
     every = [maps[f"model.layers.{layer}.self_attn.o_proj.weight"] for layer in range(2)]
-    return torch.stack([one.unflatten(1, (2, -1)).ne(0).any(dim=0).any(dim=1) for one in every])
+    return torch.stack([weights.unflatten(1, (2, -1)).ne(0).any(dim=0).any(dim=1) for weights in every])
 
 
 @pytest.mark.slow

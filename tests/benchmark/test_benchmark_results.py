@@ -144,7 +144,7 @@ def test_half_a_line_is_dropped_and_a_damaged_one_is_named(tmp_path: Path) -> No
 
 def test_records_that_are_lost_are_found(tmp_path: Path) -> None:
     def troubles() -> list[str]:
-        return [one.trouble for one in check(tmp_path) if one.trouble]
+        return [checked.trouble for checked in check(tmp_path) if checked.trouble]
 
     benchmark([Asked("p", half), Asked("q", right)], tmp_path, *ONE, 3, BenchmarkSettings())
     records = Results(tmp_path).path("q")
@@ -164,7 +164,7 @@ def test_a_benchmark_that_was_stopped_has_lost_nothing(tmp_path: Path) -> None:
     for after in (0, 2):
         with pytest.raises(KeyboardInterrupt):
             benchmark([Asked("p", half, stop_after=after), Asked("q", right)], tmp_path, *ONE, 20, BenchmarkSettings())
-        assert not [one for one in check(tmp_path) if one.trouble]
+        assert not [checked for checked in check(tmp_path) if checked.trouble]
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:

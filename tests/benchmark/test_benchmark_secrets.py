@@ -90,7 +90,7 @@ def test_from_python_too_what_inspect_would_log_is_refused(arguments: dict[str, 
 def test_an_address_that_holds_a_secret_is_refused(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it is given or stands in the environment; without telling it."""
+    """Whether it is given or in the environment; without showing it."""
     pytest.importorskip("inspect_ai", reason="the extra `llm` is not installed")
     from hopscope.benchmark.hosted import HostedModel
 

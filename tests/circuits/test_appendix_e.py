@@ -43,7 +43,7 @@ def slow(model: Transformer, batch: Batch, state: Imposed) -> float:
         stands = {at: (chain, role) for chain, roles in enumerate(place) for role, at in enumerate(roles)}
         x = inputs @ model.embed.weight[0] + model.embed.bias[0]
         for layer in range(model.shape.layers):
-            at, brought = attention(model, layer), []
+            at, written = attention(model, layer), []
             value = x @ at.value.weight[0] + at.value.bias[0]
             for head in range(model.shape.heads):
                 does, pattern = state.heads[layer, head], torch.zeros(len(x), len(x))
@@ -57,8 +57,8 @@ def slow(model: Transformer, batch: Batch, state: Imposed) -> float:
                         pattern[query, : query + 1] = 1 / (query + 1)
                     elif rest == IDENTITY:
                         pattern[query, query] = 1.0
-                brought.append(pattern @ value[:, columns(model, head)])
-            x = x + torch.cat(brought, dim=1) @ at.out.weight[0] + at.out.bias[0]
+                written.append(pattern @ value[:, columns(model, head)])
+            x = x + torch.cat(written, dim=1) @ at.out.weight[0] + at.out.bias[0]
         answers = (x @ model.read.weight[0] + model.read.bias[0])[-len(target) :]
         errors.append(float((answers - target).square().mean()))
     return sum(errors) / len(errors)

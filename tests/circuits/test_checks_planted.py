@@ -177,7 +177,7 @@ def test_a_backup_that_is_named_as_a_group_is_no_fault() -> None:
     assert failed(evidence_of(made, {backup.row: one_hot(backup.key)}, groups=(group,))) == ()
     last = max(path for path in made.circuit)
     false = evidence_of(made, {backup.row: one_hot(backup.key)}, groups=(PathGroup((backup, last)),))
-    assert "necessity" in failed(false), "a group of paths that do not stand in for each other"
+    assert "necessity" in failed(false), "a group of paths that do not replace each other"
 
 
 def test_the_search_finds_the_backup() -> None:
@@ -341,7 +341,7 @@ def test_the_same_circuit_gets_the_same_checks_and_card() -> None:
     both = [evidence_of(witness(2)) for _ in range(2)]
     checks = [run_checks(evidence) for evidence in both]
     assert checks[0] == checks[1]
-    cards = [measure_card(*one) for one in zip(both, checks, strict=True)]
+    cards = [measure_card(*pair) for pair in zip(both, checks, strict=True)]
     assert cards[0] == cards[1]
     assert torch.equal(torch.random.get_rng_state(), before)
 

@@ -296,7 +296,7 @@ def test_drawing(tmp_path: Path) -> None:
     assert save(figure_5(found()), tmp_path / "circuit")[1].read_bytes() == first
     save(figure_5(made()), tmp_path / "none")
     *unused, last = found().paths
-    axes = figure_5(replace(found(), paths=(*(replace(one, feeds=()) for one in unused), last))).axes[0]
+    axes = figure_5(replace(found(), paths=(*(replace(path, feeds=()) for path in unused), last))).axes[0]
     assert {text.get_color() for text in axes.texts if text.get_text()} == {INK}, "pale numbers cannot be read"
     legend = axes.get_legend()
     assert legend is not None

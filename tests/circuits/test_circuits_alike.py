@@ -1,4 +1,4 @@
-"""Rows that look at all chains alike: what is shared, what stays, and what a certificate makes of it."""
+"""Rows that attend to all chains alike: what is shared, what stays, and what the checks make of it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def test_nothing_tells_what_a_row_would_see_in_its_own_chain(seed: int) -> None:
     itself = torch.eye(where.allowed.shape[-1], dtype=torch.bool)
     own = (where.relation < where.roles) & ~itself
     patterns = [
-        one.masked_fill(~where.allowed, -torch.inf).softmax(dim=-1) for one in (scores, torch.where(own, more, scores))
+        logits.masked_fill(~where.allowed, -torch.inf).softmax(dim=-1)
+        for logits in (scores, torch.where(own, more, scores))
     ]
     chains = ChainsSeen(where)
     shared = chains.shared(dict.fromkeys(range(where.roles), ()))

@@ -117,7 +117,7 @@ def test_a_circuit_is_drawn_with_its_symbols() -> None:
 
 
 def test_attention_between_rows_is_told_of_the_chains_that_have_both() -> None:
-    """Rows of distractors have no other fact to look at, so they are no reason to call a look weak."""
+    """Rows of distractors have no other fact to attend to, so they are no reason to call attention weak."""
     problem = RetrievalProblem(3, chains=2, graph="functions", causal=False)
     evaluator = VectorEvaluator(random_model(problem, layers=1, heads=2), problem, some_batch(problem, 3))
     (pattern,), maps = evaluator.transformer.patterns(evaluator.batch.inputs[None]), evaluator.role_maps()

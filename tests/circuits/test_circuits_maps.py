@@ -17,7 +17,8 @@ LENGTH = PROBLEM.sequence_length
 
 
 def test_a_head_by_content_is_seen_whatever_the_shuffle() -> None:
-    """The query attends to its own chain's >x1 and nobody else: 1.00 by role, 1/4 a position if averaged by place."""
+    """The query attends to its own chain's >x1 and nobody else: 1.00 by role, 1/4 a position if averaged by
+    position."""
     pattern = torch.zeros(1, 16, 1, LENGTH, LENGTH)
     pattern[..., 0] = 1.0
     for b in range(16):

@@ -1,4 +1,4 @@
-"""Rewired sequences, as vectors and as text: what changes and what does not; and what rows gather in them."""
+"""Rewired sequences, as vectors and as text: what changes and what does not; and what rows collect in them."""
 
 from __future__ import annotations
 
@@ -102,22 +102,22 @@ def test_rows_write_what_they_gather_there_on_average_and_all_else_is_read_here(
         return normed, edit.pattern(layer, block.attention.pattern(normed, normed))
 
     with torch.no_grad():
-        x, *ys = (model.embed(one.batch.inputs[None]) for one in (evaluator, *theres))
+        x, *ys = (model.embed(source.batch.inputs[None]) for source in (evaluator, *theres))
         for layer, block in enumerate(model.blocks):
             normed, p = own(block, evaluator.edit(program), layer, x)
             off = torch.zeros_like(p, dtype=torch.bool)
             for row in ROWS:
                 if row.layer == layer:
                     off[0, :, row.head] |= (where.role == row.query)[..., None] & ~torch.eye(p.shape[-1]).bool()
-            zero, write, gathered = torch.zeros_like(p), block.attention.write, torch.zeros_like(x)
+            zero, write, total = torch.zeros_like(p), block.attention.write, torch.zeros_like(x)
             for number, there in enumerate(theres):
                 normed_there, q = own(block, there.edit(program), layer, ys[number])
                 alone = write(torch.where(off, q, zero), normed_there) - write(zero, normed_there)
-                gathered += alone / PROBLEM.chains
+                total += alone / PROBLEM.chains
                 ys[number] = ys[number] + write(q, normed_there)
-            x = x + write(torch.where(off, zero, p), normed) + gathered
+            x = x + write(torch.where(off, zero, p), normed) + total
             if mlp:
-                x, *ys = (one + block.mlp(block.mlp_norm(one)) for one in (x, *ys))
+                x, *ys = (stream + block.mlp(block.mlp_norm(stream)) for stream in (x, *ys))
         wanted = evaluator.squared_errors(x[:, :, -PROBLEM.chains :]).double().mean(dim=1)
     found = errors_rewired(evaluator, program, {}, ROWS, 2)
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)

@@ -27,7 +27,7 @@ def of_head(model: Transformer, head: int) -> list[Tensor]:
     """The weights of a head of the second layer."""
     attention, here = model.blocks[1].attention, slice(4 * head, 4 * head + 4)
     maps = (attention.query, attention.key, attention.value)
-    into = [weight[..., here] for one in maps for weight in (one.weight, one.bias)]
+    into = [weight[..., here] for linear in maps for weight in (linear.weight, linear.bias)]
     return [*into, attention.out.weight[:, here]]
 
 

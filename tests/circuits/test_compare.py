@@ -133,4 +133,4 @@ def test_census_as_plain_values_survives_json() -> None:
     assert json.loads(json.dumps(told)) == told
     assert told["heads"] == {"4": 2}
     assert told["mechanisms"][0]["steps"][0] == {"depth": 1, "query": ">x1", "key": "x0>"}
-    assert [one["count"] for one in told["mechanisms"]] == [1, 1]
+    assert [mechanism["count"] for mechanism in told["mechanisms"]] == [1, 1]

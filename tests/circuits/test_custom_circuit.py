@@ -157,7 +157,7 @@ def test_records_of_other_models_or_without_circuit_are_refused() -> None:
 
 @pytest.mark.slow
 def test_mean_rows_of_a_record_take_the_models_own_mean() -> None:
-    """Planted: a record says that a row that tells no chain from another is off, and looks at its own chain's key."""
+    """Planted: a record says that a chain-agnostic row is ablated, and attends to its own chain's key."""
     circuit = certified(PATHS)
     spare = HeadRow(0, 1, MADE.circuit[0].query)
     weights = [0.0] * 10

@@ -121,12 +121,12 @@ def test_pattern_without_effect_is_refused() -> None:
         hs.Model.from_torch(
             gpt,
             PROBLEM,
-            lambda it: hs.Parts(it.embed, shown, lambda x: it.read(it.norm(x)), [one.seen for one in shown]),
+            lambda it: hs.Parts(it.embed, shown, lambda x: it.read(it.norm(x)), [block.seen for block in shown]),
         )
 
 
 def test_positions_that_mix_outside_attention_are_refused() -> None:
-    """A short convolution between the blocks: what it brings no pattern shows."""
+    """A short convolution between the blocks: what it carries no pattern shows."""
 
     class Shifted(nn.Module):
         def __init__(self, block: Any) -> None:

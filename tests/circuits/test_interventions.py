@@ -37,7 +37,7 @@ DEPENDING = (
     AblationKind.ALIKE,
     AblationKind.MOVED,
 )
-"""What is told by the model's own patterns."""
+"""What the model's own patterns show."""
 
 needs_compiler = pytest.mark.skipif(
     not fused_attention.available(), reason="no C compiler: attention goes the plain way"
@@ -165,7 +165,7 @@ def test_unmodified_rows_keep_their_bits() -> None:
 
 def test_knocking_out_every_key_leaves_the_row_itself() -> None:
     pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
-    pattern[..., 0] = 1.0  # everyone looks at position 0, whoever stands there
+    pattern[..., 0] = 1.0  # everyone attends to position 0, whatever is there
     everyone = Ablation(AblationKind.KNOCK_OUT, tuple(range(5)))
     found = changed_by([of_layer({(0, query): everyone for query in range(5)})], 1, pattern)
     torch.testing.assert_close(found.sum(dim=-1), torch.ones(1, 4, 1, LENGTH))
@@ -236,8 +236,8 @@ def test_fixed_patterns_are_imposed_without_computing_own_ones(
 ) -> None:
     """In one pass, and as the plain transformer has it with its patterns in hand."""
     programs = [
-        by_layer({HeadRow(*row): make_edit(kind, row[2], numbers) for row, (kind, numbers) in one.items()}, 2)
-        for one in rows
+        by_layer({HeadRow(*row): make_edit(kind, row[2], numbers) for row, (kind, numbers) in program.items()}, 2)
+        for program in rows
     ]
     edit, plain = InterventionHooks(programs, 3, PatternCache(WHERE)), random_model(PROBLEM, seed=seed, spread=1.5)
     x = plain.embed(BATCH.inputs[None]).repeat(1, len(programs), 1, 1)

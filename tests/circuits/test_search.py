@@ -230,7 +230,7 @@ def test_gradient_scores_are_exact_where_the_loss_is_linear() -> None:
 def test_hypotheses_come_simplest_first() -> None:
     witness = disguised_witness(2)
     hypotheses: Hypotheses = searched(witness)[1].hypotheses
-    first = HeadRow(0, 0, 1)  # >x1, which looks at x0>
+    first = HeadRow(0, 0, 1)  # >x1, which attends to x0>
     kinds = [edit.kind.value for edit in hypotheses.of(first)]
     assert kinds == ["one_hot", "mean", "positional", "keep"]
     assert hypotheses.of(first)[0].keys == (0,)

@@ -21,7 +21,7 @@ BOTH = Ablation(AblationKind.MIXTURE, (1, 2), (0.7, 0.3))
 
 
 class Planted(Gauge):
-    """Two rows: the second reads what the first brought, or, where the first did something else by itself, itself.
+    """Two rows: the second reads what the first wrote, or, where the first did something else by itself, itself.
 
     Imposed together, looking at role 1 is enough for the second. With the first as it is, that is wrong in a quarter of
     all sequences; the mixture is not, nor is role 0.
@@ -45,11 +45,11 @@ class Planted(Gauge):
     def costs(
         self, program: Interventions, near: Sequence[Interventions], few: Evaluator | None = None
     ) -> tuple[list[float], list[float]]:
-        return [self.score(one) - self.score(program) for one in near], []
+        return [self.score(neighbour) - self.score(program) for neighbour in near], []
 
 
 class Known(Hypotheses):
-    """How much the second row looks at role 1, and what is thought of either."""
+    """How much the second row attends to role 1, and what is thought of either."""
 
     def __init__(self, weight: float) -> None:
         self._weight = weight

@@ -69,7 +69,7 @@ def test_a_key_cuts_and_the_live_loss_is_pythons(tab, page, run, keys):
         model = half(single(run.transformer(), 0))
     evaluator = VectorEvaluator(model, run.problem, batch_of(run.problem))
     cut = [circuit.paths[births(circuit, emergence)[int(key) - 1]] for key in keys]
-    (expected,) = evaluator.mse([{one.path.row: UNIFORM for one in cut}])
+    (expected,) = evaluator.mse([{path.path.row: UNIFORM for path in cut}])
     tab.open(page)
     for key in keys:
         tab.press(key)

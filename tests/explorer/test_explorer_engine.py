@@ -117,7 +117,7 @@ def test_half_precision_costs_less_than_a_thousandth():
     problem, shape = SHAPES["laptop"]
     model = model_of(problem, shape)
     batch = batch_of(problem)
-    whole, stored = (VectorEvaluator(one, problem, batch).mse([{}])[0] for one in (model, half(model)))
+    whole, stored = (VectorEvaluator(transformer, problem, batch).mse([{}])[0] for transformer in (model, half(model)))
     assert whole != stored
     assert abs(whole - stored) < 1e-3
     large = random_model(problem, spread=1e6)
@@ -147,7 +147,7 @@ def test_the_flow_along_paths_is_the_theorys():
     asked = """const known = (held) => [0, 1, 2, 3].filter((k) => knows(held[6], k));
     return given.sets.map((paths) => alongPaths(given.problem, 3, paths).map(known));"""
     sets = [paths, paths[:2], paths[2:], [*paths, AttentionPath(2, 0, 6, 3)]]
-    given = [[path._asdict() for path in one] for one in sets]
+    given = [[path._asdict() for path in cut] for cut in sets]
     found = in_node(asked, {"problem": {"hops": 3, "position": "token"}, "sets": given})
     for one, history in zip(sets, found, strict=True):
         growth = deliver(3, one).growth

@@ -204,11 +204,11 @@ def test_a_run_without_checkpoints_opens_with_its_records(run, tmp_path):
 
 def test_several_models_and_runs(run, tmp_path):
     two = known_run(tmp_path / "two", models=2)
-    assert [one.number for one in exhibits([two])] == [0]
+    assert [exhibit.number for exhibit in exhibits([two])] == [0]
     circuit_json(two, two.path / "circuit-1.json", number=1)
-    assert [one.seed for one in exhibits([two])] == [1]
+    assert [exhibit.seed for exhibit in exhibits([two])] == [1]
     shown = exhibits([run, two])
-    assert [one.name for one in shown] == ["<b>run & co, seed 0", "two, seed 1"]
+    assert [exhibit.name for exhibit in shown] == ["<b>run & co, seed 0", "two, seed 1"]
     models = Reader(build(shown).html).manifest["models"]
     assert [model["live"]["weights"] for model in models] == ["m0-weights", "m1-weights"]
     with pytest.raises(InputError, match="model must be from 0 to 1"):

@@ -128,7 +128,7 @@ def test_a_damaged_table_is_refused_and_kept(tmp_path: Path, made: Callable[[Pat
     with pytest.raises(InputError, match=r"claims\.json.*untouched"):
         read_claims(path)
     assert path.read_text() == text
-    assert [bool(one.trouble) for one in check(tmp_path)] == [True]
+    assert [bool(checked.trouble) for checked in check(tmp_path)] == [True]
 
 
 def test_the_pages_say_what_the_stored_claims_and_the_rules_say(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_the_lower_bound_decides(correct: int, expected: str) -> None:
 
 def test_the_best_of_many_is_corrected_for_and_said() -> None:
     """464 of 500 are enough for one model alone, and not for the best of twenty."""
-    others = [one for number in range(19) for one in nine(f"x{number}", correct=100)]
+    others = [point for number in range(19) for point in nine(f"x{number}", correct=100)]
     found = judge_answers([*nine("good", correct=464), *others])
     assert found.verdict == "inconclusive"
     assert "Holm's correction over 20 models" in found.reason
@@ -133,7 +133,7 @@ def test_our_own_questions(tmp_path: Any) -> None:
 def test_a_models_name_reaches_nobodys_terminal_or_table_as_it_is() -> None:
     """It comes from outside: no escape of a terminal, and no cell of a table that begins with it."""
     name = "x/<b>\x1b[31m\u202ered|y:8b"
-    found = judge_answers([replace(one, model=name) for one in nine(correct=5, accepted=5)])
+    found = judge_answers([replace(point, model=name) for point in nine(correct=5, accepted=5)])
     assert not any(letter in found.observed + found.reason for letter in "\x1b\u202e")
     (row,) = [row for row in complete([found]) if row.id == "C14"]
     (line,) = [line for line in verdict_table({"mine": complete([found])}).splitlines() if line.startswith("| C14")]

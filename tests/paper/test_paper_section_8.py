@@ -64,7 +64,7 @@ class TestC6:
         assert self.with_losses(good, good, replace(good, held_out=held_out)).verdict == expected
 
     def test_a_model_whose_run_is_gone_leaves_it_open(self) -> None:
-        """Three that learned do not stand for a fourth of which nobody knows, nor does it excuse one that did not."""
+        """Three that learned say nothing of a fourth that is not known, nor does it excuse one that did not."""
         good = Learned(0.008, 0.007, (0.006, 0.009))
         known = [studied(imposed(), name, learned=good) for name in "abc"]
         gone = replace(studied(imposed(), "d"), learned=None)

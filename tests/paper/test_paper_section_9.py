@@ -107,7 +107,7 @@ class TestC12:
         return judge_histories(FollowedModel(studied_model, emergence(), None, None))["C12"]
 
     def test_a_circuit_of_the_heads_that_training_left_shows_nothing(self) -> None:
-        """It works alone because the others were taken away."""
+        """It works alone because the others were pruned."""
         lean = replace(D_LIKE, recipe=replace(D_LIKE.recipe, schedule="decay-when-learned", prune_every=8))
         found = self.one(replace(model_d(), setup=lean))
         assert (found.verdict, found.reason) == ("not run", "heads were pruned while the models trained")

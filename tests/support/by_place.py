@@ -12,7 +12,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 
 
 class PositionBased(Transformer):
-    """One hop. Layer 1: the query has a head for each position of the pairs, which reads what is there. Layer 2: as
+    """One hop. Layer 1: the query has a head for each position of the pairs, which reads that position. Layer 2: as
     many heads, each of which attends to the query itself, and so writes what was read at its position, if that is the
     query's own pair, and else to the first token, for nothing.
 
