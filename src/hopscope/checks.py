@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
-from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -69,12 +68,6 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
         raise InputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def check_flag(name: str, value: Any) -> None:
-    """Check that a value is true or false."""
-    if not isinstance(value, bool):
-        raise InputError(f"{name} must be true or false, got {value!r}")
-
-
 def check_progress(value: Any) -> None:
     """Check that a value can be called with how far something is, or is None."""
     if value is not None and not callable(value):
@@ -84,7 +77,7 @@ def check_progress(value: Any) -> None:
 def check_type(name: str, value: Any, kind: Any, example: str) -> None:
     """Check the type of a value; the example begins with what it must be: `an hs.Execution, as hs.Execution(...)`."""
     if not isinstance(value, kind):
-        raise InputError(f"{name} must be {example}; got {value!r}")
+        raise InputError(f"{name} must be {example}, got {value!r}")
 
 
 def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
@@ -95,11 +88,9 @@ def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
 
 
 def make_plain(values: DataclassInstance) -> None:
-    """Make Python's own of numpy's numbers and text that a frozen dataclass was given: records take no others."""
+    """Make numpy's numbers and text in a frozen dataclass Python's own: records take no others."""
     for field in fields(values):
-        value = getattr(values, field.name)
-        if (made := plain_value(value)) is not value:
-            object.__setattr__(values, field.name, made)
+        object.__setattr__(values, field.name, plain_value(getattr(values, field.name)))
 
 
 def check_fields(values: DataclassInstance) -> None:
@@ -112,7 +103,7 @@ def check_fields(values: DataclassInstance) -> None:
         for kind in kinds:
             plain, *limits = get_args(kind) if get_origin(kind) is Annotated else (kind,)
             if plain is bool:
-                check_flag(name, value)
+                check_type(name, value, bool, "true or false")
             elif get_origin(plain) is Literal:
                 check_choice(name, value, get_args(plain))
             elif limits and plain is int:
@@ -131,21 +122,9 @@ def _kinds(record: type) -> dict[str, tuple[Any, ...]]:
 
 
 def plain_value(value: Any) -> Any:
-    """A value as Python's own bool, int, float or text, where it is one of numpy's or another library's; else itself.
-
-    >>> import numpy
-    >>> plain_value(numpy.int64(3)), plain_value(numpy.float32(0.5)), plain_value(numpy.bool_(True)), plain_value([3])
-    (3, 0.5, True, [3])
-    """
-    if type(value) in (bool, int, float, str):
-        return value
-    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):  # of no abstract class
-        return bool(value)
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    return str(value) if isinstance(value, str) else value
+    """A number or text of numpy as Python's own; any other value as it is."""
+    is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    return value.item() if is_scalar else value
 
 
 def finite_or_none(value: float) -> float | None:
@@ -154,7 +133,7 @@ def finite_or_none(value: float) -> float | None:
 
 
 def check_path(what: str, value: Any) -> Path:
-    """The path that a text or a `Path` gives; it is not empty and has no null character."""
+    """The path that a text or a `Path` states; it is not empty and has no null character."""
     if not isinstance(value, str | os.PathLike) or isinstance(os.fspath(value), bytes):
         raise InputError(f"{what} is given by its path, as text or a pathlib.Path, got {value!r}")
     path = os.fspath(value)
