@@ -66,13 +66,11 @@ class Asking:
 def plan() -> Iterator[Asking]:
     """What is asked, in this order."""
     six = tuple(range(1, 7))
-    for model in (SMALL, MIDDLE):
-        yield from (Asking(model, form, 100, six) for form in ("code", "completion"))
-    yield Asking(LARGE, "code", 100, six[:4])
-    yield from (Asking(model, "code", 100, six[:4], sampled=True) for model in SIZES)
-    for model in (SMALL, MIDDLE):
-        yield Asking(model, "instruction", 100, six)
-    yield Asking(LARGE, "instruction", 100, six[:4])
+    for form in ("code", "completion", "instruction"):
+        for model in SIZES:
+            yield Asking(model, form, 100, six if model != LARGE else six[:4])
+        if form == "code":
+            yield from (Asking(model, form, 100, six[:4], sampled=True) for model in SIZES)
     for model in SIZES:
         yield from (Asking(model, form, 100) for form in FORMS)
     for count in (100, 500):

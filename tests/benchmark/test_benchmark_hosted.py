@@ -101,7 +101,7 @@ def test_a_run_whose_calls_keep_failing_ends_and_no_key_is_written(
         server.refuse = status
         with pytest.raises(MachineError, match=r"local/model: calls kept failing: .*"):
             benchmark([hosted(server, out)], out, *ONE, count)
-        assert server.refusals <= 2 * count
+        assert server.refusals <= 8 * count  # client and provider each repeat a call that may pass
         assert SECRET not in text_of_everything(tmp_path)
         server.refuse = None
         summary = benchmark([hosted(server, out)], out, *ONE, count)

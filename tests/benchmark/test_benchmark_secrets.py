@@ -63,40 +63,23 @@ def test_what_a_model_is_is_kept_without_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"default_headers": {"Authorization": "Bearer x"}},
-        {"default_headers": {"x": [KEY]}},
-        {"some_token": "x"},
-    ],
-)
-def test_from_python_too_what_inspect_would_log_is_refused(arguments: dict[str, Any], tmp_path: Path) -> None:
+def test_from_python_too_what_inspect_would_log_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arguments and addresses, whether given or of the environment; without telling the secret."""
     pytest.importorskip("inspect_ai", reason="the extra `llm` is not installed")
     from hopscope.benchmark.hosted import HostedModel
 
-    (name,) = arguments
-    with pytest.raises(InputError, match=f"the argument {name} holds a secret, which Inspect would write to its logs"):
-        HostedModel("openai-api/local/m", tmp_path, base_url="http://127.0.0.1:9/v1", arguments=arguments)
-    model = HostedModel("openai-api/local/m", tmp_path, base_url="http://127.0.0.1:9/v1", arguments={"api_key": "x"})
-    assert model.identity == {"arguments": {}, "base_url": "http://127.0.0.1:9/v1"}
+    def opened(**values: Any) -> HostedModel:
+        return HostedModel("openai-api/local/m", tmp_path, **{"base_url": "http://127.0.0.1:9/v1", **values})
 
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "address",
-    ["http://me:word@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api_key=x", f"http://127.0.0.1:9/{KEY}/v1"],
-)
-def test_an_address_that_holds_a_secret_is_refused(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whether it is given or in the environment; without showing it."""
-    pytest.importorskip("inspect_ai", reason="the extra `llm` is not installed")
-    from hopscope.benchmark.hosted import HostedModel
-
-    with pytest.raises(InputError, match="base_url holds a name, password or key") as said:
-        HostedModel("openai-api/local/m", tmp_path, base_url=address)
-    assert address not in str(said.value)
-    monkeypatch.setenv("LOCAL_BASE_URL", address)
-    with pytest.raises(InputError, match="base_url holds a name, password or key"):
-        HostedModel("openai-api/local/m", tmp_path)
+    headers = {"Authorization": "Bearer x"}, {"x": [KEY]}
+    for arguments in (*({"default_headers": header} for header in headers), {"some_token": "x"}):
+        with pytest.raises(InputError, match=r"the argument \w+ holds a secret, which Inspect would write to its logs"):
+            opened(arguments=arguments)
+    assert opened(arguments={"api_key": "x"}).identity == {"arguments": {}, "base_url": "http://127.0.0.1:9/v1"}
+    for secret in ("me:word@127.0.0.1:9/v1", "127.0.0.1:9/v1?api_key=x", f"127.0.0.1:9/{KEY}/v1"):
+        with pytest.raises(InputError, match="base_url holds a name, password or key") as said:
+            opened(base_url=f"http://{secret}")
+        assert secret not in str(said.value)
+        monkeypatch.setenv("LOCAL_BASE_URL", f"http://{secret}")
+        with pytest.raises(InputError, match="base_url holds a name, password or key"):
+            opened(base_url=None)

@@ -1,4 +1,4 @@
-"""Programs of known reliability: what is measured is what they are, also through the tasks of Inspect AI."""
+"""The tasks of Inspect AI: found by name, their arguments as text, and what is measured."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ pytest.importorskip("inspect_ai", reason="the extra `llm` is not installed")
 from inspect_ai import eval as evaluate
 from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelOutput, ModelUsage, modelapi
 
-from hopscope.benchmark.points import Point
-from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.errors import InputError
 from hopscope.problem.text.formulation import Extensions
@@ -31,33 +29,6 @@ def say(item: Question, rng: random.Random) -> str:
     if rng.random() >= ACCEPTS:
         return f"The answer is {item.answer}."
     return item.answer if rng.random() < RIGHT else next(a for a in item.acceptable if a != item.answer)
-
-
-def check_closed_form(point: Point, limit: int) -> None:
-    """Five standard deviations around what the reliability says."""
-    n, miss = point.asked, 1 - ACCEPTS
-    for found, p, trials in (
-        (point.accuracy, RIGHT, point.accepted),
-        (point.first_acceptance, ACCEPTS, n),
-        (point.first_accuracy, ACCEPTS * RIGHT, n),
-        (point.never_accepted / n, miss**limit, n),
-    ):
-        assert abs(found - p) <= 5 * (p * (1 - p) / trials) ** 0.5 + 1e-12
-    expected = (1 - miss**limit) / ACCEPTS
-    variance = sum(min(k, limit) ** 2 * ACCEPTS * miss ** (k - 1) for k in range(1, 200)) - expected**2
-    assert abs(point.mean_attempts - expected) <= 5 * (variance / n) ** 0.5
-
-
-@pytest.mark.slow
-def test_closed_form_of_a_known_reliability(tmp_path: Path) -> None:
-    settings = BenchmarkSettings(attempts=3)
-    rng = random.Random(0)
-    program = ProgramRespondent("program", lambda item: say(item, rng))
-    summary = benchmark([program], tmp_path / "out", ["equations"], [3], 2500, settings)
-    [point] = summary.points
-    check_closed_form(point, 3)
-    assert point.never_accepted > 0
-    assert point.p_guess < 1e-100
 
 
 @modelapi(name="reliable")

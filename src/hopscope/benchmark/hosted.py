@@ -14,7 +14,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -32,7 +32,7 @@ from hopscope.benchmark.points import group, summarise
 from hopscope.benchmark.redaction import holds_secret, redacted, shown
 from hopscope.benchmark.settings import EQUATION_HOPS, BenchmarkSettings, Cell
 from hopscope.errors import InputError, MachineError
-from hopscope.problem.text.formulation import Extensions
+from hopscope.problem.text.formulation import Extensions, Formulation
 from hopscope.problem.text.questions import FORMULATIONS, Question
 from hopscope.records import convert, plain
 
@@ -104,10 +104,10 @@ class HostedModel:
             MachineError: calls kept failing; what was settled is kept.
             KeyboardInterrupt: the run was interrupted; what was settled is kept.
         """
-        tasks = []
-        for form in dict.fromkeys(question.formulation for question in questions):
-            part = {question.id: question for question in questions if question.formulation == form}
-            tasks.append(build(FORMULATIONS[form].task, Asking(part, settings, keep, self.name)))
+        by_form: dict[str, list[Question]] = {}
+        for question in questions:
+            by_form.setdefault(question.formulation, []).append(question)
+        tasks = [build(FORMULATIONS[form], part, settings, keep, self.name) for form, part in by_form.items()]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # of odd replies
             logs = evaluate(
@@ -193,41 +193,6 @@ def clean(value: Any) -> Any:
     return seen[0] if seen else value
 
 
-@dataclass
-class Asking:
-    """The questions of a task by sample id; `keep` gets each record as it is settled.
-
-    Attributes:
-        name: the model's name in records; Inspect's own by default.
-        trials: the trials under way, by sample id and epoch; they outlive a failed call.
-    """
-
-    questions: dict[str, Question]
-    settings: BenchmarkSettings
-    keep: Keep = lambda record: None
-    name: str | None = None
-    trials: dict[tuple[str, int], Trial] = field(default_factory=dict)
-
-    async def record(self, model: Model, state: TaskState) -> Record:
-        """Ask until the answer is acceptable (Appendix A), keeping attempts and rejected texts.
-
-        Where a call fails its error is raised, and Inspect puts the question again, which goes on where it was.
-        """
-        key, settings = (str(state.sample_id), state.epoch), self.settings
-        trial = self.trials.setdefault(key, Trial(self.questions[key[0]], settings.rule, settings.attempts))
-        config = GenerateConfig(
-            temperature=settings.temperature,
-            max_tokens=settings.longest,
-            reasoning_effort=settings.reasoning_effort,  # type: ignore[arg-type]  # Inspect refuses what it does not know
-        )
-        while not trial.settled:
-            # Not the solver's `generate`, which would add every attempt to the conversation; nor a cache, which would
-            # repeat a rejected answer for ever.
-            trial.replies.append(_read(await model.generate(state.messages, config=config, cache=False)))
-        del self.trials[key]
-        return trial.record(self.name or str(model))
-
-
 def _read(output: ModelOutput) -> Reply:
     """What came back, as a reply; an error, of a call that failed, where that is nothing usable."""
     if output.error is not None or not output.choices:
@@ -239,17 +204,36 @@ def _read(output: ModelOutput) -> Reply:
     return Reply(redacted(text[:MOST]), output.stop_reason not in CUT_OFF and len(text) <= MOST, reasoned)
 
 
-@solver
-def resample(asking: Asking) -> Solver:
-    """Ask until the answer is acceptable."""
+def _resample(questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep, name: str | None) -> Solver:
+    """Ask until the answer is acceptable (Appendix A), keeping attempts and rejected texts.
 
-    async def solve(state: TaskState, generate: Generate) -> TaskState:
-        record = await asking.record(get_model(), state)
-        state.metadata[RECORD] = plain(record)
-        asking.keep(record)
-        return state
+    Where a call fails its error is raised, and Inspect puts the question again, which goes on where it was.
+    """
+    by_id = {question.id: question for question in questions}
+    trials: dict[tuple[str, int], Trial] = {}
+    config = GenerateConfig(
+        temperature=settings.temperature,
+        max_tokens=settings.longest,
+        reasoning_effort=settings.reasoning_effort,  # type: ignore[arg-type]  # Inspect refuses what it does not know
+    )
 
-    return solve
+    @solver
+    def resample() -> Solver:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            key, model = (str(state.sample_id), state.epoch), get_model()
+            trial = trials.setdefault(key, Trial(by_id[key[0]], settings.rule, settings.attempts))
+            while not trial.settled:
+                # Not the solver's `generate`, which would add every attempt to the conversation; nor a cache, which
+                # would repeat a rejected answer for ever.
+                trial.replies.append(_read(await model.generate(state.messages, config=config, cache=False)))
+            record = trials.pop(key).record(name or str(model))
+            state.metadata[RECORD] = plain(record)
+            keep(record)
+            return state
+
+        return solve
+
+    return resample()
 
 
 def _answer(settings: BenchmarkSettings) -> Scorer:
@@ -280,16 +264,21 @@ def _answer(settings: BenchmarkSettings) -> Scorer:
     return answer()
 
 
-def build(name: str, asking: Asking) -> Task:
-    """A task that puts these questions."""
-    questions = asking.questions.values()
+def build(
+    form: Formulation[Any],
+    questions: Sequence[Question],
+    settings: BenchmarkSettings,
+    keep: Keep = lambda record: None,
+    name: str | None = None,
+) -> Task:
+    """A task that puts questions of a formulation; `keep` gets each record, under a model's `name` or Inspect's own."""
     samples = [Sample(input=q.prompt, target=q.answer, id=q.id, metadata={"hops": q.hops}) for q in questions]
     return Task(
-        name=name,
-        dataset=MemoryDataset(samples, name=name),
-        solver=resample(asking),
-        scorer=_answer(asking.settings),
-        metadata={"settings": plain(asking.settings)},
+        name=form.task,
+        dataset=MemoryDataset(samples, name=form.task),
+        solver=_resample(questions, settings, keep, name),
+        scorer=_answer(settings),
+        metadata={"settings": plain(settings)},
     )
 
 
@@ -306,7 +295,7 @@ def _task(name: str) -> Callable[..., Task]:
         depths = _from_text(hops.split(",") if isinstance(hops, str) else hops, list[int] | int)
         cells = [Cell(name, depth) for depth in ([depths] if isinstance(depths, int) else depths)]
         questions = [question for cell in cells for question in settings.questions(cell, _from_text(count, int))]
-        return build(form.task, Asking({question.id: question for question in questions}, settings))
+        return build(form, questions, settings)
 
     make.__name__, make.__doc__ = form.task, form.__doc__
     return task(name=form.task)(make)
