@@ -152,7 +152,8 @@ def convert(source: Source, gguf: Path, folder: Path) -> None:
     # transformers does not save a model that came from a quantised file, so its weights go into a fresh one.
     config = read.config
     del config.quantization_config
-    model = AutoModelForCausalLM.from_config(config, dtype=read.dtype)
+    library: Any = AutoModelForCausalLM
+    model = library.from_config(config, dtype=read.dtype)
     model.load_state_dict(read.state_dict())
     model.generation_config = read.generation_config
     model.save_pretrained(folder)
