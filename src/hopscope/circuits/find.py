@@ -20,10 +20,10 @@ from hopscope.circuits.checks import (
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import ImposedCircuit, OtherCircuit, SearchRecord
 from hopscope.circuits.describe import explained, imposed_circuit
-from hopscope.circuits.evaluate.ablations import UNIFORM, from_json, to_json
+from hopscope.circuits.evaluate.ablations import UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.resume import Search, Stage
+from hopscope.circuits.resume import Search, interventions_stage
 from hopscope.circuits.search.appendix_e import appendix_e, whole_heads
 from hopscope.circuits.search.backups import with_backups
 from hopscope.circuits.search.config import SearchConfig
@@ -152,13 +152,8 @@ def _appendix_e(
     ends = yield from appendix_e(evaluator, units, config)
     if not ends:
         return None
-    heads = yield Stage(
-        "Appendix E: whole heads",
-        partial(whole_heads, evaluator, units, config),
-        evaluator,
-        partial(to_json, problem=evaluator.problem),
-        partial(from_json, problem=evaluator.problem),
-    )
+    compute = partial(whole_heads, evaluator, units, config)
+    heads = yield interventions_stage("Appendix E: whole heads", compute, evaluator)
     interventions = ends[0].interventions
     evidence = Evidence(evaluator, units.hypotheses, interventions, config.max_loss, config.seed + 1, proof, "imposed")
     return (yield from imposed_circuit(ends, heads, units, evidence))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
 from hopscope.checks import check_progress
+from hopscope.circuits.evaluate.ablations import Interventions, from_json, to_json
+from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.errors import InputError
 from hopscope.records import RecordFormat, plain
-
-if TYPE_CHECKING:
-    from hopscope.circuits.evaluate.evaluator import Evaluator
 
 SearchProgress = Callable[[str, int, int], None]
 """A function called with what is being done, how many stages are finished, and how many there are."""
@@ -48,6 +48,19 @@ class Stage(Generic[T]):
     generator: torch.Generator | None = None
     done: int = 1
     stages: int = 1
+
+
+def interventions_stage(
+    name: str,
+    compute: Callable[[], Interventions],
+    evaluator: Evaluator,
+    generator: torch.Generator | None = None,
+    done: int = 1,
+    stages: int = 1,
+) -> Stage[Interventions]:
+    """A stage that ends in interventions; for the arguments see `Stage`."""
+    plain, typed = partial(to_json, problem=evaluator.problem), partial(from_json, problem=evaluator.problem)
+    return Stage(name, compute, evaluator, plain, typed, generator, done, stages)
 
 
 Search = Generator[Stage[Any], Any, T]

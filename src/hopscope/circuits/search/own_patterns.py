@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
-from hopscope.circuits.evaluate.ablations import Interventions, from_json, to_json
+from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.resume import Search, Stage
+from hopscope.circuits.resume import Search, Stage, interventions_stage
 from hopscope.circuits.search.config import FEW, LAST, SearchConfig
 from hopscope.circuits.search.elimination import grown, heads_spared, minimal, one_by_one, rows_spared, trimmed
 from hopscope.circuits.search.gauge import Gauge, Random
@@ -77,16 +77,15 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
     down = ["least-cost", *(f"random-{number}" for number in range(1, config.budget.orders))]
     names = [*down, *(f"growing-{number}" for number in range(1, config.budget.growing + 1))]
     pools: list[Interventions] = []
-    ends: dict[tuple[HeadRow, ...], Interventions | None] = {}
+    ends: dict[tuple[HeadRow, ...], Interventions] = {}
     orders: dict[tuple[AttentionPath, ...], tuple[Interventions, list[str]]] = {}
 
     def stage(
-        number: int, what: str, search: Callable[..., Any], start: Interventions, generator: Random = None
-    ) -> Any:
+        number: int, what: str, algorithm: Algorithm, start: Interventions, generator: Random = None
+    ) -> Stage[Interventions]:
         name = f"{names[number]}: {what}" if number < len(names) else what
-        compute = partial(search, evaluator, units.within(start), config, generator)
-        plain, typed = partial(_to_json, evaluator), partial(_from_json, evaluator)
-        return Stage(name, compute, evaluator, plain, typed, generator, number, len(names) + 1)
+        compute = partial(algorithm, evaluator, units.within(start), config, generator)
+        return interventions_stage(name, compute, evaluator, generator, number, len(names) + 1)
 
     for number, name in enumerate(names):
         generator = torch.Generator().manual_seed(config.seed_of(name)) if number else None
@@ -106,7 +105,7 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
         if active not in ends:  # what led to an end does so again
             whole = partial(_end, pool=pool, model=units.base)
             ends[active] = yield stage(number, "on all sequences", whole, small)
-        if (end := ends[active]) is not None:
+        if end := ends[active]:
             orders.setdefault(tuple(units.paths(end)), (end, []))[1].append(name)
 
     found = sorted(
@@ -128,14 +127,6 @@ def _found(evaluator: Evaluator, units: Units, interventions: Interventions, *or
     return Found(interventions, len(paths), heads, evaluator.mse([interventions])[0], orders)
 
 
-def _to_json(evaluator: Evaluator, interventions: Interventions | None) -> Any:
-    return None if interventions is None else to_json(interventions, evaluator.problem)
-
-
-def _from_json(evaluator: Evaluator, rows: Any) -> Interventions | None:
-    return None if rows is None else from_json(rows, evaluator.problem)
-
-
 def _end(
     evaluator: Evaluator,
     units: Units,
@@ -144,13 +135,13 @@ def _end(
     *,
     pool: Interventions,
     model: Interventions,
-) -> Interventions | None:
-    """The circuit of `units.base`, or of the pool or the model if its loss is too high on all sequences; else None."""
+) -> Interventions:
+    """The circuit of `units.base`, or of the pool or the model if its loss is too high on all sequences; else none."""
     gauge = Gauge.confirming(evaluator, config)
     small = units.base
     end = next((start for start in (small, pool, model) if gauge.passes(start, gauge.max_loss)), None)
     if end is None:
-        return None
+        return {}
     if end is not small:
         limit = gauge.limit(LAST)
         end = minimal(gauge, units, trimmed(gauge, units, end, limit, None), None, limit)
