@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
+from hopscope.training.pruning import prune
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.schedule import Milestones, Schedule
 from hopscope.training.trainer import train
@@ -127,8 +129,9 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
 
 
 @pytest.mark.slow
-def test_a_model_of_an_ensemble_equals_one_trained_alone(tmp_path):
-    """Its rate falls, heads are left out of it and go, and its end comes, when it has learned, not when others have."""
+def test_a_model_of_an_ensemble_equals_one_trained_alone(tmp_path, monkeypatch):
+    """Its rate falls, heads are dropped and pruned, and its end comes, when it has learned, not when others have."""
+    monkeypatch.setattr("hopscope.training.ensemble.prune", partial(prune, cost=0.01))
     recipe = replace(
         TINY, schedule="decay-when-learned", steps=120, learned_below=1.0, learning_rate=1e-2, batch_size=32,
         decay_fraction=0.25, validation_size=64, prune_every=10, head_dropout=0.3, clip=1.0,

@@ -11,7 +11,7 @@ PathAblation = Literal["uniform", "knock_out"]
 """How a path is ablated: its whole row is made uniform, as in the paper, or its key alone is masked."""
 
 _MOST = 100_000
-"""The most sequences that may be asked for; more would not fit into memory."""
+"""The most sequences; more would not fit into memory."""
 
 
 @dataclass(frozen=True)

@@ -140,8 +140,8 @@ class Emergence:
 
     def follows(self, circuit: Circuit) -> bool:
         """Whether its paths are those of this circuit, in the same order."""
-        mine = [(path.layer, path.head, path.query, path.key) for path in self.paths]
-        return mine == [path.path.names(circuit.roles) for path in circuit.paths]
+        own = [(path.layer, path.head, path.query, path.key) for path in self.paths]
+        return own == [path.path.names(circuit.roles) for path in circuit.paths]
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain values."""

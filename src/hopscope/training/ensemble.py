@@ -138,7 +138,7 @@ class EnsemblePart:
         self._by_adamw = [parameter for parameter in self._parameters if parameter not in others]
         # A weight without gradients belongs to heads that are gone for good, so one number of updates serves all.
         self._updates = torch.zeros((), dtype=torch.float32, device=device)
-        self._moments = {
+        self._moments: dict[Tensor, dict[str, Tensor]] = {
             weight: {moment: torch.zeros_like(weight) for moment in MOMENTS} for weight in self._parameters
         }
         # A graph reads the rate, each model's share of it and the batch from fixed tensors; hooks get numbers.

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -68,12 +68,12 @@ class Execution:
     def __post_init__(self) -> None:
         check_fields(self)
         check_choice("precision", self.precision, ("auto", *get_args(Precision)))
-        if isinstance(self.device, torch.device):
-            object.__setattr__(self, "device", str(self.device))
-        if self.device is not None and (not isinstance(self.device, str) or not self.device):
-            raise InputError(f"device must be a name such as cpu, got {self.device!r}")
-        if self.device and self.device.startswith("cpu:"):  # torch's other name for the only CPU
-            object.__setattr__(self, "device", "cpu")
+        device: Any = self.device
+        device = str(device) if isinstance(device, torch.device) else device
+        if device is not None and (not isinstance(device, str) or not device):
+            raise InputError(f"device must be a name such as cpu, got {device!r}")
+        # `cpu:0` is torch's other name for the only CPU.
+        object.__setattr__(self, "device", "cpu" if device and device.startswith("cpu:") else device)
 
     def resolve(self, setup: Setup) -> Execution:
         """The fastest execution of one run on this machine that agrees with this one, with nothing left open.

@@ -96,10 +96,12 @@ def adamw(
     if not gradients:
         return
     updates.add_(1)
+    first, second = ([state[weight][moment] for weight in gradients] for moment in MOMENTS)
     torch._fused_adamw_(
         [*gradients],
         [*gradients.values()],
-        *([state[weight][moment] for weight in gradients] for moment in MOMENTS),
+        first,
+        second,
         [],
         [updates] * len(gradients),
         lr=rate,

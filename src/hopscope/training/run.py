@@ -288,7 +288,7 @@ class RunFolder:
         save_tensors(self.checkpoint_path(step), weights, step, self.hash)
 
     def save_state(self, step: int, state: dict[str, Tensor]) -> None:
-        """Replace the state to resume from; the rows of metrics up to it are brought to the disk first."""
+        """Replace the state to resume from; the rows of metrics up to it are synced to the disk first."""
         if (self.path / "metrics.jsonl").exists():
             sync(self.path / "metrics.jsonl")
         save_tensors(self.path / "state.safetensors", state, step, self.hash)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ def _connected(cluster: RayCluster) -> Iterator[Any]:
     """Ray connected to the cluster, or to one that lasts as long as the context; a connection that exists is used."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        import ray
+        ray: Any = import_module("ray")
     except ImportError:
         raise needs_extra("training on a cluster", "Ray", "ray") from None
     if ray.is_initialized():
@@ -258,7 +259,7 @@ def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
         row = _last_row(folder / setup.name / "metrics.jsonl")
         step, steps = row.step if row else 0, setup.recipe.steps
         if (folder / setup.name / "result.json").exists():
-            step = steps = step or steps  # whoever opens a finished run without rows is told that they are missing
+            step = steps = step or steps  # that rows of a finished run are missing is reported when it is opened
         found[setup.name] = Progress(step, steps, (row.partial_losses,) if row else ())
     return found
 

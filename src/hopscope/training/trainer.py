@@ -76,7 +76,7 @@ def train(
     Raises:
         InputError: the folder lies in a run or holds something else, this machine lacks the device, the run does not
             fit into memory, or a file of the run is damaged.
-        KeyboardInterrupt: the process was told to stop; the state was written before.
+        KeyboardInterrupt: the process got a signal to stop; the state was written before.
     """
     begun = folder / "run.json"
     if begun.exists():
@@ -99,7 +99,7 @@ def train(
 
             with deferred() as stop:
                 flushing_denormals(work) if execution.device == "cpu" else work()
-                if stop():  # told to stop while the result was written: a caller that trains several runs must know
+                if stop():  # a signal while the result was written: a caller that trains several runs must know
                     raise KeyboardInterrupt
     return run
 
@@ -177,7 +177,7 @@ def _save_state(run: RunFolder, ensemble: Ensemble, since_row: list[Float[Tensor
 def _finish(run: RunFolder, device: str) -> None:
     """Write the result: the paper's mean over the last steps, and the loss on a fixed held-out set."""
     metrics, schedule = run.metrics, run.schedule
-    errors = held_out_errors(run, HELD_OUT, schedule.end, device)
+    errors = held_out_errors(run, HELD_OUT, device)
     models = []
     for model, seed in enumerate(run.seeds):
         last = metrics.after(schedule.final_from(model), schedule.of_model(model).end)
@@ -197,12 +197,10 @@ def _finish(run: RunFolder, device: str) -> None:
     run.finish(Result(schedule.end, HELD_OUT, tuple(models)))
 
 
-def held_out_errors(
-    run: RunFolder, size: int, step: int | None = None, device: str = "cpu"
-) -> Float[Tensor, "model sequence hop"]:
+def held_out_errors(run: RunFolder, size: int, device: str = "cpu") -> Float[Tensor, "model sequence hop"]:
     """Squared errors of every model on the fixed held-out set, sequence by sequence, in fp32."""
     batch = held_out(run.problem, size)
-    transformer = run.transformer(step).to(device)
+    transformer = run.transformer().to(device)
     on_cpu = torch.device(device).type == "cpu"
     if on_cpu:
         transformer.fuse()
