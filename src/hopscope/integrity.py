@@ -48,10 +48,10 @@ def check(folder: Path) -> list[Checked]:
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder of a run, or what holds runs or a benchmark")
     files = [path for path in sorted(folder.rglob("*.*")) if ENSEMBLES not in path.parts]
-    owned = {path.parent: _OWNERS[path.name] for path in files if path.name in _OWNERS}
-    found = [result for owner, open_folder in owned.items() for result in _check_owner(owner, open_folder, files)]
+    opened = {path.parent: _OWNERS[path.name] for path in files if path.name in _OWNERS}
+    found = [result for owner, open_folder in opened.items() for result in _check_owner(owner, open_folder, files)]
     for path in files:
-        if not owned.keys() & {*path.parents}:
+        if not opened.keys() & {*path.parents}:
             if path.name in ("metrics.jsonl", "state.safetensors"):
                 missing = path.with_name("run.json")
                 found.append(Checked(str(missing), f"{missing} is missing, and {path.name} of a run is there"))
@@ -64,14 +64,14 @@ def check(folder: Path) -> list[Checked]:
 
 def _check_owner(folder: Path, open_folder: Callable[[Path], RunFolder | Results], files: list[Path]) -> list[Checked]:
     """Check a run or a benchmark: every file by itself, and if they are whole, that none is missing."""
-    opened = Checked.by(folder, open_folder, folder)
-    if opened.trouble:
+    if (opened := Checked.by(folder, open_folder, folder)).trouble:
         return [opened]
     owner = open_folder(folder)
     mine = [path for path in files if folder in path.parents and owner.owns(path)]
     found = [Checked.by(path, _check_file, path, owner.hash) for path in mine]
-    whole = Checked.by(folder, lambda: None if any(result.trouble for result in found) else owner.check_complete())
-    return [*found, whole] if whole.trouble else found
+    if not any(result.trouble for result in found) and (whole := Checked.by(folder, owner.check_complete)).trouble:
+        found.append(whole)
+    return found
 
 
 def _is_ours(path: Path) -> bool:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hopscope.cli import display
-from hopscope.cli.display import Display, counting_display, runs_display, stages_display, training_display
+from hopscope.cli.display import Display, counting_display, runs_display, stages_display
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.side_by_side import progress_of
@@ -65,8 +65,8 @@ def test_a_terminal_gets_bars(monkeypatch, tmp_path, capsys):
         show({"a": ENDED, "b": ENDED, "c": HALF})
     with counting_display("circuits", 4) as count:
         count(1)
-    with training_display(SETUPS[0]) as train:
-        train(Progress(5, 10, ((0.1,),)))
+    with runs_display(SETUPS[:1]) as show:
+        show({"a": Progress(5, 10, ((0.1,),))})
     err = capsys.readouterr().err
     for part in ("2 of 3 runs", "1 of 4 jobs", "5 of 10 steps; x1 0.100"):
         assert part in err

@@ -113,16 +113,6 @@ def counting_display(name: str, total: int, unit: str = "jobs") -> Iterator[Call
 
 
 @contextmanager
-def training_display(setup: Setup) -> Iterator[Callable[[Progress], None]]:
-    """Progress of one run; gives the function that is called with it."""
-    name = f"{len(setup.seeds)} x {setup.recipe.layers} layers, {setup.problem.named}"
-    with Display() as display:
-        yield lambda progress: display.update(
-            name, progress.step, progress.steps, "steps", losses_by_hop(setup.problem, progress.partial_losses)
-        )
-
-
-@contextmanager
 def runs_display(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progress]], None]]:
     """Progress of many runs, all together and each that is under way; gives the function that is called with it."""
     by_name = {setup.name: setup for setup in setups}

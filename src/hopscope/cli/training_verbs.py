@@ -10,7 +10,7 @@ import click
 
 import hopscope as hs
 from hopscope.checks import check_outside_runs
-from hopscope.cli.display import runs_display, say_execution, training_display
+from hopscope.cli.display import runs_display, say_execution
 from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option, refuse_given
 from hopscope.problem.graph import look_ups
 from hopscope.training.side_by_side import RayCluster
@@ -61,8 +61,8 @@ def train(
         if stays:
             click.echo(f"{folder} continues with {', '.join(stays)}; another folder starts afresh", err=True)
     say_execution(how)
-    with training_display(setup) as progress:
-        run = hs.train(setup, folder, execution=how, progress=progress)
+    with runs_display([setup]) as show:
+        run = hs.train(setup, folder, execution=how, progress=lambda progress: show({setup.name: progress}))
     _ = run.metrics  # of a run that was finished before, damage there would otherwise not be seen
     lines = []
     for model in run.result.models:
