@@ -104,7 +104,7 @@ def test_fewer_is_the_share_of_divisions_that_are_as_far(first, second):
     """Of one value as of more, and with ties: by every way to divide them."""
 
     def rank_sum(chosen: list[int]) -> float:
-        return sum((mine > other) + (mine == other) / 2 for mine in chosen for other in [*first, *second])
+        return sum((value > other) + (value == other) / 2 for value in chosen for other in [*first, *second])
 
     own = rank_sum(first)
     ways = [*combinations([*first, *second], len(first))]

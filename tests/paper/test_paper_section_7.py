@@ -241,7 +241,8 @@ def test_runs_of_a_depth_are_one_panel(tmp_path):
 
 
 def test_a_study_by_depth_goes_on_from_its_summary(tmp_path):
-    """Runs that are gone are not trained again, and stand beside those that are trained now, in the order of the seeds.
+    """Runs that are gone are not trained again, and are listed with those that are trained now, in the order of the
+    seeds.
 
     Another recipe's are no part of it, and a followed depth is trained: its circuits need the weights.
     """
