@@ -55,10 +55,9 @@ class Condition:
     @cached_property
     def problem(self) -> hs.RetrievalProblem:
         """The problem that its models are trained on."""
-        fields_read = self.problem_fields.items()  # JSON has lists for tuples
-        return hs.RetrievalProblem(
-            **{name: tuple(value) if isinstance(value, list) else value for name, value in fields_read}
-        )
+        given: dict[str, Any] = dict(self.problem_fields)
+        given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}  # as JSON has it
+        return hs.RetrievalProblem(**given)
 
     @property
     def hops(self) -> tuple[int, ...]:
