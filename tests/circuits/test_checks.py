@@ -16,7 +16,7 @@ from hopscope.circuits.checks.sufficiency import BLIND, REWIRED, SufficiencyLoss
 from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.delivery import deliver
+from hopscope.theory.path_flow import deliver
 
 LIMIT = 0.05
 

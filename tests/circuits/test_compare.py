@@ -10,8 +10,8 @@ from known_run import DOUBLING, SERIAL, made
 
 from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.attention_schedule import shortest_schedule
 from hopscope.theory.depth import best_order
-from hopscope.theory.schedule import shortest_schedule
 from hopscope.theory.witness import build_witness
 
 

@@ -18,7 +18,7 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import plain
-from hopscope.theory.delivery import deliver
+from hopscope.theory.path_flow import deliver
 
 FORMS = {
     "nothing": {},

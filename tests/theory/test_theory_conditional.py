@@ -13,9 +13,9 @@ from hopscope.errors import InputError
 from hopscope.problem.graph import FUNCTIONS, Graph, Step, read_graph
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.delivery import Delivery, deliver
 from hopscope.theory.depth import minimum_in_order, minimum_of_hop
 from hopscope.theory.information_flow import min_layers
+from hopscope.theory.path_flow import Delivery, deliver
 from hopscope.theory.scene import problem_scene
 
 GOLDEN = Path(__file__).parent.parent / "text" / "golden"

@@ -14,9 +14,9 @@ from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import answer_role, end_role, link_role, pair_of, symbol_of, text_role_names
 from hopscope.problem.vectors import sample
-from hopscope.theory.delivery import deliver
 from hopscope.theory.depth import minimum_in_order
 from hopscope.theory.information_flow import flow_until, min_layers, simulate
+from hopscope.theory.path_flow import deliver
 from hopscope.theory.scene import members, place_in_sequence, place_in_text, problem_scene, reachability, text_scene
 
 problems = st.builds(

@@ -13,11 +13,11 @@ from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names
-from hopscope.theory.delivery import deliver
+from hopscope.theory.attention_schedule import shortest_schedule
 from hopscope.theory.depth import minimum_one_head, minimum_paths, minimum_without_mask
 from hopscope.theory.information_flow import min_layers, simulate
+from hopscope.theory.path_flow import deliver
 from hopscope.theory.scene import place_in_sequence
-from hopscope.theory.schedule import shortest_schedule
 
 settings = st.builds(
     RetrievalProblem,

@@ -14,9 +14,9 @@ from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import role_names
 from hopscope.problem.vectors import Batch, sample
-from hopscope.theory.delivery import deliver
+from hopscope.theory.attention_schedule import shortest_schedule
 from hopscope.theory.depth import minimum_causal, minimum_without_mask
-from hopscope.theory.schedule import shortest_schedule
+from hopscope.theory.path_flow import deliver
 from hopscope.theory.witness import Witness, build_witness, try_witness
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -108,9 +108,9 @@ def _table(headings: Sequence[str], rows: Sequence[dict[str, Any]]) -> tuple[Any
 
 
 def _chain(problem: hs.RetrievalProblem, show: bool, figure: Path | None) -> tuple[Any, str]:
+    from hopscope.theory.attention_schedule import describe
     from hopscope.theory.information_flow import flow_until
     from hopscope.theory.scene import problem_scene
-    from hopscope.theory.schedule import describe
 
     if figure is not None:
         from hopscope.paper.section_5 import figure_3

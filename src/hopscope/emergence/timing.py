@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import symbol_of
-from hopscope.theory.delivery import deliver
+from hopscope.theory.path_flow import deliver
 from hopscope.training.metrics import ON_PLATEAU, Metrics, first_step
 
 LEVEL = 0.5

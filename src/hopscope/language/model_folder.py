@@ -42,7 +42,7 @@ _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _HUB_FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py")
 
 _POINTER = b"version https://git-lfs"
-"""How a file begins that stands in Git for a large one."""
+"""The first words of a pointer that Git has in the place of a large file."""
 
 
 def is_model_folder(folder: Path) -> bool:
@@ -89,7 +89,7 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
     except Exception as error:  # readers of damaged files raise errors of any kind
         if not trust_remote_code and "trust_remote_code" in str(error):
             raise InputError(
-                f"{folder} brings code of its own, which is not run; read it, and if you trust it pass "
+                f"{folder} has code of its own, which is not run; read it, and if you trust it pass "
                 "--trust-remote-code (in Python trust_remote_code=True)"
             ) from None
         raise InputError(f"{source} cannot be opened as a causal language model: {in_a_line(error)}") from None
@@ -107,7 +107,7 @@ def _located(source: Path | str) -> tuple[Path, str | None]:
     if is_model_folder(path):
         return path, None
     if path.is_dir():
-        found = sorted(one.name for one in path.glob("*.gguf"))
+        found = sorted(file.name for file in path.glob("*.gguf"))
         if len(found) == 1:
             return path, found[0]
         if (path / "adapter_config.json").is_file():
@@ -203,7 +203,7 @@ def _tokenizer(transformers: Any, folder: Path, gguf: str | None, trust_remote_c
     if not (folder / "tokenizer.json").is_file() or not uncovered(_PROBE, usual):
         return usual
     written = transformers.PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-    lost, its = (len("".join(uncovered(_PROBE, one).split())) for one in (usual, written))
+    lost, its = (len("".join(uncovered(_PROBE, tokenizer).split())) for tokenizer in (usual, written))
     return written if its <= lost else usual
 
 
@@ -216,7 +216,7 @@ def _check_weights(folder: Path, model: Any, report: Mapping[str, Iterable[Any]]
     buffers = {name for name, _ in model.named_buffers()}
     wrong = [(name, "is missing from the weights") for name in report["missing_keys"]]
     wrong += [
-        (name, "stands in the weights and has no place in the model")
+        (name, "is in the weights and has no place in the model")
         for name in report["unexpected_keys"]
         if name not in buffers and not _OLD_MASK.search(name)
     ]

@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hopscope.problem.paths import AttentionPath
-from hopscope.theory.delivery import deliver
+from hopscope.theory.attention_schedule import shortest_schedule
 from hopscope.theory.depth import best_order, depths, minimum_of_hop, minimum_paths
 from hopscope.theory.information_flow import min_layers
-from hopscope.theory.schedule import shortest_schedule
+from hopscope.theory.path_flow import deliver
 
 if TYPE_CHECKING:
     from hopscope.theory.witness import build_witness as build_witness

@@ -9,8 +9,8 @@ from hopscope.circuits.checks.card import Check, Strategy
 from hopscope.circuits.checks.evidence import COUNTS, Evidence
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.delivery import Delivery, deliver, follow
 from hopscope.theory.depth import minimum_one_head
+from hopscope.theory.path_flow import Delivery, deliver, follow
 from hopscope.theory.scene import text_scene
 
 

@@ -34,7 +34,7 @@ from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
 from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.problem.paths import AttentionPath, HeadRow
-from hopscope.theory.delivery import arrives
+from hopscope.theory.path_flow import arrives
 
 HeadNumbers = tuple[int, int]
 """Layer and head, from 0."""

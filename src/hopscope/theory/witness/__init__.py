@@ -18,7 +18,7 @@ from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
-from hopscope.theory.delivery import deliver
+from hopscope.theory.path_flow import deliver
 from hopscope.theory.witness.masked import both_ways_program, causal_program
 from hopscope.theory.witness.program import assemble, circuit
 from hopscope.theory.witness.unmasked import unmasked_program

@@ -16,9 +16,9 @@ from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem, check_problem
 from hopscope.problem.roles import first_member, query_role, second_member
-from hopscope.theory.delivery import arrives
 from hopscope.theory.depth import theorem_1_bound
 from hopscope.theory.information_flow import Flow, flow_until
+from hopscope.theory.path_flow import arrives
 from hopscope.theory.scene import Scene, members, problem_scene
 from hopscope.words import counted
 
