@@ -160,7 +160,7 @@ class ImposedCircuit:
     """The circuit that the paper's procedure (Appendix E) finds in one model: its patterns are imposed.
 
     Attributes:
-        paths: the paths, none of which can be taken away alone; the first useful layer is exempt from that.
+        paths: the paths, none of which can go alone; the first useful layer is exempt from that.
         zero: loss of the circuit with the other rows of useful heads at zero.
         uniform: the same with those rows uniform.
         identity: the same with those rows attending to themselves.

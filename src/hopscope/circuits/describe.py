@@ -21,7 +21,7 @@ _LEAST_ATTENTION = 0.1
 """How much a later path's attention must fall for it to count as fed."""
 
 _LEAST_CHANGE = 0.2
-"""How much the loss must rise, as a share of the bar, for a use to count."""
+"""How much the loss must rise, as a share of the threshold, for a use to count."""
 
 
 def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper, ...]]:

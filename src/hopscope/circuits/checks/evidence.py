@@ -278,7 +278,8 @@ class Evidence(Sampling):
     @cached_property
     def levels(self) -> Levels:
         """The losses on `few` sequences of the model, of nothing, and of the circuit as it is judged."""
-        return Levels(*(float(one.mean()) for one in self._errors(self.few, "full", "nothing", self._judged_as(None))))
+        wholes = self._errors(self.few, "full", "nothing", self._judged_as(None))
+        return Levels(*(float(errors.mean()) for errors in wholes))
 
     @cached_property
     def lost(self) -> dict[HeadRow, Lost]:
@@ -308,7 +309,7 @@ class Evidence(Sampling):
         return off
 
     def without_backups(self, row: HeadRow) -> Interventions:
-        """Ablations by which what stands in for a row in the first of its groups is gone, so that the row is needed."""
+        """Ablations by which the backups of a row, in the first of its groups, are gone: the row is needed then."""
         for group in self.groups:
             others = [path for path in group.paths if path.row != row]
             if len(others) < len(group.paths):
@@ -370,7 +371,7 @@ class Evidence(Sampling):
         """How far a loss goes from that of nothing to the model's; for `exempt` rows, to that with own patterns."""
         if row not in self.exempt:
             return self.levels.faithfulness(loss)
-        own, nothing = (float(one.mean()) for one in self._errors(self.few, "own", "nothing"))
+        own, nothing = (float(errors.mean()) for errors in self._errors(self.few, "own", "nothing"))
         return (nothing - loss) / (nothing - own) if own < nothing else 0.0
 
     def _judged_as(self, row: HeadRow | None) -> _Whole:

@@ -41,7 +41,7 @@ class NecessityLosses:
 def measure_necessity(evidence: Evidence) -> NecessityLosses:
     """Measure the circuit with each row switched off, each key taken from its row, and each group gone.
 
-    A key is taken away if its row attends to that role of other chains instead, provided that half of its queries see
+    A key is removed if its row attends to that role of other chains instead, provided that half of its queries see
     it there; or, where the row attends elsewhere too, if the key is knocked out. What costs least counts.
     """
     grouped = {path.row for path in evidence.grouped}
@@ -54,7 +54,7 @@ def measure_necessity(evidence: Evidence) -> NecessityLosses:
     ]
     for group, choices in evidence.lost_groups.items():
         name = " or ".join(path.describe(names) for path in group.paths)
-        parts.append(min((_without(evidence, name, one) for one in choices), key=lambda part: part.loss.mean))
+        parts.append(min((_without(evidence, name, lost) for lost in choices), key=lambda part: part.loss.mean))
     free = [row for row in evidence.rows if row not in grouped and row not in evidence.exempt]
     return NecessityLosses(evidence.max_loss, tuple(parts), _best_pair(evidence, [*combinations(free, 2)]))
 

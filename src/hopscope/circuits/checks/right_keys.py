@@ -49,7 +49,7 @@ def measure_right_keys(evidence: Evidence) -> tuple[KeyLosses, ...]:
 
 
 def _around(evidence: Evidence, row: HeadRow) -> Interventions:
-    """What a row is judged in: the circuit without what would stand in for the row if it attended elsewhere."""
+    """What a row is judged in: the circuit without what would back the row up if it attended elsewhere."""
     return {**evidence.around(row), **evidence.without_backups(row)}
 
 

@@ -124,7 +124,7 @@ class Sampling:
     def measured(self, values: Sequence[Float[Tensor, " _"]]) -> list[Measured]:
         """The means of values by sequence, with their intervals."""
         seed = derive_seed(self.seed, _FRESH, "bootstrap")
-        return [measured(one, seed) for one in values]
+        return [measured(of_sequences, seed) for of_sequences in values]
 
     def random(self, purpose: str) -> torch.Generator:
         """A random generator for one purpose."""

@@ -30,19 +30,19 @@ class Elsewhere(Generic[S]):
     at: Int[Tensor, "batch pos"]
     block: Bool[Tensor, "batch pos"]
 
-    def brought(self, pattern: Pattern) -> Pattern:
+    def carried(self, pattern: Pattern) -> Pattern:
         """A pattern from there, each weight moved to where the same query and key stand here."""
         queries = self.at[None, :, None, :, None].expand(pattern.shape)
         keys = self.at[None, :, None, None, :].expand(pattern.shape)
         return pattern.gather(-2, queries).gather(-1, keys)
 
-    def chosen(self, brought: Pattern, own: Pattern) -> Pattern:
-        """The brought pattern, its weight on the block spread over it as in the own pattern, if that has any there."""
+    def chosen(self, carried: Pattern, own: Pattern) -> Pattern:
+        """The carried pattern, its weight on the block spread over it as in the own pattern, if that has any there."""
         inside = self.block[None, :, None, None, :]
-        theirs, mine = (torch.where(inside, one, 0.0) for one in (brought, own))
-        total, known = theirs.sum(dim=-1, keepdim=True), mine.sum(dim=-1, keepdim=True)
-        within = torch.where(known > _LITTLE, mine * (total / known.clamp(min=_LITTLE)), theirs)
-        return torch.where(inside, within, brought)
+        there, here = (torch.where(inside, pattern, 0.0) for pattern in (carried, own))
+        total, known = there.sum(dim=-1, keepdim=True), here.sum(dim=-1, keepdim=True)
+        within = torch.where(known > _LITTLE, here * (total / known.clamp(min=_LITTLE)), there)
+        return torch.where(inside, within, carried)
 
 
 def pair_elsewhere(problem: RetrievalProblem, batch: Batch, pair: int) -> Elsewhere[Batch]:
@@ -84,7 +84,7 @@ def values_rewired(problem: RetrievalProblem, batch: Batch, pair: int, by: int =
         >>> problem = hs.RetrievalProblem(hops=2)
         >>> here = hs.sample(problem, 3, torch.Generator().manual_seed(0))
         >>> there = values_rewired(problem, here, 1).sequences
-        >>> x1 = here.place[0, :, 1]  # where >x1 stands in the first sequence, chain by chain
+        >>> x1 = here.place[0, :, 1]  # the position of >x1 in the first sequence, chain by chain
         >>> torch.equal(there.inputs[0, x1[0], :4], here.inputs[0, x1[1], :4])
         True
 

@@ -234,18 +234,21 @@ def _taken_from_elsewhere(
     Pairs count from 1, layers from 0; None for all.
     """
     model, elsewhere, reads = evaluator.transformer, evaluator.elsewhere(pair), evaluator.shape.reads
-    here, there = (one.edit(interventions) if interventions else Hooks() for one in (evaluator, elsewhere.sequences))
-    x, y = (model.embed(one.batch.inputs[None]) for one in (evaluator, elsewhere.sequences))
+    both = evaluator, elsewhere.sequences
+    here, there = (side.edit(interventions) if interventions else Hooks() for side in both)
+    x, y = (model.embed(side.batch.inputs[None]) for side in both)
     wanted, found = {*range(evaluator.shape.layers)} if layers is None else {*layers}, []
     for layer in range(max(wanted, default=-1) + 1):
         seen, own = _Recorder(there), PatternRecorder(here)
         y_after = model.run(y, start=layer, stop=layer + 1, hooks=seen)
         x_after = model.run(x, start=layer, stop=layer + 1, hooks=own)
         if layer in wanted:
-            pattern = elsewhere.brought(seen.patterns[0])
+            pattern = elsewhere.carried(seen.patterns[0])
             by_pattern, by_choice = (
-                model.run(x, start=layer, hooks=_FromElsewhere(layer, ~elsewhere.block, here, pattern=one), reads=reads)
-                for one in (pattern, elsewhere.chosen(pattern, own.patterns[0]))
+                model.run(
+                    x, start=layer, hooks=_FromElsewhere(layer, ~elsewhere.block, here, pattern=taken), reads=reads
+                )
+                for taken in (pattern, elsewhere.chosen(pattern, own.patterns[0]))
             )
             if seen.written is None:  # take what the whole block adds, since only that is seen
                 added = torch.where(elsewhere.block[None, :, :, None], x_after, x + (y_after - y))

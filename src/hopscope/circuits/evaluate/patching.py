@@ -1,9 +1,9 @@
-"""What a path is for: which later paths, or the answer, read what it brings.
+"""What a path is for: which later paths, or the answer, read what it writes.
 
 Each path of a circuit is cut at one use at a time (path patching, Goldowsky-Dill et al. 2023): the query, key or value
 of one later path, or the answer. The cut stream is the one in which the path's row is uniform and every other head
-still writes what it wrote; MLPs, where there are any, are computed anew. Everything else reads the uncut stream.
-This is done in the natural circuit: its rows make their own patterns, so that a changed key shows as lost attention.
+still writes what it wrote; MLPs, where there are any, are computed again. Everything else reads the uncut stream.
+This is done in the circuit with own patterns, so that a changed key shows as lost attention.
 """
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ def role_maps(patterns: list[Pattern], where: Coordinates) -> RoleMaps:
 
 def joined(maps: Sequence[RoleMaps]) -> RoleMaps:
     """The maps of single layers, first layer first, joined into one."""
-    return RoleMaps(*(torch.cat([getattr(one, field.name) for one in maps], dim=1) for field in fields(RoleMaps)))
+    return RoleMaps(
+        *(torch.cat([getattr(of_layer, field.name) for of_layer in maps], dim=1) for field in fields(RoleMaps))
+    )
 
 
 def _one_layer(
@@ -74,7 +76,7 @@ def _by_role(
 
 @runtime_checkable
 class Sequences(Protocol):
-    """What an evaluator needs of a batch: inputs, and where every role of every chain stands in them."""
+    """What an evaluator needs of a batch: inputs, and the position of every role of every chain in them."""
 
     @property
     def inputs(self) -> Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"]:
@@ -98,7 +100,7 @@ class Sequences(Protocol):
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Where everything stands in a batch.
+    """The roles, chains and relations of all positions of a batch.
 
     Attributes:
         role: the role of every position.
@@ -145,8 +147,8 @@ _NOTHING = 1e-6
 
 
 class SharedKeys(NamedTuple):
-    """The keys in chains whose weight is shared among these, for every position, and the positions that look at nothing
-    else (`whole`), but for themselves and words of no chain."""
+    """The keys in chains whose weight is shared among these, for every position, and the positions that attend to no
+    other (`whole`) but themselves and words of no chain."""
 
     keys: Bool[Tensor, "batch key key"]
     whole: Bool[Tensor, "batch key 1"]
@@ -161,7 +163,7 @@ class ChainsSeen:
         self._mine, self._in_chain = own_chain(where), _stands(where, where.place)
 
     def shared(self, named: Mapping[int, Collection[int]]) -> SharedKeys:
-        """What some queries look at in chains, but for their own position and the named roles of their own chain."""
+        """What some queries attend to in chains, but for their own position and the named roles of their own chain."""
         where, keys = self._where, torch.zeros_like(self._where.relation, dtype=torch.bool)
         whole = torch.zeros_like(where.role, dtype=torch.bool)
         itself = torch.eye(keys.shape[-1], dtype=torch.bool, device=keys.device)
@@ -183,12 +185,12 @@ class ChainsSeen:
         of every row: a word of no chain, or another chain's, could find the answer and be read in its place. Queries
         are the last positions.
         """
-        keys, scaled = (some[:, -pattern.shape[-2] :] for some in (shared.keys, shared.keys | shared.whole))
+        keys, scaled = (of_all[:, -pattern.shape[-2] :] for of_all in (shared.keys, shared.keys | shared.whole))
         own = keys & self._mine[:, -pattern.shape[-2] :]
         mean, told = self._mean(pattern, keys & ~own)
         blind = torch.where(own, mean, pattern) * scaled
         even = self._mean(pattern, keys)[0] * (keys & told)
-        before, after = (one.sum(dim=-1, keepdim=True) for one in (pattern * scaled, blind))
+        before, after = (weights.sum(dim=-1, keepdim=True) for weights in (pattern * scaled, blind))
         left = after > _NOTHING * before
         alike = torch.where(left, blind * (before / torch.where(left, after, 1.0)), even)
         itself = torch.eye(keys.shape[-1], device=keys.device)[-pattern.shape[-2] :]
