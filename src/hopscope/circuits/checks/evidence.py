@@ -284,13 +284,13 @@ class Evidence(Sampling):
     @cached_property
     def lost(self) -> dict[HeadRow, Lost]:
         """The losses without each active row: on `few` sequences if these leave no doubt, on `more` if others do."""
-        return dict(zip(self.rows, self._without([(row, self.off[row]) for row in self.rows], ()), strict=True))
+        return dict(zip(self.rows, self._without([(row, self.off[row]) for row in self.rows]), strict=True))
 
     @cached_property
     def lost_keys(self) -> dict[AttentionPath, Lost]:
         """The losses without each path's key, as `lost` has them for rows."""
         gone = [(path.row, ablation) for path, ablation in self.keyless.items()]
-        return dict(zip(self.keyless, self._without(gone, self.lost.values()), strict=True))
+        return dict(zip(self.keyless, self._without(gone), strict=True))
 
     @cached_property
     def lost_groups(self) -> dict[PathGroup, list[Lost]]:
@@ -324,18 +324,13 @@ class Evidence(Sampling):
 
         return self.until_clear(measure, self.open, few=False)
 
-    def _without(self, changes: Sequence[tuple[HeadRow, Ablation]], known: Iterable[Lost]) -> list[Lost]:
-        """The losses with one row ablated otherwise, for each of the changes alone.
-
-        Where one of these, or of the known ones, shows for sure that something is not needed, doubts about others are
-        left: nothing can make up for it. What is in a group may well not be needed.
-        """
+    def _without(self, changes: Sequence[tuple[HeadRow, Ablation]]) -> list[Lost]:
+        """The losses with one row ablated otherwise, for each of the changes alone."""
         for evaluator in (self.few, self.evaluator):
             evaluator.depart_from(self.base)
         self.changed(self.few, changes)  # all in one pass; each is asked for again below
-        refuted = not self.groups and any(map(self.spare, known))
         measures: list[Callable[[Evaluator], Lost]] = [partial(self._lost, *change) for change in changes]
-        return self.all_until_clear(measures, self.open, lambda lost: refuted or (not self.groups and self.spare(lost)))
+        return [self.until_clear(measure, self.open, few=False) for measure in measures]
 
     def _lost(self, row: HeadRow, ablation: Ablation, evaluator: Evaluator) -> Lost:
         """The losses with a row ablated otherwise; on `few` sequences if they lie far above the threshold there."""

@@ -66,23 +66,11 @@ class Sampling:
 
     def until_clear(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool], *, few: bool = True) -> T:
         """A measurement on as many sequences as it takes until it is in no doubt, or on as many as there are."""
-        found = self._first(measure, doubtful, few=few)
-        return measure(self.more) if doubtful(found) else found
-
-    def all_until_clear(
-        self, measures: Sequence[Callable[[Evaluator], T]], doubtful: Callable[[T], bool], refuting: Callable[[T], bool]
-    ) -> list[T]:
-        """As `until_clear`, but once one measurement refutes what all must show, none is made on `more` sequences."""
-        found = [self._first(measure, doubtful, few=False) for measure in measures]
-        for number, measure in enumerate(measures):
-            if doubtful(found[number]) and not any(map(refuting, found)):
-                found[number] = measure(self.more)
-        return found
-
-    def _first(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool], *, few: bool) -> T:
-        """A measurement on the `few` sequences if they are enough, else on all but `more`."""
-        found = measure(self.few if few else self.evaluator)
-        return measure(self.evaluator) if few and doubtful(found) else found
+        for evaluator in (self.few, self.evaluator) if few else (self.evaluator,):
+            found = measure(evaluator)
+            if not doubtful(found):
+                return found
+        return measure(self.more)
 
     def sure(self, interventions: Interventions) -> Measured:
         """The loss under interventions; on more sequences as long as its interval contains the threshold."""
