@@ -105,7 +105,7 @@ def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
     tokens = batch.inputs[..., : problem.symbol_dim]
     holders = [query_role(problem.hops), *(second_member(hop) for hop in range(1, problem.hops + 1))]
     at = batch.place[..., holders].flatten(1)  # prompt chain*symbol
-    symbols = tokens.gather(1, at[..., None].expand(-1, -1, problem.symbol_dim))
+    symbols = torch.take_along_dim(tokens, at[..., None], dim=1)  # prompt chain*symbol d_symbol
     shape = (PROMPTS, problem.chains, problem.hops + 1, problem.symbol_dim)
     places = batch.place.numpy().astype(np.uint16)
     return {"symbols": pack(symbols.reshape(shape).numpy()), "places": pack(places)}

@@ -51,10 +51,7 @@ def final_losses(models: Sequence[TrainedModel], theory: Mapping[str, float] | N
             series.append(_Series(label, curriculum_look(curriculum), losses))
     with house():
         figure = new_figure(COLUMN, 3.1)
-        axes = figure.subplots()
-        _draw(axes, series, bands=True)
-        axes.set_ylabel("final validation loss")
-        _plateau(axes, models)
+        axes = _draw(figure, series, "final validation loss", models, bands=True)
         for (label, layers), dash in zip((theory or {}).items(), cycle(_THEORY_DASHES), strict=False):
             axes.axvline(layers, color=INK, linewidth=0.9, linestyle=dash, zorder=1, label=label)
         figure.legend(loc="outside upper left", ncols=2)
@@ -77,10 +74,7 @@ def partial_losses(models: Sequence[TrainedModel], theory: Mapping[int, float] |
     ]
     with house():
         figure = new_figure(COLUMN, 3.1)
-        axes = figure.subplots()
-        _draw(axes, series)
-        axes.set_ylabel("final partial loss")
-        _plateau(axes, models)
+        axes = _draw(figure, series, "final partial loss", models)
         _mark_theory(axes, theory or {}, max(model.layers for model in shown))
         figure.legend(loc="outside upper left", ncols=5)
     return figure
@@ -94,9 +88,12 @@ def _by_depth(models: Sequence[TrainedModel], losses: Sequence[float | None]) ->
     return found
 
 
-def _draw(axes: Axes, series: Sequence[_Series], *, bands: bool = False) -> None:
-    """Draw the mean of every series, its range if asked for, and its dots; crosses at the upper edge are off the
-    scale."""
+def _draw(
+    figure: Figure, series: Sequence[_Series], label: str, models: Sequence[TrainedModel], *, bands: bool = False
+) -> Axes:
+    """Draw the mean of every series, its range if asked for, its dots, and the loss of answering with the mean of the N
+    candidates, 1 - 1/N; crosses at the upper edge are off the scale."""
+    axes = figure.subplots()
     losses = [loss for line in series for seeds in line.losses.values() for loss in seeds]
     top = max([0.9, *(1.05 * loss for loss in losses if _shown(loss))])
     for nth, line in enumerate(series):
@@ -117,6 +114,16 @@ def _draw(axes: Axes, series: Sequence[_Series], *, bands: bool = False) -> None
     axes.set_xlim(every[0] - 0.4, every[-1] + 0.4)
     axes.set_ylim(0, top)
     axes.set_xlabel("layers")
+    axes.set_ylabel(label)
+    for chains in sorted({model.chains for model in models}):
+        loss = 1 - 1 / chains
+        axes.axhline(loss, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=2)
+        axes.annotate(
+            f"mean of the {chains} candidates: {loss:.4g}", (0.99, loss), xytext=(0, 3), va="bottom", ha="right",
+            xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=6.5,
+            bbox={"facecolor": "white", "linewidth": 0, "pad": 1},
+        )  # fmt: skip
+    return axes
 
 
 def _draw_series(axes: Axes, line: _Series, width: float, aside: float, *, band: bool) -> None:
@@ -132,18 +139,6 @@ def _draw_series(axes: Axes, line: _Series, width: float, aside: float, *, band:
     dots = [(layers + aside, loss) for layers in depths for loss in kept[layers]]
     axes.plot([x for x, _ in dots], [y for _, y in dots], color=look.color, marker=look.marker, linestyle="none",
               markersize=2.1, alpha=0.75, label=f"_seeds {line.label}", zorder=4)  # fmt: skip
-
-
-def _plateau(axes: Axes, models: Sequence[TrainedModel]) -> None:
-    """Draw the loss of answering with the mean of the N candidates: 1 - 1/N."""
-    for chains in sorted({model.chains for model in models}):
-        loss = 1 - 1 / chains
-        axes.axhline(loss, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=2)
-        axes.annotate(
-            f"mean of the {chains} candidates: {loss:.4g}", (0.99, loss), xytext=(0, 3), va="bottom", ha="right",
-            xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=6.5,
-            bbox={"facecolor": "white", "linewidth": 0, "pad": 1},
-        )  # fmt: skip
 
 
 def _mark_theory(axes: Axes, theory: Mapping[int, float], deepest: int) -> None:

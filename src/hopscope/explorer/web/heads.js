@@ -44,7 +44,7 @@ function headsPicture(model, look, width) {
     onclick: (event) => at(event) >= 0 && look.pick(at(event)),
     onpointermove: (event) => {
       const number = at(event);
-      event.target.dataset.tip = number < 0 ? "" : `layer ${Math.floor(number / heads) + 1} head ${(number % heads) + 1}${inUse.has(number) ? ", in the circuit" : gone.has(number) ? ", taken away in training: it writes nothing in the end" : ""}`;
+      event.target.dataset.tip = number < 0 ? "" : `layer ${Math.floor(number / heads) + 1} head ${(number % heads) + 1}${inUse.has(number) ? ", in the circuit" : gone.has(number) ? ", pruned in training: it writes nothing in the end" : ""}`;
     },
     onkeydown: (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -across, ArrowDown: across }[event.key];

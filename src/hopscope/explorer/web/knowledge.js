@@ -30,5 +30,5 @@ function saysWhat(model, layers, role, mine, bound) {
     return there.length > 1 ? `x${there[0]} to x${there[there.length - 1]}` : there.length ? `x${there[0]}` : "nothing";
   };
   const when = layers === 0 ? "Before the first layer" : `After layer ${layers}`;
-  return `${when}, ${model.roles[role]} can hold ${run(mine)} along these paths; no network of ${layers} layer${layers === 1 ? "" : "s"} can bring it more than ${run(bound)}.`;
+  return `${when}, ${model.roles[role]} can hold ${run(mine)} along these paths; no network of ${layers} layer${layers === 1 ? "" : "s"} can give it more than ${run(bound)}.`;
 }

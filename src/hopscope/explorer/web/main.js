@@ -77,7 +77,7 @@ async function start() {
     redraw($("time"), timePicture(one, look, Math.max(300, room($("time")))), slider(now, one));
     redraw($("heads"), (one.maps && one.arrays) || look.live ? headsPicture(one, { ...look, chosen: now.h >= 0 ? now.h : now.p >= 0 ? one.paths[now.p].layer * one.shape.heads + one.paths[now.p].head : -1, pick: (h) => go({ h, p: -1, q: -1 }) }, room($("heads")))
       : el("p", { class: "empty" }, one.arrays ? "Neither weights nor role maps are here to show heads by." : "unpacking…"),
-      one.gone.length ? el("p", { class: "hint" }, "pale: taken away in training; they write nothing in the end") : null);
+      one.gone.length ? el("p", { class: "hint" }, "pale: pruned in training; they write nothing in the end") : null);
     controls(now);
     document.querySelectorAll(".static").forEach((section) => (section.hidden = Number(section.dataset.model) !== now.m));
     own = toHash(now);
@@ -88,7 +88,7 @@ async function start() {
 
   function circuit(now, one, look) {
     const box = $("circuit");
-    if (!one.paths.length) redraw(box, el("p", { class: "empty" }, one.circuit ? "This model has no circuit: its loss does not hold the bar." : "No circuit was looked for; all heads are below."));
+    if (!one.paths.length) redraw(box, el("p", { class: "empty" }, one.circuit ? "This model has no circuit: its loss is not below the threshold." : "No circuit was searched for; all heads are below."));
     else {
       const panes = [], half = now.c && innerWidth > 700, width = Math.max(280, half ? (room(box) - 19) / 2 : room(box));
       const titled = (name, of, picture) => el("div", { "data-key": name }, now.c ? el("p", { class: "title" }, `${name}: ${models[of.m].name}, step ${count(models[of.m].steps[of.t])}${of.x.length ? `, ${of.x.length} cut` : ""}`) : null, picture);

@@ -130,8 +130,8 @@ function hold(net, layer, pattern, length) {
   }
 }
 
-/** What the heads bring: pattern @ value, then out; for rows from `first` on. */
-function brought(net, block, pattern, value, length, first) {
+/** What the heads write: pattern @ value, then out; for rows from `first` on. */
+function headsWrite(net, block, pattern, value, length, first) {
   const { heads, d_head: d } = net.shape, inner = net.inner, rows = length - first;
   const mixed = new Float64Array(rows * inner);
   for (let h = 0; h < heads; h++)
@@ -170,7 +170,7 @@ function forward(net, inputs, edit, how = {}) {
     if (shape.held.length) hold(net, layer, pattern, length);
     if (edit) edit(layer, pattern, length);
     patterns[layer] = pattern;
-    const written = brought(net, block, pattern, affine(normed, length, block.value), length, first);
+    const written = headsWrite(net, block, pattern, affine(normed, length, block.value), length, first);
     for (let i = 0; i < written.length; i++) written[i] += x[first * d + i];
     x = written;
     if (block.up) {

@@ -1,4 +1,4 @@
-// Drawing again: what stands in a box becomes what is wanted, node by node, so that what is held by the mouse, has the
+// Drawing again: the content of a box becomes what is wanted, node by node, so that what is held by the mouse, has the
 // focus, or was opened stays as it is.
 
 /** Children in place of those that a box has; a child of the same kind, and of the same key, is kept and made alike. */
