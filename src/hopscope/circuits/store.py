@@ -151,15 +151,13 @@ def find_stored(
     Raises:
         InputError: the record is damaged, or of a certified circuit that is not the one wanted.
     """
-    settings = {"model": model, "max_loss": max_loss}
-    settings |= {name: getattr(wanted, name) for name in ("effort", "seed", "faithfulness", "proof")}
+    settings = _settings(wanted, model, max_loss)
     saved = SavedSearch.beside(path, settings, run, overwrite=overwrite)
     if path.exists() and not overwrite:
         circuit = Circuit.load(path, run or None)
-        stored = settings | {name: getattr(circuit.search, name) for name in settings if hasattr(circuit.search, name)}
-        stored |= {"model": circuit.model, "max_loss": None if max_loss is None else circuit.max_loss}
+        stored = _settings(circuit.search, circuit.model, None if max_loss is None else circuit.max_loss)
         differences = [
-            f"{name} {stored[name]}, not {settings[name]}" for name in settings if stored[name] != settings[name]
+            f"{name} {stored[name]}, not {value}" for name, value in settings.items() if stored[name] != value
         ]
         if not differences or (circuit.certified and circuit.model == model and not described):
             saved.delete()
@@ -174,3 +172,9 @@ def find_stored(
     circuit.save(path, run, overwrite=overwrite)
     saved.delete()
     return circuit
+
+
+def _settings(search: SearchRecord, model: str, max_loss: float | None) -> dict[str, Any]:
+    """What decides whether a search is the one wanted."""
+    of_search = {name: getattr(search, name) for name in ("effort", "seed", "faithfulness", "proof")}
+    return {"model": model, "max_loss": max_loss, **of_search}
