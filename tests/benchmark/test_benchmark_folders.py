@@ -196,4 +196,4 @@ def test_code_that_a_folder_brings_is_run_where_it_is_asked_for_alone(tmp_path: 
         file.write("# changed\n")
     changed = ask("--trust-remote-code")
     assert changed.returncode == 2
-    assert "stands for another model" in changed.stderr, "its code is part of what a model is"
+    assert "belongs to another model" in changed.stderr, "its code is part of what a model is"

@@ -95,7 +95,7 @@ def test_a_name_stands_for_one_model(tmp_path: Path, folders: dict[str, Path]) -
     point = (["equations"], [1], 2, WEIGHING)
     benchmark([LocalModel(folders["plain"], "cpu")], tmp_path / "out", *point)
     other = chat_model(folders["plain"], tmp_path / "model")
-    with pytest.raises(InputError, match="local/model stands for another model"):
+    with pytest.raises(InputError, match="local/model belongs to another model"):
         benchmark([LocalModel(other, "cpu")], tmp_path / "out", *point)
 
 

@@ -58,7 +58,7 @@ def test_what_a_model_is_is_kept_without_them(tmp_path: Path) -> None:
     }
     assert KEY not in "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     model.identity = {"arguments": {}}
-    with pytest.raises(InputError, match="the name p stands for another model"):
+    with pytest.raises(InputError, match="the name p belongs to another model"):
         benchmark([model], tmp_path, ["equations"], [1], 1, BenchmarkSettings())
 
 

@@ -49,7 +49,7 @@ class LocalModel:
         source: a folder as `save_pretrained` writes it, a GGUF file or a folder of one, or a hub's name `org/model`.
         device: the device it runs on; the first GPU, if there is one, by default.
         batch: how many sequences run at a time.
-        trust_remote_code: whether code that the folder brings may run, with all rights of whoever runs this.
+        trust_remote_code: whether the folder's own code may run, with all rights of the user.
         precision: of the weights: `fp32`, `bf16`, or `auto`: in bf16 where they are stored so and the device
             multiplies it quicker. Logits are always in single precision.
 
@@ -143,10 +143,7 @@ class LocalModel:
     def _read_all(
         self, questions: Sequence[Question], settings: BenchmarkSettings, size: int
     ) -> Iterator[tuple[list[Question], ReadPrompts]]:
-        """The questions whose prompts have one length, up to `size` at a time, read by the model.
-
-        Nothing is padded, which not every family bears. All are checked before the first is read.
-        """
+        """Questions with prompts of one length, `size` at a time, read by the model: padding changes some families."""
         groups: dict[int, list[tuple[Question, list[int]]]] = {}
         for question in questions:
             check_read(question, self._tokenizer)
@@ -192,8 +189,7 @@ class LocalModel:
         return out.logits[:, -1].float().cpu(), getattr(out, "past_key_values", None) if self._caches else None
 
     def _decode(self, tokens: Sequence[int]) -> str:
-        """The text of some tokens; special tokens stay visible, so that "3<pad>" is not the answer "3", and so do the
-        rows of an embedding that are no token of the tokenizer's, which it would leave out."""
+        """The text of some tokens; special and unknown ones stay visible, so that "3<pad>" is not the answer "3"."""
         if all(token in self._texts for token in tokens):
             return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
         return "".join(
@@ -235,9 +231,7 @@ class LocalModel:
         return Reply(text.split("\n")[0], True) if by_line and "\n" in text else Reply(text, end is not None)
 
     def _try(self) -> None:
-        """Try the model on some tokens: does what it says go only by what stands before; and with what it keeps of a
-        text, does it say the same as of the whole text? If not, nothing is kept.
-        """
+        """Refuse a model that looks ahead, and find out whether it says the same with what it keeps of a text."""
         vocabulary = range(self._model.config.get_text_config().vocab_size)
         some = [token for token in vocabulary if token not in self._stops] or [0]
         begun, goes_on = ([some[(start + place) % len(some)] for place in range(5)] for start in (0, 5))

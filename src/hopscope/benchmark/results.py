@@ -57,12 +57,12 @@ class Results:
                 )
 
     def add_model(self, model: str, identity: dict[str, Any]) -> None:
-        """Note what identifies a model, without the environment's secrets; a name stands for one model."""
+        """Note what identifies a model, without the environment's secrets; a name belongs to one model."""
         identity = all_redacted(identity)
         known = self.header.models.get(model, {})
         if other := [name for name, value in known.items() if value != identity.get(name)]:
             raise InputError(
-                f"in {self.folder} the name {redacted(model)} stands for another model, by its {other[0]}; "
+                f"in {self.folder} the name {redacted(model)} belongs to another model, by its {other[0]}; "
                 "write to another folder"
             )
         self.header.models[model] = identity
@@ -136,15 +136,15 @@ def write_summary(results: Results) -> Summary:
     """Write summary.json and accuracy.md; return the summary."""
     settings = results.header.settings
     records = {model: group(results.records(model).values()) for model in results.models}
-    each = [(model, cell, those) for model, cells in records.items() for cell, those in cells.items()]
+    parts = [(model, cell, those) for model, cells in records.items() for cell, those in cells.items()]
     pairs = [
         compare(records[first][cell], those, settings)
         for first, second in combinations(records, 2)
         for cell, those in records[second].items()
         if cell in records[first]
     ]
-    points = tuple(summarise(*one, settings) for one in each)
-    lines = tuple(line for one in each for line in by_line(*one, settings))
+    points = tuple(summarise(*part, settings) for part in parts)
+    lines = tuple(line for part in parts for line in by_line(*part, settings))
     summary = Summary(settings, points, tuple(pair for pair in pairs if pair is not None), lines)
     summary.write(results.folder / "summary.json")
     write_text(results.folder / "accuracy.md", as_markdown(points))

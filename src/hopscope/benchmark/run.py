@@ -105,7 +105,7 @@ def benchmark(
 
     Raises:
         InputError: there are no models, a value is out of range, the folder holds other settings or damaged records, a
-            name stands for two models, or a model cannot be opened or asked.
+            name belongs to two models, or a model cannot be opened or asked.
         MachineError: a model's calls kept failing.
 
     Examples:

@@ -87,12 +87,8 @@ class Tree:
 class Speller:
     """Where a text can go with one more token.
 
-    Args:
-        decode: the text of some tokens.
-        size: the number of tokens in the vocabulary.
-        stops: the tokens that end a reply; `by_line`: whether a line break ends one too.
-        anchor: some tokens of visible text; a piece is what a token adds behind them.
-        longest: the most tokens of a reply, its end among them.
+    `stops` end a reply, and `by_line` a line break too; it has at most `longest` tokens. A piece is what a token adds
+    behind the visible tokens `anchor`.
     """
 
     def __init__(
@@ -106,7 +102,7 @@ class Speller:
         longest: int,
     ) -> None:
         self._decode, self._stops, self._by_line, self._rule, self._longest = decode, stops, by_line, rule, longest
-        # A tokenizer may write its first token in another way (without the space that it stands for).
+        # A tokenizer may write its first token in another way (without the space that it means).
         before = len(decode(anchor))
         first, later = [decode([t]) for t in range(size)], [decode([*anchor, t])[before:] for t in range(size)]
         self._pieces = {False: first, True: later}
@@ -139,10 +135,7 @@ class Speller:
         return {answer: torch.tensor(those) for answer, those in ends.items()}, torch.tensor(more, dtype=torch.long)
 
     def _candidates(self, later: bool, acceptable: tuple[str, ...]) -> list[int]:
-        """The tokens that end a reply or that a text of an answer can be made of: part of one, or white space alone.
-
-        A line break ends a reply whatever follows it, so what follows it counts for nothing.
-        """
+        """The tokens that end a reply, or that the text of an answer can be made of."""
         key = (later, acceptable)
         if key not in self._usable:
             answers = "\0".join(without_frame(self._rule, answer) for answer in acceptable)
@@ -164,13 +157,7 @@ def weigh(
 ) -> list[tuple[dict[str, float], float]]:
     """For each question, given by its acceptable answers, their probabilities, and that of what was not followed.
 
-    Args:
-        questions: the acceptable answers of each question.
-        first: the distribution over the first token of a reply to each.
-        following: the model.
-        speller: where a text can go.
-        until: how much is followed.
-        batch: how many branches are followed at a time.
+    `first` is the distribution over the first token of a reply to each; up to `batch` branches are followed at a time.
     """
     trees = [Tree(acceptable, until, dict.fromkeys(acceptable, 0.0)) for acceptable in questions]
     for tree, chance in zip(trees, first, strict=True):
@@ -179,7 +166,7 @@ def weigh(
     while waiting := [number for number, tree in enumerate(trees) if not tree.done]:
         chosen = [(n, *branch) for n in waiting for branch in trees[n].chosen(max(BRANCHES, batch // len(waiting)))]
         for length in sorted({len(tokens) for _, _, tokens in chosen}):
-            alike = [one for one in chosen if len(one[2]) == length]
+            alike = [branch for branch in chosen if len(branch[2]) == length]
             for start in range(0, len(alike), batch):
                 part = alike[start : start + batch]
                 chances = following([number for number, _, _ in part], [tokens for _, _, tokens in part])

@@ -5,7 +5,7 @@
 
 The harness cannot ask again until an answer is acceptable, so it reports the limit of asking again:
 P(correct) / P(acceptable). Its likelihoods are of the answers without their end, unlike those of
-`hopscope benchmark --exact`; no acceptable answer begins another, so each still stands for itself.
+`hopscope benchmark --exact`; no acceptable answer begins another, so none is counted for another.
 """
 
 from __future__ import annotations
