@@ -40,7 +40,8 @@ class BenchmarkSettings:
             usually it is a fiftieth or 16 branches a question.
         temperature: the temperature of sampling; 1 gives the model's own distribution.
         attempts: replies after which a question counts as never accepted.
-        max_tokens: the longest reply, in tokens; None is replaced by 32, with `think` by 1,024. A reply cut off there is no answer.
+        max_tokens: the longest reply, in tokens; None is replaced by 32, with `think` by 1,024. A reply
+            cut off there is no answer.
         reasoning_effort: passed on to providers that know it; `none` where reasoning can be switched off.
         extensions: departures from the paper's prompts.
     """
