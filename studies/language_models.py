@@ -99,11 +99,11 @@ def ask(models: Path, runs: Path) -> None:
                 told = time.monotonic()
                 print(f"{asking.folder}: {done} questions, now {record.formulation}, D = {record.hops}", flush=True)
 
-        before, began = _asked(folder), time.process_time()
+        before, began = len(_records(folder)), time.process_time()
         hs.benchmark(
             [str(models / asking.model)], folder, formulations, hops, asking.count, settings, progress, precision="fp32"
         )
-        if new := _asked(folder) - before:
+        if new := len(_records(folder)) - before:
             with (folder / "seconds.jsonl").open("a") as file:
                 row = {"questions": new, "cpu_seconds": round(time.process_time() - began, 1)}
                 file.write(json.dumps(row) + "\n")
@@ -121,10 +121,6 @@ def _complete(folder: Path, asking: Asking) -> bool:
 
 def _records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for path in folder.glob("records/*.jsonl") for line in path.read_text().splitlines()]
-
-
-def _asked(folder: Path) -> int:
-    return sum(path.read_bytes().count(b"\n") for path in folder.glob("records/*.jsonl"))
 
 
 def condense(models: Path, runs: Path, out: Path) -> None:
@@ -201,17 +197,12 @@ def _kind(reply: str, question: Any) -> str:
 
 def tables(points: Sequence[dict[str, Any]], replies: dict[str, dict[str, dict[str, float]]]) -> str:
     """The points, and what replies are, as Markdown."""
-    names = ("accuracy", "share", "argmax", "p_acceptable", "unweighed")
-    rows = ["| model | form | formulation | D | n | mode | accuracy | 95% interval | share | argmax | P(acceptable) |"]
-    rows[0] += " unweighed | guess | shortcut |"
-    rows.append("| --- " * 14 + "|")
+    names = ("accuracy", "low", "high", "share", "argmax", "p_acceptable", "unweighed", "guess", "shortcut")
+    head = ("model", "form", "formulation", "hops", "n", "mode")
+    rows = [f"| {' | '.join((*head, *names))} |", "| --- " * (len(head) + len(names)) + "|"]
     for point in points:
-        values = {name: "-" if point[name] is None else f"{point[name]:.3f}" for name in names}
-        interval = f"{point['low']:.3f} to {point['high']:.3f}"
-        start = [point["model"], point["form"], point["formulation"], point["hops"], point["n"], point["mode"]]
-        middle = [values["accuracy"], interval, *(values[name] for name in names[1:])]
-        cells = [*start, *middle, f"{point['guess']:.3f}", f"{point['shortcut']:.3f}"]
-        rows.append("| " + " | ".join(map(str, cells)) + " |")
+        values = ("-" if point[name] is None else f"{point[name]:.3f}" for name in names)
+        rows.append(f"| {' | '.join((*(str(point[name]) for name in head), *values))} |")
     if replies:
         rows += ["", "What sampled replies to equations as code are:", "", f"| model | D | {' | '.join(REPLIES)} |"]
         rows.append("| --- " * (2 + len(REPLIES)) + "|")
