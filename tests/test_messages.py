@@ -1,8 +1,10 @@
-"""What the command line says: one line, and slips are refused before anything is written."""
+"""Messages: one plain sentence on one line; bad input is refused before anything is written."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,9 @@ from hopscope.errors import InputError
 
 
 def test_messages_are_one_printable_line(capsys):
-    told = readable("got \x1b[31m\u202e" + "x" * 100_000 + "\nand more")
-    assert len(told) < 300
-    assert told.isprintable()
+    shown = readable("got \x1b[31m\u202e" + "x" * 100_000 + "\nand more")
+    assert len(shown) < 300
+    assert shown.isprintable()
     with pytest.raises(SystemExit) as stop:
         main(["theory", "--hops", "9" * 100_000 + "\u202e"])
     assert stop.value.code == 2
@@ -36,13 +38,43 @@ def test_messages_are_one_printable_line(capsys):
         (["theory", "--hops", "4", "--order", "1,2,3"], "order must be"),
     ],
 )
-def test_slips_are_refused_before_anything_is_written(tmp_path, monkeypatch, capsys, arguments, words):
+def test_bad_input_is_refused_before_anything_is_written(tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2
     assert words in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+SOURCE = Path(hopscope.__file__).parent
+RETIRED = re.compile(r"\b(anew|look(s|ed)? at|look-?ups?|brings?|brought|gathers?|told|seam|the bar|watch(es|ed)?)\b")
+"""Words that messages had and that say less than the nouns of the field."""
+
+
+def messages(source: str) -> Iterator[str]:
+    """The texts of the `InputError`s that a file raises, with X for every value in them."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "InputError" and node.args:
+            first = node.args[0]
+            parts = first.values if isinstance(first, ast.JoinedStr) else [first]
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts)
+
+
+def faults(message: str) -> bool:
+    """Whether a message has a retired word or is a paragraph."""
+    return bool(RETIRED.search(message)) or message.endswith(".") or "\n" in message
+
+
+def test_messages_are_one_plain_sentence():
+    found = [message for file in SOURCE.rglob("*.py") for message in messages(file.read_text(encoding="utf-8"))]
+    assert len(found) > 200
+    assert [message for message in found if faults(message)] == []
+
+
+def test_faults_of_messages_are_seen():
+    assert all(map(faults, ("search X anew", "the file is missing.", "a layer looks at X")))
+    assert [*messages("raise InputError(f'hops must be at least 1, got {hops}')")] == ["hops must be at least 1, got X"]
 
 
 def test_a_seed_of_emergence_is_a_seed():
@@ -55,8 +87,8 @@ def test_a_seed_of_emergence_is_a_seed():
 
 def test_line_breaks_are_the_same_on_every_system():
     """On Windows text files have others by default, and the seal of a row with another line break does not fit."""
-    source, wrong = Path(hopscope.__file__).parent, []
-    for path in source.rglob("*.py"):
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
         for call in (
             node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
         ):
