@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 
 import pytest
 import torch
 from known_run import EVERY, STEPS, WITNESS, circuit_json, known_run, scaled
-from small_models import answers_with
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.config import EmergenceConfig
@@ -20,7 +18,6 @@ from hopscope.emergence.track import follow
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import first_member, query_role, second_member
-from hopscope.records import seal
 from hopscope.training.data import held_out
 from hopscope.training.recipe import Recipe
 
@@ -126,35 +123,6 @@ def test_attention_along_a_path_equals_a_loop():
     assert seen.errors.mean().item() == pytest.approx(errors.mean().item(), rel=1e-4)
 
 
-@pytest.mark.parametrize("ablation", ["uniform", "knock_out"])
-def test_ablation_equals_a_hook_that_edits_the_pattern(ablation):
-    """The pattern edited by hand, in a hook."""
-    batch, path = held_out(PROBLEM, 4, 0, "emergence"), PATHS[-1]
-    seen = observe(WITNESS.transformer, PROBLEM, batch, [path], ablation)
-    query, key = path.query, path.key
-
-    def edit(layer, pattern):
-        if layer != path.layer:
-            return pattern
-        pattern = pattern.clone()
-        for sequence in range(4):
-            for place in batch.place[sequence]:
-                row = pattern[0, sequence, path.head, place[query]]
-                if ablation == "uniform":
-                    row[: place[query] + 1] = 1 / (place[query] + 1)
-                else:
-                    row[place[key]] = 0
-                    if row.sum() < 1e-6:
-                        row[: place[query] + 1] = 1
-                        row[place[key]] = 0
-                    row /= row.sum()
-        return pattern
-
-    answers = answers_with(WITNESS.transformer, batch.inputs[None], edit)[0]
-    errors = (answers - batch.targets).square().unflatten(-1, (3, -1)).mean(dim=(1, 3))
-    assert torch.allclose(seen.ablated[0], errors, atol=1e-3)
-
-
 def test_each_model_of_an_ensemble_has_its_own_history(tmp_path):
     run = known_run(tmp_path / "run", on=[{1: 100, 2: 200, 3: 300}, {1: 400, 2: 500, 3: 600}])
     first, _ = follow(run, PATHS, 0, QUICK)
@@ -231,22 +199,6 @@ def test_the_record_comes_back_as_it_was(tmp_path):
         query, key = path.query, path.key
         assert frame[path.layer, 0, 0, query, key].item() == pytest.approx(1.0, abs=0.01)
     assert frame.sum(dim=(2, 4)) == pytest.approx(torch.ones(3, 1, 7).numpy(), abs=0.05)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [({"schema": 9}, "schema 9"), ({"kind": "cake"}, "not the record"),
-     ({"seed": "zero"}, "seed: Expected int"),
-     ({"order": {}}, "order: .*missing required field emerged"), ({"extra": 1}, "extra")],
-)  # fmt: skip
-def test_a_damaged_record_is_named(tmp_path, change, words):
-    emergence, _ = follow(known_run(tmp_path / "run"), PATHS[:1], 0, QUICK)
-    values = json.loads(json.dumps(emergence.to_json()))
-    path = tmp_path / "emergence.json"
-    fields = values | change
-    path.write_text(json.dumps({**fields, "seal": seal(fields, values["run"])}))
-    with pytest.raises(InputError, match=words):
-        Emergence.load(path)
 
 
 @pytest.mark.parametrize(

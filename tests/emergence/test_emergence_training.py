@@ -1,4 +1,4 @@
-"""What training does for emergence: schedules of checkpoints, and heads that are held."""
+"""Heads whose attention is fixed, in training and after."""
 
 from __future__ import annotations
 
@@ -24,18 +24,6 @@ TINY = Recipe(
     examples=64, learning_rate=3e-3,
 )  # fmt: skip
 ENGINE = REFERENCE
-
-
-def test_bf16_halves_all_checkpoints_but_the_last(tmp_path):
-    halved = replace(TINY, checkpoint_every=20, checkpoint_precision="bf16")
-    run = train(halved, PROBLEM, tmp_path / "bf16", execution=ENGINE)
-    exact = train(replace(TINY, checkpoint_every=20), PROBLEM, tmp_path / "fp32", execution=ENGINE)
-    assert run.checkpoints[20].stat().st_size < 0.6 * exact.checkpoints[20].stat().st_size
-    one, other = run.transformer(20).embed.weight, exact.transformer(20).embed.weight
-    assert one.dtype == torch.float32
-    assert torch.equal(one, other.bfloat16().float())
-    for parameter, theirs in zip(run.transformer().parameters(), exact.transformer().parameters(), strict=True):
-        assert torch.equal(parameter, theirs)
 
 
 def transformer(held=(), seed=0):

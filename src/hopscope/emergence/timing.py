@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from jaxtyping import Float
@@ -192,32 +193,22 @@ def order(
     paths: Sequence[AttentionPath], found: Sequence[Crossing], resampled: Float[Tensor, "path resample"], hops: int
 ) -> Order:
     """The order of hops, from the crossings of paths and of their resamples."""
-    delivery = _Delivery(paths, hops)
-    emerged = delivery.emerged([math.nan if crossing.step is None else crossing.step for crossing in found])
-    samples = [delivery.emerged(steps) for steps in resampled[:, :_ORDER_RESAMPLES].T.tolist()]
-    certainty = [sum(steps[k] < steps[k + 1] for steps in samples) / len(samples) for k in range(hops - 1)]
-    return Order(tuple(step if math.isfinite(step) else None for step in emerged), tuple(certainty))
 
+    @cache
+    def reached(numbers: frozenset[int]) -> int:
+        """The furthest hop that these paths deliver; all hops before it are delivered too."""
+        return len(deliver(hops, [paths[number] for number in numbers]).hops)
 
-class _Delivery:
-    """How far sets of paths carry; each set is given to the simulator once."""
-
-    def __init__(self, paths: Sequence[AttentionPath], hops: int) -> None:
-        self._paths, self._hops = paths, hops
-        self._reach: dict[frozenset[int], int] = {}
-
-    def emerged(self, steps: Sequence[float]) -> list[float]:
+    def emerged(steps: Sequence[float]) -> list[float]:
         """For every hop, the step at which its paths have emerged, infinity for never; paths at NaN never emerge."""
-        result = [math.inf] * self._hops
-        there: frozenset[int] = frozenset()
+        result, crossed = [math.inf] * hops, frozenset[int]()
         for number in sorted((n for n, step in enumerate(steps) if math.isfinite(step)), key=lambda n: steps[n]):
-            there |= {number}
-            for hop in range(self._reached(there)):
+            crossed |= {number}
+            for hop in range(reached(crossed)):
                 result[hop] = min(result[hop], steps[number])
         return result
 
-    def _reached(self, numbers: frozenset[int]) -> int:
-        """The furthest hop that some of the paths deliver; all hops before it are delivered too."""
-        if numbers not in self._reach:
-            self._reach[numbers] = len(deliver(self._hops, [self._paths[number] for number in numbers]).hops)
-        return self._reach[numbers]
+    steps = emerged([math.nan if crossing.step is None else crossing.step for crossing in found])
+    samples = [emerged(sample) for sample in resampled[:, :_ORDER_RESAMPLES].T.tolist()]
+    certainty = [sum(sample[k] < sample[k + 1] for sample in samples) / len(samples) for k in range(hops - 1)]
+    return Order(tuple(step if math.isfinite(step) else None for step in steps), tuple(certainty))

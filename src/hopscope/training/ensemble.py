@@ -40,7 +40,6 @@ class Ensemble:
         execution: Execution,
         at_once: int | None = None,
     ) -> None:
-        self.recipe = recipe
         size = at_once or models_at_once(problem, recipe, len(seeds), execution)
         models = [slice(start, start + size) for start in range(0, len(seeds), size)]
         self._parts = [(these, EnsemblePart(problem, recipe, seeds[these], execution)) for these in models]
@@ -63,11 +62,6 @@ class Ensemble:
     def left(self) -> Left:
         """The heads that have not been pruned."""
         return torch.cat([part.left for _, part in self._parts])
-
-    @property
-    def heads_left(self) -> list[int] | None:
-        """Number of heads left, by model; None where the recipe does not prune."""
-        return None if self.recipe.prune_every is None else self.left.flatten(1).sum(dim=1).tolist()
 
     def prune(self, batch: Batch, models: Sequence[bool]) -> list[bool]:
         """Remove for good the heads that the models marked in `models` can do without (see `training.pruning`); returns

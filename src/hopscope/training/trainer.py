@@ -137,7 +137,8 @@ def _train(
             schedule = schedule.after(step, by_hop)
             if any(due := schedule.prunes(step, by_hop)):
                 schedule = schedule.after_pruning(step, by_hop, ensemble.prune(data.pruning(step), due))
-            rows = rows_of(step, training.tolist(), validation.tolist(), ensemble.heads_left)
+            heads = None if recipe.prune_every is None else ensemble.left.flatten(1).sum(dim=1).tolist()
+            rows = rows_of(step, training.tolist(), validation.tolist(), heads)
             run.append_metrics(rows)
             if progress is not None:
                 progress(Progress(step, schedule.end, tuple(row.partial_losses for row in rows)))
