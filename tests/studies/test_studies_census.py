@@ -75,18 +75,6 @@ def test_models_that_all_have_one_circuit_do_not_differ():
     assert verdicts(once)[2] == "not run"
 
 
-def test_searches_that_end_by_chance_do_not_make_models_like_themselves():
-    """Planted: three searches in four end in one circuit, the others in another, whichever the model. So most models'
-    own two agree wholly, and with those of others in part."""
-    ends = [(DOUBLING, SERIAL)[n % 4 == 3] for n in range(4)]
-    models = [summary(one, n, again=[other]) for n, (one, other) in enumerate(4 * [(a, b) for a in ends for b in ends])]
-    also = census.judge(CensusResult(tuple(models), ()))[2]
-    assert also.observed.startswith("40 of 64")
-    same = [summary(DOUBLING, n, again=[DOUBLING]) for n in range(24)]
-    also = census.judge(CensusResult((*models, *same), ()))[2]
-    assert (also.verdict, also.reason) == ("inconclusive", "on average they may not be")
-
-
 def test_models_without_a_circuit_do_not_count():
     lost = [summary((), seed, strategy="none", delivers=False, loss=0.6) for seed in range(50)]
     assert verdicts(alike(20) + lost)[:3] == ["confirmed"] * 3

@@ -11,7 +11,6 @@ import torch
 from planted_studies import DOUBLING, SERIAL, summary
 
 from hopscope.errors import InputError
-from hopscope.paper.recipes import LAPTOP
 from studies import descent
 from studies.descent import DescentResult
 from studies.figures.descent import descent as figure
@@ -138,20 +137,6 @@ def test_spikes_count_from_the_first_circuit_on_even_if_nothing_comes_after_it()
 
     run: Any = SimpleNamespace(regular_metrics=Planted())
     assert [_spikes(run, since) for since in (0, 2, 6)] == [(1, 4), (2, 4), ()]
-
-
-def test_both_rates_are_one_until_one_falls():
-    setups = descent.standard(LAPTOP).setups
-    assert len(setups) == 24
-    constant, falling = setups[0].recipe, setups[12].recipe
-    assert (constant.schedule, falling.schedule, setups[0].seeds) == (
-        "constant",
-        "warmup-stable-decay",
-        setups[12].seeds,
-    )
-    assert constant.steps == falling.steps == 9600
-    assert falling.steps * (1 - falling.decay_fraction) == pytest.approx(LAPTOP.steps)
-    assert constant.checkpoint_every == 800
 
 
 def test_tables_and_figures():

@@ -52,25 +52,6 @@ def test_the_same_is_shown_to_be_the_same():
     assert verdicts(BASE, planted("same", 500, 300)) == ["refuted", "refuted"]
 
 
-def x1_at(name: str, *steps: int) -> Condition:
-    """Seeds that learn x1 then, and x2 never."""
-    return condition(name, PROBLEM, [[step, None] for step in steps])
-
-
-TEN = x1_at("unchanged", 320, 340, 340, 360, 360, 380, 400, 420, 440, 480)
-
-
-def test_ten_seeds_are_not_surer_than_they_can_be():
-    """Chi-squared would pass the correction over forty changes here (0.034), and a bootstrap end below 5/4 (1.249)."""
-    sooner = x1_at("sooner", 260, 300, 300, 320, 320, 320, 320, 320, 340, 360)
-    later = x1_at("later", 340, 340, 400, 400, 460, 460, 460, 460, 480, 500)
-    others = [x1_at(str(place), *(10 * step for step in range(101, 111))) for place in range(14)]
-    others += [x1_at(str(place), *TEN.steps(1)) for place in range(14, 38)]
-    also = verdicts(TEN, sooner, later, *others)
-    assert also[:4:2] == ["inconclusive", "inconclusive"]
-    assert also[4::2] == ["confirmed"] * 14 + ["refuted"] * 24
-
-
 def test_those_that_never_learn_count():
     """Medians of those that learned would say that nothing changed."""
     assert verdicts(BASE, planted("stuck", 500, 300, never=9))[1] == "confirmed"
