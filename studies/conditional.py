@@ -88,7 +88,7 @@ class ConditionalStudy:
         graphs: the graphs to train on.
         seeds: the seeds of every condition.
         further: further seeds of the conditions with too few layers.
-        beside: the depths, as layers above (or, negative, below) the exact minimum.
+        offsets: the depths, as layers above (or, negative, below) the exact minimum.
         search: how circuits are searched for.
     """
 
@@ -96,7 +96,7 @@ class ConditionalStudy:
     graphs: Mapping[str, Graph] = field(default_factory=lambda: GRAPHS)
     seeds: tuple[int, ...] = tuple(range(9000, 9005))
     further: tuple[int, ...] = tuple(range(9005, 9008))
-    beside: tuple[int, ...] = (0, 1, 2, -1)
+    offsets: tuple[int, ...] = (0, 1, 2, -1)
     search: Search = field(default_factory=Search)
 
     @property
@@ -109,7 +109,7 @@ class ConditionalStudy:
             longer = replace(
                 self.recipe, steps=times * self.recipe.steps, decay_fraction=self.recipe.decay_fraction / times
             )
-            for more in self.beside:
+            for more in self.offsets:
                 layers = hs.theory.min_layers(problem) + more
                 seeds = self.seeds + (self.further if more < 0 else ())
                 found.append(hs.Setup(f"{name}-{layers}-layers", problem, replace(longer, layers=layers), seeds))
@@ -153,7 +153,7 @@ def quick(recipe: hs.Recipe) -> ConditionalStudy:
         {name: replace(graph, chains=2) for name, graph in GRAPHS.items()},
         seeds=(0,),
         further=(),
-        beside=(0,),
+        offsets=(0,),
         search=HASTY,
     )
 

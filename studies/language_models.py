@@ -90,13 +90,13 @@ def ask(models: Path, runs: Path) -> None:
         if asking.sampled:
             settings = hs.BenchmarkSettings(attempts=1, extensions=extensions)
         formulations, hops = (["equations"], asking.hops) if asking.hops else (list(OTHERS), None)
-        told, done = 0.0, 0
+        reported, done = 0.0, 0
 
         def progress(record: Any, asking: Asking = asking) -> None:
-            nonlocal told, done
+            nonlocal reported, done
             done += 1
-            if time.monotonic() - told > SECONDS_BETWEEN_LINES:
-                told = time.monotonic()
+            if time.monotonic() - reported > SECONDS_BETWEEN_LINES:
+                reported = time.monotonic()
                 print(f"{asking.folder}: {done} questions, now {record.formulation}, D = {record.hops}", flush=True)
 
         before, began = len(_records(folder)), time.process_time()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _A_ROW = 4
-"""The most panels beside one another."""
+"""The most panels in a row."""
 
 _A_LINE = 24
 """The most characters of a panel's title in a line."""
@@ -23,7 +23,7 @@ def survival(found: Conditions) -> Figure:
     """The share of seeds that have not learned a hop yet, a panel for each condition, a line for each hop.
 
     Every seed is watched until it has learned everything or its budget is spent, so that no estimate is needed: the
-    counts themselves are drawn. Lines stand a hair apart, as the figure says: those of hops that nobody learned
+    counts themselves are drawn. Lines are a hair apart, as the figure says: those of hops that nobody learned
     would hide one another.
 
     Raises:

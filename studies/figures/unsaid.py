@@ -16,7 +16,7 @@ _TITLES = {name.replace(" ", "-"): name.replace("/", ", ") for name in READINGS}
 
 
 def unsaid(found: Conditions) -> Figure:
-    """A row for each reading, the stand-in beside the full size; a line for each seed, from x1 to all hops.
+    """A row for each reading, the stand-in and the full size; a line for each seed, from x1 to all hops.
 
     An arrow means never within the budget. The vertical lines are the paper's plateau and half of it, from which on x1
     is asked for.
