@@ -12,7 +12,7 @@ from hopscope.circuits.checks.delivery import DeliveryFlow, delivery
 from hopscope.circuits.checks.necessity import NecessityLosses, Without, necessity
 from hopscope.circuits.checks.outside import OutsideLosses, outside
 from hopscope.circuits.checks.right_keys import KeyLosses, right_keys
-from hopscope.circuits.checks.sufficiency import BLIND, REWIRED, SufficiencyLosses, sufficiency
+from hopscope.circuits.checks.sufficiency import ALIKE_ROWS, BLIND, SufficiencyLosses, sufficiency
 from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
@@ -25,7 +25,7 @@ def loss(mean: float, half: float = 0.005) -> Measured:
     return Measured(mean, (mean - half, mean + half))
 
 
-GOOD = SufficiencyLosses(LIMIT, loss(0.01), loss(0.03), {BLIND: loss(0.031), REWIRED: loss(0.032)})
+GOOD = SufficiencyLosses(LIMIT, loss(0.01), loss(0.03), {BLIND: loss(0.031), ALIKE_ROWS: loss(0.032)})
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ GOOD = SufficiencyLosses(LIMIT, loss(0.01), loss(0.03), {BLIND: loss(0.031), REW
         ({}, True, "the circuit alone has a loss of 0.030, the model 0.010"),
         ({"circuit": loss(0.046)}, False, "0.046"),  # its interval reaches beyond the threshold
         ({"model": loss(0.06)}, False, "the model 0.060"),
-        ({"controls": {REWIRED: loss(0.2)}}, False, "over rewired sequences, it has 0.200"),
+        ({"controls": {ALIKE_ROWS: loss(0.2)}}, False, "but for named keys, it has 0.200"),
         ({"at_mean": 2}, False, "2 rows are neither ablated nor one-hot at a key"),
     ],
 )

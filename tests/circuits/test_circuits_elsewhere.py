@@ -6,13 +6,11 @@ import pytest
 import torch
 from by_place import PositionBased
 from planted_models import by_place, evidence_of, witness
-from tokenizers_made import tokenizer
 
 from hopscope.circuits.evaluate.ablations import KEEP
 from hopscope.circuits.evaluate.counterfactual import pair_elsewhere
 from hopscope.circuits.evaluate.interchange import highest_rise
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.language.text_batch import lines_elsewhere, text, text_batch
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import sample
 from hopscope.training.data import held_out
@@ -38,34 +36,6 @@ def test_rows_of_one_fact_change_places_and_nothing_else(graph, hops, fact, posi
         assert torch.equal(there.inputs[number, elsewhere.at[number], :symbol], here.inputs[number, :, :symbol])
         assert torch.equal(there.role[number, elsewhere.at[number]], here.role[number])
         assert torch.equal(there.chain[number, elsewhere.at[number]], here.chain[number])
-
-
-@pytest.mark.parametrize("kind", ["characters", "short", "chat"])
-@pytest.mark.parametrize("pair", [1, 2])
-def test_lines_of_one_pair_change_places_and_nothing_else(kind, pair) -> None:
-    """Lines may be of different lengths, and have tokens without a role."""
-    here = text_batch(text("equations", 2), tokenizer(kind), 12, 3)
-    elsewhere = lines_elsewhere(here, pair)
-    there, stays = elsewhere.sequences, ~elsewhere.block
-    assert 0 < int(elsewhere.block.sum()) < elsewhere.block.numel() / 2
-    for name in ("inputs", "role", "chain", "line"):
-        assert torch.equal(getattr(there, name)[stays], getattr(here, name)[stays])
-    for number in range(12):
-        at = elsewhere.at[number]
-        for name in ("inputs", "role", "chain"):
-            assert torch.equal(getattr(there, name)[number, at], getattr(here, name)[number])
-        assert (there.line[number].diff() >= 0)[
-            : int(here.line[number].argmax())
-        ].all()  # lines are numbered as they stand
-        stood = here.line[number, here.place[number, :, 2 * pair - 1]]
-        stands = there.line[number, there.place[number, :, 2 * pair - 1]]
-        assert torch.equal(stands, stood.roll(-1))  # where the line of the next chain stood
-    known = here.place >= 0
-    assert torch.equal(there.place >= 0, known)
-    for role in range(here.place.shape[2]):
-        if known[:, :, role].all():
-            found = there.role.gather(1, there.place[:, :, role])
-            assert torch.equal(found, torch.full_like(found, role))
 
 
 @pytest.mark.parametrize("hops", [1, 3])

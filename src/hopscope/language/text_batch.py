@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import first_member, link_role, second_member, text_role, text_role_names
+from hopscope.problem.roles import text_role, text_role_names
 from hopscope.problem.text.formulation import PAPER_CHAINS, Extensions
 from hopscope.problem.text.questions import Question, formulation, questions
 from hopscope.problem.text.tokens import tokens
@@ -133,84 +131,3 @@ def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBat
         candidates=torch.tensor([question.candidates for question in read]),
         right=torch.tensor([question.right for question in read]),
     )
-
-
-def lines_elsewhere(batch: TextBatch, pair: int) -> Elsewhere[TextBatch]:
-    """Questions in which each chain's line of a pair is in the place of the next chain's.
-
-    Lines move unchanged, token for token; one that is longer than the line it replaces pushes those behind it back.
-
-    Args:
-        batch: the questions; the lines of a pair are adjacent.
-        pair: the pair whose lines move, from 1.
-    """
-    source = torch.arange(batch.inputs.shape[1]).repeat(len(batch.inputs), 1)
-    block, lines = torch.zeros_like(source, dtype=torch.bool), batch.line.clone()
-    for number, (line, place) in enumerate(zip(batch.line, batch.place[..., second_member(pair)], strict=True)):
-        of_pair = line[place]
-        comes = dict(zip(of_pair.tolist(), of_pair.roll(1).tolist(), strict=True))  # by line, what takes its place
-        moved = [(line == comes[own]).nonzero()[:, 0] for own in sorted(comes)]
-        block[number], counts = torch.isin(line, of_pair), torch.tensor([len(positions) for positions in moved])
-        source[number, block[number]] = torch.cat(moved)
-        lines[number, block[number]] = torch.tensor(sorted(comes)).repeat_interleave(counts)
-    at = source.argsort(dim=-1)
-    return Elsewhere(_moved(batch, source, at, lines), at, block)
-
-
-def _moved(
-    batch: TextBatch, source: Int[Tensor, "batch new"], at: Int[Tensor, "batch pos"], line: Int[Tensor, "batch new"]
-) -> TextBatch:
-    """Questions whose tokens come from the positions `source` of others, which are now at `at`."""
-    place = at.gather(1, batch.place.clamp(min=0).flatten(1)).view_as(batch.place)
-    inputs, role, chain = (values.gather(1, source) for values in (batch.inputs, batch.role, batch.chain))
-    place = torch.where(batch.place < 0, -1, place)
-    return replace(batch, inputs=inputs, role=role, chain=chain, place=place, line=line)
-
-
-def words_rewired(batch: TextBatch, pair: int, by: int = 1) -> Rewired[TextBatch]:
-    """Questions in which each chain's line of a pair has the value of another chain's.
-
-    A value moves token for token, with what links it to its name; one that is longer than the value it replaces pushes
-    those behind it back.
-
-    Args:
-        batch: the questions.
-        pair: the pair whose values are others, from 1.
-        by: how many chains further on that chain is, among those with a value; 0 for the questions as they are.
-    """
-    value, hops, moved = second_member(pair), (batch.place.shape[-1] - 3) // 4, []
-    for line, place in zip(batch.line.tolist(), batch.place.tolist(), strict=True):
-        moved.append(_with_others(line, [_value_of(line, of, pair) for of in place if of[value] >= 0], by))
-    source, at, lines = (torch.tensor(column) for column in zip(*moved, strict=True))
-    rewired = _moved(batch, source, at, lines)
-    moves = rewired.place[..., [link_role(pair, hops), value]]
-    sequence, number, _ = (moves >= 0).nonzero(as_tuple=True)
-    rewired.chain[sequence, moves[moves >= 0]] = number
-    return Rewired(rewired, at)
-
-
-def _with_others(line: list[int], values: Sequence[range], by: int) -> tuple[list[int], list[int], list[int]]:
-    """A question in which each value is the one so many on.
-
-    Returns:
-        For every position the position before of its token; for every position before, where its part is now (the last
-        tokens of two values are the same part, and so on from there); and the line of every position.
-    """
-    turn = by % max(1, len(values))
-    others = {value.start: (value, new) for value, new in zip(values, [*values[turn:], *values[:turn]], strict=True)}
-    source, lines, at, start = list[int](), list[int](), [0] * len(line), 0
-    while start < len(line):
-        own, new = others.get(start, (range(start, start + 1), range(start, start + 1)))
-        for position in own:
-            at[position] = len(source) + max(0, len(new) - (own.stop - position))
-        source += new
-        lines += [line[start]] * len(new)
-        start = own.stop
-    return source, at, lines
-
-
-def _value_of(line: list[int], place: list[int], pair: int) -> range:
-    """The positions of the value in a chain's line of a pair, and of what links it to its name; a tokenizer may cut the
-    two in different ways in different lines."""
-    last, name = place[second_member(pair)], place[first_member(pair)]
-    return range((name if name < last else line.index(line[last]) - 1) + 1, last + 1)

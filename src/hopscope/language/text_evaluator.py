@@ -15,10 +15,9 @@ from torch import Tensor
 
 from hopscope.circuits.circuit_parts import Scores
 from hopscope.circuits.evaluate.ablations import Interventions
-from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.language.hooked import HookedDecoder
-from hopscope.language.text_batch import TextBatch, TextTask, lines_elsewhere, text_batch, words_rewired
+from hopscope.language.text_batch import TextBatch, TextTask, text_batch
 from hopscope.model.hooks import Hooks, Stream
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.roles import text_role_names
@@ -67,16 +66,6 @@ class TextEvaluator(Evaluator):
     def fresh(self, sequences: int, seed: int, purpose: str) -> TextEvaluator:
         """The same model on questions that depend on seed and purpose alone."""
         return self.on(text_batch(self.task, self._tokenizer, sequences, derive_seed(seed, purpose)))
-
-    def elsewhere(self, pair: int) -> Elsewhere[Evaluator]:
-        """The same model on the same questions, each chain's line of a pair where the next chain's stood."""
-        moved = lines_elsewhere(self.batch, pair)
-        return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
-
-    def rewired(self, pair: int, by: int) -> Rewired[Evaluator]:
-        """The same model and words, but each chain's line of a pair has the value of the chain `by` further on."""
-        there = words_rewired(self.batch, pair, by)
-        return Rewired(self.on(there.sequences), there.at)
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
         """Brier scores of the answers."""

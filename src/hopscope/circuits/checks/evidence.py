@@ -149,12 +149,6 @@ class Evidence(Sampling):
         return {row: tuple(path.key for path in self.paths if path.row == row) for row in rows}
 
     @cached_property
-    def averaging(self) -> list[HeadRow]:
-        """The rows that are off and still average other positions, of heads that write something."""
-        off = [row for row in self.outside if self.imposed[row] not in (ZERO, IDENTITY)]
-        return [row for row in off if (row.layer, row.head) not in self._silent]
-
-    @cached_property
     def writing(self) -> list[HeadRow]:
         """The rows that could reach an answer, of heads that write something: a pruned head is no rival."""
         return [row for row in self.evaluator.live_rows if (row.layer, row.head) not in self._silent]

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-
-from jaxtyping import Float
-from torch import Tensor
 
 from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import AblationKind
 from hopscope.circuits.evaluate.bootstrap import Measured
-from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.interchange import errors_alike, errors_rewired
-from hopscope.model.hooks import PatchableModel
+from hopscope.circuits.evaluate.interchange import errors_alike
 
 
 @dataclass(frozen=True)
@@ -39,11 +33,10 @@ class SufficiencyLosses:
 
 BLIND = "rows at their mean attend to their own chain as to any other"
 ALIKE_ROWS = "rows kept as they are attend to all chains alike but for named keys"
-REWIRED = "ablated rows write what they average over rewired sequences"
 
 
 def measure_sufficiency(evidence: Evidence) -> SufficiencyLosses:
-    """Measure the model, the circuit and its controls for unclaimed information (`circuits.evaluate.interchange`)."""
+    """Measure the model, the circuit and its controls for unclaimed information."""
     own = evidence.patterns == "own"
     model, circuit = evidence.measured(list(evidence.wholes.mean(dim=2)[[0, 2 if own else 1]]))
     controls: dict[str, Measured] = {}
@@ -53,13 +46,6 @@ def measure_sufficiency(evidence: Evidence) -> SufficiencyLosses:
     if named:
         controls[ALIKE_ROWS] = evidence.sure_of(lambda some: errors_alike(some, evidence.blinded, named))
 
-    def rewired(evaluator: Evaluator, pair: int) -> Float[Tensor, " sequence"]:
-        return errors_rewired(evaluator, evidence.blinded, named, evidence.averaging, pair)
-
-    if evidence.averaging and isinstance(evidence.evaluator.transformer, PatchableModel):
-        pairs = range(1, evidence.problem.hops + 1)
-        losses = [evidence.sure_of(partial(rewired, pair=pair)) for pair in pairs]
-        controls[REWIRED] = max(losses, key=lambda loss: loss.interval[1])
     spread = [row for row in evidence.rows if evidence.imposed[row].kind is not AblationKind.ONE_HOT]
     beside = 0 if own else len({*evidence.at_mean, *spread})
     return SufficiencyLosses(evidence.max_loss, model, circuit, controls, beside)

@@ -1,4 +1,4 @@
-"""Counterfactual sequences: the rows of one pair at other places, or with another chain's values."""
+"""Counterfactual sequences: the rows of one pair at other places."""
 
 from __future__ import annotations
 
@@ -67,33 +67,3 @@ def pair_elsewhere(problem: RetrievalProblem, batch: Batch, pair: int) -> Elsewh
     stood = at.argsort(dim=-1)[..., None].expand(symbols.shape)
     inputs = torch.cat((symbols.gather(1, stood), codes), dim=-1)
     return Elsewhere(Batch(inputs, batch.targets, place), at, of_pair[batch.role])
-
-
-@dataclass(frozen=True)
-class Rewired(Generic[S]):
-    """Sequences in which the values of one pair are other chains', and for every position of the original ones, the
-    position there with the same part."""
-
-    sequences: S
-    at: Int[Tensor, "batch pos"]
-
-
-def values_rewired(problem: RetrievalProblem, batch: Batch, pair: int, by: int = 1) -> Rewired[Batch]:
-    """Sequences of vectors in which each chain's value of a pair (or fact) is another chain's. Distractors stay.
-
-        >>> problem = hs.RetrievalProblem(hops=2)
-        >>> here = hs.sample(problem, 3, torch.Generator().manual_seed(0))
-        >>> there = values_rewired(problem, here, 1).sequences
-        >>> x1 = here.place[0, :, 1]  # the position of >x1 in the first sequence, chain by chain
-        >>> torch.equal(there.inputs[0, x1[0], :4], here.inputs[0, x1[1], :4])
-        True
-
-    That one stands `by` chains further on. Pairs (or facts) count from 1 in the order of look-up.
-    """
-    last = len(problem.facts.steps[pair - 1].keys)
-    (value,) = (role for role, place in enumerate(problem.facts.places) if (place.step, place.member) == (pair, last))
-    where = batch.place[:, : problem.chains, value, None].expand(-1, -1, problem.symbol_dim)
-    symbols, codes = batch.inputs[..., : problem.symbol_dim], batch.inputs[..., problem.symbol_dim :]
-    symbols = symbols.scatter(1, where, symbols.gather(1, where).roll(-by, dims=1))
-    at = torch.arange(batch.inputs.shape[1], device=batch.place.device).repeat(len(batch.place), 1)
-    return Rewired(Batch(torch.cat((symbols, codes), dim=-1), batch.targets, batch.place), at)

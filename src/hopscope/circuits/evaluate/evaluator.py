@@ -18,7 +18,7 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import Ablation, Interventions
 from hopscope.circuits.evaluate.apply import MIXING, InterventionHooks, LayerAblations, PatternCache, by_layer, check
-from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired
+from hopscope.circuits.evaluate.counterfactual import Elsewhere
 from hopscope.circuits.evaluate.role_maps import RoleMaps, Sequences, coordinates, joined, role_maps
 from hopscope.errors import InputError
 from hopscope.model.hooks import HookedModel, Hooks, PatternRecorder, Stream
@@ -84,13 +84,9 @@ class Evaluator(ABC):
     def fresh(self, sequences: int, seed: int, purpose: str) -> Evaluator:
         """The same model on sequences that depend on seed and purpose alone."""
 
-    @abstractmethod
-    def elsewhere(self, pair: int) -> Elsewhere[Evaluator]:
-        """The same model and sequences, but with the rows of one pair (counted from 1) at one another's places."""
-
-    @abstractmethod
-    def rewired(self, pair: int, by: int) -> Rewired[Evaluator]:
-        """The same model and symbols, but each chain's value of a pair, from 1, is that of one `by` further on."""
+    def elsewhere(self, pair: int) -> Elsewhere[Evaluator] | None:
+        """The same model and sequences, but with the rows of a pair, from 1, at one another's places; None in text."""
+        return None
 
     @abstractmethod
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:

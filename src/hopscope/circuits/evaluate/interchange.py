@@ -1,10 +1,5 @@
 """Interchange interventions (Geiger et al. 2021): attention is taken from sequences that differ in one respect.
 
-**Rewired values** show what a circuit does not claim. In rewired sequences all symbols are as often as they were, but
-the values of one pair are each another chain's. A row that attends everywhere alike averages what all chains hold, from
-which an MLP could still pick one. So such rows write what they average while the values go round all chains: a model
-that does not pick loses nothing.
-
 **Rows elsewhere** show whether rows are found by content or by position. The rows of one pair are at the next chain's
 positions, which says nothing about whose they are (Lemma 1). One layer's *pattern* is taken from there, each weight
 moved to where its role is here; a head that rests at some position, whatever is there, then rests at another. Or what
@@ -15,18 +10,17 @@ the head that attends to it later: the pattern on all that does not move, the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.role_maps import ChainsSeen, Coordinates
-from hopscope.model.hooks import Hooks, PatchableModel, Pattern, PatternRecorder, Queried, Stream
+from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried, Stream
 from hopscope.problem.paths import HeadRow
 
 NamedKeys = Mapping[HeadRow, Collection[int]]
@@ -36,40 +30,10 @@ NamedKeys = Mapping[HeadRow, Collection[int]]
 @torch.no_grad()
 def errors_alike(evaluator: Evaluator, interventions: Interventions, named: NamedKeys) -> Float[Tensor, " sequence"]:
     """The losses by sequence where some rows attend to all chains alike, but for the keys that are named."""
-    return _errors(evaluator, interventions, lambda share: ChainsAlike(share.edit(interventions), named, share.where))
-
-
-@torch.no_grad()
-def errors_rewired(
-    evaluator: Evaluator, interventions: Interventions, named: NamedKeys, off: Sequence[HeadRow], pair: int
-) -> Float[Tensor, " sequence"]:
-    """As `errors_alike`, where other rows, that are off, write what they average while a pair is rewired.
-
-    The model must show what its attention writes.
-    """
-    model = evaluator.transformer
-    assert isinstance(model, PatchableModel)
-
-    def hooks(share: Evaluator) -> Hooks:
-        def there(by: int) -> There:
-            rewired = share.rewired(pair, by)
-            other = rewired.sequences
-            alike = ChainsAlike(other.edit(interventions), named, other.where)
-            return There(model.embed(other.batch.inputs[None]), alike, other.where, rewired.at)
-
-        inner = ChainsAlike(share.edit(interventions), named, share.where)
-        return AveragedThere(model, inner, off, share.where, map(there, range(share.problem.chains)))
-
-    return _errors(evaluator, interventions, hooks)
-
-
-def _errors(
-    evaluator: Evaluator, interventions: Interventions, hooks: Callable[[Evaluator], Hooks]
-) -> Float[Tensor, " sequence"]:
-    """The losses by sequence under hooks, which are made for each share of the sequences."""
     model, found = evaluator.transformer, []
     for share in evaluator.shares_for([interventions]):
-        x = model.run(model.embed(share.batch.inputs[None]), hooks=hooks(share), reads=share.shape.reads)
+        hooks = ChainsAlike(share.edit(interventions), named, share.where)
+        x = model.run(model.embed(share.batch.inputs[None]), hooks=hooks, reads=share.shape.reads)
         found.append(share.squared_errors(x))
     return torch.cat(found).double().mean(dim=1)
 
@@ -96,80 +60,16 @@ class ChainsAlike(Hooks):
         return self._inner.attn_out(layer, written)
 
 
-@dataclass(frozen=True)
-class There:
-    """Sequences in which rows average, and for every position here the position there with the same part."""
-
-    inputs: Stream
-    hooks: Hooks
-    where: Coordinates
-    at: Int[Tensor, "batch pos"]
-
-
-class AveragedThere(Hooks):
-    """Hooks by which some rows write what they average in other sequences, on average over these; what they see of
-    their own position stays as it is."""
-
-    def __init__(
-        self, model: PatchableModel, inner: Hooks, rows: Iterable[HeadRow], where: Coordinates, theres: Iterable[There]
-    ) -> None:
-        self._inner, self._rows, self._where = inner, [*rows], where
-        self._written: dict[int, Stream] = {}
-        count = 0
-        for there in theres:
-            self._add(model, there)
-            count += 1
-        self._written = {layer: written / count for layer, written in self._written.items()}
-
-    def _add(self, model: PatchableModel, there: There) -> None:
-        """Add what the rows write there."""
-        x = there.inputs
-        for layer in range(1 + max((row.layer for row in self._rows), default=-1)):
-            seen = PatternRecorder(there.hooks)
-            after = model.run(x, start=layer, stop=layer + 1, hooks=seen)
-            if any(row.layer == layer for row in self._rows):
-                alone = seen.patterns[0].masked_fill(~self._elsewhere(layer, there.where, seen.patterns[0]), 0.0)
-                bias = model.attn_out_of(layer, torch.zeros_like(alone[:, :1]), x[:, :1])  # the same for all sequences
-                written = model.attn_out_of(layer, alone, x) - bias
-                written = written.gather(2, there.at[None, :, :, None].expand_as(written))
-                self._written[layer] = self._written.get(layer, 0) + written
-            x = after
-
-    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The inner hooks' pattern; these rows attend to nothing but their own position."""
-        pattern = self._inner.pattern(layer, pattern)
-        if layer not in self._written:
-            return pattern
-        return pattern.masked_fill(self._elsewhere(layer, self._where, pattern), 0.0)
-
-    def attn_out(self, layer: int, written: Queried) -> Queried:
-        """What is written under the inner hooks, and what these rows average there."""
-        written = self._inner.attn_out(layer, written)
-        if layer not in self._written:
-            return written
-        return written + self._written[layer][:, :, -written.shape[2] :]
-
-    def _elsewhere(self, layer: int, where: Coordinates, pattern: Pattern) -> Bool[Tensor, "1 batch head query key"]:
-        """What these rows see of other positions than their own, in a layer's pattern."""
-        concerned = torch.zeros(pattern.shape[2], where.roles, dtype=torch.bool, device=pattern.device)
-        for row in self._rows:
-            if row.layer == layer:
-                concerned[row.head, row.query] = True
-        queries, keys = pattern.shape[-2:]
-        others = ~torch.eye(keys, dtype=torch.bool, device=pattern.device)[-queries:]
-        return concerned[:, where.role[:, -queries:]].transpose(0, 1)[None, ..., None] & others
-
-
 @torch.no_grad()
 def highest_rise(evaluator: Evaluator, interventions: Interventions, layers: Iterable[int] | None) -> float | None:
     """The highest rise of a hop's loss with one layer's attention taken from where the rows of one pair are elsewhere.
 
     The attention is taken by what is written and by the whole pattern, of which the lower rise counts since each has
     harmless causes of its own, and by the choice among what does not move; the higher of these two counts. None with
-    one chain: there is no other position then. Layers count from 0; None for all.
+    one chain, and in text: there is no other position then. Layers count from 0; None for all.
     """
     problem, wanted = evaluator.problem, None if layers is None else [*layers]
-    if problem.chains < 2:
+    if problem.chains < 2 or evaluator.elsewhere(1) is None:
         return None
     own = evaluator.errors([interventions])[0].mean(dim=0)
     rises = [0.0]
@@ -234,6 +134,7 @@ def _taken_from_elsewhere(
     Pairs count from 1, layers from 0; None for all.
     """
     model, elsewhere, reads = evaluator.transformer, evaluator.elsewhere(pair), evaluator.shape.reads
+    assert elsewhere is not None
     both = evaluator, elsewhere.sequences
     here, there = (side.edit(interventions) if interventions else Hooks() for side in both)
     x, y = (model.embed(side.batch.inputs[None]) for side in both)

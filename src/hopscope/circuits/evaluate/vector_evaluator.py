@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.counterfactual import Elsewhere, Rewired, pair_elsewhere, values_rewired
+from hopscope.circuits.evaluate.counterfactual import Elsewhere, pair_elsewhere
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, InitialWeights
@@ -77,11 +77,6 @@ class VectorEvaluator(Evaluator):
         """The same model on the same chains, with each chain's row of a pair (or fact) at the next chain's place."""
         moved = pair_elsewhere(self.problem, self.batch, pair)
         return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
-
-    def rewired(self, pair: int, by: int) -> Rewired[Evaluator]:
-        """The same model on the same symbols, but each chain's value of a pair is that of the chain `by` further on."""
-        there = values_rewired(self.problem, self.batch, pair, by)
-        return Rewired(self.on(there.sequences), there.at)
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
         """Squared errors of the answers at the last positions, as means over queries and components."""
