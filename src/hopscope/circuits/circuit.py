@@ -112,12 +112,12 @@ class Circuit:
             self._check_in_model(path, path.describe(self.roles))
         for row in (*self.interventions, *self.rows):
             self._check_in_model(row, f"a row of the circuit, of {self.roles[row.query]},")
-        for path in self.paths:
-            name, ablation = path.path.describe(self.roles), self.interventions.get(path.path.row)
-            if ablation is None or path.ablation != ablation.kind.value:
+        for known in self.paths:
+            name, ablation = known.path.describe(self.roles), self.interventions.get(known.path.row)
+            if ablation is None or known.ablation != ablation.kind.value:
                 there = ablation.kind.value if ablation else "missing"
-                raise InputError(f"{name} is {path.ablation}, but {there} in the interventions")
-            if ablation.kind in CHOSEN and path.path.key not in ablation.keys:
+                raise InputError(f"{name} is {known.ablation}, but {there} in the interventions")
+            if ablation.kind in CHOSEN and known.path.key not in ablation.keys:
                 keys = ", ".join(self.roles[key] for key in ablation.keys)
                 raise InputError(f"{name} is a path, but its row attends to {keys} in the interventions")
         if unknown := [path for group in self.groups for path in group.paths if path not in own]:

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.checks.card import Patterns
-from hopscope.circuits.checks.sampling import SURE, CertificateConfig, Lost, Sampling, by_sequence
+from hopscope.circuits.checks.card import CertificateConfig, Patterns
+from hopscope.circuits.checks.sampling import SURE, Lost, Sampling, by_sequence
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     CHOSEN,

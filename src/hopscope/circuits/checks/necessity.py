@@ -60,7 +60,8 @@ def measure_necessity(evidence: Evidence) -> NecessityLosses:
 
 
 def _without(evidence: Evidence, name: str, lost: Lost) -> Without:
-    return Without(name, *evidence.measured([lost.without, lost.rise]), lost.due)
+    loss, rise = evidence.measured([lost.without, lost.rise])
+    return Without(name, loss, rise, lost.due)
 
 
 def _best_pair(evidence: Evidence, pairs: list[tuple[HeadRow, HeadRow]]) -> Without | None:
