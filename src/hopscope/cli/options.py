@@ -77,14 +77,14 @@ def refuse_given(why: str, *names: str) -> None:
             raise InputError(f"{why}; leave {(off or parameter.opts)[0]} out")
 
 
-class FieldValue(click.ParamType):
+class FieldValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic in click 8.5 alone
     """A value of a field's type: a number, a word, `none` for None, or a list that is split at commas."""
 
     def __init__(self, hint: Any) -> None:
         members = _members(hint)
         words = [word for member in members if get_origin(member) is Literal for word in get_args(member)]
         plain = [kind.__name__.upper() for kind in (int, float, str) if kind in members]
-        self.items = next((get_args(member)[0] for member in members if get_origin(member) is tuple), None)
+        self.items: Any = next((get_args(member)[0] for member in members if get_origin(member) is tuple), None)
         self.hint, self.may_be_none = hint, type(None) in members
         self.name = "|".join([*words, *(["LIST"] if self.items else plain), *["none"] * self.may_be_none])
 
@@ -113,7 +113,7 @@ def _argument_texts(record: type) -> dict[str, str]:
     return {name: text[:1].upper() + text[1:] for name, text in texts.items()}
 
 
-class NumberList(click.ParamType):
+class NumberList(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic in click 8.5 alone
     """Different whole numbers of at least `least`, as `5`, `1-8` or `1,2,4-6` lists them; maybe `none` at all."""
 
     name = "list"
@@ -141,7 +141,7 @@ class NumberList(click.ParamType):
         return tuple(found)
 
 
-class GivenPath(click.ParamType):
+class GivenPath(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic in click 8.5 alone
     """A path that is not empty, which would mean the current folder; no file where a folder is meant."""
 
     name = "path"

@@ -87,9 +87,12 @@ def _add_formulation(form: Formulation[Any]) -> None:
         extensions: dict[str, Any],
     ) -> None:  # fmt: skip
         changed = Extensions(**extensions)
-        drawn = [question(form.name, hops, seed, index, chains, changed) for index in range(count)]
-        texts = [f"{item.prompt}\nCorrect: {item.answer}\n" for item in drawn] if text else None
-        _output((item.record(roles) for item in drawn), texts, out)
+        drawn = (question(form.name, hops, seed, index, chains, changed) for index in range(count))
+        if text and out is None:
+            for item in drawn:
+                click.echo(f"{item.prompt}\nCorrect: {item.answer}\n")
+        else:
+            _output((item.record(roles) for item in drawn), None, out)
 
     draw.__doc__ = f"""{(form.__doc__ or "").splitlines()[0]}
 
