@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hopscope.benchmark.lm_eval_tasks import questions as harness
-from hopscope.benchmark.lm_eval_tasks.questions import FOLDER, accuracies
+from hopscope.benchmark.lm_eval_tasks import harness_tasks as harness
+from hopscope.benchmark.lm_eval_tasks.harness_tasks import FOLDER, accuracies
 from hopscope.problem.text.questions import FORMULATIONS
 
 
@@ -18,7 +18,7 @@ def test_a_task_file_for_every_formulation() -> None:
     for form in FORMULATIONS.values():
         text = (FOLDER / f"hopscope_{form.task}.yaml").read_text()
         assert f"task: hopscope_{form.task}\n" in text
-        assert f"custom_dataset: !function questions.{form.task}\n" in text
+        assert f"custom_dataset: !function harness_tasks.{form.task}\n" in text
         assert callable(getattr(harness, form.task))
 
 

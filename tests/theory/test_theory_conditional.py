@@ -90,9 +90,9 @@ def test_a_distractor_replaces_all_that_follows_from_its_value() -> None:
         ({"known": ["a"], "steps": [{"keys": "ab", "value": "c"}]}, "keys"),
         ({"known": ["a"], "steps": [{"keys": ["a"], "value": "b"}], "surplus": 1}, "surplus"),
         ({"known": ["a"], "steps": []}, "a graph of facts needs steps"),
-        ({"known": ["a"], "steps": [{"keys": [], "value": "b"}]}, "the fact of 'b' must have a key"),
-        ({"known": ["a"], "steps": [{"keys": ["a"], "value": "a"}]}, "the fact of 'a' must .* be the only one"),
-        ({"known": ["q"], "steps": [{"keys": ["a"], "value": "b"}]}, "the key 'a' is neither in the question nor"),
+        ({"known": ["a"], "steps": [{"keys": [], "value": "b"}]}, "the fact of 'b' must .* have keys"),
+        ({"known": ["a"], "steps": [{"keys": ["a"], "value": "a"}]}, "the fact of 'a' must be the only one"),
+        ({"known": ["q"], "steps": [{"keys": ["a"], "value": "b"}]}, "have keys, each in the question or the value of"),
     ],
 )
 def test_files_that_hold_no_graph(tmp_path: Path, record: object, sentence: str) -> None:

@@ -15,15 +15,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-_GOLDEN = 0x9E3779B97F4A7C15
-_MIX_1 = 0xBF58476D1CE4E5B9
-_MIX_2 = 0x94D049BB133111EB
-_ODD = 0xD1B54A32D192ED03
-
-
-def _signed(value: int) -> int:
-    """The two's complement reading of 64 bits."""
-    return value - (1 << 64) if value >= 1 << 63 else value
+# As signed integers of 64 bits, which are all that torch has.
+_GOLDEN, _ODD = 0x9E3779B97F4A7C15 - (1 << 64), 0xD1B54A32D192ED03 - (1 << 64)
+_MIX_1, _MIX_2 = 0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64)
 
 
 def derive_seed(seed: int, *purpose: str | int) -> int:
@@ -34,23 +28,17 @@ def derive_seed(seed: int, *purpose: str | int) -> int:
 
 def _mix(bits: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
     """SplitMix64's finaliser. `>>` is arithmetic on signed integers, hence the masks."""
-    bits = (bits ^ ((bits >> 30) & ((1 << 34) - 1))) * _signed(_MIX_1)
-    bits = (bits ^ ((bits >> 27) & ((1 << 37) - 1))) * _signed(_MIX_2)
+    bits = (bits ^ ((bits >> 30) & ((1 << 34) - 1))) * _MIX_1
+    bits = (bits ^ ((bits >> 27) & ((1 << 37) - 1))) * _MIX_2
     return bits ^ ((bits >> 31) & ((1 << 33) - 1))
 
 
 def random_bits(
     seeds: Int[Tensor, "*#stream"], indices: Int[Tensor, "*#stream"], count: int
 ) -> Int[Tensor, "*#stream n"]:
-    """`count` random 64-bit integers at each (seed, index) address.
-
-    Args:
-        seeds: one 63-bit seed per address.
-        indices: one example number per address, at least 0; broadcast against `seeds`.
-        count: number of integers at each address.
-    """
-    origin = _mix(_mix(seeds * _signed(_GOLDEN)) + indices * _signed(_ODD))
-    steps = torch.arange(1, count + 1, device=origin.device, dtype=torch.int64) * _signed(_GOLDEN)
+    """`count` random 64-bit integers at each address: a 63-bit seed, and an index of at least 0 (broadcast)."""
+    origin = _mix(_mix(seeds * _GOLDEN) + indices * _ODD)
+    steps = torch.arange(1, count + 1, device=origin.device, dtype=torch.int64) * _GOLDEN
     return _mix(origin[..., None] + steps)
 
 

@@ -31,16 +31,14 @@ class Step:
     keys: tuple[str, ...]
     value: str
 
+    @property
+    def width(self) -> int:
+        """Number of positions in a row of the fact."""
+        return len(self.keys) + 1
+
 
 class Role(NamedTuple):
-    """What a position of a fact or of the question holds.
-
-    Attributes:
-        name: its name.
-        step: the fact that it is part of, from 1; 0 for the question.
-        member: its position in that fact's row, or among the question's symbols, from 0.
-        symbol: the symbol that it holds.
-    """
+    """A role: its name, its fact (from 1; 0 for the question), its place in the row (from 0), and its symbol."""
 
     name: str
     step: int
@@ -87,10 +85,11 @@ class Graph:
     def __post_init__(self) -> None:
         reached = {*self.known}
         for step in self.steps:
-            if not step.keys or step.value in reached:
-                raise InputError(f"the fact of {step.value!r} must have a key, and be the only one of that symbol")
-            if missing := {*step.keys} - reached:
-                raise InputError(f"the key {min(missing)!r} is neither in the question nor a value of an earlier fact")
+            if not step.keys or step.value in reached or not reached.issuperset(step.keys):
+                raise InputError(
+                    f"the fact of {step.value!r} must be the only one of that symbol, and have keys, each in the "
+                    "question or the value of an earlier fact"
+                )
             reached.add(step.value)
         if not self.steps:
             raise InputError("a graph of facts needs steps, facts with keys and a value, got none")
@@ -115,9 +114,9 @@ class Graph:
         """All roles, by number."""
         roles, facts = [], Counter(key for step in self.steps for key in set(step.keys))
         for number, step in enumerate(self.steps, start=1):
-            for member, key in enumerate(step.keys):
-                roles.append(Role(f"{key}>{step.value if facts[key] > 1 else ''}", number, member, key))
-            roles.append(Role(f">{step.value}", number, len(step.keys), step.value))
+            names = [f"{key}>{step.value if facts[key] > 1 else ''}" for key in step.keys] + [f">{step.value}"]
+            symbols = (*step.keys, step.value)
+            roles += [Role(names[member], number, member, symbol) for member, symbol in enumerate(symbols)]
         return (*roles, *(Role(f"{symbol}?", 0, member, symbol) for member, symbol in enumerate(self.known)))
 
     @cached_property
@@ -127,21 +126,14 @@ class Graph:
         The key in place of one occurs nowhere else in the sequence, and those of the fact do: a head that sees that
         needs one key alone (docs/theory.md, "Conditional retrieval"). Recorded runs are of these distractors.
         """
-        return tuple(
-            self._distractor(number, key)
-            for number, step in enumerate(self.steps, start=1)
-            if len(step.keys) > 1
-            for key in step.keys
-        )
-
-    def _distractor(self, number: int, key: str) -> Distractor:
-        values, rows = [self.steps[number - 1].value], [number]
-        for value in values:  # which grow as what follows from them is found
-            for other, step in enumerate(self.steps, start=1):
-                if value in step.keys and other not in rows:
-                    values.append(step.value)
-                    rows.append(other)
-        return Distractor((key, *values), tuple(rows))
+        found = []
+        for number, step in enumerate(self.steps, start=1):
+            follows = {number: step.value}
+            for later, other in enumerate(self.steps[number:], start=number + 1):
+                if {*follows.values()} & {*other.keys}:
+                    follows[later] = other.value
+            found += [Distractor((key, *follows.values()), (*follows,)) for key in step.keys if len(step.keys) > 1]
+        return tuple(found)
 
 
 @cache
@@ -166,11 +158,7 @@ CONDITIONAL = {"functions": FUNCTIONS, "relatives": RELATIVES}
 
 
 def read_graph(source: str) -> Graph:
-    """A graph by name (`functions`, `relatives`) or from a JSON file with the fields of `Graph`.
-
-    Raises:
-        InputError: the file does not exist, or does not describe a graph of facts.
-    """
+    """A graph by name (`functions`, `relatives`) or from a JSON file with the fields of `Graph`, which is checked."""
     if source in CONDITIONAL:
         return CONDITIONAL[source]
     values = read_json(Path(source), "a graph of facts (or name functions or relatives)")

@@ -6,14 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from hopscope.checks import Count, Range, check_fields, check_items
+from hopscope.checks import Count, Range, check_fields, check_items, check_type
 from hopscope.errors import InputError
 from hopscope.problem.graph import CONDITIONAL, Graph, chain
 from hopscope.problem.roles import pair_of, symbol_of, text_role_names
-
-PositionCode = Literal["token", "pair", "none"]
-SymbolLaw = Literal["gaussian", "unit"]
-GraphName = Literal["chain", "functions", "relatives"]
 
 NAMED_ORDERS: dict[str, Callable[[int], tuple[int, ...]]] = {
     "deepest-first": lambda hops: tuple(range(hops, 0, -1)),
@@ -64,14 +60,14 @@ class RetrievalProblem:
     chains: Count = 4
     symbol_dim: Count = 4
     order: str = "deepest-first"
-    position: PositionCode = "token"
+    position: Literal["token", "pair", "none"] = "token"
     base: Annotated[float, Range(1)] = 10_000.0
     causal: bool = True
     curriculum: bool = True
     position_dim: Count | None = None
-    symbols: SymbolLaw = "gaussian"
+    symbols: Literal["gaussian", "unit"] = "gaussian"
     asked: tuple[int, ...] | None = None
-    graph: GraphName = "chain"
+    graph: Literal["chain", "functions", "relatives"] = "chain"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -85,8 +81,8 @@ class RetrievalProblem:
 
     def _simplify_asked(self, asked: tuple[Any, ...]) -> None:
         """Check the hops asked for; all hops, or the last alone, become `None` with the `curriculum` that says so."""
-        whole = all(isinstance(hop, int) and not isinstance(hop, bool) for hop in asked)
-        if not (whole and asked and [*asked] == sorted({*asked}) and asked[0] >= 1 and asked[-1] == self.hops):
+        rising = all(type(hop) is int for hop in asked) and [*asked] == sorted({*asked})
+        if not (rising and asked and asked[0] >= 1 and asked[-1] == self.hops):
             raise InputError(
                 f"asked must be hops from 1 to {self.hops}, rising, {self.hops} the last of them, got {self.asked!r}"
             )
@@ -118,11 +114,8 @@ class RetrievalProblem:
         """Positions in a sequence: N(2D + 1) for chains, 15N for `functions`, 20N for `relatives`."""
         if self.graph == "chain":  # without its facts, which would fill the memory before D is known to be too large
             return self.chains * (2 * self.hops + 1)
-        facts = self.facts
-        repeated = sum(
-            len(facts.steps[step - 1].keys) + 1 for distractor in facts.distractors for step in distractor.steps
-        )
-        return self.chains * (len(facts.places) + repeated)
+        steps = [step - 1 for distractor in self.facts.distractors for step in distractor.steps]
+        return self.chains * (len(self.facts.places) + sum(self.facts.steps[step].width for step in steps))
 
     @property
     def code_dim(self) -> int:
@@ -141,7 +134,7 @@ class RetrievalProblem:
 
     @property
     def target_symbols(self) -> tuple[str, ...]:
-        """The symbols that are asked for: x1 ... xD, or what `graph` calls them."""
+        """The symbols that are asked for: among x1 ... xD, or what `graph` calls them."""
         return tuple(self.facts.values[hop - 1] for hop in self.target_hops)
 
     @property
@@ -193,5 +186,4 @@ def _order(order: Any, hops: int) -> str:
 
 def check_problem(problem: Any) -> None:
     """Check that a value is a `RetrievalProblem`; an `InputError` where it is not."""
-    if not isinstance(problem, RetrievalProblem):
-        raise InputError(f"problem must be an hs.RetrievalProblem, as hs.RetrievalProblem(hops=3), got {problem!r}")
+    check_type("problem", problem, RetrievalProblem, "an hs.RetrievalProblem, as hs.RetrievalProblem(hops=3)")

@@ -78,15 +78,7 @@ def symbol_of(role: int, hops: int) -> int:
 
 
 def role_number(name: str, roles: Sequence[str]) -> int:
-    """The number of the role of that name.
-
-    Args:
-        name: name of the role.
-        roles: names of all roles, by number.
-
-    Raises:
-        InputError: no role has that name.
-    """
+    """The number of the role of that name, of roles given by number; an `InputError` if none has it."""
     if name not in roles:
         raise InputError(f"{name!r} is not a role; the roles are {', '.join(roles)}")
     return roles.index(name)

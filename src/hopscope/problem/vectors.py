@@ -16,14 +16,14 @@ these draws into inputs and targets; they come from an explicit generator (`samp
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hopscope.checks import check_count
+from hopscope.checks import check_count, check_type
 from hopscope.errors import InputError
 from hopscope.machine import check_fits
 from hopscope.problem.counter import random_bits, to_normal
@@ -57,29 +57,25 @@ class Batch:
     @property
     def chain(self) -> Int[Tensor, "*batch pos"]:
         """The chain of every position."""
-        return self._holder // self.place.shape[-1]
+        return _holders(self.place, self.inputs.shape[-2]) // self.place.shape[-1]
 
     @property
     def role(self) -> Int[Tensor, "*batch pos"]:
         """The role number of every position."""
-        return self._holder % self.place.shape[-1]
+        return _holders(self.place, self.inputs.shape[-2]) % self.place.shape[-1]
 
-    @property
-    def _holder(self) -> Int[Tensor, "*batch pos"]:
-        """Chain × number of roles + role, at every position: the inverse of `place`."""
-        return self.place.flatten(-2).argsort(dim=-1)[..., -self.inputs.shape[-2] :]
-
-    def __getitem__(self, index: int | slice) -> Batch:
-        """A part of the leading axis."""
+    def __getitem__(self, index: int | slice | tuple[slice, ...]) -> Batch:
+        """A part of the leading axes."""
         return Batch(self.inputs[index], self.targets[index], self.place[index])
-
-    def sequences(self, first: int, end: int) -> Batch:
-        """Sequences `first` to `end` of every model, where there is a leading axis for models."""
-        return Batch(*(getattr(self, field.name)[:, first:end] for field in fields(self)))
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on `device`."""
-        return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))
+        return Batch(self.inputs.to(device), self.targets.to(device), self.place.to(device))
+
+
+def _holders(place: Int[Tensor, "*batch chain role"], length: int) -> Int[Tensor, "*batch pos"]:
+    """Chain × number of roles + role, at every position: the inverse of `place`."""
+    return place.flatten(-2).argsort(dim=-1)[..., -length:]
 
 
 @dataclass(frozen=True)
@@ -87,90 +83,66 @@ class Layout:
     """The positions of a problem's symbols.
 
     Chains are numbered kind by kind: the N whole ones, then, for each distractor of the graph, the N chains of that
-    kind.
+    kind. Blocks are those of fact 1, ..., fact D, then that of the questions.
+
+    Attributes:
+        symbols: number of symbols drawn for a whole chain: its own, then those that replace them in each distractor.
+        symbol: index of the symbol, among those drawn for a chain, at each kind and role; -1 where there is none.
+        present: whether a chain has a row in each block.
+        block: the block of each role, from 0.
+        first: the position of each role in the first row of its block.
+        step: the distance of that role's positions in rows that follow each other.
+        row_numbers: the row of every position, from 0 through the sequence: what the position code `pair` numbers.
     """
 
-    problem: RetrievalProblem
-
-    @property
-    def rows(self) -> int:
-        """Number of chains including distractors: N for each kind."""
-        return (1 + len(self.problem.facts.distractors)) * self.problem.chains
-
-    @property
-    def symbols(self) -> int:
-        """Number of symbols drawn for a whole chain: its own, then those that replace them in each distractor."""
-        facts = self.problem.facts
-        return len(facts.symbols) + sum(len(distractor.others) for distractor in facts.distractors)
-
-    @cached_property
-    def symbol(self) -> Int[Tensor, "kind role"]:
-        """Index of the symbol, among those drawn for a chain, at each kind and role; -1 where there is no position."""
-        facts = self.problem.facts
-        whole = [facts.symbols.index(role.symbol) for role in facts.places]
-        table, drawn = [whole], len(facts.symbols)
-        for distractor in facts.distractors:
-            changed = {symbol: number for number, symbol in enumerate(distractor.others, start=drawn)}
-            roles = zip(facts.places, whole, strict=True)
-            table.append(
-                [changed.get(role.symbol, own) if role.step in distractor.steps else -1 for role, own in roles]
-            )
-            drawn += len(changed)
-        return torch.tensor(table)
-
-    @cached_property
-    def present(self) -> Bool[Tensor, "block chain"]:
-        """Whether a chain has a row in each block: those of fact 1, ..., fact D, then that of the questions."""
-        steps = torch.tensor([role.step for role in self.problem.facts.places])
-        blocks = [*range(1, self.problem.hops + 1), 0]
-        by_kind = torch.stack([(self.symbol[:, steps == step] >= 0).any(dim=1) for step in blocks])
-        return by_kind.repeat_interleave(self.problem.chains, dim=1)
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """The first position of the blocks of fact 1, ..., fact D, and of the block of the questions."""
-        starts, start = [0] * (self.problem.hops + 1), 0
-        for step in self.problem.blocks:
-            starts[step - 1] = start
-            start += int(self.present[step - 1].sum()) * self._width(step)
-        starts[-1] = start
-        return tuple(starts)
-
-    @cached_property
-    def row_numbers(self) -> Int[Tensor, " pos"]:
-        """The row of every position, counted from 0 through the sequence: what the position code `pair` numbers."""
-        facts = [step for step in self.problem.blocks for _ in range(int(self.present[step - 1].sum()))]
-        rows = [row for row, step in enumerate(facts) for _ in range(self._width(step))]
-        questions = range(len(facts), len(facts) + self.problem.chains)
-        return torch.tensor(rows + [*questions] * len(self.problem.facts.known))
+    symbols: int
+    symbol: Int[Tensor, "kind role"]
+    present: Bool[Tensor, "block chain"]
+    block: Int[Tensor, " role"]
+    first: Int[Tensor, " role"]
+    step: Int[Tensor, " role"]
+    row_numbers: Int[Tensor, " pos"]
 
     def place(self, order: Int[Tensor, "*batch block chain"]) -> Int[Tensor, "*batch chain role"]:
         """The position of every role of every chain; -1 where there is none.
 
         Args:
-            order: for the blocks of fact 1, ..., fact D, then that of the questions, the rank of each chain, as a
-                permutation. Chains without a row in a block are skipped.
+            order: for each block, the rank of each chain, as a permutation. Chains without a row in it are skipped.
         """
-        ranks = order.masked_fill(~self.present.to(order.device), self.rows).argsort(dim=-1).argsort(dim=-1)
-        places = []
-        for role in self.problem.facts.places:
-            rank, start = ranks[..., role.step - 1, :], self.starts[role.step - 1]
-            if role.step:
-                places.append(start + rank * self._width(role.step) + role.member)
-            else:
-                places.append(start + rank + role.member * self.problem.chains)
-        absent = (self.symbol < 0).repeat_interleave(self.problem.chains, dim=0)
-        return torch.stack(places, dim=-1).masked_fill(absent.to(order.device), -1)
-
-    def _width(self, step: int) -> int:
-        """Number of positions in a fact's row."""
-        return len(self.problem.facts.steps[step - 1].keys) + 1
+        present, block, first, step = (x.to(order.device) for x in (self.present, self.block, self.first, self.step))
+        ranks = order.masked_fill(~present, len(present.T)).argsort(dim=-1).argsort(dim=-1)
+        place = first + step * ranks[..., block, :].transpose(-1, -2)
+        return place.masked_fill(~present[block].T, -1).contiguous()
 
 
 @cache
 def layout(problem: RetrievalProblem) -> Layout:
-    """The layout of a problem; the same object each time, so that its properties are computed once."""
-    return Layout(problem)
+    """The layout of a problem; the same object each time."""
+    facts, chains = problem.facts, problem.chains
+    roles, whole = facts.places, [facts.symbols.index(role.symbol) for role in facts.places]
+    table, symbols = [whole], len(facts.symbols)
+    for distractor in facts.distractors:
+        changed = {symbol: number for number, symbol in enumerate(distractor.others, start=symbols)}
+        pairs = zip(roles, whole, strict=True)
+        table.append([changed.get(role.symbol, own) if role.step in distractor.steps else -1 for role, own in pairs])
+        symbols += len(changed)
+    symbol, last = torch.tensor(table), {role.step: number for number, role in enumerate(roles)}
+    present = (symbol[:, [*last.values()]] >= 0).T.repeat_interleave(chains, dim=1)
+    rows, starts = list[int](), {}
+    for step in problem.blocks:
+        starts[step], row, width = len(rows), rows[-1] + 1 if rows else 0, facts.steps[step - 1].width
+        rows += [row + n // width for n in range(width * int(present[step - 1].sum()))]
+    starts[0] = len(rows)
+    rows += [*range(rows[-1] + 1, rows[-1] + 1 + chains)] * len(facts.known)
+    return Layout(
+        symbols=symbols,
+        symbol=symbol,
+        present=present,
+        block=torch.tensor([(role.step or len(starts)) - 1 for role in roles]),
+        first=torch.tensor([starts[role.step] + role.member * (1 if role.step else chains) for role in roles]),
+        step=torch.tensor([facts.steps[role.step - 1].width if role.step else 1 for role in roles]),
+        row_numbers=torch.tensor(rows),
+    )
 
 
 def position_codes(problem: RetrievalProblem, device: torch.device | str = "cpu") -> Float[Tensor, "pos d_code"]:
@@ -197,15 +169,14 @@ def compose(
 
     Args:
         problem: the problem.
-        symbols: vectors of all symbols of every whole chain: x0 ... xD, or those that the layout counts.
-        order: for the blocks of pair 1, ..., pair D, then that of the queries, the rank of each chain, distractors
-            included, as a permutation.
+        symbols: vectors of all symbols of every whole chain: x0 ... xD, or those that `Layout` counts.
+        order: for each block of `Layout`, the rank of each chain, distractors included, as a permutation.
     """
     if problem.symbols == "unit":
         symbols = symbols * (problem.symbol_dim**0.5 / symbols.norm(dim=-1, keepdim=True))
     place, symbol = layout(problem).place(order), layout(problem).symbol.to(order.device)
     tokens = symbols[..., symbol, :].movedim(-3, -4).flatten(-4, -2)  # kind after kind, chain after chain
-    holder = place.flatten(-2).argsort(dim=-1)[..., -problem.sequence_length :]
+    holder = _holders(place, problem.sequence_length)
     tokens = tokens.gather(-2, holder[..., None].expand(*holder.shape, problem.symbol_dim))
     codes = position_codes(problem, order.device).expand(*tokens.shape[:-1], problem.code_dim)
 
@@ -223,19 +194,18 @@ def sample(problem: RetrievalProblem, batch: int, generator: torch.Generator) ->
         torch.Size([5, 20, 8])
 
     Raises:
-        InputError: `problem` is not a `RetrievalProblem`, `batch` is not a whole number of at least 1, `generator` is
-            not a `torch.Generator`, or memory is too small for the batch.
+        InputError: an argument is of another type, `batch` is below 1, or memory is too small for it.
     """
     check_problem(problem)
     check_count("batch", batch)
-    if not isinstance(generator, torch.Generator):
-        raise InputError(f"generator must be a torch.Generator, as torch.Generator().manual_seed(0), got {generator!r}")
+    check_type("generator", generator, torch.Generator, "a torch.Generator, as torch.Generator().manual_seed(0)")
     numbers = problem.sequence_length * problem.input_dim + problem.chains * problem.target_dim
     check_fits((4 * batch * numbers if generator.device.type == "cpu" else 0) + _FACT * problem.hops)
     device, positions = generator.device, layout(problem)
     shape = (batch, problem.chains, positions.symbols, problem.symbol_dim)
     symbols = torch.randn(shape, generator=generator, device=device)
-    keys = torch.rand(batch, problem.hops + 1, positions.rows, generator=generator, device=device, dtype=torch.float64)
+    ranked = (batch, *positions.present.shape)
+    keys = torch.rand(ranked, generator=generator, device=device, dtype=torch.float64)
     return compose(problem, symbols, keys.argsort(dim=-1))
 
 
@@ -272,11 +242,11 @@ class Examples:
         for name, values in (("seeds", seeds), ("indices", indices)):
             if not isinstance(values, Tensor) or values.dtype != torch.int64:
                 raise InputError(f"{name} must be a tensor of whole numbers, as torch.arange(3), got {values!r}")
-        problem, positions = self.problem, layout(self.problem)
-        shape = (problem.chains, positions.symbols, problem.symbol_dim)
+        positions = layout(self.problem)
+        shape = (self.problem.chains, positions.symbols, self.problem.symbol_dim)
         numbers = math.prod(shape)
         even = numbers + numbers % 2
-        bits = random_bits(seeds, indices, even + (problem.hops + 1) * positions.rows)
+        bits = random_bits(seeds, indices, even + positions.present.numel())
         symbols = to_normal(bits[..., :even])[..., :numbers].reshape(*bits.shape[:-1], *shape)
-        keys = bits[..., even:].reshape(*bits.shape[:-1], problem.hops + 1, positions.rows)
-        return compose(problem, symbols, keys.argsort(dim=-1))
+        keys = bits[..., even:].reshape(*bits.shape[:-1], *positions.present.shape)
+        return compose(self.problem, symbols, keys.argsort(dim=-1))

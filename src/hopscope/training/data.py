@@ -51,7 +51,7 @@ class Data:
             examples = self.recipe.examples
             shuffled = numbers[None] if examples is None else self._shuffled(numbers, examples)
             self._made = {first: self._examples.at(self._training, shuffled)}
-        return self._made[first].sequences(place * size, (place + 1) * size)
+        return self._made[first][:, place * size : (place + 1) * size]
 
     def validation(self, step: int) -> Batch:
         """Fresh sequences, seen at this step alone and never in training."""

@@ -1,6 +1,6 @@
 """The formulations as tasks of lm-evaluation-harness, whose `--include_path` takes the folder that this prints:
 
-    lm_eval --include_path "$(python -m hopscope.benchmark.lm_eval_tasks.questions)" --tasks hopscope_equations \\
+    lm_eval --include_path "$(python -m hopscope.benchmark.lm_eval_tasks.harness_tasks)" --tasks hopscope_equations \\
         --model hf --model_args pretrained=MODEL --metadata '{"hops": [1, 2, 3], "count": 100, "form": "code"}'
 
 The harness cannot ask again until an answer is acceptable, so it reports the limit of asking again:
