@@ -168,7 +168,7 @@ def test_graph(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "functions, causal mask: 3 layers until the answer, 3, is known" in run(capsys, "--graph", "functions")[1]
     circle = [{"keys": ["a"], "value": "b"}, {"keys": ["b"], "value": "a"}]
     for graph, words in (
-        ({"steps": circle, "known": ["q"]}, "the key 'a' is neither in the question nor a value"),
+        ({"steps": circle, "known": ["q"]}, "have keys, each in the question or the value of an earlier fact"),
         ({"known": ["q"]}, "bad.json as a graph of facts: Object missing required field steps"),
     ):
         (tmp_path / "bad.json").write_text(json.dumps(graph))
