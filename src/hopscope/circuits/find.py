@@ -20,18 +20,18 @@ from hopscope.circuits.checks import (
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import ImposedCircuit, OtherCircuit, SearchRecord
 from hopscope.circuits.describe import explained, imposed_circuit
-from hopscope.circuits.evaluate.ablations import UNIFORM
+from hopscope.circuits.evaluate.ablations import UNIFORM, from_json, to_json
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.resume import Search, interventions_stage
+from hopscope.circuits.resume import Search, Stage, interventions_stage
 from hopscope.circuits.search.appendix_e import appendix_e, whole_heads
 from hopscope.circuits.search.backups import with_backups
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.own_patterns import Found, own_pattern_search
 from hopscope.model.torch_module import TorchModule
 from hopscope.model.transformer import Transformer
-from hopscope.problem.paths import HeadRow
-from hopscope.records import content_hash
+from hopscope.problem.paths import HeadRow, PathGroup
+from hopscope.records import content_hash, convert, plain
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,13 @@ def search_circuit(
         checks = no_circuit(result.full_mse, config.max_loss, rows_left=result.left)
         return without_circuit(evaluator, origin, config.max_loss, result.full_mse, search, checks, imposed)
     first, *rest = result.found
-    interventions, groups = with_backups(evaluator, units, first.interventions, config.max_loss)
+    interventions, groups = yield Stage(
+        "backups",
+        partial(with_backups, evaluator, units, first.interventions, config.max_loss),
+        evaluator,
+        lambda found: [to_json(found[0], evaluator.problem), plain(found[1])],
+        lambda saved: (from_json(saved[0], evaluator.problem), convert(saved[1], tuple[PathGroup, ...], "groups")),
+    )
     max_loss, seed = config.max_loss, config.seed + 1
     evidence = Evidence(evaluator, units.hypotheses, interventions, max_loss, seed, proof, groups=groups)
     others = [_other(units, found, first) for found in rest]
