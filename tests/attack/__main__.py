@@ -39,13 +39,13 @@ SHOW = ["circuit", "run", "--show"]
 SWEEP = ["sweep", "new", *TINY[2:-4], *"--depths 1 --hops 1 --plain-hops 1 --seeds 0 --workers 1".split()]  # noqa: SIM905
 
 COMMANDS = [
-    TRAIN, SWEEP, CIRCUIT, SHOW, ["circuit", "census", "run"], ["emergence", "run", "--no-figures", "--sequences", "4"],
+    TRAIN, SWEEP, CIRCUIT, SHOW, ["emergence", "run", "--no-figures", "--sequences", "4"],
     ["theory", "--hops", "3"], ["theory", "--show", "--hops", "2"], ["theory", "--graph", "graph.json"],
     ["sample", "equations"], ["sample", "vectors"], ["sample", "functions", "--out", "new.jsonl"], ["check", "run"],
 ]  # fmt: skip
 """Commands that end in a moment, to be bent."""
 
-READERS = [["train", "run", *TINY], SHOW, CIRCUIT, ["check", "run"], ["circuit", "census", "run"]]
+READERS = [["train", "run", *TINY], SHOW, CIRCUIT, ["check", "run"]]
 """Commands that read the run, of which a file is damaged."""
 
 

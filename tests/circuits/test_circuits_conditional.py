@@ -13,7 +13,6 @@ from hopscope.circuits.checks import CertificateConfig, Check, Evidence
 from hopscope.circuits.checks.delivery import delivery, measure_delivery
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, SearchRecord
-from hopscope.circuits.compare import first_head_ties_pairs
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
 from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.evaluate.hypotheses import Units
@@ -107,8 +106,6 @@ def test_a_role_of_a_chain_is_none_of_a_graph(tmp_path: Path) -> None:
 def test_what_is_said_of_chains_is_said_of_graphs() -> None:
     assert circuit(*PATHS).strategy == "serial"
     assert circuit(*PATHS, "L2.H3 >a -> >3").strategy == "doubling"
-    assert first_head_ties_pairs(circuit(*PATHS))
-    assert not first_head_ties_pairs(circuit("L1.H1 i? -> f?", *PATHS[5:]))
 
 
 def test_a_circuit_is_drawn_with_its_symbols() -> None:

@@ -1,14 +1,13 @@
-"""Mechanisms: what two circuits share, by which strategy one goes, and how many of a census go alike."""
+"""What two circuits share, and by which strategy a circuit answers."""
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
 from known_run import DOUBLING, SERIAL, made
 
-from hopscope.circuits.compare import census, compare, first_head_ties_pairs, mechanism
+from hopscope.circuits.compare import compare
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.attention_schedule import shortest_schedule
 from hopscope.theory.depth import best_order
@@ -97,40 +96,3 @@ def test_the_doubling_circuits_of_the_theory_double(hops: int) -> None:
     witness = build_witness(hops)
     paths = [path.names(witness.problem.roles) for path in witness.circuit]
     assert made(*paths, hops=hops).strategy == "doubling"
-
-
-def test_depth_of_steps() -> None:
-    depths = {(query, key): depth for depth, query, key in mechanism(made(*DOUBLING))}
-    assert depths == {
-        (">x1", "x0>"): 1,
-        (">x2", "x1>"): 1,
-        (">x3", "x2>"): 1,
-        (">x2", ">x3"): 2,
-        ("x0?", ">x1"): 2,
-        ("x0?", ">x2"): 3,
-    }
-
-
-def test_first_head() -> None:
-    assert first_head_ties_pairs(made(*SERIAL))
-    assert not first_head_ties_pairs(made((1, 1, "x0?", "x0>"), *SERIAL))
-    assert not first_head_ties_pairs(made())
-
-
-def test_census() -> None:
-    counted = census([made(*SERIAL), made(*SERIAL), made(*DOUBLING), made()])
-    assert (counted.models, counted.with_circuit, counted.first_head_ties_pairs) == (4, 3, 3)
-    assert counted.strategies == {"doubling": 1, "serial": 2}
-    assert [mechanism.count for mechanism in counted.mechanisms] == [2, 1]
-    assert (counted.heads, counted.paths) == ({4: 3}, {6: 3})
-    text = str(counted)
-    assert "3 of 4 models have a circuit" in text
-    assert "  2 x >x1 -> x0> (1), " in text
-
-
-def test_census_as_plain_values_survives_json() -> None:
-    told = census([made(*SERIAL), made(*DOUBLING)]).to_json()
-    assert json.loads(json.dumps(told)) == told
-    assert told["heads"] == {"4": 2}
-    assert told["mechanisms"][0]["steps"][0] == {"depth": 1, "query": ">x1", "key": "x0>"}
-    assert [mechanism["count"] for mechanism in told["mechanisms"]] == [1, 1]
