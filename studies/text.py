@@ -45,7 +45,7 @@ from typing import Literal
 import hopscope as hs
 from examples.text_model.recipe import TextModelRecipe
 from examples.text_model.training import train_text_model
-from studies.tools.circuits import NamedPath
+from studies.tools.circuits import NamedPath, delivers
 from studies.tools.judgements import Judgement, all_of
 from studies.tools.records import counted, markdown_table
 from studies.tools.study import Study
@@ -160,7 +160,7 @@ class Answered:
             strategy=circuit.strategy,
             layers_used=int(layers.get("layers", 0)),
             layers_needed=int(layers.get("layers_needed", 0)),
-            delivers=circuit.delivers,
+            delivers=delivers(circuit),
             lands_on=_kinds_landed_on(paths),
             paths=paths,
         )

@@ -92,7 +92,7 @@ class CircuitSummary:
     @classmethod
     def of(cls, circuit: hs.Circuit, model: str, step: int | None = None) -> CircuitSummary:
         """The summary of a circuit."""
-        paths, *again = circuit.ends
+        paths, *again = ends(circuit)
         imposed = circuit.imposed
         if imposed and imposed.loss(imposed.fill).mean > circuit.max_loss:
             imposed = None
@@ -104,13 +104,25 @@ class CircuitSummary:
             hops=circuit.hops,
             loss=circuit.losses["full"],
             certified=("own",) * circuit.certified + ("imposed",) * bool(circuit.imposed and circuit.imposed.passed),
-            delivers=circuit.delivers,
+            delivers=delivers(circuit),
             strategy=circuit.strategy,
             paths=paths,
             again=tuple(again),
             imposed=tuple(path.where for path in imposed.paths) if imposed else (),
             imposed_again=imposed.others if imposed else (),
         )
+
+
+def delivers(circuit: hs.Circuit) -> bool:
+    """Whether, in theory, the paths of a circuit carry what is asked for to where it is read."""
+    return "delivery" in circuit.checks and circuit.checks["delivery"].passed
+
+
+def ends(circuit: hs.Circuit) -> list[tuple[NamedPath, ...]]:
+    """The paths that each order of the search ended in; those of the circuit come first."""
+    found = [([path.path for path in circuit.paths], max(1, len(circuit.search.orders_ending_here)))]
+    found += [([*other.paths], len(other.orders)) for other in circuit.others]
+    return [tuple(path.names(circuit.roles) for path in paths) for paths, times in found for _ in range(times)]
 
 
 @dataclass(frozen=True)

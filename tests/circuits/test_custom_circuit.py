@@ -80,7 +80,7 @@ def test_the_parts_of_a_circuit_are_its_interventions() -> None:
     """Rows at whatever they can be at, a row with two keys, and a group: written and read again."""
     last = max(MADE.circuit)
     backup, second = last._replace(head=1), last._replace(key=1)
-    rows = ["L1.H2 >x2=mean", "L1.H2 >x1=positional", "L2.H2 >x2=identity", "L2.H3 x0?=zero", "L1.H3 x0?=unmodified"]
+    rows = ["L1.H2 >x2=mean", "L1.H2 >x1=positional", "L2.H2 >x2=identity", "L2.H3 x0?=zero", "L1.H3 x0?=keep"]
     group = PathGroup((MADE.circuit[0], backup))
     circuit = certified([*MADE.circuit[1:], second, group, *rows, "L1.H3 >x1=alike"])
     again = certified(circuit.parts)
@@ -131,7 +131,7 @@ def test_rows_and_heads_are_active_with_all_their_keys() -> None:
         (["L1.H1 >x2 -> >x1"], "is no path: it must go to a role that the mask does not hide"),
         ([PATHS[0], PATHS[0]], "L1.H1 .* is given twice"),
         (["L1.H1 >x1 -> x0>", "L1.H1 >x1"], "L1.H1 >x1 is given twice"),
-        ([*PATHS, "L1.H2 >x2=average"], "a row is at one of unmodified, alike, mean, positional, identity, zero, got"),
+        ([*PATHS, "L1.H2 >x2=average"], "a row is at one of keep, alike, mean, positional, identity, zero, got"),
         ([*PATHS, "L1.H2 >x2 -> x1>=mean"], "is no path: it must go to"),
         ([*PATHS, "L1.H2 >x2 or L1.H3 >x2"], "a group is of paths"),
     ],

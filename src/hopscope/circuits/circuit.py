@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hopscope.checks import check_count, check_number, check_path, check_seed
+from hopscope.checks import check_path
 from hopscope.circuits.checks.card import Card, Check, CheckName, Curve, Strategy, all_passed
 from hopscope.circuits.checks.delivery import strategy
 from hopscope.circuits.circuit_parts import (
@@ -30,7 +30,7 @@ from hopscope.circuits.circuit_parts import (
     path_lines,
     search_lines,
 )
-from hopscope.circuits.evaluate.ablations import CHOSEN, AblationKind, Interventions, from_json, to_json
+from hopscope.circuits.evaluate.ablations import CHOSEN, UNIFORM, Interventions, from_json, to_json
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.problem.paths import AttentionPath, HeadRow, NamedPath, PathGroup
 from hopscope.problem.retrieval import RetrievalProblem
@@ -75,10 +75,6 @@ class Circuit:
         helpers: active rows that attend to no other role of their chain, or need not.
         imposed: what the paper's own procedure finds (Appendix E); None where the model is not below the threshold.
         text: for a language model, what was asked and how well it answers; else None.
-
-    Raises:
-        InputError: a path or a row is in a layer or head that the model lacks, or a path's row is not in the
-            interventions, or not with that ablation or key.
     """
 
     model: str
@@ -100,37 +96,6 @@ class Circuit:
     imposed: ImposedCircuit | None = None
     text: Asked | None = None
 
-    def __post_init__(self) -> None:
-        check_seed(self.seed, "seed")
-        check_count("number", self.number, least=0)
-        check_number("max_loss", self.max_loss, 0.0)
-        imposed = [
-            AttentionPath.named(*path.where, self.roles) for path in (self.imposed.paths if self.imposed else ())
-        ]
-        own = [path.path for path in self.paths]
-        for path in (*own, *imposed, *(path for other in self.others for path in other.paths)):
-            self._check_in_model(path, path.describe(self.roles))
-        for row in (*self.interventions, *self.rows):
-            self._check_in_model(row, f"a row of the circuit, of {self.roles[row.query]},")
-        for known in self.paths:
-            name, ablation = known.path.describe(self.roles), self.interventions.get(known.path.row)
-            if ablation is None or known.ablation != ablation.kind.value:
-                there = ablation.kind.value if ablation else "missing"
-                raise InputError(f"{name} is {known.ablation}, but {there} in the interventions")
-            if ablation.kind in CHOSEN and known.path.key not in ablation.keys:
-                keys = ", ".join(self.roles[key] for key in ablation.keys)
-                raise InputError(f"{name} is a path, but its row attends to {keys} in the interventions")
-        if unknown := [path for group in self.groups for path in group.paths if path not in own]:
-            raise InputError(f"{unknown[0].describe(self.roles)} is in a group, but no path of the circuit")
-        needed = ("full", "imposed", "own") if self.found else ("full",)
-        if lacking := [name for name in needed if name not in self.losses]:
-            raise InputError(f"losses lack {', '.join(lacking)}")
-
-    def _check_in_model(self, where: AttentionPath | HeadRow, name: str) -> None:
-        for what, value, most in (("layer", where.layer, self.layers), ("head", where.head, self.heads)):
-            if not 0 <= value < most:
-                raise InputError(f"{name} has {what} {value + 1}, but the model has {most}")
-
     def __repr__(self) -> str:
         """One line, for notebooks; `print` shows all of it."""
         return f"<{self.headline}>"
@@ -138,15 +103,14 @@ class Circuit:
     def __str__(self) -> str:
         """The card and the checks in one screen, as `hopscope circuit` prints them."""
         lines = [*textwrap.wrap(self.headline, WIDTH), *search_lines(self.search)]
-        if self.card:
-            lines += ["", *card_lines(self.card)]
+        lines += ["", *card_lines(self.card)] if self.card else []
         lines += ["", *(line for check in self.checks.values() for line in check_lines(check))]
-        lines += ["not re-evaluated: neither checks nor card were measured"] * (self.found and not self.checks)
-        if self.paths:
-            lines += ["", *path_lines(self.paths, self.roles)]
-        for other in self.others:
-            paths = counted(len(other.paths), "path")
-            lines.append(f"also found: {paths}, loss {other.mse:.3f}, {other.overlap:.0%} shared with this one")
+        lines += ["neither checks nor card were measured"] * (self.found and not self.checks)
+        lines += ["", *path_lines(self.paths, self.roles)] if self.paths else []
+        lines += [
+            f"also found: {counted(len(other.paths), 'path')}, loss {other.mse:.3f}, {other.overlap:.0%} shared"
+            for other in self.others
+        ]
         return "\n".join([*lines, *(["", *imposed_lines(self.imposed)] if self.imposed else [])])
 
     @property
@@ -183,11 +147,6 @@ class Circuit:
         return "sufficiency" in self.checks and "rows_left" in self.checks["sufficiency"].numbers
 
     @property
-    def delivers(self) -> bool:
-        """Whether, in theory, its paths carry what is asked for to where it is read."""
-        return "delivery" in self.checks and self.checks["delivery"].passed
-
-    @property
     def verdict(self) -> str:
         """In words: whether it is certified."""
         return "certified" if self.certified else "uncertified" if self.checks else "unchecked"
@@ -199,20 +158,18 @@ class Circuit:
         A path is `L2.H1 x0? -> >x1`, a row `L1.H1 >x2=mean`; redundant paths have ` or ` between them. What a row is at
         is measured in the model, so that the same parts, checked with the same seed, get the same card.
         """
-        grouped = {path for group in self.groups for path in group.paths}
-        written = [" or ".join(self._written(path.row, path.key) for path in group.paths) for group in self.groups]
-        for row, ablation in sorted(self.interventions.items()):
-            keys = [key for key in ablation.keys if AttentionPath(*row, key) not in grouped]
-            if ablation.kind in CHOSEN:
-                written += [self._written(row, key) for key in keys]
-            else:
-                name = "unmodified" if ablation.kind is AblationKind.KEEP else ablation.kind.value
-                written.append(f"{self._written(row)}={name}")
-        return tuple(written)
 
-    def _written(self, row: HeadRow, key: int | None = None) -> str:
-        place = f"L{row.layer + 1}.H{row.head + 1} {self.roles[row.query]}"
-        return place if key is None else f"{place} -> {self.roles[key]}"
+        def written(row: HeadRow, key: int) -> str:
+            return f"{row.describe(self.roles)} -> {self.roles[key]}"
+
+        grouped = {path for group in self.groups for path in group.paths}
+        parts = [" or ".join(written(path.row, path.key) for path in group.paths) for group in self.groups]
+        for row, ablation in sorted(self.interventions.items()):
+            if ablation.kind in CHOSEN:
+                parts += [written(row, key) for key in ablation.keys if AttentionPath(*row, key) not in grouped]
+            else:
+                parts.append(f"{row.describe(self.roles)}={ablation.kind.value}")
+        return tuple(parts)
 
     def faithfulness_curve(self) -> Curve:
         """Faithfulness over circuit size, from no row to the whole model, with its CPR and CMD (MIB).
@@ -254,21 +211,15 @@ class Circuit:
         return tuple(sorted({*(path.path.row for path in self.paths), *helpers}))
 
     @property
-    def ends(self) -> tuple[tuple[NamedPath, ...], ...]:
-        """The paths that each order of the search ended in, by name as in records; this circuit's come first."""
-        here = max(1, len(self.search.orders_ending_here))
-        found = [(tuple(path.path for path in self.paths), here)]
-        found += [(other.paths, len(other.orders)) for other in self.others]
-        return tuple(tuple(path.names(self.roles) for path in paths) for paths, times in found for _ in range(times))
-
-    @property
     def used_heads(self) -> tuple[tuple[int, int], ...]:
         """Layer and head, from 1, of the heads with an active row."""
         return tuple(sorted({(row.layer + 1, row.head + 1) for row in self.rows}))
 
     def to_json(self) -> dict[str, Any]:
-        """The record as plain values."""
-        return {**FORM.named, **self._fields()}
+        """The record as plain values: paths by layer and head from 1, and by names of roles."""
+        record = _on_disk(replace(self, interventions={}), self.roles)
+        record["interventions"] = to_json(self.interventions, self.problem)
+        return {**FORM.named, "hops": self.hops, "found": self.found, "certified": self.certified, **record}
 
     def save(self, path: Path | str, run: str = "", *, overwrite: bool = False) -> None:
         """Write the record, atomically, marked with the run that it belongs to.
@@ -284,7 +235,7 @@ class Circuit:
         path = check_path("the record of a circuit", path)
         if not overwrite:
             FORM.check_replaces(path, run)
-        FORM.write(path, self._fields(), run, overwrite=overwrite)
+        FORM.write(path, self.to_json(), run, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: Path | str, run: str | None = None) -> Circuit:
@@ -294,81 +245,66 @@ class Circuit:
             InputError: the file is missing, damaged, of another run, or no record of a circuit; the message says which.
         """
         path = check_path("the record of a circuit", path)
-        fields = FORM.read(path, run)
+        record = FORM.read(path, run)
         try:
-            return _circuit(fields)
+            return _circuit(record)
         except InputError as error:
             raise InputError(f"{path} is damaged: {error}; {UNTOUCHED}") from None
 
-    def _fields(self) -> dict[str, Any]:
-        """The fields as on disk: paths by layer and head from 1, and by names of roles."""
-        fields: dict[str, Any] = plain(replace(self, interventions={}, paths=(), others=(), groups=()))
-        fields["paths"] = [
-            _named(plain(path), "path", self.roles)
-            | {"feeds": [_named(plain(f), "reader", self.roles) for f in path.feeds]}
-            for path in self.paths
-        ]
-        fields["others"] = [
-            plain(other) | {"paths": [_named({"path": path}, "path", self.roles) for path in other.paths]}
-            for other in self.others
-        ]
-        fields["groups"] = [
-            {"paths": [_named({"path": path}, "path", self.roles) for path in group.paths], "needs": group.needs}
-            for group in self.groups
-        ]
-        fields["interventions"] = to_json(self.interventions, self.problem)
-        fields["search"]["removed"] = [row.describe(self.roles) for row in self.search.removed]
-        return {"hops": self.hops, "found": self.found, "certified": self.certified, **fields}
+
+def _on_disk(value: Any, roles: Sequence[str]) -> Any:
+    """Plain values, in which a path is its layer, head, query and key, and a row is text."""
+    if isinstance(value, AttentionPath):
+        return dict(zip(_NAMES, value.names(roles), strict=True))
+    if isinstance(value, HeadRow):
+        return value.describe(roles)
+    if isinstance(value, tuple):
+        return [_on_disk(item, roles) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _on_disk(item, roles) for name, item in value.items()}
+    if not is_dataclass(value):
+        return plain(value)
+    parts = {part.name: _on_disk(getattr(value, part.name), roles) for part in fields(value)}
+    for name in ("path", "reader"):  # the four stand among the other fields
+        if name in parts:
+            parts = (parts.pop(name) or dict.fromkeys(_NAMES)) | parts
+    return parts
 
 
-def _named(fields: dict[str, Any], name: str, roles: Sequence[str]) -> dict[str, Any]:
-    """Plain fields with layer, head, query and key in place of the field `name`, which is a path or None."""
-    path = fields.pop(name)
-    return dict(zip(_NAMES, AttentionPath(*path).names(roles) if path else (None,) * 4, strict=True)) | fields
+def _with_paths(value: Any, roles: Sequence[str]) -> Any:
+    """The inverse of `_on_disk` for values in which a layer is always that of a path."""
+    if isinstance(value, list):
+        return [_with_paths(item, roles) for item in value]
+    if not isinstance(value, dict):
+        return value
+    rest = {name: _with_paths(item, roles) for name, item in value.items() if name not in _NAMES}
+    if not set(_NAMES) <= set(value):
+        return rest
+    where: Any = NamedPath
+    there = [value[name] for name in _NAMES]
+    path = None if there == [None] * 4 else AttentionPath.named(*convert(there, where, "a path"), roles)
+    return rest | {"reader" if "into" in rest else "path": path} if rest else path
 
 
-def _numbered(fields: Any, name: str, roles: Sequence[str], what: str) -> dict[str, Any]:
-    """The inverse of `_named`."""
-    given = dict(convert(fields, dict[str, Any], what))
-    where = [given.pop(part, None) for part in _NAMES]
-    if all(part is None for part in where):
-        return {name: None, **given}
-    named: Any = NamedPath
-    layer, head, query, key = convert(where, named, what)
-    return {name: AttentionPath.named(layer, head, query, key, roles), **given}
-
-
-def _circuit(fields: dict[str, Any]) -> Circuit:
-    """The circuit that a record describes."""
-    given = dict(fields)
-    stated = {name: given.pop(name, None) for name in ("hops", "found", "certified")}
+def _circuit(record: dict[str, Any]) -> Circuit:
+    """The circuit that a record describes, if its interventions do what its paths say."""
+    stated = {name: record.get(name) for name in ("hops", "found", "certified")}
+    given = {name: value for name, value in record.items() if name not in stated}
     problem = convert(given.get("problem"), RetrievalProblem, "problem")
-    roles, lists = problem.all_roles, list[dict[str, Any]]
-    paths = [
-        _numbered(path, "path", roles, f"path {number}")
-        | {"feeds": [_numbered(feed, "reader", roles, f"a feed of path {number}") for feed in path.get("feeds", ())]}
-        for number, path in enumerate(convert(given.get("paths"), lists, "paths"), start=1)
-    ]
-    with_paths = {
-        name: [
-            entry | {"paths": [_numbered(path, "path", roles, f"a path of {name}")["path"] for path in entry["paths"]]}
-            for entry in convert(given.get(name), lists, name)
-        ]
-        for name in ("others", "groups")
-    }
-    types: dict[str, Any] = {"others": tuple[OtherCircuit, ...], "groups": tuple[PathGroup, ...]}
-    path_type: Any = tuple[CircuitPath, ...]
-    empty: dict[str, Any] = {"interventions": {}, "paths": [], "others": [], "groups": []}
-    search = dict(convert(given.get("search"), dict[str, Any], "search"))
+    roles, search = problem.all_roles, dict(convert(given.get("search"), dict[str, Any], "search"))
     removed = convert(search.get("removed", []), list[str], "search.removed")
-    given["search"] = search | {"removed": [HeadRow.parse(row, roles) for row in removed]}
-    circuit = replace(
-        convert(given | empty, Circuit, "the record"),
-        interventions=from_json(given.get("interventions"), problem),
-        paths=convert(paths, path_type, "paths"),
-        **{name: convert(entries, types[name], name) for name, entries in with_paths.items()},
-    )
-    for name, value in (("hops", circuit.hops), ("found", circuit.found), ("certified", circuit.certified)):
-        if stated[name] != value:
-            raise InputError(f"{name} is {stated[name]!r}, but {value} by the rest of the record")
+    search["removed"] = [HeadRow.parse(row, roles) for row in removed]
+    paths = {name: _with_paths(given.get(name), roles) for name in ("paths", "others", "groups")}
+    circuit = convert(given | paths | {"search": search, "interventions": {}}, Circuit, "the record")
+    circuit = replace(circuit, interventions=from_json(given.get("interventions"), problem))
+    for name, value in stated.items():
+        if value != getattr(circuit, name):
+            raise InputError(f"{name} is {value!r}, but {getattr(circuit, name)} by the rest of the record")
+    for row in (*circuit.interventions, *circuit.rows):
+        if not (0 <= row.layer < circuit.layers and 0 <= row.head < circuit.heads):
+            raise InputError(f"{row.describe(roles)} is not in a model of {circuit.layers} layers x {circuit.heads}")
+    for path in circuit.paths:
+        ablation = circuit.interventions.get(path.path.row, UNIFORM)
+        if ablation.kind.value != path.ablation or (ablation.keys and path.path.key not in ablation.keys):
+            raise InputError(f"{path.path.describe(roles)} is {path.ablation}, but not so in the interventions")
     return circuit

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from hopscope.circuits.checks.card import Baselines, Card, CertificateConfig, Check, CheckName, all_passed
+from hopscope.circuits.checks.card import Card, CertificateConfig, Check, CheckName, Faithfulness, all_passed
 from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.search.config import Effort, SearchBudget
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow, NamedPath
@@ -195,19 +195,13 @@ class ImposedCircuit:
         return all_passed(self.checks)
 
     @property
-    def heads(self) -> tuple[tuple[int, int], ...]:
-        """Layer and head, from 1, of every head with a path."""
-        return tuple(sorted({(path.layer, path.head) for path in self.paths}))
-
-    @property
     def first_layer(self) -> int:
         """The first useful layer, from 1; 0 without paths."""
         return min((path.layer for path in self.paths), default=0)
 
     def loss(self, fill: Fill) -> Measured:
         """The loss with the other rows of useful heads filled in one of the three ways."""
-        losses: dict[Fill, Measured] = {"zero": self.zero, "uniform": self.uniform, "identity": self.identity}
-        return losses[fill]
+        return {"zero": self.zero, "uniform": self.uniform, "identity": self.identity}[fill]
 
 
 WIDTH = 80
@@ -224,36 +218,34 @@ def search_lines(search: SearchRecord) -> list[str]:
 
 def card_lines(card: Card) -> list[str]:
     """The numbers of the card."""
-    size, lines = card.size, []
-    lines.append(
-        f"size          {size.paths} paths; {size.active} active rows and {size.at_mean} at a mean: "
-        f"{size.not_off / size.rows:.0%} of {size.rows}"
-    )
-    for name, shares in (("own patterns", card.own), ("imposed patterns", card.imposed)):
-        ways = ", ".join(f"{way} {share:.3f}" for way, share in asdict(shares).items())
-        lines.append(f"{'faithfulness' if shares is card.own else '':<13} {name}; rest {ways}")
-    lines.append(f"curve         CPR {card.curve.cpr:.3f}, CMD {card.curve.cmd:.3f}")
-    damage = card.completeness
-    lines.append(
-        f"completeness  {damage.whole:.2f} of the damage, worst row {damage.worst_row:.2f}, "
-        f"worst key {damage.worst_key:.2f}"
-    )
-    lines += textwrap.wrap(f"baselines     {_baselines(card.baselines)}", WIDTH, subsequent_indent=" " * 14)
-    by = {"content": "content-based", "position": "position-based", "not asked": "content or position: not asked"}
-    return [*lines, f"tags          {card.strategy}; {by[card.found_by]}"]
+    size, damage, others = card.size, card.completeness, card.baselines
 
+    def shares(faithfulness: Faithfulness) -> str:
+        return ", ".join(f"{way} {share:.3f}" for way, share in asdict(faithfulness).items())
 
-def _baselines(baselines: Baselines) -> str:
-    """The faithfulness of other circuits of the same size."""
-    random = f"best of {baselines.drawn} random circuits"
-    told = [f"{random} " + ("not testable" if baselines.random is None else f"{baselines.random:.3f}")]
-    for name, share in (
-        ("ACDC", baselines.acdc),
-        ("attribution", baselines.attribution),
-        ("untrained heads", baselines.untrained),
-    ):
-        told.append(f"{name} " + ("not measured" if share is None else f"{share:.3f}"))
-    return ", ".join(told)
+    def share(value: float | None, unless: str = "not measured") -> str:
+        return unless if value is None else f"{value:.3f}"
+
+    based = "content or position: not asked" if card.found_by == "not asked" else f"{card.found_by}-based"
+    rows = {
+        "size": f"{size.paths} paths; {size.active} active rows and {size.at_mean} at a mean: "
+        f"{size.not_off / size.rows:.0%} of {size.rows}",
+        "faithfulness": f"own patterns; rest {shares(card.own)}",
+        "": f"imposed patterns; rest {shares(card.imposed)}",
+        "curve": f"CPR {card.curve.cpr:.3f}, CMD {card.curve.cmd:.3f}",
+        "completeness": f"{damage.whole:.2f} of the damage, worst row {damage.worst_row:.2f}, "
+        f"worst key {damage.worst_key:.2f}",
+        "baselines": f"best of {others.drawn} random circuits {share(others.random, 'not testable')}, "
+        f"ACDC {share(others.acdc)}, attribution {share(others.attribution)}, "
+        f"untrained heads {share(others.untrained)}",
+        "tags": f"{card.strategy}; {based}",
+    }
+    indent = " " * 14
+    return [
+        line
+        for name, text in rows.items()
+        for line in textwrap.wrap(f"{name:<13} {text}", WIDTH, subsequent_indent=indent)
+    ]
 
 
 def check_lines(check: Check) -> list[str]:
@@ -264,27 +256,22 @@ def check_lines(check: Check) -> list[str]:
 
 def path_lines(paths: Sequence[CircuitPath], roles: Sequence[str]) -> list[str]:
     """A table of the paths: loss without each with own and with imposed patterns, and what it feeds."""
-    rows = [["path", "weight", "own", "imposed", "feeds"]]
+    lines = [f"{'loss without each path:':<24} weight    own  imposed  feeds"]
     for path in paths:
         layer, head, query, key = path.path.names(roles)
-        without = (f"{loss.mean:.3f}" for loss in (path.without, path.without_imposed))
-        uses = "; ".join(path.uses(roles)) or "-"
-        rows.append([f"L{layer}.H{head} {query} -> {key}", f"{path.weight:.2f}", *without, uses])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["loss without each path:"]
-    for row in rows:
-        numbers = (cell.rjust(width) for cell, width in zip(row[1:4], widths[1:4], strict=True))
-        line = "  ".join([row[0].ljust(widths[0]), *numbers, row[4]])
-        lines.append(line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}...")
-    return lines
+        losses = f"{path.weight:>6.2f}  {path.without.mean:.3f}    {path.without_imposed.mean:.3f}"
+        lines.append(f"{f'L{layer}.H{head} {query} -> {key}':<24} {losses}  {'; '.join(path.uses(roles)) or '-'}")
+    return [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in lines]
 
 
 def imposed_lines(circuit: ImposedCircuit) -> list[str]:
     """The circuit of Appendix E: its losses, and which checks it failed."""
     own = f", {circuit.own.mean:.3f} with own patterns" if circuit.own else ""
-    line = f"imposed patterns (Appendix E): {len(circuit.paths)} paths, loss {circuit.loss(circuit.fill).mean:.3f}{own}"
-    failed = [name for name, check in circuit.checks.items() if not check.passed]
-    outcome = "unchecked" if not circuit.checks else f"failed {', '.join(failed)}" if failed else "passed all checks"
+    failed = ", ".join(name for name, check in circuit.checks.items() if not check.passed) or "no check"
     heads = ", ".join(f"{layer}.{head}" for layer, head in circuit.fewest_heads)
-    fewest = f"fewest whole heads: {heads}, loss {circuit.fewest_heads_loss.mean:.3f}"
-    return [*textwrap.wrap(f"{line}; {outcome}", WIDTH), *textwrap.wrap(fewest, WIDTH)]
+    text = (
+        f"imposed patterns (Appendix E): {len(circuit.paths)} paths, loss {circuit.loss(circuit.fill).mean:.3f}{own}; "
+        f"failed {failed if circuit.checks else 'unknown'}; fewest whole heads: {heads}, loss "
+        f"{circuit.fewest_heads_loss.mean:.3f}"
+    )
+    return textwrap.wrap(text, WIDTH)

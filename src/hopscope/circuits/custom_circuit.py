@@ -42,7 +42,7 @@ CustomCircuit = Circuit | Iterable[Part]
 """A circuit: a record, or its parts. All rows that are not named are uniform."""
 
 ROW_ABLATIONS: Mapping[str, Ablation] = {
-    "unmodified": KEEP, "alike": ALIKE, "mean": UNIFORM, "positional": POSITIONAL, "identity": IDENTITY, "zero": ZERO,
+    "keep": KEEP, "alike": ALIKE, "mean": UNIFORM, "positional": POSITIONAL, "identity": IDENTITY, "zero": ZERO,
 }  # fmt: skip
 """What a row of a circuit can be said to be at, by name; the mean is that of the model."""
 
@@ -156,7 +156,7 @@ def _one_part(
     if path is None:
         if name and name not in ROW_ABLATIONS:
             raise InputError(f"a row is at one of {', '.join(ROW_ABLATIONS)}, got {name!r} for {location}")
-        whole |= {row: hypotheses.mean(row) if name == "mean" else ROW_ABLATIONS[name or "unmodified"] for row in live}
+        whole |= {row: hypotheses.mean(row) if name == "mean" else ROW_ABLATIONS[name or "keep"] for row in live}
     elif name or not evaluator.where.visible[path.query, path.key]:
         raise InputError(f"{part} is no path: it must go to a role that the mask does not hide, and a row is at a mean")
     return path
