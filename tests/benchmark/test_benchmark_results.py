@@ -48,7 +48,7 @@ def test_resume_asks_only_what_is_missing(tmp_path: Path) -> None:
         ({"hops": 3}, "hops must be a list or tuple of whole numbers, got 3"),
         ({"hops": ["a"]}, "hops must be a whole number of at least 1, got 'a'"),
         ({"hops": [[1]]}, "hops must be a whole number of at least 1, got [1]"),
-        ({"hops": [7]}, "hops must be 1..6 for equations in the paper's format"),
+        ({"hops": [7]}, "hops must be 1..6 and chains 4 for equations in the paper's format"),
         ({"formulations": "equations"}, "formulations must be a list or tuple of names, got 'equations'"),
         ({"formulations": 3}, "formulations must be a list or tuple of names, got 3"),
         ({"count": 1.5}, "count must be a whole number of at least 1, got 1.5"),

@@ -11,8 +11,8 @@ from itertools import permutations, product
 import pytest
 from text_reader import candidates, solve
 
+from hopscope.problem.text.conditional import Applications
 from hopscope.problem.text.formulation import Extensions
-from hopscope.problem.text.functions import Applications
 from hopscope.problem.text.questions import FORMULATIONS, Question, questions
 
 

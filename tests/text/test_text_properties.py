@@ -169,11 +169,19 @@ def test_prompts_of_an_address_never_change() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "sentence"),
     [
-        ("equations", {"hops": 7}, "hops must be 1..6 for equations in the paper's format (26 letters), got 7; pass"),
-        ("lives-with", {"hops": 6}, "hops must be 1..5 for lives-with in the paper's format (20 names), got 6; pass"),
-        ("kingdoms", {"hops": 4}, "hops is 5 for kingdoms, whose facts are fixed, got 4; leave it out"),
+        (
+            "equations",
+            {"hops": 7},
+            "hops must be 1..6 and chains 4 for equations in the paper's format (26 names), got 7 and 4; pass",
+        ),
+        (
+            "lives-with",
+            {"hops": 6},
+            "hops must be 1..5 and chains 4 for lives-with in the paper's format (20 names), got 6 and 4; pass",
+        ),
+        ("kingdoms", {"hops": 4}, "hops is 5 for kingdoms, whose words are fixed, got 4; leave it out"),
         ("relatives", {"chains": 5}, "chains is 4 for relatives"),
-        ("equations", {"chains": 3}, 'got 3; pass names="extended"'),
+        ("equations", {"chains": 3}, 'got 5 and 3; pass names="extended"'),
         ("equations", {"hops": 0}, "hops must be a whole number of at least 1, got 0"),
         ("functions", {"extensions": Extensions(names="random")}, "names does not apply to functions"),
         ("sums", {}, "there is no formulation 'sums'; there are equations, lives-with"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import answer_role, end_role, link_role, pair_of, symbol_of, text_role_names
+from hopscope.problem.roles import answer_role, pair_of, symbol_of, text_role_names
 from hopscope.problem.vectors import sample
 from hopscope.theory.depth import minimum_in_order
 from hopscope.theory.information_flow import flow_until, min_layers, simulate
@@ -77,7 +77,7 @@ def test_words_of_text_hold_the_symbols_of_vectors_or_their_place(hops: int, ord
     assert scene.pieces == vectors.pieces
     assert scene.holdings[: 2 * hops + 1] == vectors.holdings
     for k in range(1, hops + 1):
-        for role in (link_role(k, hops), end_role(k, hops)):
+        for role in (scene.positions.index(f"x{k - 1}="), scene.positions.index(f"x{k}.")):
             assert scene.names(scene.holdings[role]) == (f"p{k}",)
             assert (pair_of(role, hops), symbol_of(role, hops)) == (k, -1)
     assert scene.names(scene.holdings[answer_role(hops)]) == ("p0",)

@@ -28,7 +28,7 @@ from hopscope.language.limits import check_tokens, check_words, places
 from hopscope.language.model_folder import open_model_folder
 from hopscope.problem.text.formulation import Draw
 from hopscope.problem.text.questions import Question
-from hopscope.problem.text.tokens import check_read, encode, in_a_chat, written
+from hopscope.problem.text.tokens import encode, in_a_chat, written
 
 PREFIX = 8
 """The fewest tokens with which all prompts of a batch must begin for those to be read once."""
@@ -146,7 +146,6 @@ class LocalModel:
         """Questions with prompts of one length, `size` at a time, read by the model: padding changes some families."""
         groups: dict[int, list[tuple[Question, list[int]]]] = {}
         for question in questions:
-            check_read(question, self._tokenizer)
             text, _ = written(question, self._tokenizer)
             ids = encode(text, self._tokenizer, in_a_chat(question, self._tokenizer))[0]
             check_tokens(self._model, self._tokenizer, ids)

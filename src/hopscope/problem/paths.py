@@ -23,13 +23,7 @@ NamedPath = tuple[int, int, str, str]
 
 
 class HeadRow(NamedTuple):
-    """One row of attention: what the positions of one role attend to, in one head.
-
-    Attributes:
-        layer: number of the layer, from 0.
-        head: number of the head in its layer, from 0.
-        query: number of the role that attends, from 0.
-    """
+    """One row of attention: a layer, a head in it, and the number of the role that attends, all from 0."""
 
     layer: int
     head: int
@@ -41,11 +35,7 @@ class HeadRow(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, roles: Sequence[str]) -> HeadRow:
-        """The row written `L3.H1 x0?`, with layer and head from 1.
-
-        Raises:
-            InputError: the text has another form, or its role is not among `roles`.
-        """
+        """The row written `L3.H1 x0?`; an `InputError` if the text has another form, or a role not in `roles`."""
         found = _ROW_WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
             raise InputError(f"a row is written like 'L3.H1 x0?', got {text!r}")
@@ -53,13 +43,7 @@ class HeadRow(NamedTuple):
 
 
 class AttentionPath(NamedTuple):
-    """One attention path of a chain.
-
-    Attributes:
-        layer: number of the layer, from 0.
-        head: number of the head in its layer, from 0. Information flow does not depend on it.
-        query: number of the role that attends, from 0.
-        key: number of the role attended to, from 0.
+    """One attention path: a layer, a head in it, and the roles that attend and are attended to, all from 0.
 
     Example:
         >>> roles = hs.RetrievalProblem(hops=3).roles
@@ -93,22 +77,14 @@ class AttentionPath(NamedTuple):
 
     @classmethod
     def named(cls, layer: int, head: int, query: str, key: str, roles: Sequence[str]) -> AttentionPath:
-        """The path of a record: the inverse of `names`.
-
-        Raises:
-            InputError: a role is not among `roles`, or layer or head is below 1.
-        """
+        """The path of a record: the inverse of `names`; an `InputError` if there is no such path."""
         if layer < 1 or head < 1:
             raise InputError(f"layers and heads of a path count from 1, got layer {layer}, head {head}")
         return cls(layer - 1, head - 1, role_number(query, roles), role_number(key, roles))
 
     @classmethod
     def parse(cls, text: str, roles: Sequence[str]) -> AttentionPath:
-        """The path written `L3.H1 x0? -> >x2` or `layer 3 head 1: x0? -> >x2`, with layer and head from 1.
-
-        Raises:
-            InputError: the text has neither form, or a role is not among `roles`.
-        """
+        """The path written `L3.H1 x0? -> >x2` or `layer 3 head 1: x0? -> >x2`; an `InputError` if it is neither."""
         found = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
             raise InputError(

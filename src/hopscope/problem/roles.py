@@ -38,16 +38,6 @@ def second_member(k: int) -> int:
     return 2 * (k - 1) + 1
 
 
-def link_role(k: int, hops: int) -> int:
-    """Role number of `x{k-1}=`, which links the members of pair k in a line of text."""
-    return 2 * hops + 2 * k - 1
-
-
-def end_role(k: int, hops: int) -> int:
-    """Role number of `x{k}.`, which ends the line of pair k."""
-    return 2 * hops + 2 * k
-
-
 def text_role(hops: int) -> int:
     """Role number of `text`, words that belong to no pair."""
     return 4 * hops + 1

@@ -20,13 +20,13 @@ class Sight(NamedTuple):
         acceptable: the acceptable answers, ascending.
         values: every mention of an acceptable answer, in text order, as (word, line, character).
         asked: the lines of the facts that mention a symbol of the question, in text order, then the question's line.
-        starts: the first character of every line.
+        start: the first character of the first of these lines.
     """
 
     acceptable: tuple[str, ...]
     values: tuple[tuple[str, int, int], ...]
     asked: tuple[int, ...]
-    starts: tuple[int, ...]
+    start: int
 
     @property
     def words(self) -> list[str]:
@@ -36,20 +36,19 @@ class Sight(NamedTuple):
 
 def look(question: Question) -> Sight:
     """What a blind solver sees of a question."""
-    acceptable, lines = question.acceptable, (*question.facts, question.question)
-    asking = zip(question.question.pieces, question.question.roles, strict=True)
-    names = {word.casefold() for word, role in asking if role is not None}
-    values, asked, starts, at = [], [], [], 0
+    lines = (*question.facts, question.question)
+    symbols = [[word for word, role in zip(line.pieces, line.roles, strict=True) if role is not None] for line in lines]
+    names = {word.casefold() for word in symbols[-1]}
+    asked = tuple(number for number, words in enumerate(symbols) if names & {word.casefold() for word in words})
+    values, starts, at = [], [], 0
     for number, line in enumerate(lines):
         starts.append(at)
         for word, role in zip(line.pieces, line.roles, strict=True):
-            if role is not None and word in acceptable:
+            if role is not None and word in question.acceptable:
                 values.append((word, number, at))
-            if role is not None and word.casefold() in names and number not in asked:
-                asked.append(number)
             at += len(word)
         at += 1
-    return Sight(acceptable, tuple(values), tuple(asked), tuple(starts))
+    return Sight(question.acceptable, tuple(values), asked, starts[asked[0]])
 
 
 def _by_count(sight: Sight, choose: Callable[..., str]) -> str:
@@ -60,8 +59,7 @@ def _by_count(sight: Sight, choose: Callable[..., str]) -> str:
 
 def _nearest(sight: Sight) -> str:
     """The value nearest to the start of the first line that mentions the asked symbol."""
-    start = sight.starts[sight.asked[0]]
-    return min(sight.values, key=lambda value: abs(value[2] - start))[0]
+    return min(sight.values, key=lambda value: abs(value[2] - sight.start))[0]
 
 
 def _same_line(sight: Sight) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import count, islice, product
 from string import ascii_lowercase
 from typing import ClassVar
@@ -13,8 +12,6 @@ from typing import ClassVar
 from hopscope.errors import InputError
 from hopscope.problem.roles import role_names
 from hopscope.problem.text.formulation import PAPER_CHAINS, Draw, Extensions, Form, Formulation, Latent, Line, Wording
-
-Words = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -44,35 +41,38 @@ class ChainFormulation(Formulation[Chains]):
 
     Attributes:
         published: the paper's names of levels 1 ... D, in blocks of four; empty where all words are fixed.
-        called: what these names are.
-        asks: the words of the question before and after the symbol that it asks for.
-        begins: those of the line that the answer ends, in the form `completion`.
         value_first: whether a line begins with the symbol of the level before.
     """
 
     published: ClassVar[Sequence[str]] = ()
-    called: ClassVar[str] = "names"
-    asks: ClassVar[tuple[str, str]]
-    begins: ClassVar[tuple[str, str]]
     value_first: ClassVar[bool] = False
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
         """Refuse a size for which the published names do not suffice, unless others may be used."""
         if not self.published:
             super().check_size(hops, chains, extensions)
-        elif extensions.names == "paper":
-            most = len(self.published) // PAPER_CHAINS
-            if chains != PAPER_CHAINS:
-                raise InputError(f'chains must be 4 in the paper\'s format, got {chains}; pass names="extended"')
-            if hops > most:
-                raise InputError(
-                    f"hops must be 1..{most} for {self.name} in the paper's format ({len(self.published)} "
-                    f'{self.called}), got {hops}; pass names="extended"'
-                )
+        most = len(self.published) // PAPER_CHAINS
+        if self.published and extensions.names == "paper" and (hops > most or chains != PAPER_CHAINS):
+            raise InputError(
+                f"hops must be 1..{most} and chains 4 for {self.name} in the paper's format ({len(self.published)} "
+                f'names), got {hops} and {chains}; pass names="extended"'
+            )
 
-    @abstractmethod
-    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
-        """The symbols of levels 0 ... D."""
+    def values(self, chains: int) -> Sequence[str]:
+        """The symbols of level 0."""
+        raise NotImplementedError
+
+    def names(self) -> Iterator[str]:
+        """The names of levels 1 ... D, the paper's first and then as many more as there may be."""
+        raise NotImplementedError
+
+    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Sequence[Sequence[str]]:
+        """The symbols of levels 0 ... D: values, then blocks of names, in order or, for random names, at random."""
+        wanted = hops * chains
+        names = [*islice(self.names(), max(wanted, len(self.published)))]
+        if extensions.names == "random":
+            names = draw.some(names, wanted)
+        return [self.values(chains), *(names[start : start + chains] for start in range(0, wanted, chains))]
 
     @abstractmethod
     def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
@@ -83,8 +83,7 @@ class ChainFormulation(Formulation[Chains]):
         links = tuple(draw.permutation(chains) for _ in range(hops))
         asked = draw.below(chains)
         order = draw.order([chains] * hops, [True] * hops, extensions.lines)
-        words = tuple(tuple(level) for level in self.words(hops, chains, extensions, draw))
-        return Chains(order, words, links, asked)
+        return Chains(order, tuple(map(tuple, self.words(hops, chains, extensions, draw))), links, asked)
 
     def write(self, latent: Chains, form: Form = "instruction") -> Wording:
         """The lines of levels 1 ... D, of which level r is pair D - r + 1, and the question where x0 leads."""
@@ -101,8 +100,7 @@ class ChainFormulation(Formulation[Chains]):
                     mark = '"' if level == 1 and not below.isdigit() else ""
                     pieces, own = (symbol, f" = {mark}", below, mark), (*roles, None)
                 facts.append(Line(pieces, own, pair, owner[level, i]))
-        words = {"instruction": self.asks, "completion": self.begins, "code": ("print(", ")  # Output:")}
-        before, after = words[form]
+        before, after = self.asks[form]
         question = Line((before, latent.words[-1][latent.asked], after), (None, "x0?", None), 0, latent.asked)
         path = latent.path(latent.asked)
         acceptable = sorted(latent.words[0], key=lambda word: (len(word), word) if word.isdigit() else (0, word))
@@ -114,38 +112,26 @@ class ChainFormulation(Formulation[Chains]):
         return {"any one level unread": 1 / chains}
 
 
-def _levels(pool: Sequence[str], hops: int, chains: int, extensions: Extensions, draw: Draw) -> list[Sequence[str]]:
-    """The names of levels 1 ... D: blocks of the pool, taken in order, or at random for random names."""
-    wanted = hops * chains
-    names = draw.some(pool, wanted) if extensions.names == "random" else pool
-    return [names[start : start + chains] for start in range(0, wanted, chains)]
-
-
 class Equations(ChainFormulation):
     """D blocks of equations (Appendix A.1). D counts the block of numbers too."""
 
     name = "equations"
     paper_hops = 5
     instruction = "Say directly only the numeric value, without any other words."
-    allowed = frozenset({"form", "names", "lines", "repeat", "filler", "shots", "think"})
-    published, called = ascii_lowercase, "letters"
-    asks, begins = ("What is the value of ", "?"), ("", " =")
+    allowed = Formulation.allowed | {"names"}
+    published = ascii_lowercase
 
-    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
-        """Numbers at level 0, then blocks of letters."""
-        pool = _letters(max(hops * chains, len(self.published)))
-        return [[str(i) for i in range(chains)], *_levels(pool, hops, chains, extensions, draw)]
+    def values(self, chains: int) -> list[str]:
+        """The numbers from 0."""
+        return [str(number) for number in range(chains)]
+
+    def names(self) -> Iterator[str]:
+        """a ... z, aa, ab, ..., as spreadsheets name their columns."""
+        return ("".join(word) for length in count(1) for word in product(ascii_lowercase, repeat=length))
 
     def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
         """A line such as `b = 2`."""
         return first, " = ", second
-
-
-@cache
-def _letters(wanted: int) -> tuple[str, ...]:
-    """The first names of a ... z, aa, ab, ..., as spreadsheets name their columns."""
-    words = ("".join(word) for length in count(1) for word in product(ascii_lowercase, repeat=length))
-    return tuple(islice(words, wanted))
 
 
 _NAMES = (
@@ -163,9 +149,9 @@ class LivesWith(ChainFormulation):
     name = "lives-with"
     paper_hops = 5
     instruction = "Say directly only the name of the city, without any other words."
-    allowed = frozenset({"form", "names", "lines", "repeat", "filler", "shots", "think"})
+    allowed = Formulation.allowed | {"names"}
+    asks = Formulation.asks | {"instruction": ("Where does ", " live?"), "completion": ("", " lives in")}
     published = _PEOPLE
-    asks, begins = ("Where does ", " live?"), ("", " lives in")
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
         """Refuse a size beyond the paper's format, and more chains than cities."""
@@ -173,22 +159,20 @@ class LivesWith(ChainFormulation):
         if chains > len(_CITIES):
             raise InputError(f"chains must be 1..{len(_CITIES)} for lives-with, one a city, got {chains}")
 
-    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
-        """Cities at level 0, then blocks of people."""
-        pool = _people(max(hops * chains, len(self.published)))
-        return [_CITIES[:chains], *_levels(pool, hops, chains, extensions, draw)]
+    def values(self, chains: int) -> tuple[str, ...]:
+        """The first cities."""
+        return _CITIES[:chains]
+
+    def names(self) -> Iterator[str]:
+        """The paper's people, then made-up names of two or more syllables: Baba, Babe, ..."""
+        yield from _PEOPLE
+        syllables = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
+        made = ("".join(word).capitalize() for length in count(2) for word in product(syllables, repeat=length))
+        yield from (name for name in made if name not in _PEOPLE)
 
     def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
         """A line such as `Charlie lives in Cairo` or `Henry lives with David`, without a full stop."""
         return first, " lives in " if level == 1 else " lives with ", second
-
-
-@cache
-def _people(wanted: int) -> tuple[str, ...]:
-    """The paper's names, then made-up ones of two or more syllables: Baba, Babe, ..."""
-    syllable = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
-    made = ("".join(word).capitalize() for length in count(2) for word in product(syllable, repeat=length))
-    return (*_PEOPLE, *islice((word for word in made if word not in _PEOPLE), max(0, wanted - len(_PEOPLE))))[:wanted]
 
 
 _KINGDOMS = (
@@ -212,11 +196,10 @@ class Kingdoms(ChainFormulation):
     name = "kingdoms"
     paper_hops = 5
     instruction = "Say directly the name without other words."
-    allowed = frozenset({"form", "lines", "repeat", "filler", "shots", "think"})
-    asks, begins = ("Who has ", "?"), ("The one who has ", " is")
+    asks = Formulation.asks | {"instruction": ("Who has ", "?"), "completion": ("The one who has ", " is")}
     value_first = True
 
-    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Words:
+    def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Sequence[Sequence[str]]:
         """The paper's words."""
         return _KINGDOMS
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
-from hopscope.checks import Range, check_count, check_fields
+from hopscope.checks import Range, check_count, check_fields, check_type
 from hopscope.errors import InputError
 
 PAPER_CHAINS = 4
@@ -77,13 +77,12 @@ def digest(*address: str | int) -> str:
 class Draw:
     """The stream of random numbers at one address, whatever was drawn before at others.
 
-    Only `random.Random.random` is used, the one method whose numbers Python promises to keep from version to version,
-    so that a question drawn today is the question drawn in ten years.
+    Only `uniform` is used, the one method of `random.Random` whose numbers in [0, 1) Python promises to keep from
+    version to version, so that a question drawn today is the question drawn in ten years.
     """
 
     def __init__(self, *address: str | int) -> None:
         self.uniform = random.Random(int(digest(*address)[:32], 16)).random
-        """Gives a uniform number in [0, 1)."""
 
     def below(self, count: int) -> int:
         """A uniform whole number in [0, count)."""
@@ -102,22 +101,15 @@ class Draw:
         return [values[i] for i in self.permutation(len(values))[:count]]
 
     def order(self, blocks: Sequence[int], shuffled: Sequence[bool], lines: LineOrder) -> tuple[int, ...]:
-        """The order of numbered lines in the text.
-
-        Args:
-            blocks: number of lines in each block.
-            shuffled: for each block, whether the paper shuffles it.
-            lines: the order of the lines, see `Extensions`.
-        """
-        ordered: list[list[int]] = []
-        first = 0
+        """The order of lines numbered through blocks of these sizes, some of them `shuffled` in the paper."""
+        ordered, first = list[list[int]](), 0
         for size, mixed in zip(blocks, shuffled, strict=True):
             ordered.append([first + i for i in (self.permutation(size) if mixed else range(size))])
             first += size
         if lines == "reversed":
             ordered.reverse()
         flat = [line for block in ordered for line in block]
-        return tuple(self.some(flat, len(flat))) if lines == "shuffled" else tuple(flat)
+        return tuple(self.some(flat, len(flat)) if lines == "shuffled" else flat)
 
 
 class Line(NamedTuple):
@@ -157,11 +149,7 @@ class Mention(NamedTuple):
 
 @dataclass(frozen=True)
 class Latent:
-    """The structure behind a question: what the text says, without its words.
-
-    Attributes:
-        order: the lines in the order of the text, each by its number in `Wording.facts`.
-    """
+    """The structure behind a question without its words; the `order` of its lines, as numbered in `Wording.facts`."""
 
     order: tuple[int, ...]
 
@@ -195,12 +183,16 @@ class Formulation(ABC, Generic[L]):
         paper_hops: number of retrieval steps of the published question.
         instruction: the words by which the published question asks for nothing but the answer.
         allowed: names of the extensions that apply here.
+        asks: by form, the words of the last line before and after the symbol that it asks for.
     """
 
     name: ClassVar[str]
     paper_hops: ClassVar[int]
     instruction: ClassVar[str]
-    allowed: ClassVar[frozenset[str]]
+    allowed: ClassVar[frozenset[str]] = frozenset({"form", "lines", "repeat", "filler", "shots", "think"})
+    asks: ClassVar[dict[str, tuple[str, str]]] = {
+        "instruction": ("What is the value of ", "?"), "completion": ("", " ="), "code": ("print(", ")  # Output:"),
+    }  # fmt: skip
 
     @property
     def task(self) -> str:
@@ -208,13 +200,8 @@ class Formulation(ABC, Generic[L]):
         return self.name.replace("-", "_")
 
     def check(self, hops: int, chains: int, extensions: Extensions) -> None:
-        """Refuse what cannot be written in this formulation.
-
-        Raises:
-            InputError: hops, chains or an extension does not fit.
-        """
-        if not isinstance(extensions, Extensions):
-            raise InputError(f"extensions must be Extensions, as Extensions(shots=1), got {extensions!r}")
+        """Refuse hops, chains or extensions that do not fit this formulation, by an `InputError`."""
+        check_type("extensions", extensions, Extensions, "Extensions, as Extensions(shots=1)")
         if unknown := [extension for extension in extensions.changed() if extension not in self.allowed]:
             fits = ", ".join(sorted(self.allowed))
             raise InputError(f"{unknown[0]} does not apply to {self.name}, whose extensions are {fits}; leave it out")
@@ -230,12 +217,9 @@ class Formulation(ABC, Generic[L]):
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
         """Refuse a size that this formulation does not allow; by default any but the published one."""
-        sizes = (("hops", self.paper_hops, hops, "facts"), ("chains", PAPER_CHAINS, chains, "words"))
-        for name, published, value, fixed in sizes:
-            if value != published:
-                raise InputError(
-                    f"{name} is {published} for {self.name}, whose {fixed} are fixed, got {value}; leave it out"
-                )
+        for name, fixed, value in (("hops", self.paper_hops, hops), ("chains", PAPER_CHAINS, chains)):
+            if value != fixed:
+                raise InputError(f"{name} is {fixed} for {self.name}, whose words are fixed, got {value}; leave it out")
 
     @abstractmethod
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> L:

@@ -10,6 +10,7 @@ from typing import Any
 from hopscope.checks import check_count, check_seed
 from hopscope.errors import InputError
 from hopscope.problem.text.chains import Equations, Kingdoms, LivesWith
+from hopscope.problem.text.conditional import Functions, Relatives
 from hopscope.problem.text.formulation import (
     PAPER_CHAINS,
     THINK,
@@ -22,8 +23,6 @@ from hopscope.problem.text.formulation import (
     Wording,
     digest,
 )
-from hopscope.problem.text.functions import Functions
-from hopscope.problem.text.relatives import Relatives
 
 FORMULATIONS: dict[str, Formulation[Any]] = {
     formulation.name: formulation for formulation in (Equations(), LivesWith(), Kingdoms(), Functions(), Relatives())
@@ -39,9 +38,7 @@ class Question:
     """One question.
 
     Attributes:
-        formulation: name of the formulation.
-        hops: D, the number of retrieval steps.
-        chains: number of interleaved chains.
+        formulation, hops, chains: name of the formulation, number of retrieval steps, number of interleaved chains.
         seed, index: the address at which it was drawn; `index` counts the questions of a seed.
         latent: the structure behind it.
         extensions: departures from the paper's format.
@@ -68,9 +65,9 @@ class Question:
     @property
     def id(self) -> str:
         """The formulation, D, and a hash of everything that decides the prompt: equal ids mean equal prompts."""
+        address = self.formulation, self.hops, self.chains, self.seed, self.index
         changed = repr(sorted(self.extensions.changed().items()))
-        address = _address(self.formulation, self.hops, self.chains, self.seed, self.index)
-        return f"{self.formulation}-{self.hops}-{digest(*address, changed)[:16]}"
+        return f"{self.formulation}-{self.hops}-{digest(FORMAT, *address, changed)[:16]}"
 
     @cached_property
     def facts(self) -> tuple[Line, ...]:
@@ -154,27 +151,16 @@ class Question:
 
     def record(self, roles: bool = False) -> dict[str, Any]:
         """The question as plain JSON values; with `roles`, its mentions too."""
-        first, last = ("id", "formulation", "hops", "chains", "seed", "index"), ("prompt", "prompt_hash", "answer")
-        record = {name: getattr(self, name) for name in first} | {"extensions": self.extensions.changed()}
-        record |= {name: getattr(self, name) for name in last} | {"acceptable": list(self.acceptable)}
-        record |= {"guess": self.guess, "shortcut": self.shortcut, "lines": list(self.lines)}
+        address = ("id", "formulation", "hops", "chains", "seed", "index", "extensions")
+        names = (*address, "prompt", "prompt_hash", "answer", "acceptable", "guess", "shortcut", "lines")
+        record = {name: getattr(self, name) for name in names}
+        record |= {"extensions": self.extensions.changed(), "acceptable": [*self.acceptable], "lines": [*self.lines]}
         record["latent"] = asdict(self.latent)
-        if roles:
-            record["mentions"] = [mention._asdict() for mention in self.mentions()]
-        return record
-
-
-def _address(formulation: str, hops: int, chains: int, seed: int, index: int) -> tuple[str | int, ...]:
-    """The address of a question's random numbers. Extensions are not part of it: they re-dress the same structure."""
-    return FORMAT, formulation, hops, chains, seed, index
+        return record | ({"mentions": [mention._asdict() for mention in self.mentions()]} if roles else {})
 
 
 def formulation(name: str) -> Formulation[Any]:
-    """The formulation of that name, written with `-` or `_`.
-
-    Raises:
-        InputError: there is no such formulation.
-    """
+    """The formulation of that name, written with `-` or `_`; an `InputError` if there is none."""
     found = FORMULATIONS.get(name.replace("_", "-")) if isinstance(name, str) else None
     if found is None:
         raise InputError(f"there is no formulation {name!r}; there are {', '.join(FORMULATIONS)}")
@@ -189,30 +175,20 @@ def question(
     chains: int = PAPER_CHAINS,
     extensions: Extensions | None = None,
 ) -> Question:
-    """The question at one address; `hops` defaults to the paper's.
-
-    Raises:
-        InputError: the formulation does not exist or does not allow these values, or the seed or index is invalid.
-    """
+    """The question at one address, an item of `questions`, whose arguments it takes."""
     form, extensions = formulation(name), Extensions() if extensions is None else extensions
     hops = form.paper_hops if hops is None else hops
     form.check(hops, chains, extensions)
     check_seed(seed, "seed")
     check_count("index", index, least=0)
-    shots = tuple(
-        _draw(form, hops, chains, seed, index, replace(extensions, shots=0), shot)
-        for shot in range(1, extensions.shots + 1)
-    )
-    return replace(_draw(form, hops, chains, seed, index, extensions, 0), shots=shots)
+    address = form.name, hops, chains, seed, index  # without extensions, which re-dress the same structure
 
+    def drawn(shot: int, extensions: Extensions, shots: tuple[Question, ...] = ()) -> Question:
+        latent = form.draw(Draw(FORMAT, *address, shot), hops, chains, extensions)
+        return Question(*address, latent, extensions, shots)
 
-def _draw(
-    form: Formulation[Any], hops: int, chains: int, seed: int, index: int, extensions: Extensions, shot: int
-) -> Question:
-    """A question (`shot` 0), or one of its solved examples (`shot` from 1)."""
-    draw = Draw(*_address(form.name, hops, chains, seed, index), shot)
-    latent = form.draw(draw, hops, chains, extensions)
-    return Question(form.name, hops, chains, seed, index, latent, extensions)
+    alone = replace(extensions, shots=0)
+    return drawn(0, extensions, tuple(drawn(shot, alone) for shot in range(1, extensions.shots + 1)))
 
 
 def questions(
@@ -228,13 +204,12 @@ def questions(
     Args:
         formulation: equations, lives-with, kingdoms, functions or relatives.
         hops: D, the number of retrieval steps; the paper's by default.
-        count: number of questions.
-        seed: the seed they are drawn from.
+        count, seed: number of questions, and the seed they are drawn from.
         chains: number of interleaved chains.
         extensions: departures from the paper's format.
 
     Raises:
-        InputError: the formulation does not exist or does not allow these values, or the seed or count is invalid.
+        InputError: there is no such formulation, it does not allow these values, or a value is out of range.
 
     Examples:
         >>> import hopscope as hs

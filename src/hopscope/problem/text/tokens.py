@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from hopscope.errors import InputError, in_a_line
-from hopscope.problem.roles import answer_role, end_role, link_role, role_names, text_role
+from hopscope.problem.roles import answer_role, text_role, text_role_names
 from hopscope.problem.text.chains import Chains
 from hopscope.problem.text.questions import Question
 
@@ -50,8 +50,7 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
 
     Raises:
         InputError: the formulation has no chains, facts are printed several times, the tokenizer gives no offsets or
-            has no token for a part of the question, its chat template changes the prompt, or an answer is more than one
-            token.
+            does not cover the question (`written`), or an answer is more than one token.
     """
     if not isinstance(question.latent, Chains):
         raise InputError(f"{question.formulation} has no chains; circuits are of equations, lives-with and kingdoms")
@@ -59,11 +58,9 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
         raise InputError(
             f"repeat is {question.extensions.repeat}: a role would have several positions; circuits need repeat 1"
         )
-    text, first = written(question, tokenizer)
     if not getattr(tokenizer, "is_fast", False):
         raise InputError("the tokenizer gives no offsets of its tokens; circuits need a fast tokenizer")
-    check_read(question, tokenizer)
-    template = in_a_chat(question, tokenizer)
+    (text, first), template = written(question, tokenizer), in_a_chat(question, tokenizer)
     ids, offsets = encode(text, tokenizer, template)
     hops, spans = question.hops, [*_spans(question)]
     role, chain = [text_role(hops)] * len(ids), [-1] * len(ids)
@@ -77,7 +74,8 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
     role[-1], chain[-1] = answer_role(hops), question.latent.asked
     space = "" if question.extensions.form == "instruction" else " "
     candidates = [_one_token(text, ids, space + answer, tokenizer, template) for answer in question.acceptable]
-    line = [_line(end - 1 - first, question) if start < end else 0 for start, end in offsets]
+    starts = question.starts  # the last of which is the question's, whose line is 0
+    line = [bisect_right(starts, end - 1 - first) % len(starts) if start < end else 0 for start, end in offsets]
     right = question.acceptable.index(question.answer)
     return Tokens(tuple(ids), tuple(role), tuple(chain), tuple(line), tuple(candidates), right)
 
@@ -93,18 +91,22 @@ def written(question: Question, tokenizer: Any) -> tuple[str, int]:
     It is a chat's turn, or the prompt and a line break; in the forms `completion` and `code` the prompt alone.
 
     Raises:
-        InputError: the chat template cannot be filled in, changes the prompt, or has the model think first.
+        InputError: the tokenizer has no token for a part of the prompt, or its chat template cannot be filled in,
+            changes the prompt, or has the model think first.
     """
     prompt = question.prompt
+    if lost := uncovered(prompt, tokenizer):
+        raise InputError(
+            f"the tokenizer has no token for some characters ({''.join(dict.fromkeys(lost))[:20]!r}) in a question of "
+            f"{question.formulation}, which the model would not see; ask for another formulation, or another model"
+        )
     if question.extensions.form != "instruction":
         return prompt, 0
     if tokenizer.chat_template is None:
         return f"{prompt}\n", 0
-    message = [{"role": "user", "content": prompt}]
+    turn, how = [{"role": "user", "content": prompt}], {"add_generation_prompt": True, "enable_thinking": False}
     try:
-        text = str(
-            tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False, enable_thinking=False)
-        )
+        text = str(tokenizer.apply_chat_template(turn, tokenize=False, **how))
     except Exception as error:  # a template is a program, and raises what it likes
         raise InputError(
             f"the tokenizer's chat template cannot be filled in: {in_a_line(error)}; mend or remove it"
@@ -121,23 +123,16 @@ def written(question: Question, tokenizer: Any) -> tuple[str, int]:
 
 def _spans(question: Question) -> Iterator[tuple[int, int, int, int]]:
     """Where in the prompt the roles of chains are, as (start, end, role, chain), end excluded."""
-    hops, names = question.hops, role_names(question.hops)
+    names = text_role_names(question.hops)
     for _, group in groupby(question.mentions(), lambda mention: mention.line):
-        line = [*group]
-        for mention in line:
-            assert mention.chain is not None
-            yield mention.start, mention.end, names.index(mention.role), mention.chain
-        if len(line) == 2:
-            first, last = line
-            assert last.chain is not None
-            yield first.end, last.start, link_role(last.lookup, hops), last.chain
-            yield last.end, question.prompt.index("\n", last.end) + 1, end_role(last.lookup, hops), last.chain
-
-
-def _line(character: int, question: Question) -> int:
-    """The fact that a character of the prompt belongs to, from 1; 0 where it belongs to none."""
-    begun = bisect_right(question.starts, character)
-    return begun if begun < len(question.starts) else 0
+        first, *rest = group
+        chain = -1 if first.chain is None else first.chain
+        yield first.start, first.end, names.index(first.role), chain
+        for last in rest:  # the second symbol of a fact; the question has one
+            link, end = f"x{last.lookup - 1}=", f"x{last.lookup}."
+            yield first.end, last.start, names.index(link), chain
+            yield last.start, last.end, names.index(last.role), chain
+            yield last.end, question.prompt.index("\n", last.end) + 1, names.index(end), chain
 
 
 def encode(text: str, tokenizer: Any, in_a_chat: bool) -> tuple[list[int], list[tuple[int, int]]]:
@@ -154,26 +149,8 @@ def encode(text: str, tokenizer: Any, in_a_chat: bool) -> tuple[list[int], list[
     return ids[:end], [(int(start), int(stop)) for start, stop in found["offset_mapping"][:end]] if fast else []
 
 
-def check_read(question: Question, tokenizer: Any) -> None:
-    """Check that a tokenizer reads all of a question.
-
-    Raises:
-        InputError: it has no token for a part of it, so that a model would be asked something else.
-    """
-    if lost := uncovered(question.prompt, tokenizer):
-        characters = "".join(dict.fromkeys(lost))[:20]
-        raise InputError(
-            f"the tokenizer has no token for some characters ({characters!r}) in a question of {question.formulation}, "
-            "which the model would not see; ask for another formulation, or another model"
-        )
-
-
 def _one_token(text: str, ids: Sequence[int], answer: str, tokenizer: Any, in_a_chat: bool) -> int:
-    """The token of an answer that follows a prompt.
-
-    Raises:
-        InputError: the answer is more than one token, or changes the prompt's tokens.
-    """
+    """The token of an answer that follows a prompt; an `InputError` if it is more than one or changes the prompt's."""
     longer, _ = encode(text + answer, tokenizer, in_a_chat)
     if longer[:-1] == list(ids):
         return longer[-1]
