@@ -213,8 +213,6 @@ def test_several_models_and_runs(run, tmp_path):
     assert [model["live"]["weights"] for model in models] == ["m0-weights", "m1-weights"]
     with pytest.raises(InputError, match="model must be from 0 to 1"):
         exhibits([two], 2)
-    with pytest.raises(InputError, match="given twice"):
-        exhibits([two, RunFolder(two.path)])
 
 
 @pytest.mark.slow

@@ -52,11 +52,6 @@ def test_nothing_found_gives_fifteen_rows_not_run() -> None:
     assert all(not row.observed and row.run is None for row in rows)
 
 
-def test_two_findings_for_one_claim_are_refused() -> None:
-    with pytest.raises(InputError, match="C3 was judged twice"):
-        complete([finding("C3", observed="0.74"), finding("C3", observed="0.75")])
-
-
 @pytest.mark.parametrize(
     ("change", "word"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +18,6 @@ from hopscope.paper.report import PageFigure, Section, Table, inline, write_page
 from hopscope.paper.section_7_figures import final_losses, partial_losses
 from hopscope.plot.training import Panel, training
 
-MADE = datetime(2026, 5, 4, 3, 2, tzinfo=UTC)
 HOSTILE = "<script>alert('x')</script>\"'><img src=http://evil.example/x onerror=a()>&amp;"
 VOID = {"meta", "img", "br", "path", "use", "link", "input"}
 
@@ -67,7 +65,7 @@ def write(
     folder: Path, sections: list[Section] | None = None, found: list[Finding] | None = None, text: str = "plain"
 ) -> str:
     path = folder / "report.html"
-    write_page(path, text, text, complete(found or []), sections or [], [text, "make reproduce"], made=MADE)
+    write_page(path, text, text, complete(found or []), sections or [], [text, "make reproduce"])
     return path.read_text(encoding="utf-8")
 
 

@@ -230,7 +230,7 @@ def test_runs_of_a_depth_are_one_panel(tmp_path):
     run(study, tmp_path, EXECUTION)
     found = read(study, tmp_path)
     assert [(model.layers, model.seed) for model in found.models] == [
-        (layers, seed) for layers in (1, 2) for seed in study.seeds_at(True, layers)
+        (layers, seed) for layers in (1, 2) for seed in study.seeds
     ]
     assert found.models == SUMMARY.read(tmp_path / "summary.json").models
     for model in found.models:

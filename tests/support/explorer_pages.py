@@ -21,7 +21,7 @@ import pytest
 from known_run import all_passed, circuit_json, known_run, witness_shape
 
 from hopscope.emergence.track import emergence_of_run
-from hopscope.explorer.arrays import _TYPES, Chunk
+from hopscope.explorer.arrays import Chunk
 from hopscope.explorer.page import SCRIPTS, source
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
@@ -47,7 +47,7 @@ def explored(path: Path) -> RunFolder:
 
 def unpack(chunk: Chunk) -> np.ndarray[Any, Any]:
     """The inverse of `hopscope.explorer.arrays.pack`, which the page has in JavaScript."""
-    kind = np.dtype(_TYPES[chunk.dtype])
+    kind = np.dtype(chunk.dtype)
     planes = np.frombuffer(zlib.decompress(base64.b64decode(chunk.text)), np.uint8)
     values = np.ascontiguousarray(planes.reshape(kind.itemsize, math.prod(chunk.shape)).T).reshape(-1).view(kind)
     values = values.reshape(chunk.shape)

@@ -10,8 +10,9 @@ from false_claims import Case
 from made_results import trained
 
 from hopscope.paper.claims import Verdict
-from hopscope.paper.section_7 import TrainedModel
-from hopscope.paper.section_7_claims import judge_models
+from hopscope.paper.presets import PAPER
+from hopscope.paper.section_7 import DepthResult, TrainedModel
+from hopscope.paper.section_7_claims import judge
 
 Rng = np.random.Generator
 Law = Callable[[Rng, int], int]
@@ -64,7 +65,8 @@ def _ladder(rng: Rng, layers: int, needs: Sequence[int] = (2, 3, 3, 4, 4), luck:
 
 
 def _verdict(claim: str, models: Sequence[TrainedModel]) -> Verdict:
-    return {finding.id: finding.verdict for finding in judge_models(models, "paper")}[claim]
+    found = judge(DepthResult(PAPER.depth, tuple(models), (), "sweep"))
+    return {finding.id: finding.verdict for finding in found}[claim]
 
 
 def _plain(rng: Rng, succeeds: Sequence[float]) -> Verdict:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, AblationKind, own_pattern
@@ -32,8 +33,6 @@ PROMPTS = 32
 
 _AVERAGED = 256
 """Sequences behind a pattern by position; averaged over few, it would still show how they were shuffled."""
-
-_TYPES = {"uint8": np.uint8, "uint16": np.uint16, "float16": np.float16, "float32": np.float32}
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,7 @@ class Chunk:
 
 
 def pack(array: np.ndarray[Any, Any], *, delta: bool = False) -> Chunk:
-    """Pack an array; `delta` is for bytes that change slowly along the first axis.
-
-    Raises:
-        ValueError: the array has another type of numbers, or differences are asked of anything but bytes.
-    """
-    if array.dtype.name not in _TYPES or (delta and array.dtype != np.uint8):
-        raise ValueError(f"cannot pack {array.dtype} (delta={delta}); the types are {', '.join(_TYPES)}")
+    """Pack an array of one of `Chunk`'s types; `delta` is for bytes that change slowly along the first axis."""
     values = np.ascontiguousarray(array)
     if delta:
         values = np.concatenate([values[:1], values[1:] - values[:-1]])  # modulo 256, as bytes do
@@ -74,24 +67,25 @@ def pack(array: np.ndarray[Any, Any], *, delta: bool = False) -> Chunk:
     return Chunk(array.dtype.name, array.shape, delta, base64.b64encode(packed).decode())
 
 
+def halved(transformer: Transformer) -> dict[str, Tensor]:
+    """The weights in half precision, or as they are where one is too large for it."""
+    state = transformer.state_dict()
+    largest = max(float(weight.abs().max()) for weight in state.values())
+    return {name: weight.half() if largest < torch.finfo(torch.half).max else weight for name, weight in state.items()}
+
+
 def half(transformer: Transformer) -> Transformer:
-    """The model with its weights as the page holds them: in half precision, or as they are where one is too large."""
+    """The model with its weights as the page holds them."""
     rounded = type(transformer)(transformer.shape, transformer.models)
-    kind = _precision(transformer)
-    rounded.load_state_dict({name: weight.to(kind).float() for name, weight in transformer.state_dict().items()})
+    rounded.load_state_dict(halved(transformer))
     return rounded.requires_grad_(False)
 
 
 def weights(transformer: Transformer) -> tuple[list[tuple[str, int]], Chunk]:
     """Names and sizes of the weights, and all of them one after the other."""
-    state, kind = transformer.state_dict(), _precision(transformer)
-    flat = np.concatenate([weight.to(kind).numpy().reshape(-1) for weight in state.values()])
+    state = halved(transformer)
+    flat = np.concatenate([weight.numpy().reshape(-1) for weight in state.values()])
     return [(name, weight.numel()) for name, weight in state.items()], pack(flat)
-
-
-def _precision(transformer: Transformer) -> torch.dtype:
-    largest = max(float(weight.abs().max()) for weight in transformer.state_dict().values())
-    return torch.float16 if largest < torch.finfo(torch.float16).max else torch.float32
 
 
 def batch_of(problem: RetrievalProblem) -> Batch:
@@ -111,20 +105,18 @@ def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
     return {"symbols": pack(symbols.reshape(shape).numpy()), "places": pack(places)}
 
 
-def alone(circuit: Circuit) -> dict[HeadRow, Any]:
-    """The circuit with the model's own patterns in its active rows; everything else is off as the search left it."""
-    given, active = circuit.interventions, set(circuit.rows)
-    shape = range(circuit.layers), range(circuit.heads), range(len(circuit.problem.roles))
-    rows = [HeadRow(*row) for row in product(*shape)]
-    return {row: own_pattern(given.get(row, KEEP)) if row in active else given.get(row, UNIFORM) for row in rows}
-
-
 def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict[str, Any]], Chunk | None]:
     """The circuit as rows (those not named are uniform), and the patterns by position that some refer to.
 
-    A row at its positional mean is given the mean over many sequences, as when the circuit runs alone.
+    Active rows have the model's own patterns; all others are off as the search left them. A row at its positional mean
+    is given the mean over many sequences, as when the circuit runs alone.
     """
-    program = alone(circuit)
+    given, active = circuit.interventions, set(circuit.rows)
+    shape = range(circuit.layers), range(circuit.heads), range(len(circuit.problem.roles))
+    rows_of_all = [HeadRow(*row) for row in product(*shape)]
+    program = {
+        row: own_pattern(given.get(row, KEEP)) if row in active else given.get(row, UNIFORM) for row in rows_of_all
+    }
     fixed = sorted({(row.layer, row.head) for row, form in program.items() if form.kind is AblationKind.POSITIONAL})
     rows = [
         {"layer": row.layer, "head": row.head, "query": row.query, "kind": form.kind.value}

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-from torch import Tensor
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.vector_evaluator import single
@@ -17,7 +16,7 @@ from hopscope.circuits.store import CircuitStore, circuit_path
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.emergence.track import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
-from hopscope.explorer.arrays import half
+from hopscope.explorer.arrays import halved
 from hopscope.model.transformer import Transformer
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Setup
@@ -89,28 +88,20 @@ def exhibits(runs: Sequence[RunFolder], model: int | None = None) -> list[Exhibi
     """The models of some runs: of each the one of the given number; else all with a circuit's record, else the first.
 
     Raises:
-        InputError: there is no run, a run is given twice, there is no such model, a run is not of chains, or there is
-            nothing to show of it.
+        InputError: there is no run or no such model, a run is not of chains, or there is nothing to show of it.
     """
     if not runs:
         raise InputError("there is no run to explore; give the folder of at least one")
-    seen: set[Path] = set()
+    shown = []
     for run in runs:
-        if run.path.resolve() in seen:
-            raise InputError(f"{run.path} is given twice; name each run once")
-        seen.add(run.path.resolve())
+        count = len(run.seeds)
         if run.problem.graph != "chain":
             raise InputError(f"the explorer shows models of chains, and {run.path} is of {run.problem.graph}")
-    return [exhibit(run, number) for run in runs for number in _numbers(run, model)]
-
-
-def _numbers(run: RunFolder, model: int | None) -> list[int]:
-    count = len(run.seeds)
-    if model is None:
-        return [number for number in range(count) if circuit_path(run.path, number).exists()] or [0]
-    if not 0 <= model < count:
-        raise InputError(f"model must be from 0 to {count - 1} ({run.path} has {count}), got {model}")
-    return [model]
+        if model is not None and not 0 <= model < count:
+            raise InputError(f"model must be from 0 to {count - 1} ({run.path} has {count}), got {model}")
+        searched = [number for number in range(count) if circuit_path(run.path, number).exists()] or [0]
+        shown += [exhibit(run, number) for number in (searched if model is None else [model])]
+    return shown
 
 
 def exhibit(run: RunFolder, number: int) -> Exhibit:
@@ -127,9 +118,6 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
         metrics = None
         missing.append("The run has no metrics: losses over training are not shown.")
     result = _read(lambda: run.result, damaged) if run.finished else None
-    if result is not None and tuple(model.seed for model in result.models) != run.seeds:
-        result = None
-        damaged.append(f"{run.path / 'result.json'} is not of the models of this run and is not shown.")
     circuit = maps = history = None
     if (path := circuit_path(run.path, number)).exists():
         circuit = _read(lambda: Circuit.load(path, run.hash), damaged)
@@ -168,18 +156,14 @@ def _emergence(
         missing.append(f"The circuit was not followed through training: {follow} (the run needs checkpoints).")
         return None, None
     history = _read(lambda: Emergence.load(path), damaged)
-    if history is not None and not (history.model == circuit.model and history.follows(circuit)):
-        history = None
-        missing.append(f"The emergence beside the run is of another circuit and not shown: {follow} --overwrite.")
-    if history is None or not maps_path.exists():
+    if history is None or not (history.model == circuit.model and history.follows(circuit)):
         if history is not None:
-            missing.append(f"The role maps over time are not there: {follow} --overwrite.")
-        return history, None
-    maps = _read(lambda: MapsOverTime.load(maps_path), damaged)
-    shape = (history.steps, history.layers, history.heads, 2 * history.hops + 1)
-    if maps is not None and (maps.steps, maps.layers, maps.heads, len(maps.roles)) != shape:
+            missing.append(f"The emergence beside the run is of another circuit and not shown: {follow} --overwrite.")
+        return None, None
+    maps = _read(lambda: MapsOverTime.load(maps_path), damaged) if maps_path.exists() else None
+    if maps is None or maps.steps != history.steps:
+        missing.append(f"There are no role maps over time of this emergence: {follow} --overwrite.")
         maps = None
-        missing.append(f"The role maps over time are of another emergence and not shown: {follow} --overwrite.")
     return history, maps
 
 
@@ -197,14 +181,9 @@ def _weights(run: RunFolder, number: int, missing: list[str], damaged: list[str]
 
 
 def compact_export(run: RunFolder, folder: Path) -> RunFolder:
-    """Copy a finished run compactly: its record, metrics, result, circuits with their emergence, and its last weights.
+    """Copy a finished run into a new or empty folder: its records, and its last weights in half precision.
 
-    Weights are in half precision, a tenth of what a run takes on the disk; the page of the copy is the page of the run.
-    Nothing can be resumed from it, and other checkpoints are not there.
-
-    Args:
-        run: a finished run, with its last checkpoint.
-        folder: a new or empty folder.
+    The page of the copy is the page of the run, in a tenth of its size on the disk. Nothing can be resumed from it.
 
     Raises:
         InputError: the run is not finished, or the folder holds something else.
@@ -216,19 +195,12 @@ def compact_export(run: RunFolder, folder: Path) -> RunFolder:
         why = f"lies in the run {run.path}" if inside else "is in use"
         raise InputError(f"{folder} {why}; choose a new or empty folder for the copy")
     end = run.schedule.end
-    weights = half(run.transformer(end)).state_dict()
     copy = RunFolder.create(folder, Setup(folder.name, run.problem, run.recipe, run.seeds), run.execution)
     copy.append_metrics(run.rows())
-    copy.save_checkpoint(end, {name: _small(weight) for name, weight in weights.items()}, last=True)
+    copy.save_checkpoint(end, halved(run.transformer(end)), last=True)
     for number in range(len(run.seeds)):
         for path in (circuit_path, emergence_path, maps_over_time_path):
             if path(run.path, number).exists():
                 shutil.copyfile(path(run.path, number), path(copy.path, number))
     copy.finish(run.result)
     return copy
-
-
-def _small(weight: Tensor) -> Tensor:
-    """The weight in half precision where that loses nothing."""
-    small = weight.half()
-    return small if small.float().equal(weight) else weight

@@ -29,7 +29,6 @@ SCHEMA = 1
 MOST_ROWS = 400
 """The most rows of metrics that are drawn; more would lie on each other."""
 
-
 Arrays = dict[str, Chunk]
 """The arrays of a page by name, as they are packed."""
 
@@ -40,8 +39,11 @@ def manifest(exhibits: Sequence[Exhibit], arrays: Arrays) -> dict[str, Any]:
 
 
 def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    run, recipe = shown.run, shown.run.recipe
-    shape = recipe.architecture(run.problem) if shown.transformer is None else shown.transformer.shape
+    run, problem = shown.run, shown.run.problem
+    shape = run.recipe.architecture(problem) if shown.transformer is None else shown.transformer.shape
+    flow = simulate(replace(problem, chains=1), run.recipe.layers)
+    result = shown.result
+    end = result.models[shown.number] if result else None
     return {
         "name": shown.name,
         "facts": shown.facts,
@@ -51,11 +53,18 @@ def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "missing": list(shown.missing),
         "steps": shown.steps,
         "steps_per_epoch": STEPS_PER_EPOCH,
-        "problem": _problem(run.problem),
+        "problem": _problem(problem),
         "shape": plain(shape) | {"d_head": shape.d_head},
         "gone": _gone(shown.transformer),
-        "theory": _theory(run.problem, recipe.layers),
-        "held_out": _held_out(shown),
+        "theory": {
+            "theorem_1": theorem_1_bound(problem.hops),
+            "least": None if problem.position == "none" else minimum_in_order(problem),
+            # what every role of a chain could hold after each layer, each set of pieces as one number
+            "holdings": [[str(holding) for holding in after] for after in flow.holdings],
+        },
+        "held_out": {"n": result.held_out, "loss": end.held_out_loss, "partial": list(end.held_out_partial_losses)}
+        if result and end
+        else None,
         "metrics": _metrics(shown, f"{prefix}-metrics", arrays),
         "circuit": _circuit(shown.circuit),
         "emergence": _emergence(shown.emergence),
@@ -66,9 +75,13 @@ def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
 
 
 def _problem(problem: RetrievalProblem) -> dict[str, Any]:
-    codes = position_codes(problem).double().numpy().round(9).tolist()
-    known: dict[str, Any] = plain(problem) | {"blocks": list(problem.blocks), "codes": codes}
-    return known | {"target_hops": list(problem.target_hops), "order_in_words": problem.order_in_words}
+    known: dict[str, Any] = plain(problem)
+    return known | {
+        "blocks": list(problem.blocks),
+        "codes": position_codes(problem).double().numpy().round(9).tolist(),
+        "target_hops": list(problem.target_hops),
+        "order_in_words": problem.order_in_words,
+    }
 
 
 def _gone(transformer: Transformer | None) -> list[int]:
@@ -77,24 +90,6 @@ def _gone(transformer: Transformer | None) -> list[int]:
         return []
     writes = those_that_write(transformer)[0].flatten()
     return [number for number, some in enumerate(writes.tolist()) if not some]
-
-
-def _theory(problem: RetrievalProblem, layers: int) -> dict[str, Any]:
-    """Bounds on depth, and what every role of a chain could hold after each layer, each set of pieces as one number."""
-    flow = simulate(replace(problem, chains=1), layers)
-    return {
-        "theorem_1": theorem_1_bound(problem.hops),
-        "least": None if problem.position == "none" else minimum_in_order(problem),
-        "holdings": [[str(holding) for holding in after] for after in flow.holdings],
-    }
-
-
-def _held_out(shown: Exhibit) -> dict[str, Any] | None:
-    """Losses that were measured at the end of training."""
-    if shown.result is None:
-        return None
-    model = shown.result.models[shown.number]
-    return {"n": shown.result.held_out, "loss": model.held_out_loss, "partial": list(model.held_out_partial_losses)}
 
 
 def _metrics(shown: Exhibit, name: str, arrays: Arrays) -> dict[str, Any] | None:

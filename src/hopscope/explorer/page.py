@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -87,12 +88,8 @@ def explore(
     return path, page
 
 
-def check_page(path: Path, own: Path | None = None) -> None:
-    """Check that a page can be written to a path: a new .html file, or one of hopscope's, and in a run its own alone.
-
-    Args:
-        path: the path.
-        own: the place of the run's own page.
+def check_page(path: Path, own: Path) -> None:
+    """Check that a page can be written to a path: a new .html file, or one of hopscope's, and in a run `own` alone.
 
     Raises:
         InputError: the path is a folder, does not end in .html, is in a run, or is a file that hopscope did not write.
@@ -101,7 +98,7 @@ def check_page(path: Path, own: Path | None = None) -> None:
         raise InputError(f"{path} is a folder; give the name of a file, as in {path / 'explorer.html'}")
     if path.suffix.lower() != ".html":
         raise InputError(f"a page's name must end in .html, got {path.name!r}")
-    if own is None or path.resolve() != own.resolve():
+    if path.resolve() != own.resolve():
         check_outside_runs(path)
     head = read_bytes(path, "a page")[:_HEAD] if path.exists() else None
     if head is not None and not all(mark in head for mark in _MADE_HERE):
@@ -133,11 +130,9 @@ def build(shown: Sequence[Exhibit]) -> Page:
         static=[static(exhibit) for exhibit in shown],
         chunks=arrays.items(),
     )
-    by_name: dict[str, int] = {}
+    sizes = Counter({"program and styles": len(script) + len(css), "numbers": len(numbers)})
     for name, chunk in arrays.items():
-        kind = name.split("-", 1)[1]
-        by_name[kind] = by_name.get(kind, 0) + len(chunk.text)
-    sizes = {"program and styles": len(script) + len(css), "numbers": len(numbers), **by_name}
+        sizes[name.split("-", 1)[1]] += len(chunk.text)
     return Page(html, sizes, tuple(dict.fromkeys(sentence for exhibit in shown for sentence in exhibit.damaged)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -17,54 +17,35 @@ _WIDTH, _LEFT = 640, 78
 _DASHES = ("", "6 3", "2 3", "9 3 2 3", "1 2", "12 4")
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A static drawing with its caption."""
-
-    svg: Markup
-    caption: str
+Part = dict[str, Any]
+"""A part of the page as its template reads it: a figure (`svg`, `caption`), or a table (`title`, `header`, `rows`)."""
 
 
-@dataclass(frozen=True)
-class Listing:
-    """A table, closed until it is asked for."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Static:
-    """What is shown of one model without scripts."""
-
-    name: str
-    missing: tuple[str, ...]
-    figures: tuple[Drawing, ...]
-    tables: tuple[Listing, ...]
-
-
-def static(shown: Exhibit) -> Static:
-    """The drawings and tables of one model."""
-    circuit, figures, tables = shown.circuit, list[Drawing](), list[Listing]()
+def static(shown: Exhibit) -> Part:
+    """What is shown of one model: its `name`, what is `missing`, `figures` and `tables`."""
+    circuit, figures, tables = shown.circuit, list[Part](), list[Part]()
     if circuit is not None and circuit.found:
         born = ", numbered in the order of their birth" if shown.emergence else ""
         caption = f"The circuit: {len(circuit.paths)} paths{born}. An arrow leads from what is read to who reads it."
-        figures.append(Drawing(circuit_svg(circuit, shown.emergence), caption))
+        figures.append({"svg": circuit_svg(circuit, shown.emergence), "caption": caption})
         tables.append(_paths(circuit, shown.emergence))
     if shown.metrics is not None:
         regular = shown.metrics.every(shown.run.recipe.log_every)
         drawn = losses_svg(regular, shown.number, shown.run.problem.chains, shown.steps)
-        figures.append(Drawing(drawn, "Validation loss by hop over training."))
+        figures.append({"svg": drawn, "caption": "Validation loss by hop over training."})
         tables.append(_losses(shown.metrics, shown.number))
     if circuit is not None and circuit.checks:
         checks = circuit.checks.values()
-        rows = tuple((check.outcome, check.name.replace("_", " "), check.says) for check in checks)
-        tables.append(Listing("Table: the checks of the circuit", ("", "check", "what was found"), rows))
-    return Static(shown.name, shown.missing, tuple(figures), tuple(tables))
+        rows = [(check.outcome, check.name.replace("_", " "), check.says) for check in checks]
+        tables.append(_table("the checks of the circuit", ("", "check", "what was found"), rows))
+    return {"name": shown.name, "missing": shown.missing, "figures": figures, "tables": tables}
 
 
-def _paths(circuit: Circuit, emergence: Emergence | None) -> Listing:
+def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Part:
+    return {"title": f"Table: {title}", "header": header, "rows": rows}
+
+
+def _paths(circuit: Circuit, emergence: Emergence | None) -> Part:
     rows = []
     for place, number in enumerate(births(circuit, emergence), start=1):
         path, history = circuit.paths[number], emergence.paths[number] if emergence else None
@@ -75,15 +56,15 @@ def _paths(circuit: Circuit, emergence: Emergence | None) -> Listing:
         known = str(place), f"{layer}.{head}", f"{query} → {key}", f"{path.weight:.2f}", born, rise
         rows.append((*known, f"{path.without_imposed.mean:.3f}", "; ".join(path.uses(circuit.roles))))
     header = ("birth", "head", "path", "attention", "born at step", "rise of loss, cut alone", "circuit without it")
-    return Listing("Table: the paths of the circuit", (*header, "feeds"), tuple(rows))
+    return _table("the paths of the circuit", (*header, "feeds"), rows)
 
 
-def _losses(metrics: Metrics, model: int) -> Listing:
+def _losses(metrics: Metrics, model: int) -> Part:
     """A table of the losses by hop at some logged steps."""
     every = max(1, len(metrics) // 60)
     steps, losses = metrics.steps[::every].tolist(), metrics.partial_losses[::every, model].tolist()
-    rows = tuple((f"{step:,}", *(f"{loss:.3f}" for loss in row)) for step, row in zip(steps, losses, strict=True))
-    return Listing("Table: validation losses by hop", ("step", *(f"x{hop}" for hop in metrics.hops)), rows)
+    rows = [(f"{step:,}", *(f"{loss:.3f}" for loss in row)) for step, row in zip(steps, losses, strict=True)]
+    return _table("validation losses by hop", ("step", *(f"x{hop}" for hop in metrics.hops)), rows)
 
 
 def circuit_svg(circuit: Circuit, emergence: Emergence | None) -> Markup:

@@ -18,17 +18,14 @@ from hopscope.words import counted
 
 @dataclass(frozen=True)
 class Chapter:
-    """One step of the story.
+    """One step of the story; `caption` has this run's numbers, and `axis` is `chain`, or `prompt` for all tokens.
 
     Attributes:
-        title: the title, in a few words.
-        caption: what is seen, with this run's numbers.
         claim: what is claimed of all such runs; empty where nothing is claimed.
         holds: whether the claim holds for this run; None where this run cannot say.
         at: the training step of the playhead; None for the end.
         path: the number of the path to select, from 0; None for none.
         cut: the numbers of the paths to cut, from 0.
-        axis: `chain`, or `prompt` for all tokens.
     """
 
     title: str
@@ -120,10 +117,7 @@ def _order(history: Emergence) -> Chapter:
 
 
 def _cut(circuit: Circuit, history: Emergence | None) -> Chapter:
-    if history is not None:
-        costs = [path.change[-1] for path in history.paths]
-    else:
-        costs = [path.without.mean for path in circuit.paths]
+    costs = [path.change[-1] for path in history.paths] if history else [path.without.mean for path in circuit.paths]
     worst = costs.index(max(costs))
     path = circuit.paths[worst]
     needed = all(path.without_imposed.mean > circuit.losses["imposed"] for path in circuit.paths)

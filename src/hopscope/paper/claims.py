@@ -109,18 +109,8 @@ def in_folder(folder: str, found: Iterable[Finding]) -> list[Finding]:
 
 
 def complete(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The fifteen rows in order; claims that nobody judged are `not run`.
-
-    Raises:
-        InputError: there are two findings for one claim.
-    """
-    by_claim: dict[str, Finding] = {}
-    for finding in found:
-        if finding.id in by_claim:
-            raise InputError(
-                f"{finding.id} was judged twice, {by_claim[finding.id].observed!r} and {finding.observed!r}"
-            )
-        by_claim[finding.id] = finding
+    """The fifteen rows in order; claims that nobody judged are `not run`."""
+    by_claim = {finding.id: finding for finding in found}
     return tuple(by_claim.get(claim) or Finding(claim, "not run") for claim in RULES)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -85,11 +86,9 @@ class Learned:
         end = run.schedule.of_model(number).end
         late = every.after(end * 9 // 10, end).validation_loss[:, number]
         median = float(np.median(late)) if len(late) else float("nan")
-        held_out = None
-        if result.held_out_loss is not None and result.held_out_standard_error is not None:
-            half = 1.96 * result.held_out_standard_error
-            held_out = (result.held_out_loss - half, result.held_out_loss + half)
-        return cls(result.final_validation_loss, median if np.isfinite(median) else None, held_out)
+        held_out, error = result.held_out_loss, result.held_out_standard_error
+        known = None if held_out is None or error is None else (held_out - 1.96 * error, held_out + 1.96 * error)
+        return cls(result.final_validation_loss, median if np.isfinite(median) else None, known)
 
 
 @dataclass(frozen=True)
@@ -220,8 +219,7 @@ class FollowedModel:
 def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
     """The models of these setups whose run is finished in `folder`, or for which there is a record of a circuit.
 
-    Raises:
-        InputError: a run or record is damaged, or belongs to another setup.
+    `InputError` where a run or record is damaged, or belongs to another setup.
     """
     runs = finished(setups, folder)
     found = []
@@ -247,21 +245,12 @@ def _circuit(folder: Path, setup: Setup, number: int, run: RunFolder | None, ste
 
 def all_learned_at(run: RunFolder, number: int) -> int | None:
     """The first checkpoint at which all hops have been learned; None if there is none, or if it is the last."""
-    learned = run.regular_metrics.first_below()[number]
-    steps = [step for step in learned if step is not None]
-    if len(steps) < len(learned):
-        return None
-    return next((step for step in sorted(run.checkpoints)[:-1] if step >= max(steps)), None)
+    learned = [math.inf if step is None else step for step in run.regular_metrics.first_below()[number]]
+    return next((step for step in sorted(run.checkpoints)[:-1] if step >= max(learned)), None)
 
 
 def read_followed(model: Studied, folder: Path) -> FollowedModel:
-    """How the circuits of a model of a run in `folder` came to be.
-
-    The first circuit is that of the checkpoint at which all hops had just been learned.
-
-    Raises:
-        InputError: a record is damaged, or belongs to another model.
-    """
+    """How the circuits of a model of a run in `folder` came to be; `InputError` if a record is not of the model."""
     path, number, run = folder / model.setup.name, model.number, model.run
     final = _history(emergence_path(path, number), model)
     step = all_learned_at(run, number) if run is not None and run.checkpoints else None
@@ -293,11 +282,8 @@ def do_for_every_model(
     """Train what is not trained yet, and call `function(run, number, effort)` for every model, in parallel."""
     with display.runs(study.setups) as progress:
         train_all(study.setups, folder / study.at, execution=execution, progress=progress)
-    jobs = [
-        (folder / study.at / setup.name, number, study.effort)
-        for setup in study.setups
-        for number in range(len(setup.seeds))
-    ]
+    models = [(setup.name, number) for setup in study.setups for number in range(len(setup.seeds))]
+    jobs = [(folder / study.at / name, number, study.effort) for name, number in models]
     run_jobs(task, function, jobs, execution, display)
 
 

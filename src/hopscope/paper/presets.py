@@ -13,6 +13,9 @@ from hopscope.paper.models import ModelStudy
 from hopscope.paper.section_7 import DepthStudy
 from hopscope.training.recipe import Recipe, Setup
 
+NO_MODELS = ModelStudy("")
+"""Of presets that study by depth alone."""
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -31,8 +34,8 @@ class Preset:
     name: str
     summary: str
     depth: DepthStudy
-    circuits: ModelStudy
-    emergence: ModelStudy
+    circuits: ModelStudy = NO_MODELS
+    emergence: ModelStudy = NO_MODELS
     questions: int = 2000
     simulated_hops: int = 64
 
@@ -94,8 +97,6 @@ FIGURE_4 = Preset(
         seeds=tuple(range(8)),
         plain_seeds=tuple(range(8)),
     ),
-    circuits=ModelStudy("figure-4"),
-    emergence=ModelStudy("figure-4"),
 )
 
 PAPER_SHORT = Preset(
@@ -105,7 +106,6 @@ PAPER_SHORT = Preset(
     circuits=ModelStudy(
         "paper-short", tuple(Setup(f"seed-{seed}", recipes.A.problem, recipes.A_SHORT, (seed,)) for seed in range(10))
     ),
-    emergence=ModelStudy("paper-short"),
 )
 
 TINY = _followed_sweep(

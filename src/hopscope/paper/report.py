@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -80,7 +80,6 @@ def write_page(
     sections: Sequence[Section],
     rerun: Sequence[str],
     *,
-    made: datetime | None = None,
     explorer: bool = False,
 ) -> None:
     """Write the page, atomically.
@@ -92,19 +91,20 @@ def write_page(
         claims: the rows of the claims table, in order.
         sections: the sections that follow the table.
         rerun: shell commands that make the page again.
-        made: the date to show; None for now.
         explorer: whether explorer.html is beside it, so that a link leads there.
     """
-    made = (made or datetime.now(UTC)).astimezone(UTC)
     figures, counts = path.parent / "figures", Counter(claim.verdict for claim in claims)
-    html = _environment().get_template("page.html").render(
+    options: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    environment = Environment(loader=PackageLoader("hopscope.paper"), autoescape=True, **options)
+    environment.filters["inline"] = inline
+    html = environment.get_template("page.html").render(
         title=title,
         lead=lead,
-        claims=[(claim, _interval(claim.interval), _link(claim.run), _preset(claim)) for claim in claims],
+        claims=[(claim, _interval(claim.interval)) for claim in claims],
         verdicts=[(verdict, counts[verdict]) for verdict in VERDICTS],
         sections=[(section, [_drawn(figure, figures) for figure in section.figures]) for section in sections],
         rerun="\n".join(rerun),
-        made=made,
+        made=datetime.now(UTC),
         explorer=explorer,
         versions=[("hopscope", VERSION), ("Python", python_version()), *((name, version(name)) for name in _PACKAGES)],
     )  # fmt: skip
@@ -136,39 +136,11 @@ def _formulas(text: str) -> str:
     return re.sub(r"\b(Section|Figure|Appendix|Theorem) (?=\w)", "\\1\N{NO-BREAK SPACE}", text)
 
 
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("hopscope.paper"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["inline"] = inline
-    return environment
-
-
 def _interval(interval: str | tuple[float, float] | None) -> str:
     if interval is None or isinstance(interval, str):
         return interval or ""
     low, high = interval
     return f"{low:.3g} to {high:.3g}"
-
-
-def _preset(claim: Finding) -> str:
-    """The preset whose verdict it is, where the finding comes from training at that preset's scale; else empty."""
-    name, colon, _ = claim.scale.partition(":")
-    return name if colon and claim.verdict != "not run" else ""
-
-
-def _link(run: str | None) -> str | None:
-    """A relative path as a link; anything else is no link."""
-    if not run:
-        return None
-    path = PurePosixPath(run)
-    if path.is_absolute() or ":" in run or "\\" in run:
-        return None
-    return "./" + quote(str(path))
 
 
 def _drawn(figure: PageFigure, folder: Path) -> dict[str, Any]:

@@ -147,11 +147,6 @@ def write_pages(found: Reproduction) -> Path:
         if followed.final is not None and (path / "run.json").exists():
             explore([RunFolder(path)], found.folder / "explorer.html", model=followed.model.number)
             break
-    return write_report(found)
-
-
-def write_report(found: Reproduction) -> Path:
-    """Draw what was found into its folder, and write the page, with a link to the explorer; return the page's path."""
     name, folder = found.preset.name, found.folder
     results = (found.benchmark, found.theory, found.depth, found.circuits, found.emergence)
     sections = [draw(result) for (_, draw), result in zip(_SECTIONS, results, strict=True)]

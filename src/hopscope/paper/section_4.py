@@ -59,9 +59,6 @@ def read(count: int, folder: Path) -> BenchmarkResult:
     """Put so many fresh questions of each formulation to the blind solvers, and read the benchmark in `folder`.
 
     Language models are asked by `hopscope benchmark --out FOLDER/benchmark`.
-
-    Raises:
-        InputError: the benchmark's summary is damaged.
     """
     path = folder / "benchmark" / "summary.json"
     return BenchmarkResult(Summary.read(path) if path.exists() else None, *_blind(count))
@@ -105,7 +102,10 @@ def _models(summary: Summary | None) -> Finding:
     reason = ""
     if solvers:
         verdict = "reproduced"
-    elif any(all(_may_be_near_perfect(point) for point in points) for points in fair.values()):
+    elif any(
+        all(wilson(point.correct, point.accepted, 1 - LEVEL / 9)[1] >= NEAR_PERFECT for point in points)
+        for points in fair.values()
+    ):
         reason = f"an interval across {NEAR_PERFECT:.0%}, with Holm's correction over {counted(len(names), 'model')}"
     elif len(fair) < len(whole):
         reason = "; ".join(f"{fault} ({harmless(name)})" for name, fault in faults.items() if fault)
@@ -149,10 +149,6 @@ def _solvers(models: Mapping[str, Sequence[Point]], asked: int) -> list[str]:
             break
         found.append(name)
     return found
-
-
-def _may_be_near_perfect(point: Point) -> bool:
-    return wilson(point.correct, point.accepted, 1 - LEVEL / 9)[1] >= NEAR_PERFECT
 
 
 def _worst(points: Sequence[Point]) -> Point:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -18,7 +18,7 @@ from hopscope.problem.roles import symbol_of
 from hopscope.statistics import clopper_pearson
 from hopscope.theory.depth import depths
 from hopscope.theory.information_flow import Flow, flow_until, spread
-from hopscope.theory.scene import Scene, place_in_sequence, problem_scene, reachability, role_at
+from hopscope.theory.scene import place_in_sequence, problem_scene, reachability, role_at
 from hopscope.words import counted
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Simulated:
     def of(cls, problem: RetrievalProblem) -> Simulated:
         """Simulate one chain."""
         scene = problem_scene(problem)
-        history = list(spread(scene))
+        history, start = list(spread(scene)), sorted(scene.holdings)
         return cls(
             problem=problem,
             depth=next(t for t, held in enumerate(history) if held[scene.asker] >> scene.target & 1),
@@ -66,7 +66,7 @@ class Simulated:
             broken=sum(not _is_run(holding) for holdings in history for holding in holdings),
             too_long=sum(holding.bit_count() > 3**t + 1 for t, holdings in enumerate(history) for holding in holdings),
             longest=tuple(max(holding.bit_count() for holding in holdings) for holdings in history),
-            unlawful=_unlawful_meetings(scene),
+            unlawful=sum(bool(one & other) for place, one in enumerate(start) for other in start[place + 2 :]),
         )
 
 
@@ -89,7 +89,7 @@ class TheoryResult:
     @property
     def largest_hops(self) -> int:
         """The most hops that were simulated."""
-        return max(run.problem.hops for run in self.simulated)
+        return self.simulated[-1].problem.hops
 
     @classmethod
     def of(cls, scale: str, drawn_hops: int, trained: Sequence[TrainedModel], largest_hops: int = 64) -> TheoryResult:
@@ -100,14 +100,9 @@ class TheoryResult:
 @cache
 def _simulated(largest_hops: int) -> tuple[Simulated, ...]:
     """The result for every chain of 1 to `largest_hops` hops: it depends on nothing else, and takes seconds."""
-    chains = (problem for hops in range(1, largest_hops + 1) for problem in _settings(hops))
-    return tuple(map(Simulated.of, chains))
-
-
-def _settings(hops: int) -> Iterator[RetrievalProblem]:
-    yield RetrievalProblem(hops=hops, chains=1, causal=False)
-    yield RetrievalProblem(hops=hops, chains=1)
-    yield RetrievalProblem(hops=hops, chains=1, order="shallowest-first")
+    chain = RetrievalProblem(hops=1, chains=1)
+    kinds = replace(chain, causal=False), chain, replace(chain, order="shallowest-first")
+    return tuple(Simulated.of(replace(kind, hops=hops)) for hops in range(1, largest_hops + 1) for kind in kinds)
 
 
 def judge(result: TheoryResult) -> list[Finding]:
@@ -121,12 +116,12 @@ def _theorem_1(result: TheoryResult) -> Finding:
     solved = sum(run.depth <= t for run, t in cases)
     formulas = [(depths(run.problem.hops), run) for run in runs]
     exact = all(run.depth == (known.causal if run.problem.causal else known.no_mask) for known, run in formulas)
-    deepest = [run for run in runs if run.problem.hops == result.largest_hops][:2]
-    minima = ", ".join(f"{run.depth} {'causal' if run.problem.causal else 'without a mask'}" for run in deepest)
+    no_mask, causal, _ = runs[-3:]  # of the longest chain
     tested, hops, learned, below_exact = _beyond_depth(result.trained)
     observed = (
         f"simulated: solved in {solved} of {len(cases)} cases with t < log3(2D); the minimum at D = "
-        f"{result.largest_hops} is {minima}, {'equal to' if exact else 'NOT'} the exact formulas at every D; "
+        f"{result.largest_hops} is {no_mask.depth} without a mask, {causal.depth} causal, "
+        f"{'equal to' if exact else 'NOT'} the exact formulas at every D; "
         f"trained: {learned} of {counted(hops, 'hop')} with t < log3(2D) learned, in {counted(tested, 'run')} put to "
         f"the test, and {below_exact} others below the exact minimum"
     )
@@ -196,12 +191,6 @@ def _judged(claim: str, result: TheoryResult, observed: str, n: int, exceptions:
 def _is_run(holding: int) -> bool:
     """Whether the bits are contiguous: adding the lowest carries through all of them."""
     return holding & (holding + (holding & -holding)) == 0
-
-
-def _unlawful_meetings(scene: Scene) -> int:
-    """How many pairs of positions share something before any layer without being neighbours in the chain (Lemma 1)."""
-    runs = sorted(scene.holdings)
-    return sum(bool(runs[i] & runs[j]) for i in range(len(runs)) for j in range(i + 2, len(runs)))
 
 
 def section(result: TheoryResult) -> Section:

@@ -142,13 +142,11 @@ class DepthStudy:
     def runs(self, curriculum: bool, layers: int) -> list[Setup]:
         """The runs of one formulation and depth, one for each seed; where it helps, they train as one ensemble."""
         problem = RetrievalProblem(hops=self.hops if curriculum else self.plain_hops, curriculum=curriculum)
-        recipe = replace(self.recipe, layers=layers)
+        recipe, seeds = replace(self.recipe, layers=layers), self.seeds if curriculum else self.plain_seeds
         if curriculum and layers == self.followed:
             recipe = replace(recipe, checkpoint_every=self.checkpoint_every, checkpoint_precision="bf16")
-        return [
-            Setup(run_name(curriculum, layers, seed), problem, recipe, (seed,))
-            for seed in self.seeds_at(curriculum, layers)
-        ]
+            seeds = self.seeds_followed or seeds
+        return [Setup(run_name(curriculum, layers, seed), problem, recipe, (seed,)) for seed in seeds]
 
     def left(self, known: Collection[tuple[str, int]]) -> list[Setup]:
         """The runs not known yet, by hash and seed, and all at the followed depth, whose weights are needed."""
@@ -156,14 +154,6 @@ class DepthStudy:
         return [
             setup for setup in self.setups() if setup.name in followed or (made(setup), setup.seeds[0]) not in known
         ]
-
-    def seeds_at(self, curriculum: bool, layers: int) -> tuple[int, ...]:
-        """The seeds of one formulation and depth."""
-        if not curriculum:
-            return self.plain_seeds
-        if layers == self.followed and self.seeds_followed:
-            return self.seeds_followed
-        return self.seeds
 
 
 def run_name(curriculum: bool, layers: int, seed: int) -> str:
@@ -197,11 +187,8 @@ def run(study: DepthStudy, folder: Path, execution: Execution, display: Progress
 def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     """Read the results of the finished runs in `folder / at`, and write them to `folder / "summary.json"`.
 
-    Where no run is left but the summary is there, the summary is read, which suffices for the judges. Seeds in it that
-    have no run any more stay beside those that have one.
-
-    Raises:
-        InputError: a run or the summary there is damaged, or belongs to another study.
+    Seeds in the summary that have no run any more stay beside those that have one, which suffices for the judges.
+    `InputError` where a run or the summary is damaged, or belongs to another study.
     """
     runs, known = finished(study.setups(), folder / at), _known(study, folder)
     for setup in study.setups():
@@ -220,11 +207,7 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
 
 
 def _known(study: DepthStudy, folder: Path) -> dict[tuple[str, int], TrainedModel]:
-    """What the summary says of the study's models, by how they were made and their seed.
-
-    Raises:
-        InputError: the summary is damaged, or says something about other models.
-    """
+    """What the summary says of the study's models, by how they were made and their seed."""
     summary = folder / "summary.json"
     models = SUMMARY.read(summary).models if summary.exists() else ()
     planned = {made(setup) for setup in study.setups()}

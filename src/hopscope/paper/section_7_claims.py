@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Literal
 
 from hopscope.paper.claims import Finding, Verdict, in_folder
@@ -30,19 +30,16 @@ SURELY = 0.01
 
 
 def judge(result: DepthResult) -> list[Finding]:
-    """Findings on C3, C4 and C5."""
-    return in_folder(result.run, judge_models(result.models, result.study.scale))
-
-
-def judge_models(models: Sequence[TrainedModel], preset: str) -> list[Finding]:
     """Findings on C3, C4 and C5; their scale begins with the name of the preset."""
-    with_ic = sorted((model for model in models if model.curriculum), key=lambda model: model.layers)
-    without = [model for model in models if not model.curriculum]
-    return [
-        _curriculum_is_needed(without, with_ic, _scale(preset, without)),
-        _later_hops_are_harder(with_ic, _scale(preset, with_ic)),
-        _hops_come_in_order(with_ic, _scale(preset, with_ic)),
+    with_ic = sorted((model for model in result.models if model.curriculum), key=lambda model: model.layers)
+    without = [model for model in result.models if not model.curriculum]
+    scale, plain_scale = _scale(result.study.scale, with_ic), _scale(result.study.scale, without)
+    found = [
+        _curriculum_is_needed(without, with_ic, plain_scale),
+        _later_hops_are_harder(with_ic, scale),
+        _hops_come_in_order(with_ic, scale),
     ]
+    return in_folder(result.run, found)
 
 
 def _curriculum_is_needed(without: Sequence[TrainedModel], with_ic: Sequence[TrainedModel], scale: str) -> Finding:
@@ -93,16 +90,17 @@ def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str) -> Findin
     too_shallow = sum(model.too_shallow(hop) for model, hop in learned)
     trend, depth, steps = _trend(table), _needs_depth(runs, last), _steps(runs, hops)
     first = sign_test([model.learned(1) - model.learned(last) for model in runs if model.too_shallow(last)], "greater")
-    by_depth = {layers: [model for model in runs if model.layers == layers] for layers in {m.layers for m in models}}
     successes = "; ".join(
-        f"{counted(layers, 'layer')} {_successes(by_depth[layers], hops)}" for layers in sorted(by_depth)
+        f"{counted(layers, 'layer')} {_successes(list(alike), hops)}"
+        for layers, alike in groupby(runs, key=lambda model: model.layers)
     )
     observed = (
         f"runs that learned x1, x2, ...: {successes}; {forbidden} with t < log3(2D), {too_shallow} below the exact "
         f"minimum; in order p = {trend:.2g} (Page), x{last} by depth p = {depth:.2g} (Fisher), x1 and not x{last} "
         f"below its depth p = {first:.2g} (sign)" + (f"; {diverged} diverged" if diverged else "")
     )
-    interval = ", ".join(f"x{hop} {_share(total, len(runs))}" for hop, total in zip(hops, totals, strict=True))
+    shares = [clopper_pearson(total, len(runs)) for total in totals]
+    interval = ", ".join(f"x{hop} {low:.2f} to {high:.2f}" for hop, (low, high) in zip(hops, shares, strict=True))
     tied = [hop for hop, (earlier, later) in enumerate(pairwise(totals), start=2) if earlier <= later]
     turned = min((sign_test([row[hop - 1] - row[hop - 2] for row in table], "greater") for hop in hops[1:]), default=1)
     verdict: Verdict = "inconclusive"
@@ -208,8 +206,3 @@ def _scale(preset: str, models: Sequence[TrainedModel]) -> str:
 
 def _successes(models: Sequence[TrainedModel], hops: range) -> str:
     return ", ".join(str(sum(model.learned(hop) for model in models)) for hop in hops) + f" of {len(models)}"
-
-
-def _share(successes: int, trials: int) -> str:
-    low, high = clopper_pearson(successes, trials)
-    return f"{low:.2f} to {high:.2f}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.paper.section_7 import DepthResult, TrainedModel
-from hopscope.plot.style import COLUMN, INK, Look, curriculum_look, hop_label, hop_look, house, new_figure
+from hopscope.plot.style import COLUMN, INK, PURPLE, Look, hop_label, hop_look, house, new_figure
 from hopscope.plot.training import Panel, training
 from hopscope.theory.depth import depths, reach
 from hopscope.words import counted
@@ -48,7 +48,8 @@ def final_losses(models: Sequence[TrainedModel], theory: Mapping[str, float] | N
         if alike := [model for model in models if model.curriculum is curriculum]:
             label = f"{'IC' if curriculum else 'no IC'}, D = {alike[0].hops}"
             losses = _by_depth(alike, [model.loss for model in alike])
-            series.append(_Series(label, curriculum_look(curriculum), losses))
+            look = Look(INK, "o", "-") if curriculum else Look(PURPLE, "s", "--")
+            series.append(_Series(label, look, losses))
     with house():
         figure = new_figure(COLUMN, 3.1)
         axes = _draw(figure, series, "final validation loss", models, bands=True)

@@ -58,9 +58,6 @@ ALWAYS = 0.9
 NEEDED = 0.10
 """A path is needed if the loss without it lies above this, the most that the paper reports of the layer it exempts."""
 
-TOO_SMALL = "so small that theory asks for more than a third of its heads"
-"""Said of a model that cannot show whether few heads matter (C7)."""
-
 NOT_OF_PRUNED = ("C7", "C9", "C10", "C11")
 """Claims that removing heads in training decides: what is left is small and alike. Models so trained do not count."""
 
@@ -83,11 +80,7 @@ def find(path: Path, number: int, effort: Effort) -> None:
 
 
 def read(study: ModelStudy, folder: Path) -> CircuitResult:
-    """Read what is in `folder`: finished runs, and records of circuits.
-
-    Raises:
-        InputError: a run or a record is damaged.
-    """
+    """Read what is in `folder`: finished runs, and records of circuits; `InputError` if one is damaged."""
     return CircuitResult(study, read_models(study.setups, folder / study.at))
 
 
@@ -107,13 +100,14 @@ def _training(models: Sequence[Studied], scale: str) -> Finding:
     if not trained:
         return Finding("C6", "not run", reason="no model of 12 layers, one head and D = 3")
     outcomes: list[ModelVerdict] = []
+    unjudged = [RUN_GONE] * (len(alike) - len(trained))
     for _, learned in trained:
         if learned.held_out is None or (learned.median is not None and learned.median >= LOW):
             outcomes.append("fails")
         elif learned.median is not None:
             outcomes.append(below(learned.held_out, LOW))
-    unlogged = sum(learned.held_out is not None and learned.median is None for _, learned in trained)
-    unjudged = [RUN_GONE] * (len(alike) - len(trained)) + ["with no loss logged in its last tenth"] * unlogged
+        else:
+            unjudged.append("with no loss logged in its last tenth")
     verdict, reason = every_model(outcomes, unjudged=unjudged)
     observed = (
         f"{', '.join(model.name.upper() for model, _ in trained)}: median validation MSE over the last tenth "
@@ -158,7 +152,7 @@ def _few_heads(circuits: Circuits, scale: str) -> Finding:
         words.append(f"{len(imposed.fewest_heads)} of {total}")
         needed.append(theory)
         if total // 3 < theory:  # whatever such a model learned, it could not do with few
-            small.append(TOO_SMALL)
+            small.append("so small that theory asks for more than a third of its heads")
             continue
         outcome = below(imposed.fewest_heads_loss.interval, MAX_LOSS)
         many = len(imposed.fewest_heads) > min(total // 3, 2 * theory)
@@ -241,8 +235,8 @@ def _needed(circuits: Circuits, scale: str) -> Finding:
     low, high = clopper_pearson(meet, n)[0], clopper_pearson(meet + len(circuits.undecided), n)[1]
     observed = (
         f"{meet} of {counted(n, 'model')} meet it; one path ablated: MSE {ranged(later)}, "
-        f"{_share_within(later, 0.17, 0.89)} in 0.17 to 0.89; first useful layer uniform: {ranged(first)}, "
-        f"{_share_within(first, 0.05, 0.10)} in 0.05 to 0.10"
+        f"{sum(0.17 <= mse <= 0.89 for mse in later)} of {len(later)} in 0.17 to 0.89; first useful layer uniform: "
+        f"{ranged(first)}, {sum(0.05 <= mse <= 0.10 for mse in first)} of {len(first)} in 0.05 to 0.10"
     ) + circuits.aside
     verdict: Verdict = "inconclusive"
     reason = ""
@@ -271,10 +265,6 @@ def _beyond_first(imposed: ImposedCircuit) -> list[Measured]:
     return [path.without for path in imposed.paths if path.layer > imposed.first_layer]
 
 
-def _share_within(values: Sequence[float], low: float, high: float) -> str:
-    return f"{sum(low <= value <= high for value in values)} of {len(values)}"
-
-
 def section(result: CircuitResult) -> Section | None:
     """The section with a drawing of every circuit and a table of its paths; None where no circuit was searched for."""
     found = [(model.name, model.circuit) for model in result.models if model.circuit]
@@ -283,9 +273,10 @@ def section(result: CircuitResult) -> Section | None:
     drawn = []
     for name, circuit in found:
         stem = f"circuit-{circuit.number if len(result.study.setups) == 1 else name}"
-        state = circuit.verdict if circuit.found else "none found"
-        numbers = "Numbers: loss of the circuit without the path, with the model's own patterns."
-        caption = f"Circuit of seed {circuit.seed} (as Figure 5): {state}. {numbers}"
+        caption = (
+            f"Circuit of seed {circuit.seed} (as Figure 5): {circuit.verdict if circuit.found else 'none found'}. "
+            "Numbers: loss of the circuit without the path, with the model's own patterns."
+        )
         drawn.append(PageFigure(stem, figure_5(circuit), caption))
     heads = ", ".join(str(len(circuit.used_heads)) for _, circuit in found)
     layers, total = found[0][1].layers, found[0][1].layers * found[0][1].heads

@@ -91,11 +91,7 @@ def follow(path: Path, number: int, effort: Effort) -> None:
 
 
 def read(study: ModelStudy, folder: Path) -> EmergenceResult:
-    """Read what is in `folder`: runs, records of circuits, and of how these came to be.
-
-    Raises:
-        InputError: a run or a record is damaged, or belongs to another model.
-    """
+    """Read what is in `folder`: runs, records of circuits, and of how these came to be; `InputError` if damaged."""
     models = read_models(study.setups, folder / study.at)
     return EmergenceResult(study, tuple(read_followed(model, folder / study.at) for model in models))
 
@@ -259,12 +255,7 @@ def _table(emergences: list[Emergence]) -> Table:
 
 
 def figure_7(emergence: Emergence, circuit: Circuit) -> Figure:
-    """Left: the circuit. Right: the epoch at which each of its paths crosses 0.5, with 95% intervals.
-
-    Args:
-        emergence: the emergence of one model's circuit.
-        circuit: the circuit that was followed.
-    """
+    """Left: the circuit that was followed. Right: the epoch at which each path crosses 0.5, with 95% intervals."""
     never = math.inf
     paths = sorted(
         emergence.paths, key=lambda path: (never if path.crossing.step is None else path.crossing.step, path.layer)

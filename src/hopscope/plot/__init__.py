@@ -7,7 +7,7 @@
 ['losses.png', 'losses.svg', 'losses.pdf']
 """
 
-from hopscope.plot.circuit import appendix_c, figure_5, one_prompt
+from hopscope.plot.circuit import appendix_c, figure_5
 from hopscope.plot.style import (
     BLUE,
     COLUMN,
@@ -44,7 +44,6 @@ __all__ = [
     "hop_look",
     "house",
     "new_figure",
-    "one_prompt",
     "save",
     "thousands",
     "training",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 _INTO = {"query": VERMILION, "key": PURPLE, "value": BLUE, "answer": GREEN}
 """Colours by what a path mostly feeds."""
 
-
-_ACROSS, _SIDE, _PALE = 8, 0.95, 0.25
-"""Attention maps: how many are in a row at most where layers have one head, their side in inches, opacity if silent."""
-
-SilentHeads = Collection[tuple[int, int]]
-"""Layer and head, from 0."""
+_ACROSS, _SIDE = 8, 0.95
+"""Attention maps: how many are in a row at most where layers have one head, and their side in inches."""
 
 
 @dataclass(frozen=True)
@@ -181,13 +177,9 @@ def _place(problem: RetrievalProblem, role: int) -> tuple[int, int]:
 
 
 def appendix_c(
-    maps: Float[Tensor, "layer head role role"],
-    problem: RetrievalProblem,
-    circuit: Circuit | None = None,
-    *,
-    silent: SilentHeads = frozenset(),
+    maps: Float[Tensor, "layer head role role"], problem: RetrievalProblem, circuit: Circuit | None = None
 ) -> Figure:
-    """Mean attention by role, a panel for each head, layers downward.
+    """Mean attention by role, a panel for each head, layers downward; layers of one head each are wrapped into rows.
 
     Rows are queries and columns keys, in the order of the sequence; those on the left and at the bottom are named. What
     a row lacks to 1 goes to other chains.
@@ -196,8 +188,6 @@ def appendix_c(
         maps: mean attention, with roles by number, as from `hs.Model.attention()`.
         problem: the problem whose roles there are.
         circuit: the circuit whose paths are framed; None for no frames.
-        silent: layer and head, from 0, of heads that write nothing, such as those that training removed; drawn pale.
-            `hopscope.circuits.checks.claimed.silent_heads(model.evaluator)` has them.
     """
     from matplotlib.patches import Rectangle
 
@@ -206,57 +196,32 @@ def appendix_c(
     ]
     names = [problem.roles[role] for role in roles]
     framed = {path.path.names(circuit.roles) for path in circuit.paths} if circuit is not None else set()
+    layers, heads = maps.shape[:2]
+    columns = heads if heads > 1 else min(layers, _ACROSS)
+    rows = -(-layers * heads // columns)
     with house():
-        figure, grid = _panels(maps[:, :, roles][..., roles], "Mean attention by role", silent)
-        lowest = _lowest(grid)
-        for layer, panels in enumerate(grid, start=1):
-            for head, axes in enumerate(panels, start=1):
-                if axes.get_subplotspec().is_first_col():  # type: ignore[union-attr]
-                    axes.set_yticks(range(len(names)), names, fontsize=4)
-                if axes in lowest:
-                    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=4)
-                for (row, query), (column, key) in product(enumerate(names), repeat=2):
-                    if (layer, head, query, key) in framed:
-                        corner = (column - 0.5, row - 0.5)
-                        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=VERMILION, linewidth=1.0))
+        figure = new_figure(max(3.4, _SIDE * columns + 0.3), _SIDE * rows * 1.12 + 0.5)
+        figure.suptitle("Mean attention by role", fontsize=8)
+        panels = figure.subplots(rows, columns, squeeze=False).flat
+        for axes in panels[layers * heads :]:
+            axes.set_axis_off()
+        for number, (layer, head) in enumerate(product(range(layers), range(heads))):
+            axes = panels[number]
+            _draw_map(axes, maps[layer, head, roles][:, roles].detach().numpy(), f"{layer + 1}.{head + 1}")
+            if number % columns == 0:
+                axes.set_yticks(range(len(names)), names, fontsize=4)
+            if number + columns >= layers * heads:  # there is none below
+                axes.set_xticks(range(len(names)), names, rotation=90, fontsize=4)
+            for (row, query), (column, key) in product(enumerate(names), repeat=2):
+                if (layer + 1, head + 1, query, key) in framed:
+                    corner = (column - 0.5, row - 0.5)
+                    axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=VERMILION, linewidth=1.0))
     return figure
 
 
-def one_prompt(patterns: Float[Tensor, "layer head query key"], *, silent: SilentHeads = frozenset()) -> Figure:
-    """Attention by position on one prompt, a panel for each head, layers downward; `silent` heads are drawn pale."""
-    with house():
-        return _panels(patterns, "Attention by position on one prompt", silent)[0]
-
-
-def _panels(
-    maps: Float[Tensor, "layer head query key"], title: str, silent: SilentHeads
-) -> tuple[Figure, list[list[Axes]]]:
-    """A map for every head; layers of one head each are wrapped into rows, so that the figure is not a ribbon."""
-    layers, heads = maps.shape[:2]
-    columns = heads if heads > 1 else min(layers, _ACROSS)
-    rows = layers if heads > 1 else -(-layers // columns)
-    figure = new_figure(max(3.4, _SIDE * columns + 0.3), _SIDE * rows * 1.12 + 0.5)
-    panels = figure.subplots(rows, columns, squeeze=False)
-    figure.suptitle(title + ("\npale: heads that write nothing, such as pruned ones" if silent else ""), fontsize=8)
-    for axes in panels.flat[layers * heads :]:
-        axes.set_axis_off()
-    grid = panels.tolist() if heads > 1 else [[axes] for axes in panels.ravel().tolist()[:layers]]
-    for layer, head in product(range(layers), range(heads)):
-        _panel(grid[layer][head], maps[layer, head].detach().numpy(), layer, head, silent)
-    return figure, grid
-
-
-def _lowest(grid: list[list[Axes]]) -> list[Axes]:
-    """The panels below which there is none."""
-    flat = [axes for row in grid for axes in row]
-    columns = flat[0].get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
-    return flat[-columns:]
-
-
-def _panel(axes: Axes, values: NDArray[Any], layer: int, head: int, silent: SilentHeads) -> None:
-    share = _PALE if (layer, head) in silent else 1.0
-    axes.imshow(values, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="equal", alpha=share)
-    axes.set_title(f"{layer + 1}.{head + 1}", fontsize=6, pad=2, alpha=max(share, 0.4))
+def _draw_map(axes: Axes, values: NDArray[Any], title: str) -> None:
+    axes.imshow(values, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="equal")
+    axes.set_title(title, fontsize=6, pad=2)
     axes.grid(False)
     axes.set_xticks([])
     axes.set_yticks([])

@@ -96,13 +96,7 @@ _DASHES: tuple[Dash, ...] = get_args(Dash)
 
 
 def hop_look(hop: int) -> Look:
-    """The look of hop 1, 2, ...: cold to warm, the same in every figure; dashed from hop 7 on, where colours return.
-
-    Raises:
-        InputError: `hop` is below 1.
-    """
-    if hop < 1:
-        raise InputError(f"hops are counted from 1, got {hop}")
+    """The look of hop 1, 2, ...: cold to warm, the same in every figure; dashed from hop 7 on, where colours return."""
     again, place = divmod(hop - 1, len(_HOP_COLORS))
     return Look(_HOP_COLORS[place], _HOP_MARKERS[place], _DASHES[again % len(_DASHES)])
 
@@ -110,11 +104,6 @@ def hop_look(hop: int) -> Look:
 def hop_label(hop: int) -> str:
     """The symbol that the hop reaches: x with its number as a subscript."""
     return f"$x_{{{hop}}}$"
-
-
-def curriculum_look(curriculum: bool) -> Look:
-    """The look of runs with or without the implicit curriculum."""
-    return Look(INK, "o", "-") if curriculum else Look(PURPLE, "s", "--")
 
 
 @contextmanager
