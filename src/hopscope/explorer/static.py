@@ -17,13 +17,13 @@ _WIDTH, _LEFT = 640, 78
 _DASHES = ("", "6 3", "2 3", "9 3 2 3", "1 2", "12 4")
 
 
-Part = dict[str, Any]
+PagePart = dict[str, Any]
 """A part of the page as its template reads it: a figure (`svg`, `caption`), or a table (`title`, `header`, `rows`)."""
 
 
-def static(shown: Exhibit) -> Part:
+def static(shown: Exhibit) -> PagePart:
     """What is shown of one model: its `name`, what is `missing`, `figures` and `tables`."""
-    circuit, figures, tables = shown.circuit, list[Part](), list[Part]()
+    circuit, figures, tables = shown.circuit, list[PagePart](), list[PagePart]()
     if circuit is not None and circuit.found:
         born = ", numbered in the order of their birth" if shown.emergence else ""
         caption = f"The circuit: {len(circuit.paths)} paths{born}. An arrow leads from what is read to who reads it."
@@ -41,11 +41,11 @@ def static(shown: Exhibit) -> Part:
     return {"name": shown.name, "missing": shown.missing, "figures": figures, "tables": tables}
 
 
-def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> Part:
+def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> PagePart:
     return {"title": f"Table: {title}", "header": header, "rows": rows}
 
 
-def _paths(circuit: Circuit, emergence: Emergence | None) -> Part:
+def _paths(circuit: Circuit, emergence: Emergence | None) -> PagePart:
     rows = []
     for place, number in enumerate(births(circuit, emergence), start=1):
         path, history = circuit.paths[number], emergence.paths[number] if emergence else None
@@ -59,7 +59,7 @@ def _paths(circuit: Circuit, emergence: Emergence | None) -> Part:
     return _table("the paths of the circuit", (*header, "feeds"), rows)
 
 
-def _losses(metrics: Metrics, model: int) -> Part:
+def _losses(metrics: Metrics, model: int) -> PagePart:
     """A table of the losses by hop at some logged steps."""
     every = max(1, len(metrics) // 60)
     steps, losses = metrics.steps[::every].tolist(), metrics.partial_losses[::every, model].tolist()
