@@ -50,7 +50,6 @@ def test_a_summary_by_hand() -> None:
     assert (row.first_accuracy, row.first_acceptance) == (5 / 7, 6 / 7)
     assert row.mean_attempts == (3 + 6) / 7
     assert (row.correct, row.lowest, row.highest) == (5, 5 / 7, 6 / 7)
-    assert row.accepted_share == 6 / 8
     assert row.share is None
 
 

@@ -43,7 +43,7 @@ def test_resume_asks_only_what_is_missing(tmp_path: Path) -> None:
     ("values", "sentence"),
     [
         ({"models": []}, "models must be a list of one model or more, got []"),
-        ({"models": 3}, "models must be a list of one model or more, got 3"),
+        ({"models": 3}, "models must be a list or tuple of models, got 3"),
         ({"models": [3]}, "a model must be a folder or name as text, or a Respondent, got 3"),
         ({"hops": 3}, "hops must be a list or tuple of whole numbers, got 3"),
         ({"hops": ["a"]}, "hops must be a whole number of at least 1, got 'a'"),

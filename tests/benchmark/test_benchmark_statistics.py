@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.benchmark.points import at_least, mcnemar
+from hopscope.benchmark.points import at_least
 from hopscope.errors import InputError
-from hopscope.statistics import wilson
+from hopscope.statistics import sign_test, wilson
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_binomial_tail_is_exact(trials: int, data: st.DataObject, rate: Fraction
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "p"), [(0, 0, 1.0), (5, 5, 1.0), (1, 9, 22 / 1024), (0, 6, 2 / 64), (12, 3, 0.03515625)]
+    ("ups", "downs", "p"), [(0, 0, 1.0), (5, 5, 1.0), (1, 9, 22 / 1024), (0, 6, 2 / 64), (12, 3, 0.03515625)]
 )
-def test_mcnemar(first: int, second: int, p: float) -> None:
-    assert mcnemar(first, second) == pytest.approx(p)
-    assert mcnemar(second, first) == mcnemar(first, second)
+def test_signs(ups: int, downs: int, p: float) -> None:
+    assert sign_test([1] * ups + [-0.5] * downs + [0, 0]) == pytest.approx(p)
+    assert sign_test([1] * downs + [-1] * ups) == pytest.approx(p)
 
 
 @pytest.mark.parametrize(("successes", "trials"), [(-1, 5), (6, 5)])

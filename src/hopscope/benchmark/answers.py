@@ -5,7 +5,6 @@ The answer rules judge a whole text: an answer is never searched for within it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,7 +13,9 @@ from hopscope.benchmark.settings import Cell, Mode
 from hopscope.problem.text.formulation import Form
 from hopscope.problem.text.questions import Question
 
-_WRAPPERS = (("**", "**"), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"))
+_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
+"""What `str.strip` takes, white space beyond ASCII too."""
+_MARKS = _SPACE + "*`\"'“”‘’"
 
 
 def exact(text: str, acceptable: Sequence[str]) -> str | None:
@@ -24,47 +25,27 @@ def exact(text: str, acceptable: Sequence[str]) -> str | None:
 
 
 def lenient(text: str, acceptable: Sequence[str]) -> str | None:
-    """As `exact`, but also with one trailing period, quotes, `**`, backticks, or in another case."""
-    bare, period = text.strip(), False
-    while (peeled := _peel(bare)) != bare or (bare.endswith(".") and not period):
-        if peeled == bare:
-            peeled, period = bare[:-1].strip(), True
-        bare = peeled
-    folded = {answer.casefold(): answer for answer in acceptable}
-    return folded.get(bare.casefold())
-
-
-def _peel(text: str) -> str:
-    """The text without one pair of wrappers."""
-    for left, right in _WRAPPERS:
-        if len(text) >= len(left) + len(right) and text.startswith(left) and text.endswith(right):
-            return text[len(left) : len(text) - len(right)].strip()
-    return text
+    """As `exact`, but also with one trailing period, between quotes, asterisks or backticks, or in another case."""
+    bare = text.strip(_MARKS).removesuffix(".").strip(_MARKS)
+    return {answer.casefold(): answer for answer in acceptable}.get(bare.casefold())
 
 
 AnswerRule = Callable[[str, Sequence[str]], str | None]
 RULES: dict[str, AnswerRule] = {"exact": exact, "lenient": lenient}
 """The answer rules by name, which is part of every record."""
-
-_AROUND = {"exact": r"\s", "lenient": rf"[\s{re.escape(''.join(left + right for left, right in _WRAPPERS))}.]"}
-"""By rule, what it may strip around an answer; `\\s` is what `str.strip` takes, white space beyond ASCII too."""
+_AROUND = {"exact": _SPACE, "lenient": _MARKS + "."}
+_FOLD: dict[str, Callable[[str], str]] = {"exact": str, "lenient": str.casefold}
 
 
 def without_frame(name: str, text: str) -> str:
     """The text without what a rule may strip around an answer, and in the case in which the rule compares."""
-    begun = re.sub(rf"\A{_AROUND[name]}+", "", text)
-    return _folded(name, re.sub(rf"{_AROUND[name]}+\Z", "", begun))
-
-
-def _folded(name: str, text: str) -> str:
-    return text.casefold() if name == "lenient" else text
+    return _FOLD[name](text.strip(_AROUND[name]))
 
 
 def hopeful(name: str, text: str, acceptable: Sequence[str]) -> bool:
     """Whether a rule may still accept `text` with more written after it; never False where it may."""
-    begun = _folded(name, re.sub(rf"\A{_AROUND[name]}+", "", text))
-    whole, answers = without_frame(name, text), [_folded(name, answer) for answer in acceptable]
-    return any(answer.startswith(begun) or answer == whole for answer in answers)
+    begun, whole = _FOLD[name](text.lstrip(_AROUND[name])), without_frame(name, text)
+    return any(answer.startswith(begun) or answer == whole for answer in map(_FOLD[name], acceptable))
 
 
 def last_line(text: str) -> str:

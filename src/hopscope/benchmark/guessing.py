@@ -62,7 +62,13 @@ def blind_scores(
     said = {name: [solve(sight) for sight in sights] for name, solve in BLIND.items()}
     said["random answer"] = [q.acceptable[Draw("guess", q.id).below(len(q.acceptable))] for q in asked]
     said["remembered answer"] = _remembered(asked, questions(formulation, hops, count, seed + 1, extensions=extensions))
-    return tuple(_score(name, asked, answers) for name, answers in said.items())
+    found: list[BlindScore] = []
+    for name, answers in said.items():
+        right = sum(question.answer == answer for question, answer in zip(asked, answers, strict=True))
+        guess, ends = asked[0].guess, wilson(right, count)
+        p = at_least(right, count, guess)
+        found.append(BlindScore(formulation, asked[0].hops, name, count, right, right / count, *ends, guess, p))
+    return tuple(found)
 
 
 def answer_spread(asked: Sequence[Question]) -> AnswerSpread:
@@ -80,12 +86,3 @@ def _remembered(asked: Sequence[Question], seen: Sequence[Question]) -> list[str
         memory[question.question.text][question.answer] += 1
     known = {text: answers.most_common(1)[0][0] for text, answers in memory.items()}
     return [known.get(question.question.text, question.acceptable[0]) for question in asked]
-
-
-def _score(solver: str, asked: Sequence[Question], answers: Sequence[str]) -> BlindScore:
-    right = sum(question.answer == answer for question, answer in zip(asked, answers, strict=True))
-    n, first = len(asked), asked[0]
-    p = at_least(right, n, first.guess)
-    return BlindScore(
-        first.formulation, first.hops, solver, n, right, right / n, *wilson(right, n), guess=first.guess, p=p
-    )

@@ -3,9 +3,8 @@
     inspect eval hopscope/equations -T hops=1,2,3 -T count=100 --model openai/gpt-4o
 
 Calls, their repetition, limits, logs, costs and the display are Inspect's. Ours are the questions and asking until an
-answer is acceptable. No secret of the environment gets into a log, whoever echoed it: servers repeat keys in their
-errors ("Incorrect API key provided: ..."), and Inspect writes errors, their tracebacks and replies to its logs. So keys
-are taken out where the provider hands over.
+answer is acceptable. Servers repeat keys in their errors ("Incorrect API key provided: ..."), and Inspect writes errors
+and replies to its logs, so keys are taken out where a provider's call returns.
 """
 
 from __future__ import annotations
@@ -29,28 +28,20 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from hopscope.benchmark.answers import Keep, Record, Reply, Trial
 from hopscope.benchmark.points import group, summarise
-from hopscope.benchmark.redaction import holds_secret, redacted, shown
+from hopscope.benchmark.redaction import all_redacted, holds_secret, redacted, shown
 from hopscope.benchmark.settings import EQUATION_HOPS, BenchmarkSettings, Cell
 from hopscope.errors import InputError, MachineError
 from hopscope.problem.text.formulation import Extensions, Formulation
 from hopscope.problem.text.questions import FORMULATIONS, Question
 from hopscope.records import convert, plain
 
-MOST = 20_000
-"""The most characters of a text from outside: an answer is a word, a chain of thought some thousand characters."""
-AGAIN = 4
-"""How often Inspect asks a question again whose call failed in a way that the provider does not retry by itself."""
-RETRIES = 6
-"""How often a provider repeats a call that failed in a way that may pass."""
-FAILED = 8
-"""How many questions may fail before the run ends; the same command goes on later."""
-CUT_OFF = frozenset({"max_tokens", "model_length", "content_filter"})
-"""Reasons for which a reply ends before its end."""
-FRAME = 32
-"""The most tokens around a reply's text, such as the marks of a turn, that a provider may count with it."""
-RECORD = "hopscope"
-"""The name under which a sample's metadata and score keep the record."""
-_COLOURS = r"\[/?(?:(?:bold|italic|dim|underline|red|green|yellow|blue|magenta|cyan|white) ?)+\]"
+MOST = 20_000  # characters of a text from outside: a chain of thought has some thousand
+AGAIN = 4  # times that Inspect asks a question again whose call failed for good
+RETRIES = 6  # times that a provider repeats a call that failed in a way that may pass
+FAILED = 8  # questions that may fail before the run ends; the same command continues later
+CUT_OFF = frozenset({"max_tokens", "model_length", "content_filter"})  # reasons to end a reply before its end
+FRAME = 32  # tokens around a reply's text, such as the marks of a turn, that a provider may count with it
+RECORD = "hopscope"  # the name under which a sample's metadata and score keep the record
 
 
 class HostedModel:
@@ -79,19 +70,19 @@ class HostedModel:
         timeout: int = 60,
         display: str = "none",
     ) -> None:
-        secret = {key for key, value in (arguments or {}).items() if holds_secret({key: value})}
-        for key in secret:
+        arguments = arguments or {}
+        public = {key: str(value) for key, value in arguments.items() if not holds_secret({key: value})}
+        for key in arguments.keys() - public:
             if key != "api_key" and not key.startswith("aws_"):  # which Inspect leaves out
                 raise InputError(
                     f"the argument {redacted(key)} holds a secret, which Inspect would write to its logs; set the "
                     "provider's variable instead"
                 )
-        public = {key: str(value) for key, value in (arguments or {}).items() if key not in secret}
         self.name, self.identity = name, {"arguments": public, "base_url": _public(base_url)}
         self._logs, self._display = logs, display
         config = GenerateConfig(max_connections=connections, attempt_timeout=timeout, max_retries=RETRIES)
         try:
-            model = get_model(name, config=config, base_url=base_url, memoize=False, **dict(arguments or {}))
+            model = get_model(name, config=config, base_url=base_url, memoize=False, **arguments)
         except Exception as error:  # whatever a provider raises while it starts
             raise InputError(f"the model {name} cannot be opened: {said(error)}") from None
         self._model = guard(model)
@@ -104,10 +95,11 @@ class HostedModel:
             MachineError: calls kept failing; what was settled is kept.
             KeyboardInterrupt: the run was interrupted; what was settled is kept.
         """
-        by_form: dict[str, list[Question]] = {}
-        for question in questions:
-            by_form.setdefault(question.formulation, []).append(question)
-        tasks = [build(FORMULATIONS[form], part, settings, keep, self.name) for form, part in by_form.items()]
+        tasks = [
+            build(form, part, settings, keep, self.name)
+            for form in FORMULATIONS.values()
+            if (part := [question for question in questions if question.formulation == form.name])
+        ]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # of odd replies
             logs = evaluate(
@@ -120,9 +112,9 @@ class HostedModel:
                 fail_on_error=FAILED,
                 log_realtime=False,
             )
-        if any(log.status == "cancelled" for log in logs):
-            raise KeyboardInterrupt
         for log in logs:
+            if log.status == "cancelled":
+                raise KeyboardInterrupt
             if log.status == "error":
                 words = said(Exception(log.error.message if log.error else "no reason given"))
                 raise MachineError(f"{shown(redacted(self.name))}: calls kept failing: {words}")
@@ -148,7 +140,7 @@ def _public(address: str | None) -> str | None:
 
 
 def guard(model: Model) -> Model:
-    """Make `model` hand over nothing, reply or error, that holds a secret, and no reply that fills the disk."""
+    """Make `model` return nothing, reply or error, that holds a secret, and no reply that fills the disk."""
     api: Any = model.api
     inner = api.generate
 
@@ -165,32 +157,26 @@ def guard(model: Model) -> Model:
 
 def said(error: Exception) -> str:
     """What an error says, in one line and without the colour marks that Inspect AI writes."""
-    text = redacted(re.sub(_COLOURS, "", redacted(str(error)))).strip().removeprefix("ERROR: ")
-    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
-    whole = " ".join(line if line[-1] in ".:;,!?" else f"{line}." for line in lines[:-1]) + f" {lines[-1]}"
-    return shown(whole.strip()[:300])
+    text = redacted(re.sub(r"\[/?(bold|italic|red|blue|green|yellow)[a-z ]*\]", "", str(error))).strip()
+    lines = filter(None, map(str.strip, text.removeprefix("ERROR: ").splitlines()))
+    return shown(": ".join(lines)[:300]) or type(error).__name__
 
 
 def clean(value: Any) -> Any:
-    """A reply, the record of a call, an error with its causes, or plain values, without secrets."""
-    if isinstance(value, str):
-        return redacted(value)[: MOST + 1]
-    if isinstance(value, dict):
-        return {clean(key): clean(part) for key, part in value.items()}
-    if type(value) in {list, tuple}:
-        return type(value)(map(clean, value))
+    """A reply, the record of a call, an error with its causes, or a tuple of these, without secrets."""
+    if isinstance(value, tuple):
+        return tuple(map(clean, value))
     if isinstance(value, ModelOutput):
-        return ModelOutput.model_validate(clean(value.model_dump(mode="json", warnings=False)))
+        return ModelOutput.model_validate(all_redacted(value.model_dump(mode="json", warnings=False), MOST + 1))
     if isinstance(value, ModelCall):
-        value.response = clean(value.response)
-    seen: list[Any] = []
-    while isinstance(value, BaseException) and value not in seen:
-        seen.append(value)
-        value.args = clean(value.args)
-        for name, part in vars(value).items():
-            setattr(value, name, clean(part) if not isinstance(part, BaseException) else part)
-        value = value.__cause__ or value.__context__
-    return seen[0] if seen else value
+        value.response = all_redacted(value.response, MOST + 1)
+    error, seen = value, list[Any]()
+    while isinstance(error, BaseException) and error not in seen:
+        seen.append(error)
+        error.args = tuple(all_redacted(error.args, MOST + 1))
+        vars(error).update(all_redacted(vars(error), MOST + 1))
+        error = error.__cause__ or error.__context__
+    return value
 
 
 def _read(output: ModelOutput) -> Reply:

@@ -5,24 +5,25 @@ The statistics are scipy's.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import ceil, floor
 from pathlib import Path
 
 from hopscope.benchmark.answers import Record
 from hopscope.benchmark.settings import BenchmarkSettings, Cell, Mode
 from hopscope.records import RecordFormat, content_hash, plain
-from hopscope.statistics import wilson
+from hopscope.statistics import sign_test, wilson
 
 
 @dataclass(frozen=True)
 class Point:
     """What a model did at one point of Figure 2.
 
-    In both modes the accuracy is that of the answers that come within the allowed attempts. Exact mode gives its
-    expectation: a question counts as much as it is likely to get an acceptable answer in them. There counts are
-    expected numbers, and intervals and tests take them for counts of draws, which is cautious: probabilities vary less.
+    The accuracy is that of the answers within the allowed attempts. In exact mode counts are expected numbers, and
+    intervals and tests take them for counts of draws, which is cautious: probabilities vary less.
 
     Attributes:
         asked: questions put; `unanswered`: those given up on because calls failed, which are in no other number.
@@ -67,11 +68,6 @@ class Point:
     p_shortcut: float
     reasoned: int
 
-    @property
-    def accepted_share(self) -> float:
-        """The share of all questions put, unanswered ones too, that got an acceptable answer."""
-        return self.accepted / self.asked
-
 
 @dataclass(frozen=True)
 class LineAccuracy:
@@ -113,13 +109,7 @@ class ModelPair:
 
 @dataclass(frozen=True)
 class Summary:
-    """All numbers of a results folder; `summary.json`.
-
-    Attributes:
-        points: models as they came, formulations by name, D ascending.
-        comparisons: pairs of models at each point that both were asked.
-        lines: accuracy by the line at which each fact of the queried chain stood.
-    """
+    """All numbers of a results folder: points by model, formulation and D; pairs of models; accuracy by line."""
 
     settings: BenchmarkSettings
     points: tuple[Point, ...]
@@ -182,23 +172,20 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def group(records: Iterable[Record]) -> dict[Cell, list[Record]]:
     """Records by point, in question order within each."""
-    found: dict[Cell, list[Record]] = {}
-    for record in sorted(records, key=lambda record: (record.cell, record.index)):
-        found.setdefault(record.cell, []).append(record)
-    return found
+    ordered = sorted(records, key=lambda record: (record.cell, record.index))
+    return {cell: list(those) for cell, those in groupby(ordered, key=lambda record: record.cell)}
 
 
 def by_line(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> list[LineAccuracy]:
     """Accuracy by line position of the queried chain's facts."""
-    found: dict[tuple[int, int], list[Record]] = {}
+    found = defaultdict[tuple[int, int], list[Record]](list)
     for record in records:
-        for step, line in enumerate(record.lines, start=1):
-            found.setdefault((step, line), []).append(record)
-    points = [(where, summarise(model, cell, those, settings)) for where, those in sorted(found.items())]
+        for where in enumerate(record.lines, start=1):
+            found[where].append(record)
     return [
         LineAccuracy(model, *cell, *where, point.accepted, point.accuracy, point.low, point.high)
-        for where, point in points
-        if point.accuracy is not None
+        for where, those in sorted(found.items())
+        if (point := summarise(model, cell, those, settings)).accuracy is not None
     ]
 
 
@@ -211,25 +198,15 @@ def compare(first: Sequence[Record], second: Sequence[Record], settings: Benchma
         return None
     only_first = sum(a.share * (1 - b.share) * chance for a, b, chance in pairs)
     only_second = sum(b.share * (1 - a.share) * chance for a, b, chance in pairs)
-    p = mcnemar(round(only_first), round(only_second)) if settings.mode == "sample" else None
+    changes = [a.share - b.share for a, b, chance in pairs if chance]
+    p = sign_test(changes) if settings.mode == "sample" else None  # of draws, right or wrong, this is McNemar's test
     models = (first[0].model, second[0].model)
     return ModelPair(*models, *first[0].cell, both, only_first, only_second, (only_first - only_second) / both, p)
 
 
 def at_least(successes: float, trials: float, rate: float) -> float:
-    """Exact one-sided p-value: the probability of `successes` or more out of `trials` at `rate`.
-
-    Of expected numbers, successes are rounded down and trials up, which is cautious.
-    """
+    """The probability of `successes` or more out of `trials` at `rate`; expected numbers are rounded cautiously."""
     from scipy.stats import binomtest
 
     right, whole = floor(successes + 1e-9), ceil(trials - 1e-9)
     return float(binomtest(right, whole, rate, alternative="greater").pvalue) if whole else 1.0
-
-
-def mcnemar(only_first: int, only_second: int) -> float:
-    """Exact two-sided p-value of McNemar's test, from the questions that one model alone got right."""
-    from scipy.stats import binomtest
-
-    discordant = only_first + only_second
-    return float(binomtest(only_first, discordant).pvalue) if discordant else 1.0

@@ -39,13 +39,13 @@ def redacted(text: str) -> str:
     return text
 
 
-def all_redacted(value: Any) -> Any:
-    """Plain values in which every text is redacted, names of fields too."""
+def all_redacted(value: Any, most: int | None = None) -> Any:
+    """Plain values in which every text, names of fields too, is redacted and has at most so many characters."""
     if isinstance(value, str):
-        return redacted(value)
+        return redacted(value)[:most]
     if isinstance(value, dict):
-        return {all_redacted(name): all_redacted(part) for name, part in value.items()}
-    return [all_redacted(part) for part in value] if isinstance(value, list | tuple) else value
+        return {all_redacted(name, most): all_redacted(part, most) for name, part in value.items()}
+    return [all_redacted(part, most) for part in value] if isinstance(value, list | tuple) else value
 
 
 def holds_secret(value: Any) -> bool:

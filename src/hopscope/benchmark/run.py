@@ -10,7 +10,7 @@ from hopscope.benchmark.answers import Keep, Record, Reply, Trial
 from hopscope.benchmark.points import Summary
 from hopscope.benchmark.results import Results, write_summary
 from hopscope.benchmark.settings import BenchmarkSettings, cells
-from hopscope.checks import check_count, check_folder, check_path, check_progress, check_type
+from hopscope.checks import check_count, check_folder, check_items, check_path, check_progress, check_type
 from hopscope.errors import InputError, needs_extra
 from hopscope.problem.text.formulation import PAPER_CHAINS
 from hopscope.problem.text.questions import Question, formulation
@@ -117,8 +117,8 @@ def benchmark(
         >>> [(point.hops, point.accuracy) for point in summary.points]
         [(1, 0.3), (2, 0.2)]
     """
-    if isinstance(models, str) or not isinstance(models, Sequence) or not models:
-        raise InputError(f"models must be a list of one model or more, got {models!r}")
+    if not check_items("models", models, "models"):
+        raise InputError("models must be a list of one model or more, got []")
     for model in models:
         check_type("a model", model, (str, Respondent), "a folder or name as text, or a Respondent")
     settings = BenchmarkSettings() if settings is None else settings
@@ -155,16 +155,14 @@ def _ask_missing(model: Respondent, questions: Sequence[Question], results: Resu
     for question in questions:
         if question.id not in missing:
             progress(known[question.id])
-    unsettled = set(missing)
 
     def keep(record: Record) -> None:
         results.append(record)
-        unsettled.discard(record.id)
+        missing.pop(record.id, None)
         progress(record)
 
     if missing:
         (model.weigh if settings.mode == "exact" else model.ask)(list(missing.values()), settings, keep)
-    for question in missing.values():
-        if question.id in unsettled:
-            trial = Trial(question, settings.rule, settings.attempts, error="no reply")
-            keep(trial.record(model.name, settings.mode))
+    for question in list(missing.values()):
+        trial = Trial(question, settings.rule, settings.attempts, error="no reply")
+        keep(trial.record(model.name, settings.mode))

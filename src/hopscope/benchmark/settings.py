@@ -75,7 +75,7 @@ class BenchmarkSettings:
 
     @property
     def longest(self) -> int:
-        """The longest reply, in tokens: `max_tokens`, a number from the start."""
+        """The longest reply, in tokens."""
         assert self.max_tokens is not None
         return self.max_tokens
 

@@ -133,9 +133,9 @@ def _fault(points: Sequence[Point], extensions: str, settings: BenchmarkSettings
         return f"reasoning was asked for ({settings.reasoning_effort})"
     if any(point.reasoned for point in points):
         return "hidden reasoning"
-    least = min(points, key=lambda point: point.accepted_share)
-    if least.accepted_share < ACCEPTED:
-        return f"acceptable answers to {_percent(least.accepted_share)} of {least.formulation}, D = {least.hops}"
+    share, least = min(((point.accepted / point.asked, point) for point in points), key=lambda pair: pair[0])
+    if share < ACCEPTED:
+        return f"acceptable answers to {_percent(share)} of {least.formulation}, D = {least.hops}"
     return ""
 
 
