@@ -85,8 +85,6 @@ def quick() -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("line", quick())
 def test_quick_commands_run(line, tmp_path, monkeypatch, capsys):
-    if ".parquet" in line:
-        pytest.importorskip("pyarrow", reason="an extra")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("hopscope.training.trainer.HELD_OUT", 16)
     with pytest.raises(SystemExit) as stop:

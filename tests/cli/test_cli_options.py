@@ -33,7 +33,7 @@ def commands(name: str, command: click.Command | None) -> Iterator[tuple[str, cl
 def test_every_verb_has_json_examples_and_a_help_text_for_each_option(verb: str) -> None:
     for name, command in commands(verb, program.get_command(click.Context(program), verb)):
         options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
-        assert "--json" in [spelling for option in options for spelling in option.opts], name
+        assert "--json" in [spelling for option in options for spelling in (*option.opts, *option.secondary_opts)], name
         assert "Examples:" in (command.help or ""), name
         assert [
             option.name for option in options if not option.help and not isinstance(option.type, click.Choice)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import click
 
-from hopscope.checks import check_folder, check_outside_runs
-from hopscope.cli.options import COUNT, PATH, SEED, all_of, field_options, refuse_given
-from hopscope.errors import InputError, needs_extra
-from hopscope.files import replacing
+from hopscope.cli.options import COUNT, SEED, all_of, field_options
 from hopscope.machine import check_fits
 from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
@@ -22,9 +17,7 @@ from hopscope.problem.text.questions import FORMULATIONS, question
 _draw_options = all_of(
     click.option("--count", type=COUNT, default=1, show_default=True, help="Number of examples."),
     click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw."),
-    click.option("--out", type=PATH, help="Write a .jsonl or .parquet file instead."),
-    click.option("--text", is_flag=True, help="Print plain text for people instead."),
-    click.option("--json", is_flag=True, expose_value=False, help="Print one example a line as JSON, as without it."),
+    click.option("--text/--json", help="Print plain text for people, or one example a line as JSON.  [default: json]"),
 )
 
 
@@ -36,14 +29,14 @@ def sample() -> None:
     Examples:
       hopscope sample vectors --hops 3 --count 8 --seed 0 --json
       hopscope sample equations --hops 5 --count 500 --seed 0
-      hopscope sample relatives --count 500 --out relatives.parquet
+      hopscope sample relatives --count 500 > relatives.jsonl
     """
 
 
 @sample.command()
 @_draw_options
 @field_options(RetrievalProblem, "fields", defaults=True)
-def vectors(count: int, seed: int, out: Path | None, text: bool, fields: dict[str, Any]) -> None:
+def vectors(count: int, seed: int, text: bool, fields: dict[str, Any]) -> None:
     """Sequences of the vector formulation (Section 6).
 
     \b
@@ -55,7 +48,6 @@ def vectors(count: int, seed: int, out: Path | None, text: bool, fields: dict[st
     \b
     Examples:
       hopscope sample vectors --hops 3 --count 8 --seed 0 --json
-      hopscope sample vectors --hops 3 --count 500 --out vectors.jsonl
       hopscope sample vectors --graph relatives
     """
     problem = RetrievalProblem(**{"hops": look_ups(fields.get("graph", "chain"), 3), **fields})
@@ -67,13 +59,12 @@ def vectors(count: int, seed: int, out: Path | None, text: bool, fields: dict[st
 
     batch = sample(problem, count, torch.Generator().manual_seed(seed))
     columns = (batch.inputs.tolist(), batch.targets.tolist(), batch.chain.tolist(), batch.role.tolist())
-    records, texts = [], []
     for inputs, targets, *location in zip(*columns, strict=True):
         named = [[chain, problem.roles[role]] for chain, role in zip(*location, strict=True)]
-        records.append({"inputs": inputs, "targets": targets, "roles": named})
-        for (chain, role), row in zip(named, inputs, strict=True):
-            texts.append(f"chain {chain}  {role:>4}  " + " ".join(f"{value:6.2f}" for value in row))
-    _output(records, texts if text else None, out)
+        if not text:
+            click.echo(json.dumps({"inputs": inputs, "targets": targets, "roles": named}))
+        for (chain, role), row in zip(named, inputs, strict=True) if text else ():
+            click.echo(f"chain {chain}  {role:>4}  " + " ".join(f"{value:6.2f}" for value in row))
 
 
 def _add_formulation(form: Formulation[Any]) -> None:
@@ -83,16 +74,12 @@ def _add_formulation(form: Formulation[Any]) -> None:
     @click.option("--roles", is_flag=True, help="Add `mentions`: every symbol's place and role.")
     @field_options(Extensions, "extensions", *form.allowed, defaults=True)
     def draw(
-        hops: int, chains: int, count: int, seed: int, out: Path | None, text: bool, roles: bool,
-        extensions: dict[str, Any],
-    ) -> None:  # fmt: skip
+        hops: int, chains: int, count: int, seed: int, text: bool, roles: bool, extensions: dict[str, Any]
+    ) -> None:
         changed = Extensions(**extensions)
-        drawn = (question(form.name, hops, seed, index, chains, changed) for index in range(count))
-        if text and out is None:
-            for item in drawn:
-                click.echo(f"{item.prompt}\nCorrect: {item.answer}\n")
-        else:
-            _output((item.record(roles) for item in drawn), None, out)
+        for index in range(count):
+            item = question(form.name, hops, seed, index, chains, changed)
+            click.echo(f"{item.prompt}\nCorrect: {item.answer}\n" if text else json.dumps(item.record(roles)))
 
     draw.__doc__ = f"""{(form.__doc__ or "").splitlines()[0]}
 
@@ -104,37 +91,8 @@ def _add_formulation(form: Formulation[Any]) -> None:
     Examples:
       hopscope sample {form.name} --count 500 --seed 0
       hopscope sample {form.name} --count 1 --text
-      hopscope sample {form.name} --count 500 --out {form.name}.parquet
     """
     sample.command(form.name)(draw)
-
-
-def _output(records: Iterable[dict[str, Any]], texts: list[str] | None, path: Path | None) -> None:
-    """Print records as JSON lines, or their texts; or write them to a new .jsonl or .parquet file."""
-    if path is None:
-        for line in texts or map(json.dumps, records):
-            click.echo(line)
-        return
-    refuse_given("--text prints for people, --out gives records for machines", "text")
-    check_folder(path.parent)
-    check_outside_runs(path)
-    if path.suffix not in (".jsonl", ".parquet"):
-        raise InputError(f"--out must end in .jsonl or .parquet, got {path.name}")
-    if path.exists():
-        raise InputError(f"{path} exists; move it away or write elsewhere")
-    if path.suffix == ".jsonl":
-        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(json.dumps(record) + "\n" for record in records)
-        return
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise needs_extra("a .parquet file (a .jsonl file needs nothing)", "pyarrow", "parquet") from None
-    as_text = ("latent", "extensions")  # formulations differ in these columns, and Parquet wants one type a column
-    rows = [{key: json.dumps(value) if key in as_text else value for key, value in row.items()} for row in records]
-    with replacing(path) as temporary:
-        parquet.write_table(pyarrow.Table.from_pylist(rows), temporary)
 
 
 for _form in FORMULATIONS.values():
