@@ -80,16 +80,16 @@ def benchmark(
     from hopscope.benchmark.run import benchmark
     from hopscope.paper.section_4 import figure_2
 
-    with Display() as display:
+    with Display("models here", "questions") as display:
         if total:
-            display.update("models here", 0, total, "questions")
+            display.update(0, total)
 
         def progress(record: Record) -> None:
             """Progress of models that run in this process; Inspect shows the others."""
             nonlocal done
             if record.model.startswith("local/"):
                 done += 1
-                display.update("models here", done, total, "questions", shown(record.model))
+                display.update(done, total, shown(record.model))
 
         summary = benchmark(models, out, formulations, hops, count, chosen, progress, **opening)
     if any(point.accuracy is not None for point in summary.points):

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,6 @@ import click
 from hopscope.words import counted, duration
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from hopscope.problem.retrieval import RetrievalProblem
     from hopscope.training.execution import Execution
     from hopscope.training.recipe import Setup
@@ -31,105 +29,87 @@ def for_people() -> bool:
     return sys.stderr.isatty()
 
 
-@dataclass
-class _Task:
-    """A piece of work: `done` of `total` units; `first` were done when it `began`, in monotonic seconds."""
-
-    unit: str
-    began: float
-    first: float
-    done: float
-    total: float
-    note: str = ""
-
-    def __str__(self) -> str:
-        """How far it is, its rate and the time left: `640 of 3200 steps, 2.4 steps/s, 18 min left`."""
-        seconds = time.monotonic() - self.began
-        rate = (self.done - self.first) / seconds if seconds > 0 else 0.0
-        share = self.unit == "%"
-        parts = [f"{self.done:.0f}%" if share else f"{self.done:g} of {self.total:g} {self.unit}"]
-        if rate > 0:
-            parts += [] if share else [f"{rate:.3g} {self.unit}/s"]
-            parts.append(f"{duration((self.total - self.done) / rate)} left")
-        return ", ".join(parts) + (f"; {self.note}" if self.note else "")
-
-
 class Display:
-    """The progress of work while the context lasts: what is being done, how far it is and what is left."""
+    """The progress of work while the context lasts: what is being done, how far it is and what is left.
 
-    def __init__(self) -> None:
-        self._tasks: dict[str, _Task] = {}
-        self._ids: dict[str, TaskID] = {}
+    Args:
+        name: the work.
+        unit: what is counted of it.
+    """
+
+    def __init__(self, name: str, unit: str) -> None:
+        self._name, self._unit, self._state = name, unit, ""
+        self._began: tuple[float, float] | None = None
         self._over = Event()
         self._lines = Thread(target=self._say_regularly, daemon=True)
-        self._bars = None
+        self._bar = None
         if for_people():
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-            name, state = (TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[state]"))
-            columns = (name, BarColumn(bar_width=24), state, TimeElapsedColumn())
-            self._bars = Progress(*columns, console=Console(stderr=True))
+            name_and_state = [
+                TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[state]")
+            ]
+            columns = (name_and_state[0], BarColumn(bar_width=24), name_and_state[1], TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True))
 
     def __enter__(self) -> Display:
-        if self._bars is not None:
-            self._bars.start()
-        else:
+        if self._bar is None:
             self._lines.start()
+        else:
+            self._bar.start()
+            self._bar.add_task(self._name, state="")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        if self._bars is not None:
-            self._bars.stop()
-        else:
+        if self._bar is None:
             self._lines.join()
+        else:
+            self._bar.stop()
 
-    def update(self, name: str, done: float, total: float, unit: str, note: str = "") -> None:
-        """Show how far a piece of work is; the first time it is mentioned it gets its bar."""
-        task = self._tasks.setdefault(name, _Task(unit, time.monotonic(), done, done, total))
-        task.done, task.total, task.note = done, total, note
-        if self._bars is not None:
-            if name not in self._ids:
-                self._ids[name] = self._bars.add_task(name, state="")
-            self._bars.update(self._ids[name], completed=done, total=total, state=str(task))
-
-    def finish(self, name: str) -> None:
-        """Take a finished piece of work away."""
-        if self._tasks.pop(name, None) is not None and self._bars is not None:
-            self._bars.remove_task(self._ids.pop(name))
+    def update(self, done: float, total: float, note: str = "") -> None:
+        """Say how far the work is, its rate and the time left: `640 of 3200 steps, 2.4 steps/s, 18 min left`."""
+        now = time.monotonic()
+        began, first = self._began = self._began or (now, done)
+        rate = (done - first) / (now - began) if now > began else 0.0
+        parts = [f"{done:.0f}%" if self._unit == "%" else f"{done:g} of {total:g} {self._unit}"]
+        if rate > 0:
+            parts += [] if self._unit == "%" else [f"{rate:.3g} {self._unit}/s"]
+            parts.append(f"{duration((total - done) / rate)} left")
+        self._state = ", ".join(parts) + (f"; {note}" if note else "")
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=done, total=total, state=self._state)
 
     def _say_regularly(self) -> None:
         while not self._over.wait(SECONDS_BETWEEN_LINES):
-            for name, task in self._tasks.copy().items():
-                click.echo(f"{name}: {task}", err=True)
+            if self._state:
+                click.echo(f"{self._name}: {self._state}", err=True)
 
 
 @contextmanager
 def counting_display(name: str, total: int, unit: str = "jobs") -> Iterator[Callable[[int], None]]:
     """Progress of work that is counted; gives the function that is called with how much is done."""
-    with Display() as display:
-        yield lambda done: display.update(name, done, total, unit)
+    with Display(name, unit) as display:
+        yield lambda done: display.update(done, total)
 
 
 @contextmanager
 def runs_display(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progress]], None]]:
-    """Progress of many runs, all together and each that is under way; gives the function that is called with it."""
+    """Progress of many runs, and the losses of the first under way; gives the function that is called with it."""
     by_name = {setup.name: setup for setup in setups}
     total = sum(setup.work for setup in setups)
-    with Display() as display:
+    with Display("training", "%") as display:
 
         def show(progress: dict[str, Progress]) -> None:
-            ended = [name for name, run in progress.items() if run.ended]
             done = sum(by_name[name].work * run.step / run.steps for name, run in progress.items())
-            note = f"{len(ended)} of {counted(len(progress), 'run')} finished"
-            display.update("training", 100 * done / total, 100, "%", note)
-            for name, run in progress.items():
-                if name in ended:
-                    display.finish(name)
-                elif run.step:
-                    note = losses_by_hop(by_name[name].problem, run.partial_losses)
-                    display.update(name, run.step, run.steps, "steps", note)
+            ended = sum(run.ended for run in progress.values())
+            note = f"{ended} of {counted(len(progress), 'run')} finished"
+            for name in [name for name, run in progress.items() if run.step and not run.ended][:1]:
+                run = progress[name]
+                losses = losses_by_hop(by_name[name].problem, run.partial_losses)
+                note += f"; {name} at step {run.step} of {run.steps}: {losses}"
+            display.update(100 * done / total, 100, note)
 
         yield show
 
@@ -137,8 +117,8 @@ def runs_display(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progre
 @contextmanager
 def stages_display() -> Iterator[Callable[[str, int, int], None]]:
     """Progress of a search; gives the function that is called as each stage begins, with stages done and in all."""
-    with Display() as display:
-        yield lambda stage, done, stages: display.update("circuit", done, stages, "stages", stage)
+    with Display("circuit", "stages") as display:
+        yield lambda stage, done, stages: display.update(done, stages, stage)
 
 
 def losses_by_hop(problem: RetrievalProblem, partial_losses: Sequence[Sequence[float | None]]) -> str:

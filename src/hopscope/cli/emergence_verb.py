@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +40,8 @@ def emergence(folder: Path, model: int, figures: bool, overwrite: bool, config: 
 
     run = hs.Run(folder)
     how = EmergenceConfig(**config) if config else None
-    with Display() as display:
-        progress = partial(display.update, "checkpoints", unit="steps")
-        found = run.emergence(model, how, overwrite=overwrite, progress=progress)
+    with Display("checkpoints", "steps") as display:
+        found = run.emergence(model, how, overwrite=overwrite, progress=display.update)
     for trouble in found.troubles:
         click.echo(f"left out: {trouble}", err=True)
     lines = describe(found)
