@@ -1,18 +1,11 @@
-"""The interface for notebooks: a run's models, one by one, and what can be asked of them.
-
-run = hs.train(hs.recipes.A, "runs/a")
-model = run[0]
-circuit = model.find_circuit()
-model.ablate({"L3.H1 x0? -> >x2": "uniform"}).loss
-model.attention()
-"""
+"""The interface for notebooks: `train` makes a `Run`, a sequence of models that can be measured and ablated."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from hopscope.checks import check_count, check_folder, check_path, check_progress, check_type, plain_value
 from hopscope.circuits.checks import CertificateConfig
@@ -77,16 +70,9 @@ class RunModel(Model):
         """The model as records of its circuits name it: by its run, and its number there."""
         return CircuitStore(self.run).origin(self.number, self.step)
 
-    def at(self, step: SupportsIndex) -> RunModel:
-        """The model as it was after `step` updates.
-
-        Raises:
-            InputError: `step` is not a whole number of at least 0, or, once the model is used, the run has no such
-                checkpoint.
-        """
-        wanted: int = plain_value(step)
-        check_count("the step of a checkpoint", wanted, least=0)
-        return RunModel(self.run, self.number, wanted)
+    def at(self, step: int) -> RunModel:
+        """The model as it was after `step` updates; an `InputError` on use if there is no such checkpoint."""
+        return RunModel(self.run, self.number, plain_value(step))
 
     def find_circuit(
         self,
@@ -98,9 +84,7 @@ class RunModel(Model):
         overwrite: bool = False,
         progress: SearchProgress = SILENT,
     ) -> Circuit:
-        """The model's circuit, found and certified; it is stored beside the run, so that a second call reads it.
-
-        A certified circuit that is stored is returned where no search is described, and replaced by `overwrite` alone.
+        """The model's circuit, found and certified; stored beside the run, from where a second call reads it.
 
             >>> run[0].find_circuit(effort="quick").found  # it was trained for a moment
             False
@@ -164,10 +148,9 @@ class Run(RunFolder, Sequence[RunModel]):
             return [RunModel(self, index) for index in range(len(self))[number]]
         try:
             return RunModel(self, range(len(self))[number])
-        except IndexError:
-            raise IndexError(f"the run has {counted(len(self), 'model')}, numbered from 0; got {number}") from None
-        except TypeError:
-            raise InputError(f"a model of a run is named by its number, from 0, got {number!r}") from None
+        except (IndexError, TypeError) as error:
+            rule = f"the run has {counted(len(self), 'model')}, numbered from 0, got {number!r}"
+            raise (IndexError(rule) if isinstance(error, IndexError) else InputError(rule)) from None
 
     def emergence(
         self,

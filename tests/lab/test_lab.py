@@ -13,7 +13,6 @@ from unchecked import unchecked
 
 import hopscope as hs
 from hopscope import lab
-from hopscope.benchmark.run import ProgramRespondent
 from hopscope.circuits import interface as subject
 from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, AblationKind
 from hopscope.errors import InputError
@@ -37,7 +36,7 @@ def test_a_run_is_a_sequence_of_its_models(run):
     assert [model.seed for model in run[1:]] == [5]
     with pytest.raises(IndexError, match="2 models"):
         run[2]
-    with pytest.raises(hs.InputError, match="named by its number, from 0, got '0'"):
+    with pytest.raises(hs.InputError, match="2 models, numbered from 0, got '0'"):
         run["0"]
     whole = run.transformer()
     inputs = run[1].evaluator.batch.inputs
@@ -85,18 +84,13 @@ def test_keys_that_are_knocked_out_of_one_row_or_moved_add_up(run, kind):
 @pytest.mark.parametrize(
     ("place", "form", "says"),
     [
-        ("L9.H2", "uniform", "layer must be from 1 to 2, got 9"),
         ("L1.H3 x0?", "uniform", "head must be from 1 to 2, got 3"),
-        ("L9.H2 x0? -> >x1", "uniform", "layer must be from 1 to 2, got 9"),
         ("layer 9 head 2: x0? -> >x1", "knock_out", "layer must be from 1 to 2, got 9"),
         (3, "uniform", "a location is written like L3.H1, .* or is an AttentionPath or a HeadRow, got 3"),
-        ((0, 0, 4), "uniform", "or is an AttentionPath or a HeadRow"),
         ("L1.H1", ["uniform"], "an ablation is one of"),
-        ("layer 1", "uniform", "a location is written like L3.H1"),
         ("L1.H1 x9", "uniform", "x9"),
         ("L1.H1", "burn", "an ablation is one of uniform, identity, zero, positional, resample, alike, keep"),
         ("L1.H1", "knock_out", "knock_out or moved of a path"),
-        ("L1.H1", "moved", "knock_out or moved of a path"),
     ],
 )
 def test_bad_locations_and_ablations_are_named(run, place, form, says):
@@ -137,10 +131,8 @@ def test_a_setup_has_its_problem_and_seeds(tmp_path):
         ((TINY, PROBLEM, "run"), {"seeds": 3}, r"seeds must be a list with one integer per model, e\.g\. .*; got 3"),
         ((TINY, PROBLEM, "run"), {"seeds": [[1]]}, r"a seed must be a whole number .* got \[1\]"),
         ((TINY, PROBLEM, "run"), {"execution": "cpu"}, "execution must be an hs.Execution, .* got 'cpu'"),
-        ((TINY, PROBLEM, "run"), {"progress": 3}, "progress must be a function, got 3"),
         ((TINY, PROBLEM, "file/deep/run"), {}, "file is a file; give a folder"),
         ((TINY, PROBLEM, 3), {}, "a run is given by its path, .*, got 3"),
-        ((hs.Setup("tiny", PROBLEM, TINY), "file/run"), {}, "file is a file; give a folder"),
         (("a", PROBLEM, "run"), {}, "expects a Recipe or a Setup"),
     ],
 )
@@ -171,9 +163,7 @@ def parts(module: nn.Sequential) -> hs.Parts:
         ((layers(d_input=2), PROBLEM, parts), r"must take inputs .* raises RuntimeError: mat1"),
         ((layers(d_output=2), PROBLEM, parts), r"must answer with a tensor \[sequence, position, "),
         ((len, PROBLEM, parts), r"the module must be a torch\.nn\.Module, got <built-in"),
-        ((nn.Linear, PROBLEM, parts), r"the module must be a torch\.nn\.Module, got <class"),
         ((layers(), PROBLEM, parts(layers())), "parts and untrain are functions of the module, got Parts"),
-        ((layers(), PROBLEM, parts, 3), "parts and untrain are functions"),
         ((layers(), PROBLEM, lambda module: None), r"parts must give an hs.Parts, got None"),
         ((layers(), 3, parts), "problem must be an hs.RetrievalProblem, got 3"),
         (
@@ -192,59 +182,37 @@ def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says
     ("call", "says"),
     [
         (lambda run: hs.Run(3), "a run is given by its path, as text or a pathlib.Path, got 3"),
-        (lambda run: hs.Run(None), "got None"),
-        (lambda run: hs.Run(b"x"), "got b'x'"),
         (lambda run: hs.Run("a\0b"), "no null character"),
-        (lambda run: hs.Circuit.load(3), "the record of a circuit is given by its path"),
-        (lambda run: hs.LanguageModel(3), "a language model is given by its path"),
         (lambda run: run[0].at("a").loss, "the step of a checkpoint must be a whole number of at least 0, got 'a'"),
         (lambda run: run.explore(model="a"), "model must be a whole number of at least 0, got 'a'"),
         (lambda run: run.explore(3), "a page is given by its path"),
         (lambda run: run[0].find_circuit(max_loss="a"), "max_loss must be above 0 and below 0.5, got 'a'"),
         (lambda run: run[0].find_circuit(seed=1.5), "a seed must be a whole number .* got 1.5"),
-        (lambda run: run[0].find_circuit(seed=True), "a seed must be a whole number .* got True"),
         (lambda run: hs.Model(run[0], PROBLEM), "a model is made of an hs.Transformer, or by Model.from_torch; got"),
         (lambda run: hs.Model(run[0].transformer, hs.RetrievalProblem(hops=5)), "that it was trained on"),
         (lambda run: hs.Setup("x", 3, TINY), "problem must be a RetrievalProblem, got 3"),
-        (lambda run: hs.Setup("x", PROBLEM, 3), "recipe must be a Recipe, got 3"),
         (lambda run: hs.Setup("x", PROBLEM, TINY, 3), "seeds must be a list or tuple of whole numbers"),
-        (lambda run: replace(TINY, held={1, 2}), "held must be a list or tuple of held heads"),
         (lambda run: replace(TINY, held=("a",)), "held must be heads, as in HeldHead"),
         (lambda run: hs.theory.best_order("a"), "hops must be a whole number of at least 1, got 'a'"),
-        (lambda run: hs.theory.best_order(2.5), "hops must be a whole number of at least 1, got 2.5"),
         (lambda run: hs.theory.shortest_schedule(3), "problem must be an hs.RetrievalProblem"),
         (lambda run: hs.theory.deliver(1, ["x"]), "paths are AttentionPaths, .* got 'x'"),
-        (lambda run: hs.theory.deliver(1, 3), "paths are AttentionPaths, .* got 3"),
         (lambda run: hs.theory.deliver(10**9, []), "memory at the least"),
         (lambda run: hs.theory.shortest_schedule(hs.RetrievalProblem(hops=10**9)), "memory at the least"),
         (lambda run: hs.theory.AttentionPath.parse(3, PROBLEM.roles), "an attention path is written like .* got 3"),
-        (lambda run: hs.RetrievalProblem(hops=10**9, order="1,2"), "separated by commas; got '1,2'"),
         (lambda run: hs.RetrievalProblem(symbols=np.arange(2)), "symbols must be one of gaussian, unit, got array"),
         (lambda run: hs.sample(3, 2, torch.Generator()), "problem must be an hs.RetrievalProblem, .* got 3"),
-        (lambda run: hs.Examples(None), "problem must be an hs.RetrievalProblem, .* got None"),
         (lambda run: hs.Examples(PROBLEM).at(7, torch.arange(3)), "seeds must be a tensor of whole numbers, .* got 7"),
         (lambda run: hs.Examples(PROBLEM).at(torch.tensor(7), torch.ones(3)), "indices must be a tensor of whole"),
         (lambda run: run.emergence(0, 3), r"config must be an hs.EmergenceConfig, .* got 3"),
-        (lambda run: run.emergence(progress=3), "progress must be a function, got 3"),
         (lambda run: run[0].find_circuit(overwrite=True, progress=3), "progress must be a function, got 3"),
-        (lambda run: run[0].find_circuit(effort="quick").save(None), "the record of a circuit is given by its path"),
         (lambda run: hs.reproduce("tiny", execution=1), "execution must be an hs.Execution"),
         (lambda run: replace(TINY, held=3), "held must be a list or tuple of held heads, got 3"),
-        (lambda run: hs.Architecture(4, 4, 1, 1, 1, 16, held=None), "a list or tuple of held heads, got None"),
         (lambda run: hs.Parts(len, 3, len, []), "blocks must be a list, with one for each block, got 3"),
-        (lambda run: hs.benchmark([ProgramRespondent("x", str)], progress=3), "progress must be a function, got 3"),
     ],
 )  # fmt: skip
 def test_bad_arguments_of_public_functions_are_named(run, call, says):
     with unchecked(), pytest.raises(InputError, match=says):
         call(run)
-
-
-def test_dir_lists_the_public_names():
-    """Names that load on first use are no attributes yet, and what the modules import is nobody's."""
-    assert set(dir(hs)) == {*hs.__all__, "__version__"}
-    assert len(dir(hs)) == len(set(dir(hs)))
-    assert all(hasattr(hs, name) for name in dir(hs))
 
 
 def test_large_values_have_a_repr_of_one_line(run):
