@@ -87,7 +87,7 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """
     from click.testing import CliRunner
 
-    from hopscope.cli.paper_verbs import reproduce as command
+    from hopscope.cli.training_verbs import reproduce as command
 
     folder = tmp_path_factory.mktemp("reproduced") / "tiny"
     asked = ["--preset", "tiny", "--out", str(folder), "--workers", "2", "--precision", "fp32"]

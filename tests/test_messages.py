@@ -12,7 +12,6 @@ import pytest
 import hopscope
 from hopscope.cli import main
 from hopscope.cli.exit import readable
-from hopscope.errors import InputError
 
 
 def test_messages_are_one_printable_line(capsys):
@@ -75,14 +74,6 @@ def test_messages_are_one_plain_sentence():
 def test_faults_of_messages_are_seen():
     assert all(map(faults, ("search X anew", "the file is missing.", "a layer looks at X")))
     assert [*messages("raise InputError(f'hops must be at least 1, got {hops}')")] == ["hops must be at least 1, got X"]
-
-
-def test_a_seed_of_emergence_is_a_seed():
-    from hopscope.emergence.config import EmergenceConfig
-
-    for seed in (-1, 2**63):
-        with pytest.raises(InputError, match="seed must be"):
-            EmergenceConfig(seed=seed)
 
 
 def test_line_breaks_are_the_same_on_every_system():

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hopscope.errors import InputError
 from hopscope.files import read_json, write_bytes, write_text
 from hopscope.integrity import check
-from hopscope.records import RecordFormat, convert, read_rows, row_lines, seal
+from hopscope.records import RecordFormat, read_rows, row_lines, seal
 from hopscope.tensor_files import load_tensors, save_tensors
 
 
@@ -188,14 +188,6 @@ def test_every_bit_of_a_row_and_of_tensors_is_covered(tmp_path):
     state.rename(tmp_path / "step-000007.safetensors")
     with pytest.raises(InputError, match="is damaged or renamed"):
         load_tensors(tmp_path / "step-000007.safetensors", "run")
-
-
-def test_plain_values_become_typed_ones():
-    assert convert({"length": 1}, Leg, "a leg") == Leg(1.0)
-    with pytest.raises(InputError, match="a leg: Expected object, got int"):
-        convert(4, Leg, "a leg")
-    with pytest.raises(InputError, match="a leg lacks the field side"):
-        convert({"length": 1}, Leg, "a leg", complete=True)
 
 
 def test_a_record_beside_runs_is_checked(tmp_path):

@@ -1,8 +1,7 @@
-"""`hopscope benchmark` and what it imports when."""
+"""`hopscope benchmark`: bad input is refused before a model is opened."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,33 +10,17 @@ import pytest
 from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.cli import main
 
-PROBE = "import sys; from hopscope.cli import main\ntry: main(['{}', '--help'])\nexcept SystemExit: pass\n"
-HEAVY = "print(sorted({'torch', 'inspect_ai', 'transformers', 'lm_eval', 'matplotlib', 'numpy'} & set(sys.modules)))"
-
-
-@pytest.mark.parametrize(("before", "expected"), [("", "[]"), ("import numpy; ", "['numpy']")])
-def test_help_imports_nothing_heavy(before: str, expected: str) -> None:
-    """And the probe can fail."""
-    program = before + PROBE.format("benchmark") + HEAVY
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == expected
-    assert "hopscope benchmark --model openai/gpt-4o" in done.stdout
-
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["--model", "gpt-4"], "gpt-4 is neither a folder nor a provider's model"),
-        (["--model", "./nowhere/model"], "is neither a folder nor a provider's model"),
-        (["--model", "a/b", "--hops", "1,two"], "hops must be whole numbers of at least 1"),
         (["--model", "a/b", "--hops", "7"], "got 7; pass --names extended"),
         (["--model", "a/b", "--hops", "2", "--formulation", "lives-with"], "got hops for lives-with; leave hops out"),
         (["--model", "a/b", "--formulation", "sums"], "there is no formulation 'sums'"),
         (["--model", "a/b", "--temperature", "0"], "temperature must be above 0"),
-        (["--model", "a/b", "--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
         (["--model", ".", "--base-url", "zzz"], "a model folder runs here and has no provider; leave --base-url out"),
         (["--model", "a/b", "--device", "cpu"], "no model is a folder; leave --device out"),
-        (["--model", "a/b", "--out", "letter.txt"], "letter.txt is a file; give a folder"),
         (["--model", "a/b", "--out", "letter.txt/out"], "letter.txt is a file; give a folder"),
         (["--model", "a/b", "-M", "device"], "-M takes NAME=VALUE, got 'device'"),
         (["--model", "a/b", "-M", "api_key=x"], "-M api_key would put a secret on the command line"),

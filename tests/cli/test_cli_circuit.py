@@ -172,15 +172,6 @@ def test_figures_are_drawn_unless_they_are_switched_off(run: RunFolder, monkeypa
         assert drawn == stems
 
 
-def test_circuit_of_another_run_is_rejected(run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recipe = Recipe(layers=1, heads=1, d_model=8, steps=1, batch_size=4, mlp=False, validation_size=4)
-    other = train(recipe, RetrievalProblem(hops=1), tmp_path / "other", execution=REFERENCE)
-    assert call(str(other.path), "--effort", "quick", "--no-figures") == 0
-    shutil.copy(run.path / "run.json", other.path / "run.json")
-    assert call(str(other.path), "--show") == 2
-    assert "circuit.json belongs to another run" in capsys.readouterr().err
-
-
 def test_a_language_model_needs_a_formulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text("{}")
     for more in ((), ("--show",)):

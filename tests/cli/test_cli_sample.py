@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 from text_reader import solve
@@ -53,12 +51,3 @@ def test_bad_input(arguments: list[str], sentence: str, capsys: pytest.CaptureFi
     error = capsys.readouterr().err
     assert sentence in error
     assert error.count("\n") == 1
-
-
-def test_questions_need_nothing_but_python() -> None:
-    """Neither torch nor numpy comes along; and the probe can fail."""
-    program = "import sys; import hopscope.problem.text.questions, hopscope.cli.sample_verb; "
-    program += "print(bool({'torch', 'numpy'} & set(sys.modules)))"
-    for extra, expected in (("", "False"), ("import numpy; ", "True")):
-        done = subprocess.run([sys.executable, "-c", extra + program], capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == expected

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +47,12 @@ def test_hops_are_written_in_several_ways(capsys: pytest.CaptureFixture[str], te
     ("arguments", "sentence"),
     [
         ("--hops 0", "hops must be whole numbers of at least 1, a range or a list, as in 5, 1-64 or 1,2,4; got '0'"),
-        ("--hops abc", "got 'abc'"),
-        ("--hops -5", "got '-5'"),
-        ("--hops ,", "got ','"),
-        ("--hops 1-2-3", "got '1-2-3'"),
         ("--hops ²", "got '²'"),
         ("--hops 3-1", "a range or a list, as in 5, 1-64 or 1,2,4; got '3-1'"),
         ("--hops 1-3,2", "hops must be different, got '1-3,2'"),
         ("--hops 1-999999999", "at most 100000 hops at once"),
         ("--hops 1-4 --show", "take one chain; give one number, as in --hops 5"),
         ("--hops 900 --show", "hops must be at most 256 there, got 900"),
-        ("--hops 99 --witness", "hops must be at most 16 there, got 99"),
         ("--hops 5 --show --order sideways", "order must be deepest-first, shallowest-first"),
         ("--hops 5 --figure flow.gif", "must end in .png, .svg or .pdf, got 'flow.gif'"),
         ("--graph no-such-file", "no-such-file does not exist"),
@@ -67,7 +60,6 @@ def test_hops_are_written_in_several_ways(capsys: pytest.CaptureFixture[str], te
             "--graph functions --best-order",
             "--graph has one depth, which is all that is printed; leave --best-order out",
         ),
-        ("--graph functions --hops 3", "all that is printed; leave --hops out"),
         ("--hops 3 --no-mask", "both masks; leave --no-mask out"),
         ("--hops 3 --witness --show", "shows no flow; leave --show out"),
         ("--hops 4 --order 1,2,4,3 --best-order", "leave out either"),
@@ -175,13 +167,3 @@ def test_graph(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         status, _, err = run(capsys, "--graph", str(tmp_path / "bad.json"))
         assert status == 2
         assert words in err
-
-
-def test_the_table_needs_neither_torch_nor_matplotlib() -> None:
-    program = (
-        "import sys, contextlib\n"
-        "from hopscope.cli import main\n"
-        "with contextlib.suppress(SystemExit): main(['theory', '--hops', '1-64'])\n"
-        "sys.exit(sorted({'torch', 'matplotlib', 'numpy'} & set(sys.modules)) or 0)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import hopscope as hs
-from hopscope.cli.paper_verbs import PRESETS, report
+from hopscope.cli.folder_verbs import PRESETS, report
 from hopscope.errors import InputError
 from hopscope.paper.presets import BY_NAME, TINY, named
 from hopscope.paper.reproduce import read, reproduce, write_pages

@@ -14,7 +14,7 @@ from hopscope.cli.exit import run_and_exit
 from hopscope.processes import claim_process, raise_on_stop_signals
 
 VERBS = {
-    "reproduce": ("paper_verbs", "The main job: train, analyse, report."),
+    "reproduce": ("training_verbs", "The main job: train, analyse, report."),
     "train": ("training_verbs", "Train transformers on the retrieval problem."),
     "sweep": ("training_verbs", "Train by depth, seeds and formulation, and draw Figure 4."),
     "circuit": ("circuit_verbs", "Find the circuit of a trained model, certify it, draw it; compare circuits."),
@@ -23,7 +23,7 @@ VERBS = {
     "export": ("folder_verbs", "Write a trained model for another library."),
     "theory": ("theory_verb", "How many layers D hops need: bound, exact minimum, a schedule, figures."),
     "benchmark": ("benchmark_verb", "Put the problem as text to language models."),
-    "report": ("paper_verbs", "Rebuild the report from existing results."),
+    "report": ("folder_verbs", "Rebuild the report from existing results."),
     "check": ("folder_verbs", "Verify the checksums of a run folder."),
     "sample": ("sample_verb", "Print examples of the problem, as vectors or as text."),
 }

@@ -1,4 +1,4 @@
-"""Verbs for trained models: `hopscope explore` and `hopscope export`; and `hopscope check`, for all folders of ours."""
+"""Verbs for what is on disk: `hopscope explore` and `export` of trained models, `report` of a reproduction, `check`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from hopscope.cli.exit import readable
 from hopscope.cli.options import FOLDER, PATH, STEP, choice, json_option, refuse_given
 from hopscope.errors import InputError
 from hopscope.words import counted
+
+PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
 
 
 @click.command()
@@ -116,3 +118,33 @@ def export(source: Path, library: str, out: Path, model: int, step: int | None) 
         run = RunFolder(source)
         export_to_transformer_lens(single(run.transformer(step), model), run.problem.sequence_length, out)
     return {"path": str(out)}, str(out)
+
+
+@click.command()
+@click.argument("folder", type=FOLDER, default=Path("runs/laptop"))
+@click.option("--preset", **choice(*PRESETS, default=None, help="[default: the folder's name]"))
+@click.option("--claims-only", is_flag=True, help="Judge the claims again into claims.json; no page, no figures.")
+@json_option("the claims")
+def report(folder: Path, preset: str | None, claims_only: bool) -> tuple[Any, str]:
+    """Write FOLDER/report.html, claims.json and figures from the runs that are finished there; train nothing.
+
+    \b
+    Examples:
+      hopscope report
+      hopscope report runs/paper
+      hopscope report elsewhere --preset laptop --json
+      hopscope report results/laptop --claims-only
+    """
+    check_outside_runs(folder)
+    if not folder.is_dir() or any(folder.glob("*/run.json")):
+        raise InputError(f"{folder} is not a folder of a reproduction; give one that `hopscope reproduce` wrote to")
+    name = preset or folder.resolve().name
+    if name not in PRESETS:
+        raise InputError(f"{folder} is not named for a preset; pass --preset {' or --preset '.join(PRESETS)}")
+
+    from hopscope.paper.presets import named
+    from hopscope.paper.reproduce import read, write_pages
+
+    found = read(named(name), folder)
+    page = folder / "claims.json" if claims_only else write_pages(found)
+    return [claim.to_json() for claim in found.claims], str(page)

@@ -1,4 +1,4 @@
-"""`hopscope train`: one ensemble on one problem. `hopscope sweep`: depth x seeds x formulation, for any recipe."""
+"""`hopscope train`: one ensemble on one problem; `sweep`: depth x seeds x formulation; `reproduce`: the main job."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import click
 
 import hopscope as hs
 from hopscope.checks import check_outside_runs
-from hopscope.cli.display import runs_display, say_execution
+from hopscope.cli.display import counting_display, runs_display, say_execution
+from hopscope.cli.folder_verbs import PRESETS
 from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option, refuse_given
 from hopscope.problem.graph import look_ups
-from hopscope.training.side_by_side import RayCluster
+from hopscope.training.side_by_side import ProgressDisplay, RayCluster
 
 _RECIPE = choice(*hs.recipes.BY_NAME, default="laptop", help="The recipe to start from.")
 
@@ -136,3 +137,34 @@ def sweep(
         hs.plot.save(figure.figure, folder / "figures" / figure.name)
     lines = [f"{finding.id}  {finding.verdict:<14}  {finding.reason or finding.observed}" for finding in judge(found)]
     return plain(found.models), "\n".join([*lines, str(folder / "figures")])
+
+
+@click.command()
+@click.option("--preset", **choice(*PRESETS, default="laptop"))
+@click.option("--out", type=FOLDER, help="Folder  [default: runs/PRESET]")
+@field_options(hs.Execution, "execution", skip=("kernels", "threads"))
+@json_option("the claims")
+def reproduce(preset: str, out: Path | None, execution: dict[str, Any]) -> tuple[Any, str]:
+    """Train, analyse and report: every figure and claim that the preset covers.
+
+    Ends with the path of the report. Stopped and called again it continues; finished, it only rebuilds the report.
+
+    \b
+    Examples:
+      hopscope reproduce                     minutes on two cores
+      hopscope reproduce --preset figure-4   five hops with the curriculum, three without, 1 to 8 layers: hours
+      hopscope reproduce --preset paper      the exact recipes: for a GPU
+      hopscope reproduce --preset paper-short    ten transformers of A's shape, over a sixth of its steps: hours
+      hopscope reproduce --preset tiny       a minute: does everything work here?
+      hopscope reproduce --out elsewhere --workers 1
+    """
+    from hopscope.paper.reproduce import write_pages
+
+    how = hs.Execution(**execution)
+    say_execution(how)
+    found = hs.reproduce(preset, out, how, ProgressDisplay(runs_display, counting_display))
+    judged = [claim for claim in found.claims if claim.verdict != "not run"]
+    lines = [f"{claim.id:>4}  {claim.verdict:<14}  {claim.reason or claim.observed}" for claim in judged]
+    if preset == "tiny":
+        lines.insert(0, "tiny models learn next to nothing: no verdict means anything, only that all of it runs")
+    return [claim.to_json() for claim in found.claims], "\n".join([*lines, str(write_pages(found))])
