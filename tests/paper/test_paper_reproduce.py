@@ -31,7 +31,7 @@ def test_a_report_is_neither_of_a_sweep_nor_of_a_folder_without_its_preset(tmp_p
     (tmp_path / "ic-layers-1-seed-0").mkdir()
     (tmp_path / "ic-layers-1-seed-0" / "run.json").write_text("{}")
     result = CliRunner().invoke(report, [str(tmp_path), "--preset", "tiny"])
-    assert "holds the runs of a sweep" in str(result.exception)
+    assert "is not a folder of a reproduction" in str(result.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["ic-layers-1-seed-0"]
 
 
