@@ -69,7 +69,7 @@ def test_a_circuit_without_one_of_the_look_ups_that_meet_is_no_circuit(
 ) -> None:
     """The certificate's part, where every row matters: it passes the whole circuit alone."""
     known = evidence(*(path for path in PATHS if path != left_out))
-    monkeypatch.setattr(Evidence, "settled", lambda self, candidates, limit, near: [1e3] * len(candidates))
+    monkeypatch.setattr(Evidence, "screened", lambda self, candidates, *limits: [1e3] * len(candidates))
     part = delivery(measure_delivery(known))
     assert part.passed is (left_out is None)
     assert part.numbers["layers_needed"] == 3

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import get_args
 
 from hopscope.circuits.checks import Evidence, Measured, check_in_stages, tidy
-from hopscope.circuits.checks.sampling import Lost, by_sequence
+from hopscope.circuits.checks.evidence import Lost
 from hopscope.circuits.circuit_parts import CircuitPath, Fill, Helper, ImposedCircuit, ImposedPath
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.hypotheses import Units
@@ -29,12 +29,9 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
 
     Uses are not known of a module that somebody else wrote, since the insides of its heads are not.
     """
-    imposed = evidence.measured(
-        list(by_sequence(evidence.evaluator, [evidence.without(path) for path in evidence.paths]))
-    )
+    without = evidence.losses(evidence.evaluator, [evidence.without(path) for path in evidence.paths], evidence.imposed)
     lost: list[tuple[HeadRow | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
-    measured = evidence.measured([losses.without for _, losses in lost])
-    own = {part: loss for (part, _), loss in zip(lost, measured, strict=True)}
+    own = {part: evidence.measured(losses.without) for part, losses in lost}
     uses: dict[HeadRow, list[Feed]] = {}
     if isinstance(model := evidence.few.transformer, PatchableModel):
         patcher = Patcher(evidence.few, model, evidence.own)
@@ -44,7 +41,7 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
             path,
             ablation=evidence.imposed[path.row].kind.value,
             weight=tidy(evidence.hypotheses.weights(path.row)[path.key]),
-            without_imposed=loss,
+            without_imposed=evidence.measured(loss),
             without=own[path if path in evidence.partial else path.row],
             feeds=tuple(
                 replace(use, change=tidy(use.change), attention=tidy(use.attention))
@@ -52,7 +49,7 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
                 if use.change >= _LEAST_CHANGE * evidence.max_loss or use.attention >= _LEAST_ATTENTION
             ),
         )
-        for path, loss in zip(evidence.paths, imposed, strict=True)
+        for path, loss in zip(evidence.paths, without, strict=True)
     )
     names = evidence.evaluator.names
     return paths, tuple(Helper(row.layer + 1, row.head + 1, names[row.query], own[row]) for row in evidence.helpers)
@@ -89,4 +86,4 @@ def imposed_circuit(
 
 def _losses(evidence: Evidence, candidates: Sequence[Interventions]) -> list[Measured]:
     """Losses on fresh sequences, with their intervals."""
-    return evidence.measured(list(by_sequence(evidence.evaluator, list(candidates))))
+    return [*map(evidence.measured, evidence.losses(evidence.evaluator, candidates))]

@@ -128,7 +128,7 @@ def checked_circuit(
     """Check a circuit; returns its record, with its checks, its card and the numbers of its paths."""
     checks, card = yield from check_in_stages(evidence)
     paths, helpers = explained(evidence)
-    means = evidence.wholes.mean(dim=(1, 2)).tolist()
+    means = evidence.wholes.mean(dim=1).tolist()
     losses = dict(zip(("full", "imposed", "own", "nothing"), map(tidy, means), strict=True))
     interventions = {row: ablation for row, ablation in sorted(evidence.imposed.items()) if ablation != UNIFORM}
     none = without_circuit(evidence.evaluator, origin, evidence.max_loss, 0.0, search, checks, imposed)

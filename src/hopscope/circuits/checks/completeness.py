@@ -11,7 +11,6 @@ from torch import Tensor
 
 from hopscope.circuits.checks.card import Check, Damage
 from hopscope.circuits.checks.evidence import COUNTS, Evidence
-from hopscope.circuits.checks.sampling import by_sequence
 from hopscope.circuits.evaluate.ablations import Interventions, knock_out
 from hopscope.circuits.evaluate.evaluator import Evaluator
 
@@ -79,31 +78,30 @@ def measure_completeness(evidence: Evidence) -> CompletenessLosses:
 
 def _sets(evidence: Evidence) -> list[Rises]:
     """The rises without random sets of rows, on few sequences."""
-    generator, sets = evidence.random("completeness"), []
+    generator, sets = evidence.random("completeness"), list[Interventions]()
     for _ in range(evidence.proof.halves // 4):
         chosen = (torch.rand(len(evidence.rows), generator=generator) < 0.5).tolist()
-        gone: Interventions = {row: evidence.off[row] for row, out in zip(evidence.rows, chosen, strict=True) if out}
-        sets += [gone] if gone else []
-    full, circuit = evidence.levels.full, evidence.levels.circuit
-    model = [loss - full for loss in evidence.few.mse(sets)]
-    of_circuit = [loss - circuit for loss in evidence.few.mse([{**evidence.base, **gone} for gone in sets])]
-    return [Rises(*rise) for rise in zip(model, of_circuit, strict=True)]
+        sets.append({row: evidence.off[row] for row, out in zip(evidence.rows, chosen, strict=True) if out})
+    in_model, in_circuit = (
+        evidence.mean_losses([around | gone for gone in sets if gone]) for around in ({}, evidence.base)
+    )
+    model, circuit = evidence.mean_losses([{}, evidence.base])
+    return [Rises(one - model, other - circuit) for one, other in zip(in_model, in_circuit, strict=True)]
 
 
 def _rises(evidence: Evidence, in_model: Interventions, in_circuit: Interventions) -> Rises:
     """What is lost, on as many sequences as it takes to see whether the model feels it."""
-    row = next(iter(in_circuit))
+    around = evidence.around(next(iter(in_circuit)))
 
     def rises(evaluator: Evaluator) -> Float[Tensor, "of sequence"]:
-        own = torch.stack([evidence.full(evaluator), evidence.circuit(evaluator, row)])
-        around = {**evidence.around(row), **in_circuit}
-        return torch.cat([by_sequence(evaluator, [in_model]), by_sequence(evaluator, [around])]) - own
+        gone = evidence.losses(evaluator, [in_model, around | in_circuit])
+        return gone - evidence.losses(evaluator, [{}, around])
 
     def beyond(rises: Float[Tensor, "of sequence"]) -> Float[Tensor, " sequence"]:
         return rises[0] - _EACH * rises[1]
 
     def doubtful(rises: Float[Tensor, "of sequence"]) -> bool:
-        return evidence.in_doubt([beyond(rises)], 0.0)
+        return evidence.in_doubt(beyond(rises), 0.0)
 
     found = evidence.until_clear(rises, doubtful)
     model, circuit = found.mean(dim=1).tolist()

@@ -36,8 +36,8 @@ class DeliveryFlow:
 def measure_delivery(evidence: Evidence) -> DeliveryFlow:
     """Follow the flow along the paths that matter: without whose row the loss of the circuit, or of the model, rises by
     a fifth of the threshold; those of a group matter together."""
-    counts, full = COUNTS * evidence.max_loss, evidence.levels.full
-    in_model = evidence.settled([{row: evidence.off[row]} for row in evidence.rows], full + counts, {})
+    counts, (full,) = COUNTS * evidence.max_loss, evidence.mean_losses([{}])
+    in_model = evidence.screened([{row: evidence.off[row]} for row in evidence.rows], full + counts, {})
     rises = {
         row: max(float(evidence.lost[row].rise.mean()), loss - full)
         for row, loss in zip(evidence.rows, in_model, strict=True)

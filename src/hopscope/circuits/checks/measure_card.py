@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from hopscope.circuits.checks.card import (
     Baselines,
@@ -21,9 +18,8 @@ from hopscope.circuits.checks.card import (
     Size,
 )
 from hopscope.circuits.checks.delivery import strategy
-from hopscope.circuits.checks.evidence import Evidence
-from hopscope.circuits.checks.sampling import by_sequence
-from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Ablation, Interventions
+from hopscope.circuits.checks.evidence import Evidence, silent_heads
+from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Interventions
 from hopscope.circuits.evaluate.bootstrap import tidy
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.interchange import highest_rise
@@ -47,141 +43,117 @@ _TRIES = 6
 _MANY_ROWS = 512
 """ACDC's rule tries every row in turn; in a model with more rows than this it is left out."""
 
-_THRESHOLDS = (16.0, 8.0, 4.0, 2.0, 1.0, 0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+_THRESHOLDS = (16.0, 4.0, 1.0, 0.2, 0.05, 0.01, 0.002)
 """Thresholds of ACDC's rule, as shares of the loss threshold."""
 
 
 def measure_card(evidence: Evidence, checks: Mapping[CheckName, Check]) -> Card:
     """The card of a circuit whose checks were measured."""
-    of_circuit, numbers = _OfCircuit(evidence), checks["completeness"].numbers
-    own, imposed = (of_circuit.faithfulness(active) for active in (evidence.own, evidence.imposed))
+    numbers = checks["completeness"].numbers
+    scores = row_scores(evidence.few)
+    by_score = sorted(evidence.evaluator.live_rows, key=lambda row: -float(scores[row.layer, row.head, row.query]))
+    order = _falling(evidence)
     return Card(
-        size=Size(len(evidence.paths), len(evidence.rows), len(evidence.at_mean), len(evidence.evaluator.live_rows)),
-        own=own,
-        imposed=imposed,
-        order=tuple(map(evidence.name, of_circuit.order)),
-        curve=of_circuit.curve(),
+        size=Size(len(evidence.paths), len(evidence.rows), len(evidence.at_mean), len(by_score)),
+        own=_faithfulness(evidence, evidence.own),
+        imposed=_faithfulness(evidence, evidence.imposed),
+        order=tuple(map(evidence.name, order)),
+        curve=_curve(evidence, order, by_score),
         completeness=Damage(**numbers) if numbers else Damage(0.0, 0.0, 0.0),
-        baselines=of_circuit.baselines(),
+        baselines=_baselines(evidence, by_score),
         strategy=strategy(evidence.problem, evidence.paths),
         found_by=_found_by(evidence),
     )
 
 
-class _OfCircuit:
-    """What the numbers of a card share."""
+def _faithful(evidence: Evidence, candidates: list[Interventions]) -> list[float]:
+    """The faithfulness of candidates on few sequences."""
+    return [*map(tidy, evidence.faithfulness(evidence.mean_losses(candidates)))]
 
-    def __init__(self, evidence: Evidence) -> None:
-        self._evidence, self._few = evidence, evidence.few
 
-    def faithfulness(self, circuit: Interventions) -> Faithfulness:
-        """Faithfulness with every row that is not active ablated in one of three ways."""
-        evidence = self._evidence
-        ways: list[Interventions] = [
-            dict.fromkeys(evidence.outside, UNIFORM),
-            {row: evidence.hypotheses.mean(row) for row in evidence.outside},
-            dict.fromkeys(evidence.outside, RESAMPLE),
-        ]
-        return Faithfulness(*self._faithful([{**circuit, **outside} for outside in ways]))
+def _faithfulness(evidence: Evidence, circuit: Interventions) -> Faithfulness:
+    """Faithfulness with every row that is not active ablated in one of three ways."""
+    outside = evidence.outside
+    uniform, mean = dict.fromkeys(outside, UNIFORM), {row: evidence.hypotheses.mean(row) for row in outside}
+    ways = (uniform, mean, dict.fromkeys(outside, RESAMPLE))
+    return Faithfulness(*_faithful(evidence, [circuit | ablated for ablated in ways]))
 
-    @cached_property
-    def order(self) -> list[HeadRow]:
-        """The active rows in the order in which they fall: each time the one without which the loss is lowest."""
-        evidence, left, gone, order = self._evidence, list(self._evidence.rows), dict[HeadRow, Ablation](), []
-        while left:
-            evidence.rough.depart_from({**evidence.base, **gone})
-            losses = evidence.rough.mse([{**evidence.base, **gone, row: evidence.off[row]} for row in left])
-            order.append(left.pop(losses.index(min(losses))))
-            gone[order[-1]] = evidence.off[order[-1]]
-        return order
 
-    @cached_property
-    def _scores(self) -> Float[Tensor, "layer head role"]:
-        return row_scores(self._few)
+def _falling(evidence: Evidence) -> list[HeadRow]:
+    """The active rows in the order in which they fall: each time the one without which the loss is lowest."""
+    left, circuit, order = list(evidence.rows), evidence.base, list[HeadRow]()
+    while left:
+        candidates = [circuit | {row: evidence.off[row]} for row in left]
+        losses = evidence.losses(evidence.rough, candidates, circuit).mean(dim=1).tolist()
+        least = losses.index(min(losses))
+        order.append(left.pop(least))
+        circuit = candidates[least]
+    return order
 
-    def _by_score(self, rows: Sequence[HeadRow]) -> list[HeadRow]:
-        """Rows by falling attribution."""
-        return sorted(rows, key=lambda row: -float(self._scores[row.layer, row.head, row.query]))
 
-    def curve(self) -> Curve:
-        """From nothing to the circuit, as its rows fall; then to the model, other rows added by attribution."""
-        evidence, order = self._evidence, self.order
-        sizes, candidates = [*range(len(order) + 1)], list[Interventions]()
-        for size in sizes:
-            candidates.append({**evidence.base, **{row: evidence.off[row] for row in order[: len(order) - size]}})
-        rest = self._by_score(evidence.outside)
-        further = sorted({round(len(rest) ** (point / _SIZES)) for point in range(_SIZES + 1)} if rest else set())
-        for count in further:
-            sizes.append(len(order) + count)
-            candidates.append({**evidence.own, **dict.fromkeys(rest[:count], KEEP)})
-        return Curve(tuple(zip(sizes, self._faithful(candidates), strict=True)))
+def _curve(evidence: Evidence, order: list[HeadRow], by_score: list[HeadRow]) -> Curve:
+    """From nothing to the circuit, as its rows fall; then to the model, other rows added by attribution."""
+    sizes, rest = [*range(len(order) + 1)], [row for row in by_score if row not in order]
+    candidates = [evidence.base | {row: evidence.off[row] for row in order[: len(order) - size]} for size in sizes]
+    for more in sorted({round(len(rest) ** (point / _SIZES)) for point in range(_SIZES + 1)} if rest else set()):
+        sizes.append(len(order) + more)
+        candidates.append(evidence.own | dict.fromkeys(rest[:more], KEEP))
+    return Curve(tuple(zip(sizes, _faithful(evidence, candidates), strict=True)))
 
-    def baselines(self) -> Baselines:
-        """Other circuits with as many active rows, each with its own patterns."""
-        evidence, size = self._evidence, len(self._evidence.rows)
-        live = list(evidence.evaluator.live_rows)
-        around: Interventions = {**evidence.base, **evidence.off}
-        drawn = self._random_rows()
-        rivals: list[Interventions] = [{**around, **dict.fromkeys(rows, KEEP)} for rows in drawn]
-        evidence.rough.depart_from(around)
-        rough = evidence.rough.mse(rivals)
-        best = sorted(range(len(drawn)), key=rough.__getitem__)[:_BEST] if len(drawn) >= _TESTABLE else []
-        random = max(self._faithful([rivals[number] for number in best]), default=None)
-        taken = {**evidence.nothing, **dict.fromkeys(self._by_score(live)[:size], KEEP)}
-        acdc = self._acdc(size) if len(live) <= _MANY_ROWS else None
-        (attribution,) = self._faithful([taken])
-        return Baselines(random, len(drawn), acdc, attribution, self._untrained())
 
-    def _random_rows(self) -> list[tuple[HeadRow, ...]]:
-        """Distinct random circuits of rows that attend to some role, in heads that write something."""
-        evidence, own = self._evidence, tuple(sorted(self._evidence.rows))
-        pool = sorted({*own, *(row for row in evidence.writing if evidence.hypotheses.heavy(row))})
-        found: dict[tuple[HeadRow, ...], None] = {}
-        generator = evidence.random("circuits")
-        for _ in range(_TRIES * evidence.proof.draws):
-            drawn = torch.randperm(len(pool), generator=generator)[: len(own)].tolist()
-            found[tuple(sorted(pool[number] for number in drawn))] = None
-            if len(found) > evidence.proof.draws:
-                break
-        return [rows for rows in found if rows != own][: evidence.proof.draws]
+def _baselines(evidence: Evidence, by_score: list[HeadRow]) -> Baselines:
+    """Other circuits with as many active rows, each with its own patterns."""
+    off, drawn = evidence.base | evidence.off, _random_rows(evidence)
+    rivals = [off | dict.fromkeys(rows, KEEP) for rows in drawn]
+    losses = evidence.losses(evidence.rough, rivals, off).mean(dim=1).tolist()
+    best = sorted(range(len(rivals)), key=losses.__getitem__)[:_BEST] if len(rivals) >= _TESTABLE else []
+    random = max(_faithful(evidence, [rivals[number] for number in best]), default=None)
+    taken = evidence.nothing | dict.fromkeys(by_score[: len(evidence.rows)], KEEP)
+    acdc = _acdc(evidence) if len(by_score) <= _MANY_ROWS else None
+    return Baselines(random, len(drawn), acdc, *_faithful(evidence, [taken]), _untrained(evidence))
 
-    def _acdc(self, size: int) -> float:
-        """ACDC's rule, with the smallest threshold that leaves no more rows than the circuit has."""
-        evidence, found = self._evidence, self._evidence.nothing
-        units = Units(evidence.hypotheses, evidence.evaluator.live_rows, self._model)
-        low, high = 0, len(_THRESHOLDS)
-        while low < high:
-            middle = (low + high) // 2
-            left = swept(evidence.rough, units, _THRESHOLDS[middle] * evidence.max_loss)
-            if len(units.on(left)) <= size:
-                found, low = left, middle + 1
-            else:
-                high = middle
-        return self._faithful([found])[0]
 
-    @cached_property
-    def _model(self) -> Interventions:
-        return {**self._evidence.nothing, **dict.fromkeys(self._evidence.evaluator.live_rows, KEEP)}
+def _random_rows(evidence: Evidence) -> list[tuple[HeadRow, ...]]:
+    """Distinct random circuits of rows that attend to some role, in heads that write something."""
+    own, silent, draws = tuple(sorted(evidence.rows)), silent_heads(evidence.rough), evidence.proof.draws
+    rivals = (row for row in evidence.evaluator.live_rows if row[:2] not in silent and evidence.hypotheses.heavy(row))
+    pool, found, generator = sorted({*own, *rivals}), dict[tuple[HeadRow, ...], None](), evidence.random("circuits")
+    for _ in range(_TRIES * draws):
+        drawn = torch.randperm(len(pool), generator=generator)[: len(own)].tolist()
+        found[tuple(sorted(pool[number] for number in drawn))] = None
+        if len(found) > draws:
+            break
+    return [rows for rows in found if rows != own][:draws]
 
-    def _untrained(self) -> float | None:
-        """The circuit, its heads with initial weights; None where these are not known."""
-        evidence = self._evidence
-        seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
-        try:
-            untrained = self._few.with_untrained(sorted({row[:2] for row in evidence.rows}), seed)
-        except InputError:
-            return None
-        return tidy(evidence.levels.faithfulness(float(by_sequence(untrained, [evidence.base]).mean())))
 
-    def _faithful(self, candidates: list[Interventions]) -> list[float]:
-        """The faithfulness of candidates on few sequences."""
-        self._few.depart_from(self._evidence.base)
-        return [tidy(self._evidence.levels.faithfulness(loss)) for loss in self._few.mse(candidates)]
+def _acdc(evidence: Evidence) -> float:
+    """ACDC's rule, with the smallest threshold that leaves no more rows than the circuit has."""
+    live, found = evidence.evaluator.live_rows, evidence.nothing
+    units = Units(evidence.hypotheses, live, evidence.nothing | dict.fromkeys(live, KEEP))
+    low, high = 0, len(_THRESHOLDS)
+    while low < high:
+        middle = (low + high) // 2
+        left = swept(evidence.rough, units, _THRESHOLDS[middle] * evidence.max_loss)
+        if len(units.on(left)) <= len(evidence.rows):
+            found, low = left, middle + 1
+        else:
+            high = middle
+    return _faithful(evidence, [found])[0]
+
+
+def _untrained(evidence: Evidence) -> float | None:
+    """The circuit, its heads with initial weights; None where these are not known."""
+    seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
+    try:
+        untrained = evidence.few.with_untrained(sorted({row[:2] for row in evidence.rows}), seed)
+    except InputError:
+        return None
+    return tidy(*evidence.faithfulness(untrained.mse([evidence.base])))
 
 
 def _found_by(evidence: Evidence) -> FoundBy:
     """Whether rows are found by their content (`evaluate.interchange`); patterns imposed by role show nothing of it."""
-    program = evidence.own if evidence.patterns == "own" else {}
-    layers = sorted({row.layer for row in evidence.rows}) if program else None
-    rise = highest_rise(evidence.few, program, layers)
+    own = evidence.patterns == "own"
+    layers: Iterable[int] | None = sorted({row.layer for row in evidence.rows}) if own else None
+    rise = highest_rise(evidence.few, evidence.own if own else {}, layers)
     return "not asked" if rise is None else "content" if rise < evidence.max_loss else "position"

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from hopscope.circuits.checks.card import Check
-from hopscope.circuits.checks.evidence import Evidence
-from hopscope.circuits.checks.sampling import Lost
+from hopscope.circuits.checks.evidence import Evidence, Lost
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.problem.paths import HeadRow
@@ -29,7 +28,7 @@ class NecessityLosses:
 
     Attributes:
         max_loss: the loss threshold.
-        parts: without each row and key, and without each group of redundant paths.
+        parts: without each row and key, and without too many paths of each group.
         best_pair: without both of the two rows that are missed least; None where there are no two rows.
     """
 
@@ -44,32 +43,26 @@ def measure_necessity(evidence: Evidence) -> NecessityLosses:
     A key is removed if its row attends to that role of other chains instead, provided that half of its queries see
     it there; or, where the row attends elsewhere too, if the key is knocked out. What costs least counts.
     """
-    grouped = {path.row for path in evidence.grouped}
-    names = evidence.evaluator.names
-    parts = [_without(evidence, evidence.name(row), one) for row, one in evidence.lost.items() if row not in grouped]
-    parts += [
-        _without(evidence, path.describe(names), one)
-        for path, one in evidence.lost_keys.items()
-        if path not in evidence.grouped
-    ]
-    for group, choices in evidence.lost_groups.items():
-        name = " or ".join(path.describe(names) for path in group.paths)
-        parts.append(min((_without(evidence, name, lost) for lost in choices), key=lambda part: part.loss.mean))
+    grouped, names = {path.row for path in evidence.grouped}, evidence.evaluator.names
+    lost = [(evidence.name(row), one) for row, one in evidence.lost.items() if row not in grouped]
+    lost += [(path.describe(names), one) for path, one in evidence.lost_keys.items() if path not in evidence.grouped]
+    for chosen, one in evidence.lost_groups.items():
+        lost.append((" and ".join(path.describe(names) for path in chosen), one))
+    parts = tuple(_without(evidence, name, one) for name, one in lost)
     free = [row for row in evidence.rows if row not in grouped and row not in evidence.exempt]
-    return NecessityLosses(evidence.max_loss, tuple(parts), _best_pair(evidence, [*combinations(free, 2)]))
+    return NecessityLosses(evidence.max_loss, parts, _best_pair(evidence, [*combinations(free, 2)]))
 
 
 def _without(evidence: Evidence, name: str, lost: Lost) -> Without:
-    loss, rise = evidence.measured([lost.without, lost.rise])
-    return Without(name, loss, rise, lost.due)
+    return Without(name, evidence.measured(lost.without), evidence.measured(lost.rise), lost.due)
 
 
 def _best_pair(evidence: Evidence, pairs: list[tuple[HeadRow, HeadRow]]) -> Without | None:
     """The pair of rows without which the circuit's loss is lowest: two that cancel each other may go together."""
     if not pairs:
         return None
-    candidates: list[Interventions] = [{**evidence.base, **{row: evidence.off[row] for row in pair}} for pair in pairs]
-    losses = evidence.settled(candidates, evidence.max_loss, evidence.base)
+    candidates: list[Interventions] = [evidence.base | {row: evidence.off[row] for row in pair} for pair in pairs]
+    losses = evidence.screened(candidates, evidence.max_loss)
     best = min(range(len(pairs)), key=losses.__getitem__)
     loss = evidence.sure(candidates[best])
     return Without(" and ".join(map(evidence.name, pairs[best])), loss, loss, 0.0)

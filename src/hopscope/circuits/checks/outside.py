@@ -9,9 +9,9 @@ import torch
 
 from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import Evidence
-from hopscope.circuits.evaluate.ablations import Interventions, knock_out
+from hopscope.circuits.evaluate.ablations import CHOSEN, Interventions, knock_out
 from hopscope.circuits.evaluate.bootstrap import Measured
-from hopscope.problem.paths import HeadRow
+from hopscope.problem.paths import AttentionPath, HeadRow
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,17 @@ def measure_outside(evidence: Evidence) -> OutsideLosses:
     for _ in range(evidence.proof.halves // 2):
         order = torch.randperm(len(idle), generator=generator).tolist()
         candidates += [imposed | dict(idle[number] for number in order[start::2]) for start in (0, 1)]
-    losses = evidence.settled(candidates, evidence.max_loss, imposed)
+    losses = evidence.screened(candidates, evidence.max_loss, imposed)
     worst = evidence.sure(candidates[max(range(len(losses)), key=losses.__getitem__)])
-    others: dict[HeadRow, list[int]] = defaultdict(list)
-    for path in evidence.unnamed:
-        others[path.row].append(path.key)
-    keys = evidence.sure({row: knock_out(*keys) for row, keys in others.items()}) if others else None
-    named = "; ".join(path.describe(evidence.evaluator.names) for path in evidence.unnamed)
+    chosen = [row for row in evidence.rows if evidence.imposed[row].kind in CHOSEN]
+    attended = [AttentionPath(*row, key) for row in chosen for key in sorted(evidence.hypotheses.heavy(row))]
+    others: dict[HeadRow, list[AttentionPath]] = defaultdict(list)
+    for path in attended:
+        if path not in evidence.paths:
+            others[path.row].append(path)
+    gone = {row: knock_out(*(path.key for path in paths)) for row, paths in others.items()}
+    named = "; ".join(path.describe(evidence.evaluator.names) for paths in others.values() for path in paths)
+    keys = evidence.sure(gone) if gone else None
     return OutsideLosses(evidence.max_loss, worst, len(candidates), keys, named)
 
 

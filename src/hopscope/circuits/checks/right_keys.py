@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jaxtyping import Float
-from torch import Tensor
-
 from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import COUNTS, Evidence
-from hopscope.circuits.checks.sampling import by_sequence
 from hopscope.circuits.evaluate.ablations import Interventions, one_hot
 from hopscope.problem.paths import HeadRow
 
@@ -43,28 +39,28 @@ class KeyLosses:
 
 def measure_right_keys(evidence: Evidence) -> tuple[KeyLosses, ...]:
     """Impose the claimed pattern on each row with a path alone, then point it at every other key it may attend to."""
-    asked = [row for row in evidence.rows if row not in evidence.helpers]
-    imposed = by_sequence(evidence.few, [{**_around(evidence, row), row: evidence.imposed[row]} for row in asked])
-    return tuple(_one_row(evidence, row, own) for row, own in zip(asked, imposed, strict=True))
+    return tuple(_one_row(evidence, row) for row in evidence.rows if row not in evidence.helpers)
 
 
-def _around(evidence: Evidence, row: HeadRow) -> Interventions:
-    """What a row is judged in: the circuit without what would back the row up if it attended elsewhere."""
-    return {**evidence.around(row), **evidence.without_backups(row)}
-
-
-def _one_row(evidence: Evidence, row: HeadRow, own: Float[Tensor, " sequence"]) -> KeyLosses:
+def _one_row(evidence: Evidence, row: HeadRow) -> KeyLosses:
+    """Judge a row in the circuit without what would back it up if it attended elsewhere."""
     margin, visible, names = COUNTS * evidence.max_loss, evidence.evaluator.where.visible, evidence.evaluator.names
     claimed = {path.key for path in evidence.paths if path.row == row}
     others = [key for key in range(len(visible)) if key not in {*claimed, row.query} and visible[row.query, key]]
-    candidates: list[Interventions] = [{**_around(evidence, row), row: one_hot(key)} for key in others]
+    around = evidence.around(row) | evidence.without_backups(row)
+    candidates: list[Interventions] = [around | {row: one_hot(key)} for key in others]
+    (own,) = evidence.losses(evidence.few, [around | {row: evidence.imposed[row]}])
     loss = float(own.mean())
-    losses = evidence.settled(candidates, max(loss, evidence.max_loss), evidence.base)
+    (faithfulness,) = evidence.faithfulness([loss], evidence.own if row in evidence.exempt else {})
+    limit = max(loss, evidence.max_loss)
+    losses = evidence.screened(candidates, limit)
     lower = [number for number, other in enumerate(losses) if other < loss - margin]
-    gains = evidence.measured(list(own - by_sequence(evidence.few, [candidates[number] for number in lower])))
-    better = [names[others[n]] for n, gain in zip(lower, gains, strict=True) if gain.interval[0] > margin]
-    as_good = sum(other <= max(loss, evidence.max_loss) for other in losses)
-    return KeyLosses(evidence.name(row), loss, evidence.faithfulness(row, loss), len(others), as_good, tuple(better))
+    gains = own - evidence.losses(evidence.few, [candidates[number] for number in lower])
+    better = [
+        names[others[n]] for n, gain in zip(lower, gains, strict=True) if evidence.measured(gain).interval[0] > margin
+    ]
+    as_good = sum(other <= limit for other in losses)
+    return KeyLosses(evidence.name(row), loss, faithfulness, len(others), as_good, tuple(better))
 
 
 def right_keys(rows: tuple[KeyLosses, ...]) -> Check:

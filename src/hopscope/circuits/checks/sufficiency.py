@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import Evidence
-from hopscope.circuits.evaluate.ablations import AblationKind
+from hopscope.circuits.evaluate.ablations import KEEP, AblationKind
 from hopscope.circuits.evaluate.bootstrap import Measured
-from hopscope.circuits.evaluate.interchange import errors_alike
 
 
 @dataclass(frozen=True)
@@ -37,17 +36,18 @@ ALIKE_ROWS = "rows kept as they are attend to all chains alike but for named key
 
 def measure_sufficiency(evidence: Evidence) -> SufficiencyLosses:
     """Measure the model, the circuit and its controls for unclaimed information."""
-    own = evidence.patterns == "own"
-    model, circuit = evidence.measured(list(evidence.wholes.mean(dim=2)[[0, 2 if own else 1]]))
-    controls: dict[str, Measured] = {}
-    if evidence.blinded != evidence.base:
-        controls[BLIND] = evidence.sure(evidence.blinded)
-    named = evidence.as_they_are if own else {}
-    if named:
-        controls[ALIKE_ROWS] = evidence.sure_of(lambda some: errors_alike(some, evidence.blinded, named))
-
-    spread = [row for row in evidence.rows if evidence.imposed[row].kind is not AblationKind.ONE_HOT]
+    own, imposed, controls = evidence.patterns == "own", evidence.imposed, dict[str, Measured]()
+    means = [row for row in evidence.at_mean if imposed[row].kind is AblationKind.MEAN]
+    blinded = evidence.base | {row: evidence.hypotheses.blind(row) for row in means}
+    if means:
+        controls[BLIND] = evidence.sure(blinded)
+    kept = [row for row in evidence.rows if own and imposed[row] == KEEP]
+    if kept:
+        named = {row: tuple(path.key for path in evidence.paths if path.row == row) for row in kept}
+        controls[ALIKE_ROWS] = evidence.sure(blinded, named)
+    spread = [row for row in evidence.rows if imposed[row].kind is not AblationKind.ONE_HOT]
     beside = 0 if own else len({*evidence.at_mean, *spread})
+    model, circuit = (evidence.measured(evidence.wholes[number]) for number in (0, 2 if own else 1))
     return SufficiencyLosses(evidence.max_loss, model, circuit, controls, beside)
 
 
