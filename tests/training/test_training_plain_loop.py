@@ -42,10 +42,11 @@ def plain_training(recipe: Recipe, seed: int, steps: int) -> list[list[float]]:
 
 
 @pytest.mark.parametrize(("models_at_once", "hooks"), [(1, None), (2, "small_runs:Weighted")])
-def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once, hooks):
+def test_an_ensemble_learns_what_each_model_learns_alone(models_at_once, hooks, monkeypatch):
     """Per-model clipping, seeds and data: any leak between models, or a wrong scale of the loss, breaks it."""
     recipe = replace(TINY, hooks=hooks)
-    ensemble = Ensemble(PROBLEM, recipe, [4, 5, 6], REFERENCE, models_at_once)
+    monkeypatch.setattr("hopscope.training.ensemble.models_at_once", lambda *given: models_at_once)
+    ensemble = Ensemble(PROBLEM, recipe, [4, 5, 6], REFERENCE)
     data = Data(PROBLEM, recipe, [4, 5, 6])
     schedule = Schedule(recipe, (Milestones(),) * 3)
     losses = [ensemble.update(data.training(step), schedule.learning_rates(step)) for step in range(12)]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from small_runs import ONE_HOP, TINIEST
 
 import hopscope as hs
@@ -17,7 +16,7 @@ from hopscope.errors import InputError
 from hopscope.lab import Run
 from hopscope.paper import recipes
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.execution import REFERENCE, Execution
+from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.trainer import train
@@ -66,14 +65,6 @@ def test_a_step_that_metrics_give_is_a_step(tmp_path):
     assert len(run.metrics.every(1)) == 1
     with pytest.raises(InputError, match="steps must be a whole number of at least 1, got 0"):
         run.metrics.every(0)
-
-
-def test_there_is_one_cpu():
-    """`cpu:0` is it, too: its arithmetic and its workers are those of `cpu`."""
-    assert replace(REFERENCE, device="cpu:0") == replace(REFERENCE, device="cpu")
-    assert Execution("cpu:0", threads=1) == Execution("cpu", threads=1)
-    assert replace(REFERENCE, device="cuda:0") != replace(REFERENCE, device="cuda")
-    assert Execution(torch.device("cpu")) == Execution("cpu")
 
 
 def test_no_run_begins_inside_another(tmp_path):

@@ -22,19 +22,13 @@ PRUNING = 256
 """Fresh sequences on which it is decided which heads are pruned."""
 
 _SEQUENCES_AT_ONCE = {"cpu": 1024, "cuda": 2**16}
-"""Sequences made at once, by device: small batches are made for several steps together, as their cost is the number of
-operations."""
+"""Sequences made at once, by device: making them costs by the operation, so small batches are made several at once."""
 
 
 class Data:
-    """Training and validation batches of an ensemble, made on its device. Leading axes: model, batch.
+    """Batches of an ensemble, made on its device; a model sees the same data alone. Leading axes: model, batch."""
 
-    A model sees the same data alone as it does among others.
-    """
-
-    def __init__(
-        self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], device: torch.device | str = "cpu"
-    ) -> None:
+    def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], device: str = "cpu") -> None:
         self.recipe, self.seeds, self.device = recipe, tuple(seeds), device
         self._examples = Examples(problem)
         self._training, self._validation, self._pruning = map(self._streams, ("training", "validation", "pruning"))
@@ -69,34 +63,19 @@ class Data:
         return torch.tensor(seeds, dtype=torch.int64, device=self.device)[:, None]
 
     def _shuffled(self, numbers: Int[Tensor, " batch"], size: int) -> Int[Tensor, "model batch"]:
-        """Running example numbers as indices below `size`; every pass visits each index once, in an order of its own.
-
-        Examples are independent draws, so in the first pass an affine order is as random as any; see `_order`.
-        """
-        rounds, offsets = numbers // size, numbers % size
-        first, last = int(numbers[0]) // size, int(numbers[-1]) // size
-        multipliers, shifts = _orders(self.seeds, first, last, size)
-        rounds = rounds - first
-        multiplier = multipliers.to(self.device)[:, rounds]
-        return (offsets * multiplier + shifts.to(self.device)[:, rounds]) % size
+        """Running example numbers as indices below `size`; every pass visits each once, in an order of its own."""
+        passes = range(int(numbers[0]) // size, int(numbers[-1]) // size + 1)
+        orders = torch.tensor([[_order(seed, pass_, size) for pass_ in passes] for seed in self.seeds])
+        multipliers, shifts = orders.to(self.device)[:, numbers // size - passes.start].unbind(-1)
+        return (numbers % size * multipliers + shifts) % size
 
 
-@lru_cache(maxsize=8)
-def _orders(
-    seeds: tuple[int, ...], first: int, last: int, size: int
-) -> tuple[Int[Tensor, "model round"], Int[Tensor, "model round"]]:
-    """Multiplier and shift of every model's order in passes `first` ... `last`."""
-    draws = [[derive_seed(seed, "order", pass_) for pass_ in range(first, last + 1)] for seed in seeds]
-    orders = torch.tensor([[_order(pass_, draw, size) for pass_, draw in enumerate(row, first)] for row in draws])
-    return orders[..., 0], orders[..., 1]
-
-
-def _order(pass_: int, draw: int, size: int) -> tuple[int, int]:
-    """Multiplier and shift of a pass, from a random number.
-
-    After the first pass the multiplier may be any number that permutes the indices: with the eight primes, all slightly
-    above 2^30, a set whose size is a power of two would be split into much the same batches each time.
-    """
+@lru_cache(maxsize=256)
+def _order(seed: int, pass_: int, size: int) -> tuple[int, int]:
+    """Multiplier and shift of a model's order in one pass."""
+    draw = derive_seed(seed, "order", pass_)
+    # Examples are independent draws, so first an affine order is as random as any. Later the multiplier may be any that
+    # permutes the indices: primes slightly above 2^30 would split a size of a power of two into much the same batches.
     if pass_ == 0:
         return _PRIMES[draw % len(_PRIMES)], draw // len(_PRIMES) % size
     multiplier, shift = draw % size, draw // size % size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer
 from hopscope.model.initial_weights import initialise
 from hopscope.problem.counter import derive_seed
@@ -28,19 +27,11 @@ HopLosses = Float[Tensor, "model hop"]
 class Ensemble:
     """M models of one recipe, each with its own weights and data, updated together.
 
-    On a CPU they are computed some at a time, by one `EnsemblePart` each: models do not depend on one another, so the
-    parts affect memory and speed only.
+    On a CPU they are computed some at a time, by one `EnsemblePart` each, which affects memory and speed only.
     """
 
-    def __init__(
-        self,
-        problem: RetrievalProblem,
-        recipe: Recipe,
-        seeds: Sequence[int],
-        execution: Execution,
-        at_once: int | None = None,
-    ) -> None:
-        size = at_once or models_at_once(problem, recipe, len(seeds), execution)
+    def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], execution: Execution) -> None:
+        size = models_at_once(problem, recipe, len(seeds), execution)
         models = [slice(start, start + size) for start in range(0, len(seeds), size)]
         self._parts = [(these, EnsemblePart(problem, recipe, seeds[these], execution)) for these in models]
 
@@ -82,29 +73,22 @@ class Ensemble:
 
     def weights(self) -> dict[str, Tensor]:
         """Every weight, stacked over all models."""
-        return self._stacked(lambda part: part.transformer.state_dict())
+        return _stacked([part.transformer.state_dict() for _, part in self._parts])
 
     def state(self) -> dict[str, Tensor]:
         """Weights and moments: all that the next update depends on, except which heads are left."""
-        state = self.weights()
-        for moment in MOMENTS:
-            moments = self._stacked(partial(EnsemblePart.moments, name=moment))
-            state |= {f"{moment}.{name}": tensor for name, tensor in moments.items()}
-        return state
+        return _stacked([part.state() for _, part in self._parts])
 
     def load_state(self, state: dict[str, Tensor], step: int, left: Left | None = None) -> None:
         """Continue from `state` as it was after `step` updates, with the heads that were left; None for all."""
-        expected = {(name, tensor.shape) for name, tensor in self.state().items()}
-        if wrong := expected ^ {(name, tensor.shape) for name, tensor in state.items()}:
-            raise InputError(f"{min(wrong)[0]} is missing, of another shape, or one too many for this recipe")
         for models, part in self._parts:
             part.load({name: tensor[models] for name, tensor in state.items()}, step)
             if left is not None:
                 part.compute_only(left[models].cpu())
 
-    def _stacked(self, tensors: Callable[[EnsemblePart], dict[str, Tensor]]) -> dict[str, Tensor]:
-        parts = [tensors(part) for _, part in self._parts]
-        return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+def _stacked(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
 class EnsemblePart:
@@ -137,7 +121,7 @@ class EnsemblePart:
         }
         # A graph reads the rate, each model's share of it and the batch from fixed tensors; hooks get numbers.
         recorded = bool(execution.kernels) and can_record(device) and self._hooks is None
-        self._rate = torch.tensor(recipe.learning_rate, device=device) if recorded else None
+        self._rate = torch.zeros((), device=device) if recorded else None
         self._shares = torch.ones(len(seeds), device=device)
         self._batch: Batch | None = None
         self._graphs: dict[bool, CudaGraph] = {}
@@ -214,8 +198,7 @@ class EnsemblePart:
         if not self.left.all():
             _clear(~self.left, [out.grad for out in self._outs])
         before = [] if alike else [parameter.clone() for parameter in self._parameters]
-        at = rate if self._rate is None else self._rate
-        adamw(self._by_adamw, self._moments, self._updates, at, self._recipe)
+        adamw(self._by_adamw, self._moments, self._updates, rate if self._rate is None else self._rate, self._recipe)
         if self._hooks is not None:
             self._hooks.step(rate, self._moments)
         for parameter, start in zip(self._parameters if before else (), before, strict=True):
@@ -254,18 +237,18 @@ class EnsemblePart:
             for out, weight in zip(self._outs, whole, strict=True):
                 out.copy_(weight)
 
-    def moments(self, name: str) -> dict[str, Tensor]:
-        """One of the optimiser's moments, for every weight by name."""
-        return {weight: self._moments[parameter][name] for weight, parameter in self.transformer.named_parameters()}
+    def state(self) -> dict[str, Tensor]:
+        """Weights and moments."""
+        weights = dict(self.transformer.named_parameters())
+        moments = {f"{moment}.{name}": self._moments[weights[name]][moment] for moment in MOMENTS for name in weights}
+        return self.transformer.state_dict() | moments
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], step: int) -> None:
         """Load weights and moments."""
         self._updates.fill_(step)
-        for name, parameter in self.transformer.named_parameters():
-            parameter.copy_(state[name])
-            for moment in MOMENTS:
-                self._moments[parameter][moment].copy_(state[f"{moment}.{name}"])
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
 
 
 def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:

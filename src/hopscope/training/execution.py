@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 
@@ -68,12 +68,8 @@ class Execution:
     def __post_init__(self) -> None:
         check_fields(self)
         check_choice("precision", self.precision, ("auto", *get_args(Precision)))
-        device: Any = self.device
-        device = str(device) if isinstance(device, torch.device) else device
-        if device is not None and (not isinstance(device, str) or not device):
-            raise InputError(f"device must be a name such as cpu, got {device!r}")
-        # `cpu:0` is torch's other name for the only CPU.
-        object.__setattr__(self, "device", "cpu" if device and device.startswith("cpu:") else device)
+        if self.device is not None and (not isinstance(self.device, str) or not self.device):
+            raise InputError(f"device must be a name such as cpu, got {self.device!r}")
 
     def resolve(self, setup: Setup) -> Execution:
         """The fastest execution of one run on this machine that agrees with this one, with nothing left open.
@@ -81,19 +77,18 @@ class Execution:
         Raises:
             InputError: this machine lacks the device or that many threads.
         """
-        device = default_device() if self.device is None else self.device
-        threads = threads_by_default() if self.threads is None else self.threads
+        device, threads = self.device or default_device(), self.threads or threads_by_default()
         replace(self, device=device, threads=threads).check()
         precision = best_precision(device) if self.precision == "auto" else self.precision
         chosen = replace(self, device=device, threads=threads, precision=precision, workers=1)
-        on_cpu, compiled = torch.device(device).type == "cpu", self.compiled
+        on_cpu, recipe, compiled = torch.device(device).type == "cpu", setup.recipe, self.compiled
         if self.kernels is None:
-            fit = not on_cpu or any(kernels_used(setup.problem, setup.recipe, replace(chosen, kernels=True)))
+            fit = not on_cpu or any(kernels_used(setup.problem, recipe, replace(chosen, kernels=True)))
             chosen = replace(chosen, kernels=fit)
         if compiled is None:
-            shape, recipe = setup.recipe.architecture(setup.problem), setup.recipe
             rows = len(setup.seeds) * recipe.batch_size * setup.problem.sequence_length
-            compiled = 6 * _block_weights(shape) * rows * recipe.steps > _WORTH_COMPILING
+            operations = 6 * _block_weights(recipe.architecture(setup.problem)) * rows * recipe.steps
+            compiled = operations > _WORTH_COMPILING
         return replace(chosen, compiled=compiled and not on_cpu)
 
     def resume(self, setup: Setup) -> Execution:
@@ -154,16 +149,14 @@ def least_memory(setup: Setup, execution: Execution) -> int:
     """Bytes that training takes at the least: weights, gradients and moments of all models, and the activations that
     the backward pass needs of the models that are computed together."""
     problem, recipe, models = setup.problem, setup.recipe, len(setup.seeds)
-    shape, number = recipe.architecture(problem), 4
-    weights = _block_weights(shape) + shape.d_model * (problem.input_dim + problem.target_dim)
+    shape = recipe.architecture(problem)
     attention, blocks = kernels_used(problem, recipe, execution)
     patterns = 0 if attention or blocks else shape.heads * problem.sequence_length  # kernels compute them again
     hidden = 4 * shape.d_model * (1 if blocks else 2) if shape.mlp else 0  # likewise GELU's output
-    kept = 2 * shape.d_model + shape.heads * shape.d_head + hidden + patterns
-    together = models_at_once(problem, recipe, models, execution)
-    rows = together * recipe.batch_size * problem.sequence_length
-    activations = shape.layers * rows * kept * (2 if execution.precision == "bf16" else number)
-    return 4 * number * models * weights + activations
+    saved = 2 * shape.d_model + shape.heads * shape.d_head + hidden + patterns
+    rows = models_at_once(problem, recipe, models, execution) * recipe.batch_size * problem.sequence_length
+    weights = _block_weights(shape) + shape.d_model * (problem.input_dim + problem.target_dim)
+    return 16 * models * weights + shape.layers * rows * saved * (2 if execution.precision == "bf16" else 4)
 
 
 def _block_weights(shape: Architecture) -> int:
@@ -174,8 +167,7 @@ def _block_weights(shape: Architecture) -> int:
 
 def check_memory(setup: Setup, execution: Execution) -> None:
     """Check that a run fits into the memory of its device."""
-    needed, there = least_memory(setup, execution), memory_of(execution)
-    if needed > there:
+    if (needed := least_memory(setup, execution)) > (there := memory_of(execution)):
         raise InputError(
             f"this run would take {in_words(needed)} of memory at the least and there are {in_words(there)}; "
             "make layers, d_model, batch_size, hops, chains or the number of seeds smaller"

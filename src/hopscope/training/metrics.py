@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from hopscope.checks import check_count, check_number, finite_or_none
+from hopscope.checks import check_count, finite_or_none
 from hopscope.errors import InputError, needs_extra
 from hopscope.words import counted
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
 LEARNED = 0.5
-"""A hop of four chains is learned when its partial loss falls below this (Section 7.2); averaging the candidates gives
-0.75."""
+"""A hop of four chains is learned when its partial loss falls below this (Section 7.2)."""
 
 ON_PLATEAU = 0.93
 """A hop is on its plateau until its partial loss falls below this share of what averaging the candidates gives."""
@@ -29,10 +28,7 @@ _TABLES = ("train_loss", "validation_loss", "partial_losses", "train_partial_los
 
 
 def learned_below(chains: int) -> float:
-    """The partial loss below which a hop is learned: two thirds of what averaging the candidates gives.
-
-    With two chains that is a third, since a guess has 0.5; with one, where there is nothing to guess, 0.5.
-    """
+    """The partial loss below which a hop is learned: two thirds of what averaging the candidates gives; 0.5 of one."""
     return LEARNED if chains == 1 else 2 * (1 - 1 / chains) / 3
 
 
@@ -106,14 +102,13 @@ class Metrics:
 
     def __repr__(self) -> str:
         """One line, for notebooks; `frame()` is the table."""
-        last = f", the last at step {self.steps[-1]}" if len(self.steps) else ""
-        return f"<metrics of {counted(len(self.seeds), 'model')}: {counted(len(self.steps), 'row')}{last}>"
+        return f"<metrics of {counted(len(self.seeds), 'model')}: {counted(len(self.steps), 'row')}>"
 
     @classmethod
     def of_rows(
         cls, rows: Sequence[MetricsRow], seeds: Sequence[int], hops: Sequence[int], learned: float = LEARNED
     ) -> Metrics:
-        """The table of a run's rows. The last step is left out if a killed writer left it without some models.
+        """The table of a run's rows, without a last step that a killed writer left without some models.
 
         Raises:
             InputError: steps do not rise, or a step has not one row per model, or a row not one loss per hop.
@@ -158,15 +153,8 @@ class Metrics:
         return cls(seeds, runs[0].hops, steps, **{name: joined(name) for name in _TABLES}, learned=runs[0].learned)
 
     def first_below(self, threshold: float | None = None) -> tuple[tuple[int | None, ...], ...]:
-        """By model and hop, the first logged step whose validation partial loss is below `threshold`; None if none.
-
-        Without a threshold, below that of a hop that is learned.
-
-        Raises:
-            InputError: the threshold is no number.
-        """
-        if threshold is not None:
-            check_number("threshold", threshold, 0.0)
+        """By model and hop, the first logged step whose validation partial loss is below `threshold` (None for that of
+        a hop that is learned); None if none."""
         below = self.partial_losses < (self.learned if threshold is None else threshold)
         return tuple(tuple(first_step(self.steps, hop) for hop in model.T) for model in below.swapaxes(0, 1))
 

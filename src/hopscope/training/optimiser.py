@@ -89,8 +89,8 @@ def adamw(
 ) -> None:
     """Update all weights that have a gradient, and their moments, in place (Loshchilov and Hutter 2019).
 
-    It is the operation behind torch's class: constructing the class loads torch's compiler, which takes a second. A
-    CUDA graph reads the rate from a tensor. `updates`, the number of updates so far, goes up by one.
+    It is the operation behind torch's class: constructing the class loads torch's compiler, which takes a second.
+    `updates`, the number of updates so far, goes up by one.
     """
     gradients = {weight: weight.grad for weight in weights if weight.grad is not None}
     if not gradients:
@@ -120,11 +120,10 @@ def can_record(device: torch.device) -> bool:
 
 
 class CudaGraph:
-    """Work that can be replayed, each time on the current contents of its tensors.
+    """Work that can be replayed on the current contents of its tensors, which stay in place; those `changed` are left
+    as they were when the graph is constructed.
 
-    An update of small models is a thousand kernels of a few microseconds each. Launched one by one from Python they
-    take ten times as long to launch as to run; recorded as a CUDA graph, all are launched by one call. The work reads
-    and changes tensors that stay in place; those `changed` are left as they were when the graph is constructed.
+    An update of small models is a thousand kernels that take ten times as long to launch one by one as to run.
     """
 
     def __init__(self, work: Callable[[], Tensor], changed: Sequence[Tensor], device: torch.device) -> None:

@@ -1,10 +1,8 @@
 """Heads that are left out: at random from one update (head dropout), or for good (pruning).
 
-Heads that share work, or can replace one another, hide how a model works: no small part of it explains all. Pruned once
-the task is learned, a few at a time, they cost next to nothing, and a circuit is left that can be certified. The loss
-alone decides which heads are pruned, no pattern does. More are pruned only once the model has learned again what it
-lost with the last ones: a hop that is lost costs nothing more, so the heads that it needs would be pruned, too. Models
-of vectors and of text follow the same rule.
+Heads that share work, or can replace one another, hide how a model works. Pruned once the task is learned, by the loss
+alone, they cost next to nothing, and a circuit is left that can be certified. More are pruned only once the model has
+learned again what it lost with the last: a lost hop costs nothing more, so the heads that it needs would go, too.
 """
 
 from __future__ import annotations
@@ -48,9 +46,8 @@ def head_scales(seeds: Sequence[int], step: int, layers: int, heads: int, share:
 def prune(left: Left, losses_with: Callable[[Left], Losses], cost: float = COST) -> Left:
     """The heads that are left after one round of pruning, for each model on its own.
 
-    The head whose removal alone costs least is the first. Heads are removed as long as removing all of them together
-    raises the loss by no more than `cost`; a loss that is not a number counts as more. `losses_with` gives the loss of
-    every model with some heads alone.
+    The heads whose removal alone costs least go first, as long as removing all together raises the loss, as
+    `losses_with` gives it, by no more than `cost`; a loss that is not a number counts as more.
     """
     most = losses_with(left) + cost
     order = _alone(left, losses_with).flatten(1).argsort(dim=1, stable=True)

@@ -34,21 +34,18 @@ class Recipe:
         learning_rate: peak learning rate.
         schedule: how the learning rate changes: `constant`; `cosine`, down to zero at the last step;
             `warmup-stable-decay`, constant, then linearly down to zero over the last `decay_fraction` of the steps;
-            `decay-when-learned`, constant until the model has learned every target hop (validation loss below
-            `learned_below`), but no longer than under `warmup-stable-decay`, then linearly down to zero over as many
-            updates, which ends the run.
+            `decay-when-learned`, the same from the row at which the model has learned every target hop, if earlier,
+            which ends the run earlier.
         decay_fraction: share of `steps` over which these two lower the learning rate to zero.
         learned_below: validation loss below which `decay-when-learned` and pruning count a hop as learned; below that
             of a guess, 1 - 1/N.
-        prune_every: steps between rounds of permanent head pruning, rounded up to the next row of metrics; pruning
-            starts once the model has learned and pauses while a hop is forgotten; it ends when no head can go, at the
-            latest when the learning rate starts to fall, which under `decay-when-learned` waits for it. `None` disables
-            it. See `hopscope.training.pruning`.
-        head_dropout: share of heads dropped at random in each update, independently for each model, until it has
-            learned every hop (loss below 0.5 at a row of metrics, for four chains), so that what is learned does not
-            depend on single heads. At the least depth more models learn with it (study `learning`).
-        head_dropout_after: number of hops, whichever they are, that the model must have learned before head dropout
-            starts. With 1 the plateau is as short as without head dropout.
+        prune_every: steps between rounds of permanent head pruning, from when the model has learned, at rows of metrics
+            with no hop forgotten, until no head can go or the learning rate falls, which under `decay-when-learned`
+            waits for it; `None` for no pruning. See `hopscope.training.pruning`.
+        head_dropout: share of heads dropped at random in each update of a model, until it has learned every hop (loss
+            below 0.5 for four chains); at the least depth more models learn with it (study `learning`).
+        head_dropout_after: number of hops that the model must have learned before head dropout starts; with 1 the
+            plateau is as short as without.
         warmup: steps over which the learning rate rises linearly.
         weight_decay: decoupled weight decay (Loshchilov 2017), on all weights.
         beta1: AdamW's decay rate of the first moment.
@@ -170,6 +167,11 @@ class Setup:
         """A hash of problem, recipe and seeds, which names what is trained, whether the run exists or not."""
         content = {"problem": asdict(self.problem), "recipe": asdict(self.recipe), "seeds": list(self.seeds)}
         return content_hash(content)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Every field of problem and recipe, and the seeds, by name."""
+        return {**asdict(self.problem), **asdict(self.recipe), "seeds": list(self.seeds)}
 
     @property
     def work(self) -> int:

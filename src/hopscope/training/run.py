@@ -18,7 +18,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import SupportsIndex
@@ -117,8 +117,8 @@ class RunFolder:
         self.path = check_path("a run", path)
         self.record = _RUN.read(self.path / "run.json")
         self.problem, self.recipe, self.seeds = self.record.problem, self.record.recipe, self.record.seeds
-        self.execution = self.record.execution
-        self.hash = Setup("", self.problem, self.recipe, self.seeds).content_hash
+        self.setup = Setup(self.path.name, self.problem, self.recipe, self.seeds)
+        self.execution, self.hash = self.record.execution, self.setup.content_hash
 
     @classmethod
     def create(cls, path: Path | str, setup: Setup, execution: Execution) -> RunFolder:
@@ -132,22 +132,19 @@ class RunFolder:
 
     def require(self, setup: Setup) -> RunFolder:
         """This run, if it has that setup, whatever the name; else an `InputError` names the first difference."""
-        expected = {**asdict(setup.problem), **asdict(setup.recipe), "seeds": list(setup.seeds)}
-        found = {**asdict(self.problem), **asdict(self.recipe), "seeds": list(self.seeds)}
-        for name, value in expected.items():
-            if found[name] != value:
-                raise InputError(
-                    f"{self.path} holds a run with {name} = {found[name]}, not {value}; choose another folder, or the "
-                    "run's own setup"
-                )
+        for name, value in setup.settings.items():
+            if (found := self.setup.settings[name]) != value:
+                raise InputError(f"{self.path} holds a run with {name} = {found}, not {value}; choose another folder")
         return self
+
+    def has_models_of(self, setup: Setup) -> bool:
+        """Whether the models of a setup are among those of this run."""
+        return (setup.problem, setup.recipe) == (self.problem, self.recipe) and {*setup.seeds} <= {*self.seeds}
 
     @staticmethod
     def writing(path: Path, patience: float = 10.0) -> AbstractContextManager[None]:
-        """A context in which this process is the only writer of a run folder; if it dies, the folder is free again.
-
-        An `InputError` says that another process is still training the run after `patience` seconds.
-        """
+        """A context in which this process is a run folder's only writer; it waits that many seconds for another, then
+        raises an `InputError`. If it dies, the folder is free again."""
         return lock(path / ".writer", f"another process is training in {path}; wait for it, or stop it", patience)
 
     @property
@@ -176,11 +173,7 @@ class RunFolder:
         return path.suffix in (".json", ".jsonl", ".safetensors")
 
     def check_complete(self) -> None:
-        """Check what needs the run as a whole; each of its files by itself must have been found good.
-
-        Raises:
-            InputError: rows, checkpoints or the state are missing, or the result is of other models.
-        """
+        """Check what needs all files, each found good: an `InputError` names rows, checkpoints or a state missing."""
         step, _ = self.load_state() or (0, {})
         due = [self.checkpoint_path(at) for at in range(step + 1) if step and self.schedule.checkpoints(at)]
         if missing := [str(path) for path in due if not path.exists()]:
@@ -195,13 +188,12 @@ class RunFolder:
 
     @cached_property
     def metrics(self) -> Metrics:
-        """The metrics so far, as one table; it has no rows before the first is logged.
+        """The metrics so far, as one table.
 
         Raises:
             InputError: the file is damaged, or a finished run lacks rows.
         """
-        finished = self.finished  # read first: once it is, all rows are there
-        rows = self.rows()
+        finished, rows = self.finished, self.rows()  # in this order: once it is finished, all rows are there
         try:
             metrics = Metrics.of_rows(rows, self.seeds, self.problem.target_hops, learned_below(self.problem.chains))
         except InputError as error:
@@ -212,8 +204,7 @@ class RunFolder:
 
     @property
     def regular_metrics(self) -> Metrics:
-        """The rows at multiples of `log_every`, which decide when something was first so: the last steps, each of which
-        has a row, would give a loss a hundred more chances of being low once."""
+        """The rows at multiples of `log_every`, by which a first time is decided: the last steps all have a row."""
         return self.metrics.every(self.recipe.log_every)
 
     @property
@@ -234,19 +225,16 @@ class RunFolder:
 
     def _check_rows(self, metrics: Metrics, step: int) -> None:
         """Check that the metrics have all rows up to a step."""
-        missing = set(Schedule.of(self.recipe, metrics).rows(step)) - set(metrics.steps.tolist())
-        if missing:
+        if missing := Schedule.of(self.recipe, metrics).rows(step) - {*metrics.steps.tolist()}:
             raise InputError(
-                f"{self.path / 'metrics.jsonl'} is damaged: it lacks the row of step {min(missing)}, and the run has "
-                f"come to step {step}; {UNTOUCHED}, or train into another folder"
+                f"{self.path / 'metrics.jsonl'} is damaged: it lacks the row of step {min(missing)}; {UNTOUCHED}"
             )
 
     @property
     def checkpoints(self) -> dict[int, Path]:
         """The checkpoint files, by step."""
         paths = sorted((self.path / "checkpoints").glob("step-*.safetensors"))
-        names = {path: path.stem.removeprefix("step-") for path in paths}
-        return {int(name): path for path, name in names.items() if name.isdigit()}
+        return {int(number): path for path in paths if (number := path.stem.removeprefix("step-")).isdigit()}
 
     def checkpoint_path(self, step: int) -> Path:
         """The path of the weights after `step` updates."""
@@ -296,9 +284,6 @@ class RunFolder:
     def load_state(self) -> tuple[int, dict[str, Tensor]] | None:
         """The step and the state to resume from; None before the first.
 
-        Rows come to the disk before the state that counts on them, and a state right after every checkpoint: where
-        there are two checkpoints and then no state, it was lost, even if another process is training the run.
-
         Raises:
             InputError: the state is damaged, of another run or lost, or rows up to it are missing.
         """
@@ -307,7 +292,7 @@ class RunFolder:
             step, state = load_tensors(path, self.hash)
             self._check_rows(self.metrics, step)
             return step, state
-        if len(checkpoints) > 1 and not self.finished:
+        if len(checkpoints) > 1 and not self.finished:  # a state follows every checkpoint
             raise InputError(
                 f"{self.path} has checkpoints up to step {max(checkpoints)}, but no state.safetensors to go on from; "
                 "restore it, or train into another folder"

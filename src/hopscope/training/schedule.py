@@ -21,10 +21,9 @@ class Milestones:
     """The steps at which a model reached what its schedule waits for; None before, and where nothing depends on it.
 
     Attributes:
-        learned_at: the first logged step at which the model had learned every target hop, by the recipe's
-            `learned_below`.
-        pruning_finished_at: the first pruning step at which no further head could be removed.
-        dropout_from: the first logged step at which it had learned as many hops as `head_dropout_after` says.
+        learned_at: when it had learned every target hop, by the recipe's `learned_below`.
+        pruning_finished_at: when no further head could be removed.
+        dropout_from: when it had learned as many hops as `head_dropout_after` says.
         dropout_until: the same for all hops.
     """
 
@@ -57,7 +56,7 @@ class Schedule:
 
     @classmethod
     def of(cls, recipe: Recipe, metrics: Metrics) -> Schedule:
-        """The schedule of a run, as far as its metrics decide it: they say what its models had reached at each row."""
+        """The schedule of a run, as far as its metrics decide it."""
         schedule = cls(recipe, (Milestones(),) * len(metrics.seeds), metrics.learned)
         if not schedule.waits:
             return schedule
@@ -120,13 +119,14 @@ class Schedule:
         """Whether every model gets a row of metrics after `step` updates: they all do if any of them needs one."""
         return any(self._logs(model, step) for model in self.models)
 
-    def rows(self, step: int) -> list[int]:
+    def rows(self, step: int) -> set[int]:
         """The steps up to `step` that have a row of metrics: a model's end is not known before its decay starts."""
-        found: set[int] = set()
-        for model in self.models:
-            ready = self._ready_at(model) or 0
-            found |= {at for at in range(1, step + 1) if self._logs(model if at > ready else Milestones(), at)}
-        return sorted(found)
+        return {
+            at
+            for model in self.models
+            for at in range(1, step + 1)
+            if self._logs(model if at > (self._ready_at(model) or 0) else Milestones(), at)
+        }
 
     def prunes(self, step: int, losses: Float[Array, "model hop"]) -> list[bool]:
         """Whether heads of each model are to be pruned after `step` updates, with these validation losses."""
@@ -135,11 +135,9 @@ class Schedule:
     @property
     def drops_heads(self) -> list[bool]:
         """Whether the next update has head dropout, for each model."""
-        recipe = self.recipe
+        at_once = self.recipe.head_dropout_after == 0
         return [
-            recipe.head_dropout > 0
-            and (recipe.head_dropout_after == 0 or model.dropout_from is not None)
-            and model.dropout_until is None
+            self.recipe.head_dropout > 0 and (at_once or model.dropout_from is not None) and model.dropout_until is None
             for model in self.models
         ]
 
@@ -149,10 +147,8 @@ class Schedule:
         return step == self.end or (every is not None and step % every == 0)
 
     def final_from(self, model: int) -> int:
-        """The step after which rows of a model count for its final loss: `final_steps` before its end.
-
-        Under `decay-when-learned` it is not before the decay: a row at every step before is there for other models.
-        """
+        """The step after which rows of a model count for its final loss: `final_steps` before its end, but under
+        `decay-when-learned` not before the decay: a row at every step before is there for other models."""
         start, end = self._decay(self.models[model])
         first = end - self.recipe.final_steps
         return first if self.recipe.schedule != "decay-when-learned" else max(first, min(start, end - 1))
@@ -184,7 +180,7 @@ class Schedule:
         return rate
 
     def _logs(self, model: Milestones, step: int) -> bool:
-        _, end = self._decay(model)
+        end = self._decay(model)[1]
         return step % self.recipe.log_every == 0 or end - self.recipe.final_steps < step <= end
 
     def _prunes(self, model: Milestones, step: int, losses: Float[Array, " hop"]) -> bool:

@@ -35,12 +35,14 @@ def train_ensembles(
     setups: Sequence[Setup],
     folder: Path,
     execution: Execution,
-    progress: Callable[[dict[str, Progress]], None] | None = None,
+    progress: Callable[[dict[str, Progress]], None] = lambda runs: None,
 ) -> None:
     """Train the setups that have one seed and differ by nothing else as ensembles; the others are left to the caller.
 
-    `progress` is called with the progress of the runs of an ensemble, by their names. An `InputError` says that another
-    process trains ensembles in this folder.
+    `progress` is called with the progress of an ensemble, by the names of its runs.
+
+    Raises:
+        InputError: another process trains ensembles in this folder.
     """
 
     def fits(ensemble: Setup) -> bool:
@@ -54,18 +56,13 @@ def train_ensembles(
             if not (path / "run.json").exists():
                 shutil.rmtree(path)
             elif (ensemble := RunFolder(path)).finished:
-                alike = (
-                    setup for setup in setups if (setup.problem, setup.recipe) == (ensemble.problem, ensemble.recipe)
-                )
-                split(ensemble, [setup for setup in alike if {*setup.seeds} <= {*ensemble.seeds}], folder)
-        for ensemble_setup, runs in seed_groups(setups, folder, fits):
+                split(ensemble, [setup for setup in setups if ensemble.has_models_of(setup)], folder)
+        for whole, runs in seed_groups(setups, folder, fits):
 
-            def show(whole: Progress, runs: Sequence[Setup] = runs) -> None:
-                assert progress is not None
-                progress({run.name: whole for run in runs})
+            def show(at: Progress, runs: Sequence[Setup] = runs) -> None:
+                progress({run.name: at for run in runs})
 
-            target = folder / ensemble_setup.name
-            split(train(ensemble_setup, target, execution=execution, progress=progress and show), runs, folder)
+            split(train(whole, folder / whole.name, execution=execution, progress=show), runs, folder)
         with suppress(OSError):  # it is missing, or has ensembles of another call's runs
             (folder / ENSEMBLES).rmdir()
 
@@ -73,11 +70,8 @@ def train_ensembles(
 def seed_groups(
     setups: Sequence[Setup], folder: Path, fits: Callable[[Setup], bool]
 ) -> list[tuple[Setup, list[Setup]]]:
-    """Ensembles of the setups that have one seed, differ by nothing else and have no folder yet, with these setups.
-
-    All but the last of those that are alike are of one size: where some are finished, the others stay the same. A run
-    may have several names. `fits` says whether an ensemble fits into memory.
-    """
+    """Ensembles of the setups that have one seed, differ by nothing else and have no folder yet, with these setups: as
+    large as memory allows, by `fits`. A run may have several names."""
     alike: dict[tuple[object, object], list[Setup]] = {}
     for setup in setups:
         if len(setup.seeds) == 1 and not (folder / setup.name).exists():
@@ -96,10 +90,8 @@ def seed_groups(
 
 
 def split(ensemble: RunFolder, setups: Sequence[Setup], folder: Path) -> None:
-    """Give each of these runs of a trained ensemble its folder, unless it has one, and remove the ensemble's.
-
-    A call that was killed is made good by another: a run folder that is there is complete.
-    """
+    """Give each of these runs of a trained ensemble its folder, unless it has one, then remove the ensemble's; a call
+    that was killed is made good by another."""
     drafts = ensemble.path / "split"
     shutil.rmtree(drafts, ignore_errors=True)  # what a killed process left
     schedule, rows, result = ensemble.schedule, ensemble.rows(), ensemble.result

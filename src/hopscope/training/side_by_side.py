@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from hopscope.checks import check_count, check_number, make_plain
+from hopscope.checks import Count, NonNegative, check_fields
 from hopscope.errors import InputError, in_a_line, needs_extra
 from hopscope.processes import claim_process, in_processes, tune_process
 from hopscope.training.execution import (
@@ -38,18 +38,11 @@ from hopscope.training.trainer import Progress, train
 RunsProgress = Callable[[dict[str, Progress]], None]
 """A function that is called with the progress of every run, by the setup's name."""
 
-_LONGEST_ROW = 8192
-"""Bytes that a row of metrics has at the most, with hundreds of hops."""
-
 
 @dataclass(frozen=True)
 class ProgressDisplay:
-    """How the progress of work is shown: each makes a context that gives the function to call as the work goes on.
-
-    Attributes:
-        runs: shows the training of some setups.
-        jobs: shows how many of a number of jobs of some kind are done.
-    """
+    """How work is shown, by contexts that give the function to call as it goes on: `runs`, the training of some setups;
+    `jobs`, how many of a number of jobs of some kind are done."""
 
     runs: Callable[[Sequence[Setup]], AbstractContextManager[RunsProgress | None]] = lambda setups: nullcontext()
     jobs: Callable[[str, int], AbstractContextManager[Callable[[int], None] | None]] = lambda what, number: (
@@ -59,7 +52,6 @@ class ProgressDisplay:
 
 SILENT = ProgressDisplay()
 """Nothing is shown."""
-
 
 _LIVES = 50
 """How often the worker of one run may be killed before the run itself is taken to be the cause."""
@@ -76,13 +68,11 @@ class RayCluster:
     """
 
     address: str | None = None
-    cpus_each: int = 1
-    gpus_each: float = 0.0
+    cpus_each: Count = 1
+    gpus_each: NonNegative = 0.0
 
     def __post_init__(self) -> None:
-        make_plain(self)
-        check_count("cpus_each", self.cpus_each)
-        check_number("gpus_each", self.gpus_each, 0.0)
+        check_fields(self)
 
 
 def train_all(
@@ -120,9 +110,9 @@ def train_all(
     """
     left = unfinished(setups, folder)
 
-    def show(others: Mapping[str, Progress] | None = None) -> None:
+    def show(of_ensemble: dict[str, Progress] | None = None) -> None:
         if progress is not None:
-            progress(progress_of(setups, folder) | {**(others or {})})
+            progress(progress_of(setups, folder) | (of_ensemble or {}))
 
     if cluster is not None:
         if left:
@@ -141,12 +131,11 @@ def train_all(
     if device != "cpu":
         train_ensembles(left, folder, each, show)
         left = unfinished(left, folder)
-    jobs = [(setup, folder / setup.name, each) for setup in left]
     if workers > 1:
-        in_processes(_train, jobs, workers, progress and (lambda _: show()))
+        in_processes(_train, [(setup, folder / setup.name, each) for setup in left], workers, lambda _: show())
     else:
-        for setup, path, _ in jobs:
-            train(setup, path, execution=each, progress=progress and (lambda _: show()))
+        for setup in left:
+            train(setup, folder / setup.name, execution=each, progress=lambda _: show())
     show()
 
 
@@ -212,21 +201,17 @@ def run_jobs(
     execution: Execution,
     display: ProgressDisplay,
 ) -> None:
-    """Call a function of a module with each of the jobs, each on one thread.
-
-    They run in separate processes or, with a single worker or job, in this one: another would have to load everything
-    once more.
-    """
+    """Call a function of a module with each of the jobs, each on one thread; a single job, or all of a single worker,
+    in this process: another would have to load everything once more."""
     workers = min(execution.workers or available_cores(), len(jobs))
-    with display.jobs(what, len(jobs)) if jobs else nullcontext() as show:
+    with display.jobs(what, len(jobs)) if jobs else nullcontext() as shown:
+        show = shown or (lambda done: None)
         if workers > 1:
-            tick = None if show is None else lambda done: show(len(done))
-            in_processes(_on_one_thread, [(function, *job) for job in jobs], workers, tick)
+            in_processes(_on_one_thread, [(function, *job) for job in jobs], workers, lambda done: show(len(done)))
             return
         for number, job in enumerate(jobs, 1):
             _on_one_thread(function, *job)
-            if show is not None:
-                show(number)
+            show(number)
 
 
 def _on_one_thread(function: Callable[..., None], *job: Any) -> None:
@@ -256,19 +241,12 @@ def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
     losses those of the last model."""
     found = {}
     for setup in setups:
-        row = _last_row(folder / setup.name / "metrics.jsonl")
+        row = None
+        with suppress(OSError, ValueError, IndexError):  # there is no row yet, or it is damaged
+            rows = (folder / setup.name / "metrics.jsonl").read_bytes().split(b"\n")
+            row = msgspec.json.decode(rows[-2], type=MetricsRow)
         step, steps = row.step if row else 0, setup.recipe.steps
         if (folder / setup.name / "result.json").exists():
             step = steps = step or steps  # that rows of a finished run are missing is reported when it is opened
         found[setup.name] = Progress(step, steps, (row.partial_losses,) if row else ())
     return found
-
-
-def _last_row(path: Path) -> MetricsRow | None:
-    """The last row of metrics that is written whole; None if there is none, or if it is damaged."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 2 * _LONGEST_ROW))
-            return msgspec.json.decode(file.read().split(b"\n")[-2], type=MetricsRow)
-    except (OSError, ValueError, IndexError):
-        return None

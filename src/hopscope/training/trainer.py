@@ -12,7 +12,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.checks import check_outside_runs, finite_or_none
-from hopscope.errors import UNTOUCHED, InputError
 from hopscope.processes import deferred, flushing_denormals
 from hopscope.training.data import Data, held_out, squared_errors
 from hopscope.training.ensemble import Ensemble
@@ -23,15 +22,11 @@ from hopscope.training.recipe import Setup
 from hopscope.training.run import ModelResult, Result, RunFolder, check_empty
 
 _SECONDS_BETWEEN_STATES = 20.0
-
 _HELD_OUT_AT_ONCE = 64
 """Sequences of the held-out set that a CPU evaluates together: the activations of more do not fit into its caches."""
 
-_SINCE_ROW = "losses since the last row"
-"""Key in the state of a run that was stopped between two rows of metrics."""
-
-_LEFT = "heads that are left"
-"""Key in the state of a run that prunes heads."""
+_SINCE_ROW, _LEFT = "losses since the last row", "heads that are left"
+"""Keys in the state of a run that was stopped between two rows of metrics, and of one that prunes heads."""
 
 
 @dataclass(frozen=True)
@@ -153,15 +148,11 @@ def _train(
 
 def _load_state(run: RunFolder, ensemble: Ensemble, device: str) -> tuple[int, list[Float[Tensor, "model hop"]]]:
     """Load the last saved state; returns its step, 0 without any, and the losses since the last row of metrics."""
-    saved = run.load_state()
-    if saved is None:
+    if (saved := run.load_state()) is None:
         return 0, []
     step, state = saved
     since_row, left = state.pop(_SINCE_ROW, torch.empty(0)), state.pop(_LEFT, None)
-    try:
-        ensemble.load_state(state, step, left)
-    except InputError as error:
-        raise InputError(f"{run.path / 'state.safetensors'} is damaged: {error}; {UNTOUCHED}") from None
+    ensemble.load_state(state, step, left)
     return step, [*since_row.to(device)]
 
 
@@ -179,23 +170,22 @@ def _finish(run: RunFolder, device: str) -> None:
     """Write the result: the paper's mean over the last steps, and the loss on a fixed held-out set."""
     metrics, schedule = run.metrics, run.schedule
     errors = held_out_errors(run, HELD_OUT, device)
-    models = []
-    for model, seed in enumerate(run.seeds):
+
+    def of_model(model: int) -> ModelResult:
         last = metrics.after(schedule.final_from(model), schedule.of_model(model).end)
         by_sequence = errors[model].mean(dim=-1)
-        models.append(
-            ModelResult(
-                model=model,
-                seed=seed,
-                hash=run.model_hashes[model],
-                final_validation_loss=_mean(last.validation_loss[:, model].tolist()),
-                final_partial_losses=tuple(map(_mean, last.partial_losses[:, model].T.tolist())),
-                held_out_loss=finite_or_none(by_sequence.mean().item()),
-                held_out_standard_error=finite_or_none((by_sequence.std() / len(by_sequence) ** 0.5).item()),
-                held_out_partial_losses=tuple(map(finite_or_none, errors[model].mean(dim=0).tolist())),
-            )
+        return ModelResult(
+            model=model,
+            seed=run.seeds[model],
+            hash=run.model_hashes[model],
+            final_validation_loss=_mean(last.validation_loss[:, model].tolist()),
+            final_partial_losses=tuple(map(_mean, last.partial_losses[:, model].T.tolist())),
+            held_out_loss=finite_or_none(by_sequence.mean().item()),
+            held_out_standard_error=finite_or_none((by_sequence.std() / len(by_sequence) ** 0.5).item()),
+            held_out_partial_losses=tuple(map(finite_or_none, errors[model].mean(dim=0).tolist())),
         )
-    run.finish(Result(schedule.end, HELD_OUT, tuple(models)))
+
+    run.finish(Result(schedule.end, HELD_OUT, tuple(map(of_model, range(len(run.seeds))))))
 
 
 def held_out_errors(run: RunFolder, size: int, device: str = "cpu") -> Float[Tensor, "model sequence hop"]:
