@@ -21,9 +21,9 @@ import torch
 
 import hopscope as hs
 from hopscope import processes
-from hopscope.files import read_json, write_json
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import text_role_names
+from hopscope.records import read_json, write_json
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))

@@ -193,7 +193,7 @@ def test_a_full_disk_is_said_in_one_sentence(tmp_path, capsys, monkeypatch):
     def full(*arguments, **options):
         raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "run.json"))
 
-    monkeypatch.setattr("hopscope.files.os.replace", full)
+    monkeypatch.setattr("hopscope.records.os.replace", full)
     with pytest.raises(SystemExit) as stop:
         main(["train", str(tmp_path / "run"), "--steps", "1", "--device", "cpu", "--precision", "fp32"])
     assert stop.value.code == 1

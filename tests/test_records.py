@@ -16,10 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
-from hopscope.files import read_json, write_bytes, write_text
 from hopscope.integrity import check
-from hopscope.records import RecordFormat, read_rows, row_lines, seal
-from hopscope.tensor_files import load_tensors, save_tensors
+from hopscope.records import (
+    RecordFormat,
+    load_tensors,
+    read_json,
+    read_rows,
+    row_lines,
+    save_tensors,
+    seal,
+    write_bytes,
+    write_text,
+)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,8 @@ from typing import Any
 
 from hopscope.benchmark.results import Results
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.files import read_json
 from hopscope.paper.claims import read_claims
-from hopscope.records import check_seal, read_rows
-from hopscope.tensor_files import load_tensors
+from hopscope.records import check_seal, load_tensors, read_json, read_rows
 from hopscope.training.run import RunFolder
 from hopscope.training.seed_ensembles import ENSEMBLES
 

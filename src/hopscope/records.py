@@ -1,28 +1,130 @@
-"""Records on disk: JSON files and rows that carry a checksum, read into typed values or refused in one sentence.
+"""What is on disk: files written whole or not at all; records, rows and tensors that carry a checksum.
 
 A record is a frozen dataclass. Its file is a JSON object: `kind`, the kind of record; `schema`, 1; `seal`, the content
 hash of the run that it belongs to and a checksum of run and content; then the fields of the dataclass. A row is a line
-of JSON whose last field, `seal`, is its checksum. Reading is strict: a content that differs from what was written,
-another run, and a field that is missing, unknown or wrong are refused, and the file is left as it is.
+of JSON whose last field, `seal`, is its checksum. Tensors are safetensors files that state step, run and checksum.
+Reading is strict: a content that differs from what was written, another run, and a field that is missing, unknown or
+wrong are refused, and the file is left as it is.
 """
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
+import os
+import re
+import stat
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from hopscope.errors import UNTOUCHED, InputError
-from hopscope.files import read_bytes, read_json, write_json
+from hopscope.errors import UNTOUCHED, InputError, MachineError, lacking
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 
 SCHEMA = 1
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A context that gives a temporary path beside `path`; at its end that file is synced and renamed.
+
+    If the block fails, the temporary file is removed; a killed process's goes with the next write of the file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        if not _is_running(leftover.name.split(".")[-2]):
+            leftover.unlink(missing_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _is_running(process: str) -> bool:
+    if sys.platform != "win32":  # where os.kill would end the process
+        with suppress(PermissionError):
+            try:
+                os.kill(int(process), 0)
+            except (ProcessLookupError, OverflowError):
+                return False
+    return True
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or the names in a folder, are on the disk."""
+    if path.is_dir() and sys.platform == "win32":  # which cannot open folders
+        return
+    opened = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` atomically."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` as UTF-8, atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON, atomically. NaN and infinities are refused: they are not JSON."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, what: str) -> Any:
+    """Read JSON; `what` says in words what the file should hold. Other content raises an `InputError`."""
+    data = read_bytes(path, what)
+    try:
+        return msgspec.json.decode(data)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not readable as {what} ({error}); {UNTOUCHED}") from None
+
+
+def read_bytes(path: Path, what: str) -> bytes:
+    """The content of an ordinary file: no folder, and no device or pipe, which never ends."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(f"{path} is not a file; expected {what} there")
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path} does not exist; expected {what} there") from None
+    except PermissionError:
+        raise InputError(f"{path} may not be read; expected {what} there") from None
+
+
+@contextmanager
+def lock(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
+    """A context in which this process alone holds a lock file, which stays there; if it dies, the lock is free.
+
+    Where another process holds it after `patience` seconds, an `InputError` says that it is `busy`.
+    """
+    from filelock import FileLock, Timeout  # on first use: it is slow to import
+
+    try:
+        with FileLock(path, timeout=patience):
+            yield
+    except Timeout:
+        raise InputError(busy) from None
 
 
 @dataclass(frozen=True)
@@ -170,3 +272,48 @@ def _fields(value: Any, where: str = "") -> Iterator[str]:
         if isinstance(value, dict):
             yield f"{where}{name}"
         yield from _fields(inner, f"{where}{name}.")
+
+
+_MARK = re.compile(r"(\d{1,18}) of run (\w+) with checksum (\w+)", re.ASCII)
+"""A file's metadata is a single entry, since the order of several would differ from file to file."""
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str) -> None:
+    """Write tensors, their step and the content hash of their run atomically, as safetensors."""
+    from safetensors.torch import save
+
+    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    mark = f"{step} of run {run} with checksum {_checksum(path, on_cpu, step, run)}"
+    write_bytes(path, save(on_cpu, metadata={"step": mark}))
+
+
+def load_tensors(path: Path, run: str) -> tuple[int, dict[str, Tensor]]:
+    """The step and tensors of a file that `save_tensors` wrote; one that is damaged or of another run is refused."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    data = read_bytes(path, "tensors of a run")  # read once: a run that is training may replace its state at any moment
+    try:
+        tensors = load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        mark = _MARK.fullmatch(header["__metadata__"]["step"])
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        if trouble := lacking(str(error)):
+            raise MachineError(f"{path}: {trouble}") from None
+        raise InputError(f"{path} is damaged or not a file of tensors ({error}); {UNTOUCHED}") from None
+    if mark is None or mark[3] != _checksum(path, tensors, int(mark[1]), mark[2]):
+        raise InputError(f"{path} is damaged or renamed: its content does not fit its checksum; {UNTOUCHED}")
+    if mark[2] != run:
+        raise InputError(f"{path} belongs to another run; it was left untouched, move it away")
+    return int(mark[1]), tensors
+
+
+def _checksum(path: Path, tensors: dict[str, Tensor], step: int, run: str) -> str:
+    """The checksum of tensors; weights of one step cannot pass for those of another, nor for a state."""
+    import torch
+
+    parts: list[bytes | memoryview] = [f"{path.name} {step}".encode()]
+    for name, tensor in sorted(tensors.items()):
+        parts.append(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        parts.append(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return checksum(run, *parts)

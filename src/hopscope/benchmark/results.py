@@ -19,8 +19,7 @@ from hopscope.benchmark.points import Point, Summary, by_line, compare, group, s
 from hopscope.benchmark.redaction import all_redacted, file_name, redacted, shown
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.files import lock, write_text
-from hopscope.records import RecordFormat, content_hash, plain, read_rows, row_lines
+from hopscope.records import RecordFormat, content_hash, lock, plain, read_rows, row_lines, write_text
 from hopscope.words import markdown_table
 
 WHAT = "a benchmark's results"

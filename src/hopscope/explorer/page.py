@@ -20,7 +20,7 @@ from hopscope.errors import InputError
 from hopscope.explorer.exhibit import Exhibit, exhibits
 from hopscope.explorer.manifest import Arrays, manifest
 from hopscope.explorer.static import static
-from hopscope.files import read_bytes, write_text
+from hopscope.records import read_bytes, write_text
 from hopscope.training.run import RunFolder
 from hopscope.version import VERSION
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from hopscope.errors import InputError, needs_extra
-from hopscope.files import write_bytes, write_text
 from hopscope.model.transformer import Block, LayerNorm, Linear, Transformer
+from hopscope.records import write_bytes, write_text
 
 if TYPE_CHECKING:
     from transformer_lens.model_bridge import TransformerBridge

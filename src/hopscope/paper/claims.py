@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.files import read_json, write_json, write_text
-from hopscope.records import convert, sealed_table
+from hopscope.records import convert, read_json, sealed_table, write_json, write_text
 from hopscope.words import markdown_table
 
 Verdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]

@@ -20,9 +20,9 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from hopscope.files import write_text
 from hopscope.paper.claims import VERDICTS, Finding
 from hopscope.plot.style import save
+from hopscope.records import write_text
 from hopscope.version import VERSION
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from hopscope.errors import InputError
-from hopscope.files import replacing
+from hopscope.records import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

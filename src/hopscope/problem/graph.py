@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hopscope.errors import InputError
-from hopscope.files import read_json
-from hopscope.records import convert
+from hopscope.records import convert, read_json
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,19 @@ from torch import Tensor
 
 from hopscope.checks import check_count, check_path, plain_value
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.files import lock, sync, write_text
 from hopscope.model.fast import FastTransformer
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import RecordFormat, content_hash, read_rows, row_lines
-from hopscope.tensor_files import load_tensors, save_tensors
+from hopscope.records import (
+    RecordFormat,
+    content_hash,
+    load_tensors,
+    lock,
+    read_rows,
+    row_lines,
+    save_tensors,
+    sync,
+    write_text,
+)
 from hopscope.training.execution import Execution
 from hopscope.training.metrics import Metrics, MetricsRow, learned_below
 from hopscope.training.recipe import Recipe, Setup

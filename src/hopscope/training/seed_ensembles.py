@@ -13,8 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from hopscope.files import lock
-from hopscope.tensor_files import load_tensors
+from hopscope.records import load_tensors, lock
 from hopscope.training.execution import Execution, least_memory, memory_of
 from hopscope.training.recipe import Setup
 from hopscope.training.run import Result, RunFolder
