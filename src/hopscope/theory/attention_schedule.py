@@ -40,9 +40,7 @@ def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> 
     if one_place and problem.graph != "chain":
         raise InputError(f"one_place is for chains, and the problem is of {problem.graph}; leave it out")
     flow = flow_until(problem_scene(problem))
-    if one_place:
-        return tuple(sorted(_doubling(problem)))
-    return _pruned(flow.scene, _cut_out(flow.scene, flow.holdings))
+    return tuple(sorted(_doubling(problem))) if one_place else _pruned(flow.scene, _cut_out(flow.scene, flow.holdings))
 
 
 def _cut_out(scene: Scene, history: tuple[tuple[int, ...], ...]) -> list[AttentionPath]:
@@ -111,30 +109,24 @@ def _pruned(scene: Scene, paths: list[AttentionPath]) -> tuple[AttentionPath, ..
     return kept
 
 
-def describe(problem: RetrievalProblem, *, one_place: bool = False) -> str:
+def describe(problem: RetrievalProblem) -> str:
     """A page on one chain: its depth, the growth of what the query knows, and a shortest schedule."""
-    schedule = shortest_schedule(problem, one_place=one_place)
-    layers = schedule[-1].layer + 1
+    schedule, bound = shortest_schedule(problem), theorem_1_bound(problem.hops)
     mask = f"a causal mask, {problem.order_in_words}" if problem.causal else "no mask"
-    heads = "one head a layer" if one_place else "any number of heads"
-    hops = counted(problem.hops, "hop")
-    parts = [f"{hops} under {mask} and {heads}: {layers} layers (Theorem 1 asks for {theorem_1_bound(problem.hops)})"]
-    # With one place per layer the query knows a little less on the way; the growth shown is the most of any schedule.
-    growth = _draw_growth(flow_until(problem_scene(problem)))
-    parts.append(f"The most the query can know, with any number of heads\n{growth}")
-    parts.append(f"A shortest schedule, in {len(schedule)} attentions\n{_draw_schedule(schedule, problem.roles)}")
-    return "\n\n".join(parts) + "\n"
+    needed = f"{counted(problem.hops, 'hop')} under {mask} and any number of heads: {schedule[-1].layer + 1} layers"
+    return (
+        f"{needed} (Theorem 1 asks for {bound})\n\n"
+        f"The most the query can know, with any number of heads\n{_draw_growth(flow_until(problem_scene(problem)))}\n\n"
+        f"A shortest schedule, in {len(schedule)} attentions\n{_draw_schedule(schedule, problem.roles)}\n"
+    )
 
 
 def _draw_growth(flow: Flow) -> str:
     """A table with a row per layer and a column per piece of the asker's chain from x0 on, filled where it is held."""
     chain = flow.scene.pieces[1 : flow.scene.target + 1]
     wide = max(len(name) for name in chain) + 1
-    if wide * len(chain) > _WIDEST:
-        wide = 1
-    lines = []
-    if wide > 1:
-        lines.append(" " * 9 + "".join(name.rjust(wide) for name in chain))
+    wide = wide if wide * len(chain) <= _WIDEST else 1
+    lines = [" " * 9 + "".join(name.rjust(wide) for name in chain)] if wide > 1 else []
     for layer in range(len(flow.holdings)):
         held = set(flow.asked(layer))
         cells = "".join(("█" if name in held else "·").rjust(wide) for name in chain)

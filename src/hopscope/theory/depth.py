@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hopscope.errors import InputError
+from hopscope.checks import check_count
 from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
 from hopscope.theory.information_flow import min_layers
 
@@ -37,11 +37,7 @@ class Depths:
 
 
 def depths(hops: int) -> Depths:
-    """All five numbers of layers for D hops.
-
-    Raises:
-        InputError: `hops` is not a whole number of at least 1.
-    """
+    """All five numbers of layers for D hops; an `InputError` if `hops` is not a whole number of at least 1."""
     kinds = theorem_1_bound, minimum_without_mask, minimum_causal, minimum_one_head, minimum_head_a_row
     return Depths(hops, *(kind(hops) for kind in kinds))
 
@@ -122,9 +118,6 @@ def best_order(hops: int) -> tuple[int, ...]:
            asker | first part | second part  PIVOT  third part |
                               <---- grows ----o---- grows ---->
 
-    Raises:
-        InputError: `hops` is not a whole number of at least 1.
-
     Example:
         >>> best_order(4)
         (1, 2, 4, 3)
@@ -156,6 +149,5 @@ def _smallest_power(base: int, least: int) -> int:
 
 def _checked(hops: int) -> int:
     """The number of hops, however many: these are formulas."""
-    if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:
-        raise InputError(f"hops must be a whole number of at least 1, got {hops!r}")
+    check_count("hops", hops, most=10**1000)
     return hops

@@ -25,12 +25,7 @@ from hopscope.theory.scene import Scene, members, problem_scene
 
 @dataclass(frozen=True)
 class Flow:
-    """What every position holds after every layer.
-
-    Attributes:
-        scene: the scene in which information flowed.
-        holdings: the set of pieces that each position holds, by layer, from 0 (before the first), and position.
-    """
+    """The pieces that each position of a scene holds, by layer, from 0 (before the first), and position."""
 
     scene: Scene
     holdings: tuple[tuple[int, ...], ...]
@@ -41,13 +36,7 @@ class Flow:
 
 
 def simulate(problem: RetrievalProblem, layers: int) -> Flow:
-    """What every position of one chain holds after 0 ... `layers` layers.
-
-    Raises:
-        InputError: `layers` is below 0.
-    """
-    if layers < 0:
-        raise InputError(f"layers must be at least 0, got {layers}")
+    """What every position of one chain holds after 0 ... `layers` layers."""
     scene = problem_scene(problem)
     history = [holdings for holdings, _ in zip(spread(scene), range(layers + 1), strict=False)]
     return Flow(scene, (*history, *[history[-1]] * (layers + 1 - len(history))))
@@ -55,11 +44,6 @@ def simulate(problem: RetrievalProblem, layers: int) -> Flow:
 
 def flow_until(scene: Scene, piece: int | None = None, *, head_a_row: bool = False) -> Flow:
     """What every position holds, layer by layer, until the asker holds a piece, by default the target.
-
-    Args:
-        scene: the positions before any layer.
-        piece: number of the piece.
-        head_a_row: whether a layer has a head for every row of a block, see above.
 
     Raises:
         InputError: the piece never reaches the asker.
@@ -108,15 +92,9 @@ def spread(scene: Scene, *, head_a_row: bool = False) -> Iterator[tuple[int, ...
 def tells(scene: Scene, history: Sequence[tuple[int, ...]], own: int, key: int, *, head_a_row: bool = False) -> bool:
     """Whether a position can attend to another: what they share tells it from its counterparts in the distractors.
 
-    "What they share" is what the one holds now and the other held after this or any earlier layer: a residual stream
-    can keep what it held earlier in separate dimensions. Without distractors this is Assumption 1.
-
-    Args:
-        scene: the scene of the two positions.
-        history: holdings by layer, up to now.
-        own: the position that attends.
-        key: the position it attends to.
-        head_a_row: whether what it shares with the rest of the key's row counts as well.
+    "What they share" is what the one holds now and the other held after this or any earlier layer of the history: a
+    residual stream can keep what it held earlier in separate dimensions. Without distractors this is Assumption 1. With
+    a head a row, what it shares with the rest of the key's row counts as well.
     """
     held, alike = history[-1][own], scene.alike(key)
 

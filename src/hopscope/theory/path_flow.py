@@ -34,18 +34,21 @@ def follow(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False)
     A head does the same at every position of a role: what a path does in a fact, it also does in its distractors, where
     Assumption 1 allows it. So retrieval by one key of two, which would find the distractors too, does not count.
 
-    Args:
-        scene: the scene of one chain.
-        paths: the paths, in any order.
-        waive: let paths carry even where Assumption 1 forbids them.
+    With `waive`, paths carry even where Assumption 1 forbids them.
 
     Raises:
         InputError: a layer is below 0, or the scene does not have a role.
     """
-    flow = PathFlow([scene.holdings], [], [])
-    for layer in _by_layer(paths, scene.roles):
+    ordered, flow, roles = sorted(paths), PathFlow([scene.holdings], [], []), range(scene.roles)
+    if wrong := [path for path in ordered if path.layer < 0 or path.query not in roles or path.key not in roles]:
+        layer, _, query, key = wrong[0]
+        raise InputError(
+            f"a path of a chain with {scene.roles} roles has a layer from 0 on and roles 0 to {scene.roles - 1}, got "
+            f"layer {layer}, roles {query} and {key}"
+        )
+    for layer in range(ordered[-1].layer + 1 if ordered else 0):
         before, after = flow.history[-1], list(flow.history[-1])
-        for path in layer:
+        for path in (path for path in ordered if path.layer == layer):
             for row in scene.distractors:
                 query, key = row[path.query], row[path.key] if row[path.key] >= 0 else path.key
                 if query >= 0 and tells(scene, flow.history, query, key):
@@ -58,19 +61,6 @@ def follow(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False)
             after[path.query] |= before[path.key]
         flow.history.append(tuple(after))
     return flow
-
-
-def _by_layer(paths: Iterable[AttentionPath], roles: int) -> list[list[AttentionPath]]:
-    ordered = sorted(paths)
-    layers: list[list[AttentionPath]] = [[] for _ in range(ordered[-1].layer + 1 if ordered else 0)]
-    for path in ordered:
-        if path.layer < 0 or not (0 <= path.query < roles and 0 <= path.key < roles):
-            raise InputError(
-                f"a path of a chain with {roles} roles has a layer from 0 on and roles 0 to {roles - 1}, got "
-                f"layer {path.layer}, roles {path.query} and {path.key}"
-            )
-        layers[path.layer].append(path)
-    return layers
 
 
 def arrives(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False) -> bool:
@@ -102,13 +92,9 @@ class Delivery:
 
 
 def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = None) -> Delivery:
-    """Follow the paths layer by layer, all paths of a layer at once.
+    """Follow attention paths in any order, all paths of a layer at once, in a scene (by default, D hops of vectors).
 
-    Args:
-        hops: D.
-        paths: the attention paths, in any order. Heads, masks and block orders do not matter: the paths say which
-            positions attend to which.
-        scene: what every role knows at the start; by default that of a chain of vectors.
+    Heads, masks and block orders do not matter: the paths say which positions attend to which.
 
     A fact with several keys needs all of them, retrieved before:
 
@@ -127,10 +113,9 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
     if wrong := [path for path in paths if not isinstance(path, AttentionPath)]:
         raise InputError(f"paths are AttentionPaths, as AttentionPath.parse makes them of text, got {wrong[0]!r}")
     scene = scene or problem_scene(RetrievalProblem(hops=hops))
-    flow = follow(scene, paths)
+    flow, waived = follow(scene, paths), arrives(scene, paths, waive=True)
     end = flow.history[-1][scene.asker]
     held = tuple(k for k, piece in enumerate(scene.lookups, start=1) if end >> piece & 1)
-    waived = arrives(scene, paths, waive=True)
     delivered = end >> scene.target & 1 == 1
     return Delivery(
         delivered=delivered,

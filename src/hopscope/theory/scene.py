@@ -37,12 +37,10 @@ class Scene:
     """Positions before any layer.
 
     Attributes:
-        positions: names of the positions.
-        pieces: names of the pieces of information; piece b is bit b of a holding.
+        positions, pieces: names of the positions and of the pieces of information; piece b is bit b of a holding.
         holdings: the set of pieces that each position holds.
         visible: the set of positions that each position may attend to.
-        asker: the position that must come to hold the target.
-        target: the piece that it must come to hold.
+        asker, target: the position that must come to hold a piece, and that piece.
         lookups: the pieces that are retrieved on the way, the target last.
         rows: for each position, the set of positions in its row, itself included; a position of the question is alone.
         distractors: for every distractor, the position of each role, -1 where it has none; these positions are numbered
@@ -103,33 +101,20 @@ def problem_scene(problem: RetrievalProblem) -> Scene:
 
 
 def graph_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, places: bool = True) -> Scene:
-    """The scene of a graph: one chain and its distractors.
+    """The scene of one chain of a graph and its distractors; `places`: whether positions know the place of their row.
 
-    The first pieces are p0, the known symbols, p1, the first value, p2, ..., so that what a position of a chain holds
-    is a contiguous run of bits.
-
-    Args:
-        graph: the facts and the question.
-        order: the facts by number, from 1, in their order in the text; the question comes after them.
-        causal: whether a position sees earlier positions and itself only.
-        places: whether positions know the place of their row.
+    The facts are in the given order, by number from 1, and the question after them. The first pieces are p0, the known
+    symbols, p1, the first value, p2, ..., so that what a position of a chain holds is a contiguous run of bits.
     """
-    roles = graph.places
-    rows = [tuple(range(len(roles)))]
-    names, symbols, own = list(graph.roles), [role.symbol for role in roles], [(0, role.step) for role in roles]
-    members_of_rows = [role.member for role in roles]
-    for number, distractor in enumerate(graph.distractors, start=1):
-        row = [-1] * len(roles)
-        for position, role in enumerate(roles):
-            if role.step in distractor.steps:
-                row[position] = len(names)
-                names.append(f"{number}:{role.name}")
-                # Two spaces, so that no other symbol has this name.
-                symbols.append(f"{role.symbol}  other {number}" if role.symbol in distractor.others else role.symbol)
-                own.append((number, role.step))
-                members_of_rows.append(role.member)
-        rows.append(tuple(row))
-
+    roles, distractors = graph.places, graph.distractors
+    positions, symbols = [(0, role) for role in roles], [role.symbol for role in roles]
+    for number, distractor in enumerate(distractors, start=1):
+        for role in (role for role in roles if role.step in distractor.steps):
+            positions.append((number, role))
+            # Two spaces, so that no other symbol has this name.
+            symbols.append(f"{role.symbol}  other {number}" if role.symbol in distractor.others else role.symbol)
+    index = {position: n for n, position in enumerate(positions)}
+    own = [(number, role.step) for number, role in positions]
     chain = [[(0, 0), *graph.known], *([(0, step), value] for step, value in enumerate(graph.values, start=1))]
     pieces = dict.fromkeys([*(piece for row in chain for piece in row), *symbols, *own])
     number_of = {piece: number for number, piece in enumerate(pieces)}
@@ -138,10 +123,10 @@ def graph_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, plac
         for symbol, place in zip(symbols, own, strict=True)
     ]
     blocks = {step: block for block, step in enumerate((*order, 0))}
-    where = [(blocks[step], owner, member) for (owner, step), member in zip(own, members_of_rows, strict=True)]
+    where = [(blocks[role.step], number, role.member) for number, role in positions]
     visible = [sum(1 << key for key, other in enumerate(where) if _sees(place, other, causal)) for place in where]
     return Scene(
-        tuple(names),
+        tuple(f"{number}:{role.name}" if number else role.name for number, role in positions),
         tuple(piece if isinstance(piece, str) else f"p{piece[1]}" for piece in pieces),
         tuple(holdings),
         tuple(visible),
@@ -149,7 +134,9 @@ def graph_scene(graph: Graph, order: Sequence[int], causal: bool = True, *, plac
         target=number_of[graph.values[-1]],
         lookups=tuple(number_of[value] for value in graph.values),
         rows=_rows_of([place if place[1] else None for place in own]),
-        distractors=tuple(rows[1:]),
+        distractors=tuple(
+            tuple(index.get((number, role), -1) for role in roles) for number in range(1, len(distractors) + 1)
+        ),
     )
 
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import torch
 
 from hopscope.checks import check_count
-from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
@@ -26,13 +25,7 @@ from hopscope.theory.witness.unmasked import unmasked_program
 
 @dataclass(frozen=True)
 class Witness:
-    """A hand-built transformer.
-
-    Attributes:
-        problem: the problem that it solves.
-        transformer: one model, in float32.
-        circuit: the attention paths that its answers depend on.
-    """
+    """A hand-built transformer (one model, in float32), its problem, and the paths that its answers depend on."""
 
     problem: RetrievalProblem
     transformer: Transformer
@@ -42,13 +35,8 @@ class Witness:
         """The witness without one layer (from 0): its paths are gone, and later layers are numbered one lower.
 
         `deliver(hops, witness.circuit)` of the result says why it fails.
-
-        Raises:
-            InputError: there is no such layer, or only one layer.
         """
         shape = self.transformer.shape
-        if not 0 <= layer < shape.layers or shape.layers == 1:
-            raise InputError(f"layer must be 0 to {shape.layers - 1} of a witness with at least 2, got {layer}")
         rest = Transformer(replace(shape, layers=shape.layers - 1))
         rest.embed, rest.norm, rest.read = self.transformer.embed, self.transformer.norm, self.transformer.read
         kept = [block for number, block in enumerate(self.transformer.blocks) if number != layer]

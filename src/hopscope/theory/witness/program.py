@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from jaxtyping import Float
@@ -42,8 +43,7 @@ class Head:
     Attributes:
         terms: the terms that are added up to a score.
         copies: pairs of a slot of the position attended to, and the slot that it is copied into.
-        attends: for a role, the role of the same chain that it attends to by design. Where other roles attend makes no
-            difference.
+        attends: for a role, the role of the same chain that it attends to by design; of others it does not matter.
     """
 
     terms: tuple[Term, ...]
@@ -53,13 +53,11 @@ class Head:
 
 @dataclass(frozen=True)
 class LayerProgram:
-    """A whole transformer.
+    """A whole transformer, which solves a problem.
 
     Attributes:
-        problem: the problem that it solves.
         slots: width of every slot, in their order in the residual stream.
-        symbol: the slot that holds a position's symbol from the start.
-        code: the slot that holds its position code from the start.
+        symbol, code: the slots that hold a position's symbol and its code from the start.
         layers: the heads of every layer.
         answers: the slots read out at the queries, one per hop asked for.
     """
@@ -98,14 +96,9 @@ def circuit(program: LayerProgram) -> tuple[AttentionPath, ...]:
 
 @torch.no_grad()
 def assemble(program: LayerProgram, spare_heads: int = 0) -> Transformer:
-    """The transformer of a program, without MLPs or LayerNorm.
-
-    Args:
-        program: the program.
-        spare_heads: number of heads to add to every layer, all zero: they attend uniformly and write nothing.
-    """
-    problem = program.problem
-    at = _offsets(program)
+    """The transformer of a program, without MLPs or LayerNorm; spare heads attend uniformly and write nothing."""
+    problem, ends = program.problem, accumulate(program.slots.values())
+    at = {name: slice(end - program.slots[name], end) for name, end in zip(program.slots, ends, strict=True)}
     shape = Architecture(
         d_input=problem.input_dim,
         d_output=problem.target_dim,
@@ -150,14 +143,6 @@ def _write_head(attention: Attention, start: int, head: Head, at: dict[str, slic
         attention.value.weight[0, at[source], column : column + width] = torch.eye(width)
         attention.out.weight[0, column : column + width, at[filled]] = torch.eye(width)
         column += width
-
-
-def _offsets(program: LayerProgram) -> dict[str, slice]:
-    places, start = {}, 0
-    for name, width in program.slots.items():
-        places[name] = slice(start, start + width)
-        start += width
-    return places
 
 
 def _width(program: LayerProgram, head: Head) -> int:
