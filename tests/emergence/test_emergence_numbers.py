@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from known_run import WITNESS, scaled
 
-from hopscope.emergence.observe import defined, measure
+from hopscope.emergence.observe import defined, measured
 from hopscope.emergence.timing import Plateau, crossings, first_crossings, hop_of, plateau
 from hopscope.emergence.track import _settled
 from hopscope.lab import train
@@ -105,8 +105,11 @@ def test_a_witness_has_every_measure_in_full():
         "copy of x1, head 2.1",
         "copy of x2, head 3.1",
     ]
-    assert measure(WITNESS.transformer, WITNESS.problem, measures) == pytest.approx([1.0] * 4, abs=0.02)
-    weak = measure(scaled(0.002), WITNESS.problem, measures)
+    whole, weak = (
+        [measured(transformer, WITNESS.problem, measure) for measure in measures]
+        for transformer in (WITNESS.transformer, scaled(0.002))
+    )
+    assert whole == pytest.approx([1.0] * 4, abs=0.02)
     assert 0.05 < weak[0] < 0.5
     assert weak[1:] == pytest.approx([1.0] * 3, abs=0.02)
 
@@ -120,7 +123,7 @@ def test_at_random_weights_a_measure_is_0_give_or_take_chance(symbols):
     for seed in range(100):
         random = Transformer(shape)
         initialise(random, [seed])
-        values.append(measure(random, problem, defined(WITNESS.circuit, problem)))
+        values.append([measured(random, problem, measure) for measure in defined(WITNESS.circuit, problem)])
     previous, *cosines = torch.tensor(values).T
     assert previous.abs().max() < 0.04
     for cosine in cosines:

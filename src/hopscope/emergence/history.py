@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.role_maps import RoleMaps
-from hopscope.emergence.timing import LEVEL, Crossing, Order, Plateau
+from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.records import RecordFormat, plain
 
 
@@ -47,11 +46,6 @@ class PathHistory:
     change_interval: tuple[tuple[float, float], ...]
     crossing: Crossing
 
-    @property
-    def fell_back(self) -> bool:
-        """Whether its attention was above 0.5 at a checkpoint and not above at a later one."""
-        return any(before > LEVEL >= after for before, after in pairwise(self.attention))
-
     def __str__(self) -> str:
         return f"layer {self.layer} head {self.head}: {self.query} -> {self.key}"
 
@@ -78,8 +72,6 @@ class MeasureHistory:
 @dataclass(frozen=True)
 class Emergence:
     """One model's circuit over all checkpoints; `save` writes it as `emergence.json`, `load` reads it.
-
-    Steps are updates; an epoch has `steps_per_epoch` of them.
 
     Attributes:
         run: content hash of the run.
@@ -153,11 +145,7 @@ class Emergence:
 
     @classmethod
     def load(cls, path: Path) -> Emergence:
-        """Read a record.
-
-        Raises:
-            InputError: the file is missing, damaged, newer, or no record of an emergence.
-        """
+        """Read a record; an `InputError` says that it is missing, damaged or something else."""
         return _FORMAT.read(path)
 
 
@@ -192,13 +180,11 @@ class MapsOverTime:
     @classmethod
     def of(cls, steps: Sequence[int], maps: Sequence[RoleMaps], roles: Sequence[str]) -> MapsOverTime:
         """The file's contents from the role maps of one model at some steps."""
-        frames = []
-        for role_maps in maps:
-            both = torch.stack((role_maps.same[0], role_maps.other[0]), dim=2)  # layer head which query key
-            weights = (both.clamp(0, 1) * 255).round().to(torch.uint8)
-            frames.append(base64.b64encode(weights.cpu().numpy().tobytes()).decode())
-        layers, heads = maps[0].same.shape[1:3]
-        return cls(tuple(roles), layers, heads, tuple(steps), tuple(frames))
+        whole = [torch.stack((one.same[0], one.other[0]), dim=2) for one in maps]  # layer head which query key
+        weights = [(both.clamp(0, 1) * 255).round().to(torch.uint8).numpy(force=True) for both in whole]
+        frames = tuple(base64.b64encode(frame.tobytes()).decode() for frame in weights)
+        layers, heads = whole[0].shape[:2]
+        return cls(tuple(roles), layers, heads, tuple(steps), frames)
 
     def frame(self, number: int) -> Float[Tensor, "layer head which role role"]:
         """The maps of frame `number` (from 0), exact to within 1/510."""
@@ -208,18 +194,14 @@ class MapsOverTime:
 
     def save(self, path: Path, run: str = "") -> None:
         """Write the file, atomically, marked with the content hash of the run that it belongs to."""
-        _MAPS_FORMATAT.write(path, self, run)
+        _MAPS_FORMAT.write(path, self, run)
 
     @classmethod
     def load(cls, path: Path) -> MapsOverTime:
-        """Read the file.
-
-        Raises:
-            InputError: the file is missing, damaged or something else.
-        """
-        return _MAPS_FORMATAT.read(path)
+        """Read the file; an `InputError` says that it is missing, damaged or something else."""
+        return _MAPS_FORMAT.read(path)
 
 
-_MAPS_FORMATAT = RecordFormat(
+_MAPS_FORMAT = RecordFormat(
     MapsOverTime, "hopscope maps over time", "role maps over time (`hopscope emergence RUN` makes them)"
 )

@@ -54,16 +54,8 @@ def observe(
     ablation: PathAblation = "uniform",
     measures: Sequence[Measure] = (),
 ) -> Observation:
-    """Observe one model: one forward pass with patterns, and for each path one without it, from its layer on.
-
-    Args:
-        transformer: one model.
-        problem: the problem that it answers.
-        batch: the sequences, with one leading axis.
-        paths: the circuit's paths.
-        ablation: how a path is ablated.
-        measures: the progress measures to take.
-    """
+    """Observe one model on sequences with one leading axis: one forward pass with patterns, and for each path of the
+    circuit one with it ablated, from its layer on."""
     evaluator = VectorEvaluator(transformer, problem, batch)
     patterns = transformer.patterns(batch.inputs[None])
     weights, foremost = zip(*(_along(path, patterns, evaluator.where) for path in paths), strict=True)
@@ -73,7 +65,7 @@ def observe(
         errors=evaluator.errors([{}])[0],
         ablated=_ablated(evaluator, paths, ablation),
         maps=role_maps(patterns, evaluator.where),
-        measures=torch.tensor(measure(transformer, problem, measures), dtype=torch.float64),
+        measures=torch.tensor([measured(transformer, problem, one) for one in measures], dtype=torch.float64),
     )
 
 
@@ -85,15 +77,14 @@ def check_paths(paths: Sequence[AttentionPath], problem: RetrievalProblem, shape
     """
     if not paths:
         raise InputError("the circuit has no paths, so there is nothing to follow; pass some")
-    roles = range(query_role(problem.hops) + 1)
     for path in paths:
-        if path.layer not in range(shape.layers) or path.head not in range(shape.heads):
+        highest = (shape.layers - 1, shape.heads - 1, query_role(problem.hops), query_role(problem.hops))
+        place = (path.layer, path.head, path.query, path.key)
+        if not all(0 <= number <= most for number, most in zip(place, highest, strict=True)):
             raise InputError(
-                f"the circuit has a path in layer {path.layer + 1}, head {path.head + 1}; the run has {shape.layers} "
-                f"layers of {shape.heads} heads, so it is not this run's circuit"
+                f"the circuit has a path in layer {path.layer + 1}, head {path.head + 1}, from role {path.query} to "
+                f"{path.key}, which this run lacks: it is another run's circuit"
             )
-        if path.query not in roles or path.key not in roles:
-            raise InputError(f"the circuit has roles that a chain of {problem.hops} hops lacks; it is not this run's")
 
 
 def _along(
@@ -149,22 +140,16 @@ def defined(paths: Sequence[AttentionPath], problem: RetrievalProblem) -> list[M
 
     pairing = heads(*((second_member(hop), first_member(hop)) for hop in range(1, hops + 1)))
     reading = heads((asker, second_member(1)))
-    measures = []
-    if problem.position == "token":
-        measures += [Measure("previous-token match", (head,)) for head in pairing]
-    measures += [Measure("symbol match", (early, late)) for early in pairing for late in reading if early[0] < late[0]]
-    for hop in problem.target_hops:
-        measures += [Measure("copy", (head,), hop) for head in heads((asker, second_member(hop)))]
-    return measures
+    return [
+        *(Measure("previous-token match", (head,)) for head in pairing if problem.position == "token"),
+        *(Measure("symbol match", (early, late)) for early in pairing for late in reading if early[0] < late[0]),
+        *(Measure("copy", (head,), n) for n in problem.target_hops for head in heads((asker, second_member(n)))),
+    ]
 
 
 @torch.no_grad()
-def measure(transformer: Transformer, problem: RetrievalProblem, measures: Sequence[Measure]) -> list[float]:
-    """The values of the measures in one model."""
-    return [_value(transformer, problem, measure) for measure in measures]
-
-
-def _value(transformer: Transformer, problem: RetrievalProblem, measure: Measure) -> float:
+def measured(transformer: Transformer, problem: RetrievalProblem, measure: Measure) -> float:
+    """The value of a measure in one model."""
     heads = [_Head(transformer, layer, head) for layer, head in measure.heads]
     symbols = transformer.embed.weight[0, : problem.symbol_dim]
     if measure.hop is None and len(heads) == 1:
@@ -175,9 +160,8 @@ def _value(transformer: Transformer, problem: RetrievalProblem, measure: Measure
         return _likeness((late.normed(symbols) @ late.query) @ (late.normed(copied) @ late.key).T)
     place = problem.target_hops.index(measure.hop)
     columns = slice(place * problem.symbol_dim, (place + 1) * problem.symbol_dim)
-    gain = _gain(transformer.norm, transformer.shape.d_model)
-    written = heads[0].moves(symbols)
-    return _likeness(_centred(written, transformer.shape.layer_norm) * gain @ transformer.read.weight[0, :, columns])
+    written = _normed(heads[0].moves(symbols), transformer.norm)
+    return _likeness(written @ transformer.read.weight[0, :, columns])
 
 
 def _previous_token_match(head: _Head, transformer: Transformer, problem: RetrievalProblem) -> float:
@@ -199,14 +183,12 @@ class _Head:
         assert isinstance(block, Block)
         self.block, self.number, attention = block, head - 1, block.attention
         at = slice(self.number * attention.d_head, head * attention.d_head)
-        self._layer_norm = transformer.shape.layer_norm
-        self._gain = _gain(block.attention_norm, transformer.shape.d_model)
         self.query, self.key = attention.query.weight[0, :, at], attention.key.weight[0, :, at]
         self._value, self._out = attention.value.weight[0, :, at], attention.out.weight[0, at]
 
     def normed(self, x: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
         """The stream as the head reads it, up to scale."""
-        return _centred(x, self._layer_norm) * self._gain
+        return _normed(x, self.block.attention_norm)
 
     def moves(self, x: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
         """What the head writes where it attends to `x`."""
@@ -214,12 +196,9 @@ class _Head:
         return moved
 
 
-def _centred(x: Float[Tensor, "row d_model"], layer_norm: bool) -> Float[Tensor, "row d_model"]:
-    return x - x.mean(dim=-1, keepdim=True) if layer_norm else x
-
-
-def _gain(norm: object, d_model: int) -> Float[Tensor, " d_model"]:
-    return norm.weight[0, 0] if isinstance(norm, LayerNorm) else torch.ones(d_model)
+def _normed(x: Float[Tensor, "row d_model"], norm: object) -> Float[Tensor, "row d_model"]:
+    """The rows after a norm and before its offset, up to scale; as they are where there is none."""
+    return (x - x.mean(dim=-1, keepdim=True)) * norm.weight[0, 0] if isinstance(norm, LayerNorm) else x
 
 
 def _likeness(matrix: Float[Tensor, "k k"]) -> float:

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.checks import finite_or_none
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import symbol_of
 from hopscope.theory.path_flow import deliver
@@ -48,10 +49,7 @@ class Crossing:
 def first_crossings(
     steps: Sequence[int], curves: Float[Tensor, "*curve step"], level: float = LEVEL
 ) -> Float[Tensor, "*curve"]:
-    """The interpolated step at which each curve first is above `level`; NaN if it never is.
-
-    A curve that is above it at the first step crosses there. A value that is not a number is not above.
-    """
+    """The interpolated step, or the very first, at which each curve first is above `level`; NaN if it never is."""
     at = torch.tensor(steps, dtype=torch.float64, device=curves.device)
     height = curves.double() - level
     beyond = height > 0
@@ -73,16 +71,14 @@ def crossings(
 
     All curves share their resamples, so that the order in which they cross can be judged.
     """
-    means = curves.double().mean(dim=-1)
-    found = first_crossings(steps, means, level)
-    drawn = resampled_means(curves, seed)
-    resampled = first_crossings(steps, drawn.transpose(1, 2), level)
+    found = first_crossings(steps, curves.double().mean(dim=-1), level)
+    resampled = first_crossings(steps, resampled_means(curves, seed).transpose(1, 2), level)
     edges = resampled.nan_to_num(nan=math.inf).sort(dim=-1).values
-    places = [round(share * (edges.shape[-1] - 1)) for share in (0.025, 0.975)]
-    result = []
-    for number, step in enumerate(found.tolist()):
-        low, high = (_or_none(edges[number, place].item()) for place in places)
-        result.append(Crossing(_or_none(step), low, high, _between(steps, step)))
+    ends = edges[:, [round(share * (edges.shape[-1] - 1)) for share in (0.025, 0.975)]]
+    result = [
+        Crossing(finite_or_none(step), finite_or_none(low), finite_or_none(high), _between(steps, step))
+        for step, (low, high) in zip(found.tolist(), ends.tolist(), strict=True)
+    ]
     return result, resampled
 
 
@@ -97,16 +93,11 @@ def resampled_means(values: Float[Tensor, "*curve sequence"], seed: int) -> Floa
     return means
 
 
-def _or_none(step: float) -> float | None:
-    return step if math.isfinite(step) else None
-
-
 def _between(steps: Sequence[int], step: float) -> tuple[int, int] | None:
     if not math.isfinite(step):
         return None
     after = next(known for known in steps if known >= step)
-    before = max((known for known in steps if known < step), default=after)
-    return before, after
+    return max((known for known in steps if known < step), default=after), after
 
 
 LEAST_PLATEAU = 0.28
@@ -140,23 +131,17 @@ class Plateau:
 
 
 def plateau(metrics: Metrics, chains: int, model: int = 0) -> Plateau:
-    """The plateau of one model.
-
-    Args:
-        metrics: the metrics of its run.
-        chains: N.
-        model: the model's number within the run, from 0.
-    """
+    """The plateau of one model, by its number within the run from 0, from the metrics of its run on N chains."""
     level = 1 - 1 / chains
     reached = first_step(metrics.steps, metrics.validation_loss[:, model] < 1.05 * level)
     learned = metrics.first_below()[model]
+    before = metrics if learned[0] is None else metrics.after(-1, learned[0])
     left = None
-    for step, loss in zip(reversed(metrics.steps.tolist()), reversed(metrics.partial_losses[:, model, 0]), strict=True):
-        if learned[0] is not None and step > learned[0]:
-            continue
+    for step, loss in zip(before.steps.tolist(), before.partial_losses[:, model, 0], strict=True):
         if not loss < ON_PLATEAU * level:  # nor does a model that diverged leave it
-            break
-        left = step
+            left = None
+        elif left is None:
+            left = step
     return Plateau(level, reached, left, learned)
 
 
@@ -211,4 +196,4 @@ def order(
     steps = emerged([math.nan if crossing.step is None else crossing.step for crossing in found])
     samples = [emerged(sample) for sample in resampled[:, :_ORDER_RESAMPLES].T.tolist()]
     certainty = [sum(sample[k] < sample[k + 1] for sample in samples) / len(samples) for k in range(hops - 1)]
-    return Order(tuple(step if math.isfinite(step) else None for step in steps), tuple(certainty))
+    return Order(tuple(map(finite_or_none, steps)), tuple(certainty))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.checks import finite_or_none
 from hopscope.circuits.evaluate.bootstrap import intervals
 from hopscope.circuits.evaluate.vector_evaluator import single
 from hopscope.circuits.store import CircuitStore
@@ -25,9 +25,6 @@ from hopscope.training.metrics import learned_below
 from hopscope.training.run import RunFolder
 from hopscope.words import counted
 
-_NAMED = 3
-"""The most checkpoints that are named if nothing can be followed; the rest are counted."""
-
 
 def emergence_of_run(
     run: RunFolder,
@@ -40,9 +37,7 @@ def emergence_of_run(
 ) -> Emergence:
     """How the circuit of a model of a run emerged, saved in the run's folder.
 
-    A stored record is returned as it is if it was made of the same circuit and settings, of all checkpoints that exist
-    (some of its own may be gone since), and all could be used. Role maps that are lost are made again by `overwrite`
-    alone.
+    A stored record of the same circuit and settings is returned as it is if all checkpoints that exist were used.
 
     Args:
         run: the run, finished or still training.
@@ -50,11 +45,10 @@ def emergence_of_run(
         settings: how the circuit is followed; None for the paper's 32 sequences, or more where they were measured.
         step: the step of the checkpoint whose circuit is followed; None for the last.
         progress: called with the step of each checkpoint done, and that of the last.
-        overwrite: measure again even if there is a record.
+        overwrite: measure again even if there is a record; also for role maps that were lost.
 
     Raises:
-        InputError: there is no such model, no circuit, a circuit of another model, or too few checkpoints, the run is
-            not of chains.
+        InputError: there is no such model or circuit, too few checkpoints can be read, or the run is not of chains.
     """
     if run.problem.graph != "chain":
         raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
@@ -100,12 +94,10 @@ def follow(
     circuit_losses: Mapping[str, float] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Emergence, MapsOverTime]:
-    """Follow paths of one model through the checkpoints of its run.
+    """Follow paths of one model of a run, which may still be training, through its checkpoints.
 
     Args:
-        run: the run; it may still be training.
-        paths: the paths.
-        number: the model's number within the run, from 0.
+        run, paths, number: the run, the paths, and the model's number within the run, from 0.
         settings: how they are followed.
         circuit_losses: losses of the circuit of these paths, for the record.
         progress: called with the step of every checkpoint that has been measured, and that of the last.
@@ -130,10 +122,9 @@ def follow(
         if progress is not None:
             progress(step, max(run.checkpoints))
     if len(observed) < 2:
-        more = f", and so on, {len(troubles)} in all" if len(troubles) > _NAMED else ""
         raise InputError(
-            f"{run.path} has {counted(len(observed), 'checkpoint')} that can be read, and a curve "
-            f"needs two{': ' if troubles else ''}{'; '.join(troubles[:_NAMED])}{more}; train with --checkpoint-every"
+            f"{run.path} has {counted(len(observed), 'checkpoint')} that can be read, and a curve needs two; train "
+            f"with --checkpoint-every{''.join(f'; {trouble}' for trouble in troubles[:1])}"
         )
     emergence = _history(run, paths, number, settings, dict(circuit_losses or {}), observed, measures, troubles)
     maps = MapsOverTime.of([*observed], [found.maps for found in observed.values()], problem.roles)
@@ -160,23 +151,18 @@ def _history(
     rises = (stacked("ablated", 1) - errors).mean(dim=-1)  # path step sequence
     found, resampled = crossings(steps, attention, seed=seed)
     learned, _ = crossings(steps, -errors.permute(2, 0, 1), -learned_below(problem.chains), seed)
-    histories = []
-    for place, path in enumerate(paths):
-        layer, head, query, key = path.names(problem.roles)
-        histories.append(
-            PathHistory(
-                layer=layer,
-                head=head,
-                query=query,
-                key=key,
-                hop=hop_of(path, problem.hops),
-                attention=_means(attention[place]),
-                foremost=_means(foremost[place]),
-                change=_means(rises[place]),
-                change_interval=tuple(intervals(rises[place], seed)),
-                crossing=found[place],
-            )
+    histories = [
+        PathHistory(
+            *path.names(problem.roles),
+            hop=hop_of(path, problem.hops),
+            attention=_means(attention[place]),
+            foremost=_means(foremost[place]),
+            change=_means(rises[place]),
+            change_interval=tuple(intervals(rises[place], seed)),
+            crossing=found[place],
         )
+        for place, path in enumerate(paths)
+    ]
     return Emergence(
         run=run.hash,
         model=run.model_hashes[number],
@@ -215,17 +201,12 @@ def _means(values: Float[Tensor, "row sequence"]) -> tuple[float, ...]:
 def _settled(steps: Sequence[int], values: Float[Tensor, " step"]) -> float | None:
     """The interpolated step from which on a measure stays above 0.5; a cosine may be above it by chance at first."""
     last_below = max((place for place, value in enumerate(values.tolist()) if not value > LEVEL), default=0)
-    crossed = first_crossings(steps[last_below:], values[last_below:]).item()
-    return crossed if math.isfinite(crossed) else None
+    return finite_or_none(first_crossings(steps[last_below:], values[last_below:]).item())
 
 
 def readable(run: RunFolder, trouble: Callable[[str], None]) -> Iterator[tuple[int, Transformer]]:
-    """The step and the transformer of each checkpoint, in order, as far as the run has come.
-
-    Args:
-        run: the run, finished or still training.
-        trouble: called with a sentence for each checkpoint that is missing, damaged, foreign or on no schedule.
-    """
+    """The step and the transformer of each checkpoint of a run, in order; `trouble` is called with a sentence for each
+    that is missing, damaged, foreign or on no schedule."""
     found, schedule = run.checkpoints, run.schedule
     last = schedule.end if run.finished else max(found, default=0)
     planned = {step for step in range(last + 1) if schedule.checkpoints(step)}
