@@ -209,11 +209,6 @@ def test_nothing_past_the_end_is_touched(kind):
     subprocess.run([sys.executable, str(Path(__file__).parents[1] / "support" / "guarded.py"), kind], check=True)
 
 
-def small(steps: int = 10, **recipe: object) -> Setup:
-    given = {"layers": 2, "heads": 2, "d_model": 16, "steps": steps, "batch_size": 8} | recipe
-    return Setup("run", RetrievalProblem(hops=2), Recipe(**given))
-
-
 @in_all
 def test_blocks_with_hooks_or_patterns_go_by_torch(monkeypatch, precision):
     asked = []
@@ -254,14 +249,13 @@ def test_numbers_of_another_kind_are_refused_before_they_are_read():
 
 
 @in_all
-def test_which_runs_use_whole_blocks(precision):
-    def chosen(setup: Setup, **how: object) -> Execution:
-        return Execution(device="cpu", precision=precision, **how).resolve(setup)
-
-    def whole(setup: Setup, **how: object) -> bool:
-        return kernels_used(setup.problem, setup.recipe, chosen(setup, **how))[1]
-
-    assert whole(small())
-    assert chosen(small(steps=10**9)) == chosen(small(), compiled=True) == chosen(small())  # that is for GPUs
-    assert not whole(small(d_model=24))
-    assert whole(small(head_dim=5)) == (precision == "fp32")
+@pytest.mark.parametrize(
+    ("sizes", "whole_in"),
+    [({}, {"fp32", "bf16"}), ({"steps": 10**9}, {"fp32", "bf16"}), ({"d_model": 24}, {}), ({"head_dim": 5}, {"fp32"})],
+)
+def test_which_runs_use_whole_blocks(precision, sizes, whole_in):
+    recipe = Recipe(**{"layers": 2, "heads": 2, "d_model": 16, "steps": 10, "batch_size": 8} | sizes)
+    setup = Setup("run", RetrievalProblem(hops=2), recipe)
+    chosen = Execution(device="cpu", precision=precision).resolve(setup)
+    assert kernels_used(setup.problem, recipe, chosen)[1] == (precision in whole_in)
+    assert not chosen.compiled  # that is for GPUs

@@ -13,9 +13,6 @@ from small_runs import PROBLEM, TINY
 
 import hopscope as hs
 from hopscope.kernels import compiled, fused_attention, fused_block
-from hopscope.model.fast import FastTransformer
-from hopscope.model.initial_weights import initialise
-from hopscope.model.transformer import Transformer
 from hopscope.training.execution import Execution, kernels_used
 from hopscope.training.recipe import Setup
 
@@ -55,18 +52,6 @@ def test_without_a_compiler_everything_works(monkeypatch, cache, caplog):
     assert not fused_attention.available()
     assert not fused_block.available("fp32")
     assert kernels_used(PROBLEM, TINY, Execution(device="cpu").resolve(SETUP)) == (False, False)
-    shape = TINY.architecture(PROBLEM)
-    plain, quick = Transformer(shape, 2), FastTransformer(shape, 2)
-    initialise(plain, [0, 1])
-    quick.load_state_dict(plain.state_dict())
-    quick.fuse()
-    quick.fuse_blocks("fp32")
-    inputs = torch.randn(2, 3, PROBLEM.sequence_length, shape.d_input)
-    for model in (plain, quick):
-        model(inputs).square().mean().backward()
-    torch.testing.assert_close(quick(inputs), plain(inputs), rtol=1e-4, atol=1e-5)
-    for parameter, other in zip(plain.parameters(), quick.parameters(), strict=True):
-        torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-3, atol=1e-6)
     run = hs.train(hs.Recipe(2, 1, 8, 2, 2, validation_size=2), PROBLEM, cache / "run", seeds=[0])
     assert run[0].loss > 0
     assert not list(cache.rglob("*.so"))
@@ -151,17 +136,3 @@ def test_the_processor_says_how_products_are_computed(monkeypatch, unit, kind):
         assert fused_block.available("bf16") == expected
         execution = Execution(device="cpu", precision="bf16").resolve(SETUP)
         assert kernels_used(PROBLEM, TINY, execution)[1] == expected
-
-
-@needs_compiler
-@pytest.mark.slow
-def test_a_compiler_that_does_not_know_a_processor_that_multiplies_pairs(monkeypatch, cache):
-    """Blocks in fp32 go through the kernels, those in bf16 by torch, and nothing is compiled again and again."""
-    monkeypatch.setattr(compiled, "FLAGS", (*compiled.FLAGS, "-O0", "-U__AVX512BF16__"))
-    assert [fused_block.available(precision) for precision in ("bf16", "fp32")] == [False, True]
-    before = [file.stat().st_mtime_ns for file in cache.rglob("*.so")]
-    fused_block._functions.cache_clear()
-    compiled.kernels.cache_clear()
-    assert fused_block._functions("bf16") is None
-    assert [file.stat().st_mtime_ns for file in cache.rglob("*.so")] == before
-    assert len(before) == 1

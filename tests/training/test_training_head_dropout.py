@@ -50,10 +50,12 @@ def test_dropped_heads_depend_on_seed_and_step_alone():
 
 
 @pytest.mark.parametrize("apart", [1, 2])
-def test_an_update_is_that_of_models_with_scaled_heads(apart):
+def test_an_update_is_that_of_models_with_scaled_heads(apart, monkeypatch):
     """Against autograd through the scaling itself, and one plain AdamW a model."""
     seeds = [3, 4]
-    ensemble = Ensemble(PROBLEM, TINY, seeds, ENGINE, apart)
+    with monkeypatch.context() as patch:
+        patch.setattr("hopscope.training.ensemble.models_at_once", lambda *given: apart)
+        ensemble = Ensemble(PROBLEM, TINY, seeds, ENGINE)
     batch = Data(PROBLEM, TINY, seeds).training(0)
     scales = head_scales(seeds, 0, TINY.layers, TINY.heads, 0.5)
     scales[0, 0] = 0.0  # a layer without any
