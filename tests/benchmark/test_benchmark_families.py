@@ -52,7 +52,7 @@ def test_a_model_that_padding_would_change_is_asked_questions_of_one_length_toge
     one, many = LocalModel(tmp_path, "cpu", 1), LocalModel(tmp_path, "cpu", 8)
     found: list[Any] = []
     for asked in (one, many):
-        asked.weigh(items, WEIGHING, found.append)
+        asked.ask(items, WEIGHING, found.append)
     for alone, beside in zip(found[:6], found[6:], strict=True):
         assert alone.weights == pytest.approx(beside.weights, rel=1e-3)
 
@@ -69,7 +69,7 @@ def test_a_tokenizer_is_the_folders_own(tmp_path: Path) -> None:
     transformers.Qwen2ForCausalLM(config).save_pretrained(tmp_path)
     made.save_pretrained(tmp_path)
     [question] = WEIGHING.questions(TWO_HOPS, 1)
-    [(_, read)] = LocalModel(tmp_path, "cpu")._read_all([question], WEIGHING, 8)
+    [(_, read)] = LocalModel(tmp_path, "cpu")._read_all([question], WEIGHING)
     assert read.ids.tolist() == [made(question.prompt + "\n")["input_ids"]]
 
 
@@ -105,7 +105,7 @@ def test_models_that_the_library_goes_on_from_in_another_way_write_what_they_say
             text = tokenizer.decode([token for token in ids[length:] if token != tokenizer.eos_token_id])
         assert record.rejected + ((record.response,) if record.accepted else ()) == (text.split("\n")[0],)
     weighed: list[Any] = []
-    LocalModel(tmp_path, "cpu").weigh(items[:2], WEIGHING, weighed.append)
+    LocalModel(tmp_path, "cpu").ask(items[:2], WEIGHING, weighed.append)
     ends = [0, tokenizer.convert_tokens_to_ids("\n")]
     for record, item in zip(weighed, items, strict=False):
         ids = tokenizer(item.prompt + "\n" + item.answer)["input_ids"]

@@ -190,7 +190,7 @@ def test_code_is_given_past_the_chat_template_and_answered_within_the_line(chat:
     found: list[Any] = []
     for exact_tree in (True, False):
         settings = BenchmarkSettings(mode="exact", exact_tree=exact_tree, extensions=Extensions(form="code"))
-        model.weigh(settings.questions(TWO_HOPS, 1), settings, found.append)
+        model.ask(settings.questions(TWO_HOPS, 1), settings, found.append)
     whole, spellings = found
     assert whole.weights["1"] == pytest.approx(0.1 + 0.7 * 0.6 / 0.9, abs=1e-3)
     assert whole.weights["2"] == pytest.approx(0.1 + 0.7 * 0.3 / 0.9, abs=1e-3)
@@ -209,7 +209,7 @@ def test_a_template_that_opens_the_models_thoughts_is_refused(tmp_path: Path, fo
     model = LocalModel(tmp_path / "model", "cpu")
     settings = BenchmarkSettings(mode="exact")
     with pytest.raises(InputError, match="opens <think>, so the model thinks before it answers"):
-        model.weigh(settings.questions(TWO_HOPS, 1), settings, print)
+        model.ask(settings.questions(TWO_HOPS, 1), settings, print)
 
 
 @pytest.mark.slow
@@ -230,7 +230,7 @@ def test_smollm2_from_the_registry(tmp_path: Path) -> None:
     weights = []
     for place in (gguf, folder):
         found: list[Any] = []
-        LocalModel(place, "cpu").weigh(exact.questions(Cell("equations", 1), 2), exact, found.append)
+        LocalModel(place, "cpu").ask(exact.questions(Cell("equations", 1), 2), exact, found.append)
         weights.append([record.weights for record in found])
     for first, second in zip(*weights, strict=True):
         assert first == pytest.approx(second, rel=1e-3)

@@ -21,6 +21,7 @@ from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import Question
+from hopscope.records import lock
 
 
 def test_resume_asks_only_what_is_missing(tmp_path: Path) -> None:
@@ -168,8 +169,7 @@ def test_a_benchmark_that_was_stopped_has_lost_nothing(tmp_path: Path) -> None:
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    results = Results(tmp_path, BenchmarkSettings())
-    with results.writing(), pytest.raises(InputError, match="another program writes to"):
+    with lock(tmp_path / ".lock", ""), pytest.raises(InputError, match="another program writes to"):
         benchmark([Asked("p", right)], tmp_path, *ONE, 1, BenchmarkSettings())
 
 

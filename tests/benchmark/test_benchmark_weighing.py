@@ -55,8 +55,7 @@ LINES: Table = {
 
 def records(model: LocalModel, settings: BenchmarkSettings, count: int) -> list[Record]:
     found: list[Record] = []
-    ask = model.weigh if settings.mode == "exact" else model.ask
-    ask(settings.questions(CELL, count), settings, found.append)
+    model.ask(settings.questions(CELL, count), settings, found.append)
     return sorted(found, key=lambda record: record.index)
 
 

@@ -24,15 +24,14 @@ class Asked(ProgramRespondent):
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Any) -> None:
         for item in questions:
+            if settings.mode == "exact":
+                weights = {a: 0.6 if a == item.answer else 0.1 for a in item.acceptable}
+                keep(weighed(item, self.name, settings.rule, weights))
+                continue
             if self.stop_after is not None and len(self.asked) >= self.stop_after:
                 raise KeyboardInterrupt
             self.asked.append(item.id)
             super().ask([item], settings, keep)
-
-    def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Any) -> None:
-        for item in questions:
-            weights = {a: 0.6 if a == item.answer else 0.1 for a in item.acceptable}
-            keep(weighed(item, self.name, settings.rule, weights))
 
 
 def right(item: Question) -> str:
@@ -56,5 +55,5 @@ def ask(folder: Path, count: int, settings: BenchmarkSettings, batch: int = 64, 
     from hopscope.benchmark.local import LocalModel
 
     model, records = LocalModel(folder, "cpu", batch), []  # type: ignore[var-annotated]
-    (model.weigh if settings.mode == "exact" else model.ask)(settings.questions(cell, count), settings, records.append)
+    model.ask(settings.questions(cell, count), settings, records.append)
     return sorted(records, key=lambda record: record.index)

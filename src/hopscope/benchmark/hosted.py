@@ -92,9 +92,12 @@ class HostedModel:
         """Ask each question until it is settled; `keep` gets each record as it comes.
 
         Raises:
+            InputError: in exact mode, since endpoints do not say how likely an answer is that they did not give.
             MachineError: calls kept failing; what was settled is kept.
             KeyboardInterrupt: the run was interrupted; what was settled is kept.
         """
+        if settings.mode == "exact":
+            raise InputError(f"{self.name} does not say how likely each answer is; leave out exact mode")
         tasks = [
             build(form, part, settings, keep, self.name)
             for form in FORMULATIONS.values()
@@ -118,12 +121,6 @@ class HostedModel:
             if log.status == "error":
                 words = said(Exception(log.error.message if log.error else "no reason given"))
                 raise MachineError(f"{shown(redacted(self.name))}: calls kept failing: {words}")
-
-    def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Refuse: endpoints do not say how likely an answer is that they did not give."""
-        raise InputError(
-            f"{self.name} does not say how likely each answer is; leave out --exact, or give a model folder"
-        )
 
 
 def _public(address: str | None) -> str | None:

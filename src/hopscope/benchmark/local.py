@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import inspect
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from hopscope.benchmark.answers import Keep, Reply, Trial, weighed
 from hopscope.benchmark.settings import BenchmarkSettings
-from hopscope.benchmark.weighing import SPELLINGS, WHOLE_TREE, Speller, TokenIds, weigh
+from hopscope.benchmark.weighing import SPELLINGS, WHOLE_TREE, TokenIds, spelling, weigh
 from hopscope.checks import check_choice
 from hopscope.errors import InputError, in_a_line
 from hopscope.language.limits import check_tokens, check_words, places
@@ -95,8 +96,11 @@ class LocalModel:
             raise InputError(f"{self.name} cannot be run: {in_a_line(error)}") from error
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Ask each question until it is settled; `keep` gets each record as it comes."""
-        for group, prompts in self._read_all(questions, settings, self.batch):
+        """Ask each question until it is settled, or weigh its answers; `keep` gets each record as it comes."""
+        if settings.mode == "exact":
+            self._weigh(questions, settings, keep)
+            return
+        for group, prompts in self._read_all(questions, settings):
             trials = [Trial(question, settings.rule, settings.attempts) for question in group]
             while open_trials := [n for n, trial in enumerate(trials) if not trial.settled]:
                 tries = max(1, self.batch // len(open_trials))  # several at once; what follows the first good one goes
@@ -114,42 +118,37 @@ class LocalModel:
                     if trials[n].settled:
                         keep(trials[n].record(self.name))
 
-    def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Exact mode: the probability that a reply is taken for each acceptable answer, as `ask` would take it."""
+    def _weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
+        """Exact mode: the probability that a sampled reply would be taken for each acceptable answer."""
         anchor = tuple(self._tokenizer("0", add_special_tokens=False)["input_ids"])
-        until, speller = WHOLE_TREE if settings.exact_tree else SPELLINGS, None
-        for group, prompts in self._read_all(questions, settings, self.batch):
-            speller = speller or Speller(
-                self._decode, self._size, self._stops, self._by_line(group[0]), settings.rule, anchor, settings.longest
-            )
+        by_line, until = self._by_line(questions[0]), WHOLE_TREE if settings.exact_tree else SPELLINGS
+        turns = spelling(self._decode, self._size, self._stops, by_line, settings.rule, anchor, settings.longest)
+        for group, prompts in self._read_all(questions, settings):
 
             def following(
                 numbers: Sequence[int], tokens: Sequence[TokenIds], prompts: ReadPrompts = prompts
             ) -> Float[Tensor, "branch token"]:
-                return self._chances(self._behind(prompts, numbers, torch.tensor(tokens)), settings)
+                return (self._behind(prompts, numbers, torch.tensor(tokens)) / settings.temperature).softmax(-1)
 
-            first = self._chances(prompts.logits, settings)
-            found = weigh([q.acceptable for q in group], first, following, speller, until, 2 * self.batch)
+            first = (prompts.logits / settings.temperature).softmax(-1)
+            found = weigh([q.acceptable for q in group], first, following, turns, until, 2 * self.batch)
             for question, (weights, left) in zip(group, found, strict=True):
                 keep(weighed(question, self.name, settings.rule, weights, left))
-
-    def _chances(self, logits: Float[Tensor, "row token"], settings: BenchmarkSettings) -> Float[Tensor, "row token"]:
-        return (logits / settings.temperature).softmax(-1)
 
     def _by_line(self, question: Question) -> bool:
         """Whether a line break ends a reply: where it goes on from plain text, unless lines of thought come first."""
         return not in_a_chat(question, self._tokenizer) and not question.extensions.think
 
     def _read_all(
-        self, questions: Sequence[Question], settings: BenchmarkSettings, size: int
+        self, questions: Sequence[Question], settings: BenchmarkSettings
     ) -> Iterator[tuple[list[Question], ReadPrompts]]:
-        """Questions with prompts of one length, `size` at a time, read by the model: padding changes some families."""
-        groups: dict[int, list[tuple[Question, list[int]]]] = {}
+        """Batches of questions with prompts of one length, read by the model: padding changes some families."""
+        groups = defaultdict[int, list[tuple[Question, list[int]]]](list)
         for question in questions:
             text, _ = written(question, self._tokenizer)
             ids = encode(text, self._tokenizer, in_a_chat(question, self._tokenizer))[0]
             check_tokens(self._model, self._tokenizer, ids)
-            groups.setdefault(len(ids), []).append((question, ids))
+            groups[len(ids)].append((question, ids))
         longest = max(groups, default=0)
         if self._places is not None and longest + settings.longest > self._places:
             raise InputError(
@@ -157,8 +156,8 @@ class LocalModel:
                 f"for {self._places}; pass a lower max_tokens, or ask for fewer hops"
             )
         for _, group in sorted(groups.items()):
-            for start in range(0, len(group), size):
-                part = group[start : start + size]
+            for start in range(0, len(group), self.batch):
+                part = group[start : start + self.batch]
                 yield [question for question, _ in part], self._read(torch.tensor([ids for _, ids in part]))
 
     def _read(self, ids: Int[Tensor, "prompt pos"]) -> ReadPrompts:
@@ -210,7 +209,7 @@ class LocalModel:
         past = None if prompts.past is None else _selected(prompts.past, numbers)
         while True:
             if settings.temperature:
-                chosen = _chosen(self._chances(logits, settings), draws)
+                chosen = _chosen((logits / settings.temperature).softmax(-1), draws)
             else:
                 chosen = logits.argmax(-1, keepdim=True)
             for n, token in enumerate(chosen[:, 0].tolist()):

@@ -7,8 +7,7 @@ summary.json        all numbers; accuracy.md has the main ones
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
@@ -19,7 +18,7 @@ from hopscope.benchmark.points import Point, Summary, by_line, compare, group, s
 from hopscope.benchmark.redaction import all_redacted, file_name, redacted, shown
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.records import RecordFormat, content_hash, lock, plain, read_rows, row_lines, write_text
+from hopscope.records import RecordFormat, content_hash, plain, read_rows, row_lines, write_text
 from hopscope.words import markdown_table
 
 WHAT = "a benchmark's results"
@@ -51,8 +50,7 @@ class Results:
             if known != wanted:
                 words = (known.changed(), wanted.changed()) if field.name == "extensions" else (known, wanted)
                 raise InputError(
-                    f"{folder} holds results with {field.name} {words[0]!r}, got {words[1]!r}; "
-                    "write to another folder or keep the setting"
+                    f"{folder} holds results with {field.name} {words[0]!r}, got {words[1]!r}; write to another folder"
                 )
 
     def add_model(self, model: str, identity: dict[str, Any]) -> None:
@@ -78,7 +76,7 @@ class Results:
 
     def check_complete(self) -> None:
         """Check that all records that the summary counts are there; there may be more."""
-        records = {model: group(self.records(model).values()) for model in self.models}
+        records = {model: group(self.records(model).values()) for model in self.header.models}
         summary = self.folder / "summary.json"
         for point in Summary.read(summary).points if summary.exists() else ():
             found = len(records.get(point.model, {}).get(Cell(point.formulation, point.hops), []))
@@ -87,11 +85,6 @@ class Results:
                     f"{self.path(point.model)} has {found} of the {point.asked} records of {point.formulation} at "
                     f"{point.hops} hops that summary.json counts; {UNTOUCHED}"
                 )
-
-    @property
-    def models(self) -> list[str]:
-        """The models asked so far, in the order they came."""
-        return list(self.header.models)
 
     def path(self, model: str) -> Path:
         """The file of a model's records."""
@@ -105,36 +98,24 @@ class Results:
 
     def append(self, record: Record) -> None:
         """Add a record in one write, its texts from outside without the environment's secrets."""
-        safe = replace(
-            record,
-            error=all_redacted(record.error),
-            response=all_redacted(record.response),
-            rejected=tuple(map(redacted, record.rejected)),
-        )
+        said = {name: all_redacted(getattr(record, name)) for name in ("error", "response", "rejected")}
+        safe = replace(record, **said)
         with self.path(record.model).open("ab", buffering=0) as file:
             file.write(row_lines([safe], self.hash).encode())
 
     def mend(self, model: str) -> None:
-        """Drop the half line that a killed writer left at the end, so that the next line is whole."""
+        """Drop the half line that a killed writer left at the end of a model's records."""
         path = self.path(model)
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.records(model)
-        if path.exists() and not (data := path.read_bytes()).endswith(b"\n"):
-            with path.open("r+b") as file:
-                file.truncate(data.rfind(b"\n") + 1)
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the folder for one writer."""
-        busy = f"another program writes to {self.folder}; wait for it or choose another folder"
-        with lock(self.folder / ".lock", busy):
-            yield
+        with path.open("a+b") as file:
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def write_summary(results: Results) -> Summary:
     """Write summary.json and accuracy.md; return the summary."""
     settings = results.header.settings
-    records = {model: group(results.records(model).values()) for model in results.models}
+    records = {model: group(results.records(model).values()) for model in results.header.models}
     parts = [(model, cell, those) for model, cells in records.items() for cell, those in cells.items()]
     pairs = [
         compare(records[first][cell], those, settings)
@@ -157,33 +138,37 @@ def markdown(text: str) -> str:
 
 def as_markdown(points: Sequence[Point]) -> str:
     """The main numbers as a Markdown table; empty without a point."""
-    rows = [{"model": markdown(point.model), **columns(point)} for point in points]
+    rows = [_row(point) for point in points]
     return markdown_table(rows[0], (row.values() for row in rows)) if rows else ""
 
 
-def columns(point: Point) -> dict[str, str]:
-    """A point in words, by column, without its model."""
-    exact = {"P(acceptable)": percent(point.first_acceptance), "share": percent(point.share)}
-    exact |= {"argmax": percent(point.argmax), "unweighed": percent(point.unweighed)}
-    sampled = {"first try": percent(point.first_accuracy), "accepted at once": percent(point.first_acceptance)}
-    cases = f"{percent(point.lowest)}, {percent(point.highest)}"
+def _row(point: Point) -> dict[str, str]:
+    """A point in words, by column."""
+    columns = {
+        "95% interval": f"{_percent(point.low)} to {_percent(point.high)}",
+        "worst, best case": f"{_percent(point.lowest)}, {_percent(point.highest)}",
+        "guess": _percent(point.guess),
+        "shortcut": _percent(point.shortcut),
+        "p (shortcut)": f"{point.p_shortcut:.2g}",
+    }
+    if point.mode == "exact":
+        first = {"P(acceptable)": point.first_acceptance, "share": point.share, "argmax": point.argmax}
+        first["unweighed"] = point.unweighed
+    else:
+        first = {"first try": point.first_accuracy, "accepted at once": point.first_acceptance}
     return {
+        "model": markdown(point.model),
         "formulation": point.formulation,
         "D": str(point.hops),
         "n": str(point.asked),
-        "accuracy": percent(point.accuracy),
-        "95% interval": f"{percent(point.low)} to {percent(point.high)}",
-        "worst, best case": cases if round(point.never_accepted, 3) else "-",
-        "guess": percent(point.guess),
-        "shortcut": percent(point.shortcut),
-        "p (shortcut)": f"{point.p_shortcut:.2g}",
-        **(exact if point.mode == "exact" else sampled),
+        "accuracy": _percent(point.accuracy),
+        **columns,
+        **{name: _percent(value) for name, value in first.items()},
         "never accepted": f"{round(point.never_accepted, 3):g}",
         "unanswered": str(point.unanswered),
         "attempts": "-" if point.mean_attempts is None else f"{point.mean_attempts:.3g}",
     }
 
 
-def percent(value: float | None) -> str:
-    """A proportion as a percentage; `-` for None."""
+def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f}%"

@@ -14,6 +14,7 @@ from hopscope.checks import check_count, check_folder, check_items, check_path, 
 from hopscope.errors import InputError, needs_extra
 from hopscope.problem.text.formulation import PAPER_CHAINS
 from hopscope.problem.text.questions import Question, formulation
+from hopscope.records import lock
 
 
 @runtime_checkable
@@ -24,10 +25,7 @@ class Respondent(Protocol):
     identity: dict[str, Any]
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Ask each question until it is settled; `keep` gets each record as it comes."""
-
-    def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Exact mode: weigh the acceptable answers of each question; `keep` gets each record as it comes."""
+        """Ask each question until it is settled, or weigh its answers; `keep` gets each record as it comes."""
 
 
 class ProgramRespondent:
@@ -42,6 +40,8 @@ class ProgramRespondent:
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Ask each question until it is settled; `keep` gets each record as it comes."""
+        if settings.mode == "exact":
+            raise InputError(f"{self.name} is a program and gives no probabilities; leave out exact mode")
         for question in questions:
             trial = Trial(question, settings.rule, settings.attempts)
             while not trial.settled:
@@ -51,10 +51,6 @@ class ProgramRespondent:
                 else:
                     trial.error = f"{self.name} gave {type(said).__name__} where a reply is text"
             keep(trial.record(self.name))
-
-    def weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Refuse, since a program gives no probabilities."""
-        raise InputError(f"{self.name} is a program and gives no probabilities; leave out exact mode")
 
 
 def open_model(name: str, logs: Path, **opening: Any) -> Respondent:
@@ -134,7 +130,8 @@ def benchmark(
     logs = folder / "inspect"
     opened = [open_model(model, logs, **opening) if isinstance(model, str) else model for model in models]
     results = Results(folder, settings)
-    with results.writing():
+    busy = f"another program writes to {folder}; wait for it or choose another folder"
+    with lock(folder / ".lock", busy):
         for model in opened:
             results.add_model(model.name, model.identity)
         for model in opened:
@@ -149,8 +146,8 @@ def benchmark(
 def _ask_missing(model: Respondent, questions: Sequence[Question], results: Results, progress: Keep) -> None:
     """Ask one model the questions that it has not answered."""
     settings = results.header.settings
-    results.mend(model.name)
     known = results.records(model.name)
+    results.mend(model.name)
     missing = {q.id: q for q in questions if (old := known.get(q.id)) is None or old.error is not None}
     for question in questions:
         if question.id not in missing:
@@ -162,7 +159,7 @@ def _ask_missing(model: Respondent, questions: Sequence[Question], results: Resu
         progress(record)
 
     if missing:
-        (model.weigh if settings.mode == "exact" else model.ask)(list(missing.values()), settings, keep)
+        model.ask(list(missing.values()), settings, keep)
     for question in list(missing.values()):
         trial = Trial(question, settings.rule, settings.attempts, error="no reply")
         keep(trial.record(model.name, settings.mode))
