@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from known_run import WITNESS, circuit_json, known_run
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.cli.emergence_verb import describe
-from hopscope.cli.emergence_verb import emergence as command
+from hopscope.cli.circuit_verbs import describe
+from hopscope.cli.circuit_verbs import emergence as command
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.emergence.timing import Plateau
 from hopscope.errors import InputError

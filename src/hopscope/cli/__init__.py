@@ -18,7 +18,7 @@ VERBS = {
     "train": ("training_verbs", "Train transformers on the retrieval problem."),
     "sweep": ("training_verbs", "Train by depth, seeds and formulation, and draw Figure 4."),
     "circuit": ("circuit_verbs", "Find the circuit of a trained model, certify it, draw it; compare circuits."),
-    "emergence": ("emergence_verb", "How the heads of a run's circuit emerged, checkpoint by checkpoint."),
+    "emergence": ("circuit_verbs", "How the heads of a run's circuit emerged, checkpoint by checkpoint."),
     "explore": ("folder_verbs", "Interactive HTML page: inspect a trained model and ablate its paths."),
     "export": ("folder_verbs", "Write a trained model for another library."),
     "theory": ("theory_verb", "How many layers D hops need: bound, exact minimum, a schedule, figures."),

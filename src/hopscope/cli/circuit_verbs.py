@@ -1,4 +1,4 @@
-"""`hopscope circuit`: find the circuit of a trained model and certify it; compare circuits."""
+"""`hopscope circuit`: find the circuit of a trained model and certify it; compare circuits. `hopscope emergence`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hopscope as hs
-from hopscope.cli.display import stages_display
+from hopscope.cli.display import Display, stages_display
 from hopscope.cli.options import (
     COUNT,
+    FOLDER,
     PATH,
     SEED,
     STEP,
@@ -23,8 +24,10 @@ from hopscope.cli.options import (
     json_option,
     refuse_given,
 )
+from hopscope.emergence.config import EmergenceConfig
 
 if TYPE_CHECKING:
+    from hopscope.emergence.history import Emergence
     from hopscope.language.text_batch import TextTask
 
 
@@ -209,8 +212,6 @@ def compare(paths: tuple[Path, ...]) -> tuple[Any, str]:
     if len(paths) < 2:
         raise hs.InputError(f"compare needs at least two circuits, got {len(paths)}; name another run")
     records = [path / "circuit.json" if path.is_dir() else path for path in paths]
-    if len({record.resolve() for record in records}) < len(records):
-        raise hs.InputError("a circuit was named twice; name each once")
     circuits = {str(path): hs.Circuit.load(record) for path, record in zip(paths, records, strict=True)}
     if without := [name for name, circuit in circuits.items() if not circuit.found]:
         raise hs.InputError(f"{without[0]} says that its model has no circuit; leave it out")
@@ -220,3 +221,62 @@ def compare(paths: tuple[Path, ...]) -> tuple[Any, str]:
     pairs = [(names, compared(*(circuits[name] for name in names))) for names in combinations(circuits, 2)]
     rows = [{"first": first, "second": second, **asdict(pair)} for (first, second), pair in pairs]
     return rows[0] if len(rows) == 1 else rows, "\n".join(pair.as_text(*names) for names, pair in pairs)
+
+
+@click.command()
+@click.argument("folder", metavar="RUN", type=FOLDER)
+@click.option("--model", type=STEP, default=0, show_default=True, help="Which model of the run, from 0.")
+@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw into RUN/figures.")
+@click.option("--overwrite", is_flag=True, help="Measure again even if a record is stored.")
+@json_option("the record")
+@field_options(EmergenceConfig, "config", defaults=True)
+def emergence(folder: Path, model: int, figures: bool, overwrite: bool, config: dict[str, Any]) -> tuple[Any, str]:
+    """How the heads of a run's circuit emerged, checkpoint by checkpoint.
+
+    RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). Writes
+    emergence.json and emergence-maps.json beside them, and Figures 6, 7 and Appendix D of the paper.
+
+    \b
+    Examples:
+      hopscope emergence runs/d
+      hopscope emergence runs/first --model 1
+      hopscope emergence runs/d --json | jq '.paths[] | [.layer, .query, .key, .crossing.step]'
+    """
+    from hopscope.circuits.store import circuit_path
+    from hopscope.paper.section_9 import page_figures
+
+    run = hs.Run(folder)
+    how = EmergenceConfig(**config) if config else None
+    with Display("checkpoints", "steps") as display:
+        found = run.emergence(model, how, overwrite=overwrite, progress=display.update)
+    for trouble in found.troubles:
+        click.echo(f"left out: {trouble}", err=True)
+    lines = describe(found)
+    if figures:
+        for figure in page_figures(run.metrics, found, hs.Circuit.load(circuit_path(run.path, model))):
+            hs.plot.save(figure.figure, run.path / "figures" / figure.name)
+            lines.append(f"wrote {run.path / 'figures' / figure.name}.png, .svg and .pdf")
+    return found.to_json(), "\n".join(lines)
+
+
+def describe(emergence: Emergence) -> list[str]:
+    """The lines that are printed for people: a table of paths, then hops and plateau."""
+    lines = [f"{'path':<28} {'attention':>9}  {'without it':>10}  crosses 0.5 at step (95%), epoch"]
+    for path in emergence.paths:
+        name, crossing = f"{path.layer:>2}.{path.head}  {path.query:>4} -> {path.key}", path.crossing
+        when = _step(crossing.step)
+        if crossing.step is not None:
+            when += f" ({_step(crossing.low, '...')} to {_step(crossing.high, '...')})"
+            when += f", {emergence.epoch(crossing.step):.1f}"
+        lines.append(f"{name:<28} {path.attention[-1]:>9.3f}  {path.change[-1]:>+10.3f}  {when}")
+    hops = [f"x{hop} {_step(step)}" for hop, step in enumerate(emergence.order.emerged, start=1)]
+    left, learned = emergence.plateau.left, ", ".join(map(_step, emergence.plateau.learned))
+    lines.append(f"delivered by the paths that have crossed 0.5 by then: {', '.join(hops)}")
+    if emergence.chains == 2:
+        lines.append("with two chains, attention to both alike is 0.5 and may cross it by chance")
+    lines.append(f"plateau at {emergence.plateau.level:g} left at step {_step(left)}; hops learned at step {learned}")
+    return lines
+
+
+def _step(step: float | None, missing: str = "never") -> str:
+    return missing if step is None else f"{step:.0f}"

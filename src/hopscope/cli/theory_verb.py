@@ -12,15 +12,7 @@ import click
 import hopscope as hs
 from hopscope.checks import check_folder, check_outside_runs
 from hopscope.cli.options import PATH, NumberList, json_option, refuse_given
-from hopscope.theory.depth import (
-    best_order as find_best_order,
-)
-from hopscope.theory.depth import (
-    depths,
-    minimum_best_order,
-    minimum_causal,
-    minimum_in_order,
-)
+from hopscope.theory import depth
 from hopscope.words import counted, markdown_table
 
 _MOST_SHOWN, _MOST_WITNESSED = 256, 16
@@ -81,26 +73,28 @@ def theory(
     if not (show or witness):
         refuse_given("the table and the figure have both masks", "causal")
     if not (one or ordered):
-        return _table(_DEPTHS, [asdict(depths(chain)) for chain in sorted(hops)])
+        return _table(_DEPTHS, [asdict(depth.depths(chain)) for chain in sorted(hops)])
     problems = []
     for chain in sorted(hops):
-        stated = ",".join(map(str, find_best_order(chain))) if best_order else order or "deepest-first"
+        stated = ",".join(map(str, depth.best_order(chain))) if best_order else order or "deepest-first"
         problems.append(hs.RetrievalProblem(chain, order=stated, causal=causal))
     if witness:
         refuse_given("--witness builds and runs a transformer, and shows no flow", "show", "figure")
         return _witness(problems[0])
-    return _chain(problems[0], show, figure) if one else _table(_ORDERS, [*map(_order_row, problems)])
-
-
-def _order_row(problem: hs.RetrievalProblem) -> dict[str, object]:
-    return {
-        "hops": problem.hops,
-        "order": ",".join(map(str, problem.blocks)),
-        "layers": minimum_in_order(problem),
-        "head_a_row": minimum_in_order(problem, head_a_row=True),
-        "fewest": minimum_best_order(problem.hops),
-        "most": minimum_causal(problem.hops),
-    }
+    if one:
+        return _chain(problems[0], show, figure)
+    rows = [
+        {
+            "hops": problem.hops,
+            "order": ",".join(map(str, problem.blocks)),
+            "layers": depth.minimum_in_order(problem),
+            "head_a_row": depth.minimum_in_order(problem, head_a_row=True),
+            "fewest": depth.minimum_best_order(problem.hops),
+            "most": depth.minimum_causal(problem.hops),
+        }
+        for problem in problems
+    ]
+    return _table(_ORDERS, rows)
 
 
 def _table(headings: Sequence[str], rows: Sequence[dict[str, Any]]) -> tuple[Any, str]:
@@ -136,8 +130,7 @@ def _witness(problem: hs.RetrievalProblem) -> tuple[Any, str]:
 
     hops = problem.hops
     trial = try_witness(hs.theory.build_witness(hops, causal=problem.causal, order=problem.order))
-    named = (path.names(problem.roles) for path in trial.circuit)
-    circuit = [(layer, query, key, head) for layer, head, query, key in named]
+    circuit = [path.names(problem.roles) for path in trial.circuit]
     without = [missing._asdict() | {"layer": missing.layer + 1} for missing in trial.without]
     heads, paths = counted(trial.heads, "head"), counted(len(trial.circuit), "attention path")
     lines = [f"{counted(trial.layers, 'layer')}, {heads} a layer, {paths}:"]
