@@ -86,6 +86,8 @@ class RunModel(Model):
     ) -> Circuit:
         """The model's circuit, found and certified; stored beside the run, from where a second call reads it.
 
+        A stored circuit of another search is replaced; a certified one by `overwrite` alone.
+
             >>> run[0].find_circuit(effort="quick").found  # it was trained for a moment
             False
 

@@ -176,10 +176,10 @@ def test_what_nobody_can_ask_for_is_refused_before_the_search(asked: dict[str, o
         Model(witness.transformer, asked.pop("problem", witness.problem)).find_circuit(**asked)  # type: ignore[arg-type]
 
 
-def test_a_stored_circuit_is_searched_for_again_only_where_it_is_not_what_is_requested(tmp_path: Path) -> None:
-    """A certified one is returned where no search is described, and replaced by `overwrite` alone."""
+def test_a_stored_circuit_is_returned_or_replaced_by_model_and_settings(tmp_path: Path) -> None:
+    """The same are returned; others are searched for, and a certified circuit is replaced by `overwrite` alone."""
     certified, path = found(), tmp_path / "circuit.json"
-    doubtful = replace(certified, checks={}, imposed=None)
+    unchecked_circuit = replace(certified, checks={}, imposed=None)
     searched: list[Circuit] = []
 
     def stored(circuit: Circuit, draws: int = 200, model: str = certified.model, **how: Any) -> Circuit:
@@ -191,17 +191,13 @@ def test_a_stored_circuit_is_searched_for_again_only_where_it_is_not_what_is_req
             searched.append(made)
             return made
 
-        wanted = SearchRecord("thorough", 0, proof=proof)
-        return find_stored(path, search(), wanted, model, max_loss=0.05, **{"described": True, **how})
+        settings = {"model": model, "max_loss": 0.05, "effort": "thorough", "seed": 0, "proof": proof}
+        return find_stored(path, search(), settings, **how)
 
-    assert stored(doubtful) == stored(doubtful) == searched[-1]
+    assert stored(unchecked_circuit) == stored(unchecked_circuit) == searched[-1]
     assert len(searched) == 1
-    assert stored(certified, draws=150) == stored(certified, draws=150, described=False) == searched[-1]
-    assert stored(certified, draws=500, described=False) == searched[-1]
-    for other, words in (
-        ({"draws": 500}, "proof "),
-        ({"model": "m", "described": False}, "model \\w+, not m"),
-    ):
+    assert stored(certified, draws=150) == stored(certified, draws=150) == searched[-1]
+    for other, words in (({"draws": 500}, "proof "), ({"draws": 150, "model": "m"}, "model \\w+, not m")):
         with pytest.raises(InputError, match=rf"holds a certified circuit, found with {words}.*overwrite=True"):
             stored(certified, **other)
     assert len(searched) == 2
@@ -209,7 +205,7 @@ def test_a_stored_circuit_is_searched_for_again_only_where_it_is_not_what_is_req
 
 
 def test_an_interrupted_search_of_the_same_settings_resumes(tmp_path: Path) -> None:
-    path, computed, evaluator = tmp_path / "circuit.json", [], SimpleNamespace(evaluations=0, count=lambda spent: None)
+    path, computed, evaluator = tmp_path / "circuit.json", [], SimpleNamespace(problem=None, evaluations=0, count=int)
 
     def search(seed: int, stop: str = "") -> Search[Circuit]:
         for name in ("first", "second"):
@@ -219,8 +215,7 @@ def test_an_interrupted_search_of_the_same_settings_resumes(tmp_path: Path) -> N
         return found()
 
     def stored(seed: int, stop: str = "") -> Circuit:
-        wanted = SearchRecord("thorough", seed, proof=CertificateConfig())
-        return find_stored(path, search(seed, stop), wanted, found().model, described=True, run="r")
+        return find_stored(path, search(seed, stop), {"model": found().model, "seed": seed}, "r")
 
     for seed, stop in ((0, "first"), (0, "second"), (1, "first")):
         with pytest.raises(KeyboardInterrupt):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.interface import Model
-from hopscope.circuits.resume import FinishedStage, SavedSearch, run_search
+from hopscope.circuits.resume import SavedSearch, run_search
 from hopscope.circuits.search.appendix_e import FILLS, Imposed, appendix_e
 from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.circuits.search.gradients import estimated_order, row_scores
@@ -137,29 +138,22 @@ def test_resumed_search_finds_the_same_and_repeats_no_stage() -> None:
     """Random orders too, whose generator goes on in the state that it had; as many evaluations are counted."""
     config = SearchConfig(replace(QUICK, growing=2))
 
-    def found(saved: SavedSearch) -> tuple[SearchResult, list[Imposed], int]:
+    def found(saved: SavedSearch, save: Callable[[SavedSearch], None]) -> tuple[SearchResult, list[Imposed], int]:
         evaluator, units = searched(disguised_witness(1), config.budget)
-        result = run_search(own_pattern_search(evaluator, units, config), saved=saved)
-        return result, run_search(appendix_e(evaluator, units, config), saved=saved), evaluator.evaluations
+        result = run_search(own_pattern_search(evaluator, units, config), saved=saved, save=save)
+        ends = run_search(appendix_e(evaluator, units, config), saved=saved, save=save)
+        return result, ends, evaluator.evaluations
 
-    whole = SavedSearch()
-    expected = found(whole)
+    whole, computed = SavedSearch(), list[str]()
+
+    def note(saved: SavedSearch) -> None:
+        computed.append(list(saved.stages)[-1])
+
+    expected = found(whole, note)
     for done in range(0, len(whole.stages), 2):
-        computed: list[str] = []
-        half = Noting(stages=dict(list(whole.stages.items())[:done]), computed=computed)
-        assert found(half) == expected
+        computed.clear()
+        assert found(SavedSearch(stages=dict(list(whole.stages.items())[:done])), note) == expected
         assert computed == list(whole.stages)[done:]
-
-
-@dataclass(frozen=True)
-class Noting(SavedSearch):
-    """Notes the names of the stages that were computed."""
-
-    computed: list[str] = field(default_factory=list)
-
-    def save(self, name: str, stage: FinishedStage) -> None:
-        super().save(name, stage)
-        self.computed.append(name)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from small_models import disguised_witness
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import Search
 from hopscope.circuits.search.config import SearchBudget
@@ -120,7 +121,10 @@ def test_a_certified_circuit_is_replaced_by_overwrite_alone(
     run = known_run(tmp_path / "run")
     path = circuit_json(run, run.path / "circuit.json", checks=all_passed())
     Circuit.load(path).save(path, run.hash)
-    made, before = replace(Circuit.load(path), seed=run.seeds[0], max_loss=0.05), path.read_bytes()
+    stored = replace(Circuit.load(path), seed=run.seeds[0], max_loss=0.05)
+    made = replace(stored, search=SearchRecord("thorough", proof=CertificateConfig()))
+    made.save(path, run.hash)
+    before = path.read_bytes()
     searched = []
 
     def search(*_: object) -> Search[Circuit]:
@@ -136,9 +140,9 @@ def test_a_certified_circuit_is_replaced_by_overwrite_alone(
         assert re.search(r"holds a certified circuit, found with .*; pass --overwrite", capsys.readouterr().err)
     model = Run(run.path)[0]
     assert model.find_circuit() == Circuit.load(path)
-    for described in ({"seed": 0}, {"effort": "quick"}, {"proof": CertificateConfig()}):
+    for other_search in ({"seed": 1}, {"effort": "quick"}, {"proof": CertificateConfig(draws=7)}):
         with pytest.raises(InputError, match=r"holds a certified circuit, found with .*overwrite=True"):
-            model.find_circuit(**described)
+            model.find_circuit(**other_search)
     assert (path.read_bytes(), searched) == (before, [])
     assert call(str(run.path), "--seed", "1", "--overwrite", "--no-figures") == 0
     assert searched == [1]

@@ -86,7 +86,7 @@ def test_keys_that_are_knocked_out_of_one_row_or_moved_add_up(run, kind):
     [
         ("L1.H3 x0?", "uniform", "head must be from 1 to 2, got 3"),
         ("layer 9 head 2: x0? -> >x1", "knock_out", "layer must be from 1 to 2, got 9"),
-        (3, "uniform", "a location is written like L3.H1, .* or is an AttentionPath or a HeadRow, got 3"),
+        (3, "uniform", "a location is text like .*, an AttentionPath or a HeadRow, got 3"),
         ("L1.H1", ["uniform"], "an ablation is one of"),
         ("L1.H1 x9", "uniform", "x9"),
         ("L1.H1", "burn", "an ablation is one of uniform, identity, zero, positional, resample, alike, keep"),
@@ -162,7 +162,7 @@ def parts(module: nn.Sequential) -> hs.Parts:
     [
         ((layers(d_input=2), PROBLEM, parts), r"must take inputs .* raises RuntimeError: mat1"),
         ((layers(d_output=2), PROBLEM, parts), r"must answer with a tensor \[sequence, position, "),
-        ((len, PROBLEM, parts), r"the module must be a torch\.nn\.Module, got <built-in"),
+        ((len, PROBLEM, parts), r"module must be a torch\.nn\.Module, got <built-in"),
         ((layers(), PROBLEM, parts(layers())), "parts and untrain are functions of the module, got Parts"),
         ((layers(), PROBLEM, lambda module: None), r"parts must give an hs.Parts, got None"),
         ((layers(), 3, parts), "problem must be an hs.RetrievalProblem, got 3"),

@@ -280,9 +280,11 @@ def _with_paths(value: Any, roles: Sequence[str]) -> Any:
     rest = {name: _with_paths(item, roles) for name, item in value.items() if name not in _NAMES}
     if not set(_NAMES) <= set(value):
         return rest
-    where: Any = NamedPath
-    there = [value[name] for name in _NAMES]
-    path = None if there == [None] * 4 else AttentionPath.named(*convert(there, where, "a path"), roles)
+    named: Any = NamedPath
+    path, where = None, [value[name] for name in _NAMES]
+    if where != [None] * 4:
+        layer, head, query, key = convert(where, named, "a path")
+        path = AttentionPath.named(layer, head, query, key, roles)
     return rest | {"reader" if "into" in rest else "path": path} if rest else path
 
 

@@ -28,7 +28,6 @@ from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
-from hopscope.problem.roles import role_number
 
 Location = str | AttentionPath | HeadRow
 """`L3.H1` (a head), `L3.H1 x0?` (the row of a query role), `L3.H1 x0? -> >x2` or `layer 3 head 1: x0? -> >x2` (a path),
@@ -46,34 +45,31 @@ ROW_ABLATIONS: Mapping[str, Ablation] = {
 }  # fmt: skip
 """What a row of a circuit can be said to be at, by name; the mean is that of the model."""
 
-_WRITTEN = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})(?: +(\S+))?")
+_HEAD = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})")
 
 
 def rows_at(
     location: Location, roles: Sequence[str], shape: Architecture
 ) -> tuple[list[HeadRow], AttentionPath | None]:
     """The rows at a location, and the path if the location is one."""
+    path, text = None, location.strip() if isinstance(location, str) else ""
     if isinstance(location, HeadRow):
-        return [location], None
-    path = location if isinstance(location, AttentionPath) else None
-    if isinstance(location, str) and "->" in location:
-        path = AttentionPath.parse(location, roles)
-    if path is not None:
-        if not (0 <= path.query < len(roles) and 0 <= path.key < len(roles)):
-            raise InputError(f"the roles of a path must be from 0 to {len(roles) - 1}, got {path}")
+        rows = [location]
+    elif isinstance(location, AttentionPath) or "->" in text:
+        path = location if isinstance(location, AttentionPath) else AttentionPath.parse(text, roles)
         rows = [path.row]
+    elif head := _HEAD.fullmatch(text):
+        rows = [HeadRow(int(head[1]) - 1, int(head[2]) - 1, query) for query in range(len(roles))]
+    elif text:
+        rows = [HeadRow.parse(text, roles)]
     else:
-        found = _WRITTEN.fullmatch(location.strip()) if isinstance(location, str) else None
-        if found is None:
-            raise InputError(
-                "a location is written like L3.H1, 'L3.H1 x0?' or 'L3.H1 x0? -> >x2', or is an AttentionPath or a "
-                f"HeadRow, got {location!r}"
-            )
-        queries = range(len(roles)) if found[3] is None else [role_number(found[3], roles)]
-        rows = [HeadRow(int(found[1]) - 1, int(found[2]) - 1, query) for query in queries]
+        raise InputError(f"a location is text like 'L3.H1 x0?', an AttentionPath or a HeadRow, got {location!r}")
     for name, number, count in (("layer", rows[0].layer, shape.layers), ("head", rows[0].head, shape.heads)):
         if not 0 <= number < count:
             raise InputError(f"{name} must be from 1 to {count}, got {number + 1}")
+    for role in (*rows[0][2:], *(path or ())[3:]):
+        if not 0 <= role < len(roles):
+            raise InputError(f"a role must be from 0 to {len(roles) - 1}, got {location}")
     return rows, path
 
 
@@ -86,15 +82,14 @@ def check_custom_circuit(
     proof: CertificateConfig,
 ) -> Search[Circuit]:
     """Check a circuit of your own; returns its record, with checks and card. Nothing is searched for."""
-    if max_loss is None and isinstance(circuit, Circuit):
-        max_loss = circuit.max_loss
-    max_loss = SearchConfig.of(max_loss=max_loss).max_loss
     evaluator.require_finite()
     hypotheses = Units.of(evaluator).hypotheses
     if isinstance(circuit, Circuit):
+        max_loss = circuit.max_loss if max_loss is None else max_loss
         interventions, groups = _of_record(circuit, evaluator, hypotheses), circuit.groups
     else:
         interventions, groups = _of_parts(circuit, evaluator, hypotheses)
+    max_loss = SearchConfig.of(max_loss=max_loss).max_loss
     evidence = Evidence(evaluator, hypotheses, interventions, max_loss, seed + 1, proof, groups=groups)
     return (yield from checked_circuit(evidence, origin, SearchRecord(seed=seed, proof=proof)))
 
@@ -106,15 +101,15 @@ def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -
     """
     if not circuit.found:
         raise InputError("the record says that there is no circuit, so there is none to check; give its paths")
-    stored, own = (circuit.layers, circuit.heads), (evaluator.shape.layers, evaluator.shape.heads)
-    if stored != own or circuit.roles != evaluator.problem.all_roles:
+    shape, problem = evaluator.shape, evaluator.problem
+    if (circuit.layers, circuit.heads, circuit.roles) != (shape.layers, shape.heads, problem.all_roles):
         raise InputError(
-            f"the circuit is of a model of {stored[0]} layers x {stored[1]} heads on {circuit.problem.named}, this one "
-            f"has {own[0]} x {own[1]} and answers {evaluator.problem.named}; give its paths one by one"
+            f"the circuit is of a model of {circuit.layers} layers x {circuit.heads} heads on {circuit.problem.named}, "
+            f"this one has {shape.layers} x {shape.heads} and answers {problem.named}; give its paths one by one"
         )
-    interventions = dict.fromkeys(evaluator.rows, UNIFORM) | circuit.interventions
-    means = [row for row, ablation in interventions.items() if ablation.kind is AblationKind.MEAN]
-    return interventions | {row: hypotheses.mean(row) for row in means}
+    means = [row for row, ablation in circuit.interventions.items() if ablation.kind is AblationKind.MEAN]
+    own_means = {row: hypotheses.mean(row) for row in means}
+    return dict.fromkeys(evaluator.rows, UNIFORM) | circuit.interventions | own_means
 
 
 def _of_parts(

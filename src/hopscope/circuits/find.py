@@ -1,10 +1,11 @@
-"""From a model to its circuit: the search, its checks, and the paper's own procedure (Appendix E)."""
+"""From a model to its circuit: the search, its checks, its numbers, and the paper's own procedure (Appendix E)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import get_args
 
 import torch
 
@@ -13,25 +14,43 @@ from hopscope.circuits.checks import (
     Check,
     CheckName,
     Evidence,
+    Measured,
     check_in_stages,
     no_circuit,
     tidy,
 )
+from hopscope.circuits.checks.evidence import Lost
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import ImposedCircuit, OtherCircuit, SearchRecord
-from hopscope.circuits.describe import explained, imposed_circuit
-from hopscope.circuits.evaluate.ablations import UNIFORM, from_json, to_json
+from hopscope.circuits.circuit_parts import (
+    CircuitPath,
+    Fill,
+    Helper,
+    ImposedCircuit,
+    ImposedPath,
+    OtherCircuit,
+    SearchRecord,
+)
+from hopscope.circuits.compare import overlap
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.resume import Search, Stage, interventions_stage
-from hopscope.circuits.search.appendix_e import appendix_e, whole_heads
+from hopscope.circuits.evaluate.patching import Patcher
+from hopscope.circuits.resume import Search, Stage
+from hopscope.circuits.search.appendix_e import FILLS, appendix_e, whole_heads
 from hopscope.circuits.search.backups import with_backups
 from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.search.own_patterns import Found, own_pattern_search
+from hopscope.circuits.search.own_patterns import own_pattern_search
+from hopscope.model.hooks import PatchableModel
 from hopscope.model.torch_module import TorchModule
 from hopscope.model.transformer import Transformer
-from hopscope.problem.paths import HeadRow, PathGroup
-from hopscope.records import content_hash, convert, plain
+from hopscope.problem.paths import AttentionPath, Feed, HeadRow
+from hopscope.records import content_hash
+
+_LEAST_ATTENTION = 0.1
+"""How much a later path's attention must fall for it to count as fed."""
+
+_LEAST_CHANGE = 0.2
+"""How much the loss must rise, as a share of the threshold, for a use to count."""
 
 
 @dataclass(frozen=True)
@@ -67,37 +86,23 @@ def search_circuit(
     result = yield from own_pattern_search(evaluator, units, config)
     imposed = None
     if appendix_e and not result.left:
-        imposed = yield from _appendix_e(evaluator, units, config, proof)
-    search = SearchRecord(
-        effort=config.effort,
-        seed=config.seed,
-        minimality=result.minimality,
-        evaluations=evaluator.evaluations,
-        orders_ending_here=result.found[0].orders if result.found else (),
-        removed=_removed(units, result.found[0]) if result.found else (),
-        proof=proof,
-    )
+        imposed = yield from imposed_circuit(evaluator, units, config, proof)
+    spent, max_loss = evaluator.evaluations, config.max_loss
+    search = SearchRecord(config.effort, config.seed, minimality=result.minimality, evaluations=spent, proof=proof)
     if not result.found:
-        checks = no_circuit(result.full_mse, config.max_loss, rows_left=result.left)
-        return without_circuit(evaluator, origin, config.max_loss, result.full_mse, search, checks, imposed)
+        checks = no_circuit(result.full_mse, max_loss, rows_left=result.left)
+        return without_circuit(evaluator, origin, max_loss, result.full_mse, search, checks, imposed)
     first, *rest = result.found
-    interventions, groups = yield Stage(
-        "backups",
-        partial(with_backups, evaluator, units, first.interventions, config.max_loss),
-        evaluator,
-        lambda found: [to_json(found[0], evaluator.problem), plain(found[1])],
-        lambda saved: (from_json(saved[0], evaluator.problem), convert(saved[1], tuple[PathGroup, ...], "groups")),
-    )
-    max_loss, seed = config.max_loss, config.seed + 1
-    evidence = Evidence(evaluator, units.hypotheses, interventions, max_loss, seed, proof, groups=groups)
-    others = [_other(units, found, first) for found in rest]
+    live, off, others = {*units.rows}, units.hypotheses.is_off, list[OtherCircuit]()
+    removed = [row for row, ablation in first.interventions.items() if row in live and off(row, ablation)]
+    search = replace(search, orders_ending_here=first.orders, removed=tuple(removed))
+    for other in rest:
+        paths = units.paths(other.interventions)
+        shared = overlap({*units.paths(first.interventions)}, {*paths})
+        others.append(OtherCircuit(tuple(paths), tidy(other.mse), other.orders, tidy(shared)))
+    interventions, groups = with_backups(evaluator, units, first.interventions, max_loss)
+    evidence = Evidence(evaluator, units.hypotheses, interventions, max_loss, config.seed + 1, proof, groups=groups)
     return (yield from checked_circuit(evidence, origin, search, others, imposed))
-
-
-def _removed(units: Units, found: Found) -> tuple[HeadRow, ...]:
-    """The rows that the search switched off, in the order in which it did so."""
-    live, off = {*units.rows}, units.hypotheses.is_off
-    return tuple(row for row, ablation in found.interventions.items() if row in live and off(row, ablation))
 
 
 def without_circuit(
@@ -144,22 +149,71 @@ def checked_circuit(
     )
 
 
-def _other(units: Units, found: Found, first: Found) -> OtherCircuit:
-    """A short record of another circuit that the search ended in."""
-    paths, known = units.paths(found.interventions), {*units.paths(first.interventions)}
-    shared = len(known & {*paths}) / len(known | {*paths})
-    return OtherCircuit(tuple(paths), tidy(found.mse), found.orders, tidy(shared))
+def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper, ...]]:
+    """The paths with their ablations and uses, and the helper rows.
+
+    Uses are not known of a module that somebody else wrote, since the insides of its heads are not.
+    """
+    without = evidence.losses(evidence.evaluator, [evidence.without(path) for path in evidence.paths], evidence.imposed)
+    lost: list[tuple[HeadRow | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
+    own = {part: evidence.measured(losses.without) for part, losses in lost}
+    uses: dict[HeadRow, list[Feed]] = {}
+    if isinstance(model := evidence.few.transformer, PatchableModel):
+        patcher = Patcher(evidence.few, model, evidence.own)
+        uses = {row: patcher.uses(evidence.paths, row) for row in evidence.rows}
+    paths = tuple(
+        CircuitPath(
+            path,
+            ablation=evidence.imposed[path.row].kind.value,
+            weight=tidy(evidence.hypotheses.weights(path.row)[path.key]),
+            without_imposed=evidence.measured(loss),
+            without=own[path if path in evidence.partial else path.row],
+            feeds=tuple(
+                replace(use, change=tidy(use.change), attention=tidy(use.attention))
+                for use in uses.get(path.row, ())
+                if use.change >= _LEAST_CHANGE * evidence.max_loss or use.attention >= _LEAST_ATTENTION
+            ),
+        )
+        for path, loss in zip(evidence.paths, without, strict=True)
+    )
+    names = evidence.evaluator.names
+    return paths, tuple(Helper(row.layer + 1, row.head + 1, names[row.query], own[row]) for row in evidence.helpers)
 
 
-def _appendix_e(
+def imposed_circuit(
     evaluator: Evaluator, units: Units, config: SearchConfig, proof: CertificateConfig
 ) -> Search[ImposedCircuit | None]:
-    """The result of the paper's own procedure; None where the model's loss is not below the threshold."""
+    """The result of the paper's own procedure, checked; None where the model's loss is not below the threshold."""
     ends = yield from appendix_e(evaluator, units, config)
     if not ends:
         return None
-    compute = partial(whole_heads, evaluator, units, config)
-    heads = yield interventions_stage("Appendix E: whole heads", compute, evaluator)
-    interventions = ends[0].interventions
-    evidence = Evidence(evaluator, units.hypotheses, interventions, config.max_loss, config.seed + 1, proof, "imposed")
-    return (yield from imposed_circuit(ends, heads, units, evidence))
+    heads = yield Stage("Appendix E: whole heads", partial(whole_heads, evaluator, units, config), evaluator)
+    best, *others = ends
+    seed, roles = config.seed + 1, evaluator.problem.all_roles
+    evidence = Evidence(evaluator, units.hypotheses, best.interventions, config.max_loss, seed, proof, "imposed")
+
+    def losses(candidates: Sequence[Interventions]) -> list[Measured]:
+        return [*map(evidence.measured, evidence.losses(evidence.evaluator, candidates))]
+
+    uniform = best
+    for head in best.heads if best.paths else ():
+        uniform = uniform.with_head(head, UNIFORM) if head[0] == best.paths[0].layer else uniform
+    fills = [replace(best, fill=FILLS[fill]).interventions for fill in get_args(Fill)]
+    *by_fill, first_uniform, whole, own = losses(
+        [*fills, uniform.interventions, heads, units.own_patterns(best.interventions)]
+    )
+    ways = [[left.interventions for left in best.without(path)] for path in best.paths]
+    without = [min(losses(candidates), key=lambda loss: loss.mean) for candidates in ways]
+    checks, card = (yield from check_in_stages(evidence)) if best.paths else ({}, None)
+    return ImposedCircuit(
+        paths=tuple(ImposedPath(*path.names(roles), loss) for path, loss in zip(best.paths, without, strict=True)),
+        **dict(zip(get_args(Fill), by_fill, strict=True)),
+        fill=next(fill for fill in get_args(Fill) if FILLS[fill] == best.fill),
+        first_layer_uniform=first_uniform,
+        fewest_heads=tuple(sorted({(row.layer + 1, row.head + 1) for row in units.on(heads)})),
+        fewest_heads_loss=whole,
+        others=tuple(tuple(path.names(roles) for path in end.paths) for end in others),
+        own=own,
+        checks=checks,
+        card=card,
+    )

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.checks import check_seed
+from hopscope.checks import check_seed, check_type
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.custom_circuit import CustomCircuit, Location, check_custom_circuit, rows_at
@@ -34,7 +34,7 @@ from hopscope.circuits.resume import SILENT, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
-from hopscope.model.hooks import Stream, reach_beside
+from hopscope.model.hooks import reach_beside
 from hopscope.model.torch_module import Parts, TorchModule, in_evaluation
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
@@ -92,8 +92,7 @@ class Model:
         problem: RetrievalProblem,
         initial: InitialWeights = AS_TORCH,
     ) -> None:
-        if not isinstance(problem, RetrievalProblem):
-            raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
+        check_type("problem", problem, RetrievalProblem, "an hs.RetrievalProblem")
         if not isinstance(transformer, Transformer | TorchModule):
             raise InputError(f"a model is made of an hs.Transformer, or by Model.from_torch; got {transformer!r}")
         _check_problem(transformer.shape, problem)
@@ -264,27 +263,29 @@ def _ablations(
 ) -> dict[HeadRow, Ablation]:
     """What an ablation at a location puts in the place of rows."""
     rows, path = rows_at(location, problem.roles, shape)
-    if isinstance(ablation, str) and ablation in OF_A_PATH and path is not None:
-        return {path.row: OF_A_PATH[ablation](path.key)}
     if isinstance(ablation, str):
-        ablation = ABLATIONS.get(ablation, ablation)
-    if not isinstance(ablation, Ablation):
+        of_key = OF_A_PATH.get(ablation)
+        known = of_key(path.key) if of_key and path else ABLATIONS.get(ablation)
+    else:
+        known = ablation
+    if not isinstance(known, Ablation):
         names, of_a_path = ", ".join(ABLATIONS), " or ".join(OF_A_PATH)
         raise InputError(f"an ablation is one of {names}, or {of_a_path} of a path, got {ablation!r} for {location}")
-    return dict.fromkeys(rows, ablation)
+    return dict.fromkeys(rows, known)
 
 
 def _check_problem(shape: Architecture, problem: RetrievalProblem) -> None:
     """Check that a transformer may have been trained on a problem: it takes and gives what the problem has."""
-    has = {"inputs": shape.d_input, "outputs": shape.d_output, "answers": shape.reads, "causal": shape.causal}
-    needs = {
-        "inputs": problem.input_dim, "outputs": problem.target_dim, "answers": problem.chains, "causal": problem.causal
-    }  # fmt: skip
-    for name, value in has.items():
-        if value != needs[name]:
+    for name, has, needs in (
+        ("inputs", shape.d_input, problem.input_dim),
+        ("outputs", shape.d_output, problem.target_dim),
+        ("answers", shape.reads, problem.chains),
+        ("causal", shape.causal, problem.causal),
+    ):
+        if has != needs:
             raise InputError(
-                f"the transformer has {name}={value}, and {problem.named} {name}={needs[name]}; pass the problem that "
-                "it was trained on"
+                f"the transformer has {name}={has}, and {problem.named} {name}={needs}; pass the problem that it was "
+                "trained on"
             )
 
 
@@ -295,37 +296,31 @@ def _checked_module(
     untrain: Callable[[Any, int, int], None] | None,
 ) -> TorchModule:
     """A module with its parts, if it suits the problem; for the arguments see `Model.from_torch`."""
-    if not isinstance(module, nn.Module):
-        raise InputError(f"the module must be a torch.nn.Module, got {module!r}")
+    check_type("module", module, nn.Module, "a torch.nn.Module")
+    check_type("problem", problem, RetrievalProblem, "an hs.RetrievalProblem")
     if not callable(parts) or not callable(untrain or parts):
         raise InputError(f"parts and untrain are functions of the module, got {parts!r} and {untrain!r}")
-    if not isinstance(problem, RetrievalProblem):
-        raise InputError(f"problem must be an hs.RetrievalProblem, got {problem!r}")
-    batch = held_out(problem, 2, purpose="notebook")
+    inputs = held_out(problem, 2, purpose="notebook").inputs
     try:
         with torch.no_grad(), in_evaluation(module):
-            answers = module(batch.inputs)
+            answers = module(inputs)
     except Exception as error:  # whatever somebody's module raises
         raise InputError(
             f"the module must take inputs [sequence, position, {problem.input_dim}] of single precision on the CPU, "
             f"but it raises {type(error).__name__}: {error}"
         ) from error
-    if not isinstance(answers, torch.Tensor) or answers.dim() != 3 or answers.shape[-1] != problem.target_dim:
-        shape = tuple(answers.shape) if isinstance(answers, torch.Tensor) else type(answers).__name__
+    if not isinstance(answers, Tensor) or answers.dim() != 3 or answers.shape[-1] != problem.target_dim:
+        shape = tuple(answers.shape) if isinstance(answers, Tensor) else type(answers).__name__
         raise InputError(
             f"the module must answer with a tensor [sequence, position, {problem.target_dim}], got {shape}"
         )
     if not bool(torch.isfinite(answers).all()):
         raise InputError("the module gives answers that are not finite; see that its weights are")
-    checked = TorchModule.of(module, parts, untrain, batch.inputs, problem.chains, problem.causal)
-    reads: dict[str, Callable[[Stream], Tensor]] = {
-        "the stream changes": lambda x: x,
-        "its answers change": lambda x: checked.answers(x[:, :, -problem.chains :]),
-    }
-    for what, read in reads.items():
-        if not (beside := reach_beside(checked, batch.inputs, batch.inputs.flip(0), read)) <= _BESIDE:
+    checked = TorchModule.of(module, parts, untrain, inputs, problem.chains, problem.causal)
+    for read in (lambda stream: stream, lambda stream: checked.answers(stream[:, :, -problem.chains :])):
+        if not (share := reach_beside(checked, inputs, inputs.flip(0), read)) <= _BESIDE:
             raise InputError(
-                f"its positions reach one another beside the patterns that are shown ({what} by a share of "
-                f"{beside:.2g} where all attend to themselves), unseen by a circuit; give a pattern for all"
+                "its positions reach one another beside the patterns that are shown, unseen by a circuit (another "
+                f"sequence changes a share of {share:.2g} where all attend to themselves); give a pattern for all"
             )
     return checked

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.circuits.find import Origin, search_circuit
-from hopscope.circuits.resume import SILENT, SavedSearch, Search, SearchProgress, run_search
+from hopscope.circuits.resume import SAVED, SILENT, SavedSearch, Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
 from hopscope.errors import InputError
-from hopscope.records import content_hash
+from hopscope.records import content_hash, plain
 from hopscope.training.run import RunFolder
 
 
@@ -50,21 +50,13 @@ class CircuitStore:
         at = max(self.run.checkpoints, default=0) if step is None else step
         return Origin(self._hash(number, at), self.run.seeds[number], number)
 
-    def is_of_run(self, circuit: Circuit) -> bool:
-        """Whether a circuit was found in a model of this run, finished or as it was at one of its checkpoints."""
-        steps = (None, *self.run.checkpoints)
-        return circuit.number < len(self.run.seeds) and circuit.model in {
-            self._hash(circuit.number, step) for step in steps
-        }
-
     def is_of(self, circuit: Circuit, number: int, step: int | None = None) -> bool:
         """Whether a circuit is that of a model: at a checkpoint, or at the end if no step is given.
 
         Without a step, while the run goes on, a circuit of any checkpoint so far will do.
         """
-        if circuit.number != number or not self.is_of_run(circuit):
-            return False
-        return (step is None and not self.run.finished) or circuit.model == self._hash(number, step)
+        steps = (step,) if step is not None or self.run.finished else (None, *self.run.checkpoints)
+        return circuit.number == number and circuit.model in [self._hash(number, at) for at in steps]
 
     def load(self, number: int = 0, step: int | None = None) -> Circuit:
         """The stored circuit of a model."""
@@ -98,7 +90,6 @@ class CircuitStore:
             InputError: no such model or checkpoint, a run without any checkpoint, a model that has diverged, or a
                 record of a certified circuit that another search found.
         """
-        described = any(value is not None for value in (effort, max_loss, seed, proof))
         config, run = SearchConfig.of(effort, max_loss, seed), self.run
         proof, path = CertificateConfig.of(proof), self.path(number, step)
         if step is None and run.finished and run.result.models[number].diverged:
@@ -110,9 +101,10 @@ class CircuitStore:
             evaluator = model.fresh(config.budget.confirming, config.seed, "circuit search")
             return (yield from search_circuit(evaluator, config, origin, proof))
 
-        wanted = SearchRecord(config.effort, config.seed, proof=proof)
-        how: dict[str, Any] = {"described": described, "overwrite": overwrite, "progress": progress}
-        return find_stored(path, search(), wanted, origin.model, max_loss=config.max_loss, run=run.hash, **how)
+        settings = {"model": origin.model, "effort": config.effort, "seed": config.seed, "max_loss": config.max_loss}
+        return find_stored(
+            path, search(), settings | {"proof": proof}, run.hash, progress=progress, overwrite=overwrite
+        )
 
     def _hash(self, number: int, step: int | None = None) -> str:
         """The hash that names a model: as it is when finished, or as it was at a step before the end."""
@@ -123,58 +115,49 @@ class CircuitStore:
 def find_stored(
     path: Path,
     search: Search[Circuit],
-    wanted: SearchRecord,
-    model: str,
-    *,
-    max_loss: float | None = None,
+    settings: Mapping[str, Any],
     run: str = "",
-    described: bool,
+    *,
     progress: SearchProgress = SILENT,
     overwrite: bool = False,
 ) -> Circuit:
-    """The circuit stored in `path`, if it is the one wanted; else one is searched for and stored there.
+    """The circuit stored in `path`, if it is of the same model and settings; else one is searched for and stored there.
 
-    A certified circuit of the same model is returned where no other search is `described`, and replaced by `overwrite`
-    alone. Any other record is replaced. A search that was interrupted resumes.
+    A search of these settings that was interrupted resumes. A certified circuit of other settings is replaced by
+    `overwrite` alone, any other record without it.
 
     Args:
         path: path of the record.
         search: the search.
-        wanted: its effort, seed, faithfulness and proof, which the record must have.
-        model: hash of the model.
-        max_loss: the loss threshold; None where faithfulness decides on it.
+        settings: what the record must have: fields of the circuit and of its search record.
         run: content hash of the run; empty if the model is from none.
-        described: whether the search was described, and not any circuit will do.
         progress: called with what is being done, stages finished, stages in all.
         overwrite: search even if there is a record.
 
     Raises:
-        InputError: the record is damaged, or of a certified circuit that is not the one wanted.
+        InputError: the record or the interrupted search is damaged or of another run, or the record is of a certified
+            circuit of other settings.
     """
-    settings = _settings(wanted, model, max_loss)
-    saved = SavedSearch.beside(path, settings, run, overwrite=overwrite)
+    settings = {name: plain(value) for name, value in settings.items()}
+    file = path.with_name(f".{path.stem}-search.json")
     if path.exists() and not overwrite:
         circuit = Circuit.load(path, run or None)
-        stored = _settings(circuit.search, circuit.model, None if max_loss is None else circuit.max_loss)
-        differences = [
-            f"{name} {stored[name]}, not {value}" for name, value in settings.items() if stored[name] != value
-        ]
-        if not differences or (circuit.certified and circuit.model == model and not described):
-            saved.delete()
+        known = {"model": circuit.model, "max_loss": circuit.max_loss} | vars(circuit.search)
+        changed = [name for name, value in settings.items() if plain(known[name]) != value]
+        if not changed:
+            file.unlink(missing_ok=True)
             return circuit
         if circuit.certified:
+            other = "; ".join(f"{name} {plain(known[name])}, not {settings[name]}" for name in changed)
             raise InputError(
-                f"{path} holds a certified circuit, found with {'; '.join(differences)}; pass --overwrite (in Python "
-                "overwrite=True) to search again and replace it, or move it away"
+                f"{path} holds a certified circuit, found with {other}; pass --overwrite (in Python overwrite=True) to "
+                "search again and replace it, or move it away"
             )
+    saved = SAVED.read(file, run or None) if file.exists() and not overwrite else SavedSearch()
+    if saved.settings != settings:
+        saved = SavedSearch(settings)
     path.parent.mkdir(exist_ok=True)
-    circuit = run_search(search, progress, saved)
+    circuit = run_search(search, progress, saved, lambda saved: SAVED.write(file, saved, run))
     circuit.save(path, run, overwrite=overwrite)
-    saved.delete()
+    file.unlink(missing_ok=True)
     return circuit
-
-
-def _settings(search: SearchRecord, model: str, max_loss: float | None) -> dict[str, Any]:
-    """What decides whether a search is the one wanted."""
-    of_search = {name: getattr(search, name) for name in ("effort", "seed", "faithfulness", "proof")}
-    return {"model": model, "max_loss": max_loss, **of_search}

@@ -75,7 +75,7 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, **options: Any)
 
     Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
     figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
-    interrupted search continues. A stored circuit that is certified is printed; --overwrite searches again.
+    interrupted search continues. A certified circuit of other settings is replaced with --overwrite only.
 
     `docs/circuits.md` explains strategies and columns.
 

@@ -88,8 +88,8 @@ class LanguageModel:
     ) -> Circuit:
         """Its circuit for a formulation, found and certified; stored in `FOLDER/circuits/` and read from there later.
 
-        An interrupted search continues. A stored certified circuit is returned where no
-        search is described, and replaced by `overwrite` alone; another record is replaced.
+        An interrupted search continues. A stored certified circuit of another search is replaced by `overwrite` alone,
+        another record without it.
 
         Args:
             task: the questions, as `hs.text` makes them.
@@ -102,17 +102,18 @@ class LanguageModel:
 
         Raises:
             InputError: the task, tokenizer or a value cannot be used, the record is damaged, or it is of a
-                certified circuit of another model, or that another search than the one described found.
+                certified circuit of another model or search.
         """
-        described = any(value is not None for value in (effort, faithfulness, seed, proof))
         share = 0.95 if faithfulness is None else faithfulness
         wanted = SearchRecord(effort or "thorough", seed or 0, share, proof=proof or TEXT_PROOF)
 
         def search() -> Search[Circuit]:
             return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted))
 
-        how: dict[str, Any] = {"described": described, "overwrite": overwrite, "progress": progress}
-        return find_stored(text_circuit_path(self.path, task), search(), wanted, self.named.content, **how)
+        names = ("effort", "seed", "faithfulness", "proof")
+        settings = {"model": self.named.content} | {name: getattr(wanted, name) for name in names}
+        path = text_circuit_path(self.path, task)
+        return find_stored(path, search(), settings, progress=progress, overwrite=overwrite)
 
     def check(
         self,

@@ -18,7 +18,7 @@ import torch
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
-from hopscope.circuits.resume import Search, Stage, interventions_stage
+from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.search.config import FEW, LAST, SearchConfig
 from hopscope.circuits.search.elimination import grown, heads_spared, minimal, one_by_one, rows_spared, trimmed
 from hopscope.circuits.search.gauge import Gauge, Random
@@ -85,7 +85,7 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
     ) -> Stage[Interventions]:
         name = f"{names[number]}: {what}" if number < len(names) else what
         compute = partial(algorithm, evaluator, units.within(start), config, generator)
-        return interventions_stage(name, compute, evaluator, generator, number, len(names) + 1)
+        return Stage(name, compute, evaluator, generator=generator, done=number, stages=len(names) + 1)
 
     for number, name in enumerate(names):
         generator = torch.Generator().manual_seed(config.seed_of(name)) if number else None
