@@ -27,6 +27,7 @@ from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.store import find_stored
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow, PathGroup
+from hopscope.problem.retrieval import RetrievalProblem
 
 STORED = Path(__file__).parents[2] / "results" / "laptop" / "sweep" / "ic-layers-4-seed-1" / "circuit.json"
 
