@@ -206,7 +206,7 @@ def test_several_models_and_runs(run, tmp_path):
     two = known_run(tmp_path / "two", models=2)
     assert [exhibit.number for exhibit in exhibits([two])] == [0]
     circuit_json(two, two.path / "circuit-1.json", number=1)
-    assert [exhibit.seed for exhibit in exhibits([two])] == [1]
+    assert [exhibit.name for exhibit in exhibits([two])] == ["two, seed 1"]
     shown = exhibits([run, two])
     assert [exhibit.name for exhibit in shown] == ["<b>run & co, seed 0", "two, seed 1"]
     models = Reader(build(shown).html).manifest["models"]

@@ -33,12 +33,12 @@ class Exhibit:
     Attributes:
         run: the run that it belongs to.
         number: its number within the run, from 0.
-        circuit: the record of its circuit; None where it is missing or cannot be read.
+        circuit: the record of its circuit; like what follows, None where it is missing or cannot be read.
         emergence: how that circuit came to be, over the checkpoints.
         maps: the role maps of every head at the same checkpoints.
-        metrics: the metrics of training; None where they cannot be read or have no rows.
-        transformer: the model at the last checkpoint, without the others of its run; None without finite weights.
-        result: the result of the run; None where it is not finished or its result cannot be read.
+        metrics: the metrics of training.
+        transformer: the model at the last checkpoint, without the others of its run; finite.
+        result: the result of the run.
         missing: what is missing and how to get it, a sentence each.
         damaged: of these, what cannot be read, or should be there and is not.
     """
@@ -55,14 +55,9 @@ class Exhibit:
     damaged: tuple[str, ...] = ()
 
     @property
-    def seed(self) -> int:
-        """The seed it was trained from."""
-        return self.run.seeds[self.number]
-
-    @property
     def name(self) -> str:
         """Its name for people: the run's folder and the seed."""
-        return f"{self.run.path.resolve().name}, seed {self.seed}"
+        return f"{self.run.path.resolve().name}, seed {self.run.seeds[self.number]}"
 
     @property
     def steps(self) -> int:

@@ -23,9 +23,6 @@ from hopscope.records import plain
 from hopscope.theory.depth import minimum_in_order, theorem_1_bound
 from hopscope.theory.information_flow import simulate
 
-SCHEMA = 1
-"""The version of the manifest's form."""
-
 MOST_ROWS = 400
 """The most rows of metrics that are drawn; more would lie on each other."""
 
@@ -35,7 +32,7 @@ Arrays = dict[str, Chunk]
 
 def manifest(exhibits: Sequence[Exhibit], arrays: Arrays) -> dict[str, Any]:
     """The data of the page, as plain values; packed arrays go into `arrays`."""
-    return {"schema": SCHEMA, "models": [_model(shown, f"m{place}", arrays) for place, shown in enumerate(exhibits)]}
+    return {"schema": 1, "models": [_model(shown, f"m{place}", arrays) for place, shown in enumerate(exhibits)]}
 
 
 def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
@@ -48,7 +45,7 @@ def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "name": shown.name,
         "facts": shown.facts,
         "folder": run.path.as_posix(),
-        "seed": shown.seed,
+        "seed": run.seeds[shown.number],
         "number": shown.number,
         "missing": list(shown.missing),
         "steps": shown.steps,

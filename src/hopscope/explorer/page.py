@@ -44,13 +44,7 @@ LARGEST = 25_000_000
 
 @dataclass(frozen=True)
 class Page:
-    """A page and what its size is made of.
-
-    Attributes:
-        html: the whole file.
-        sizes: its bytes by part.
-        damaged: what could not be read and is not shown, a sentence each; the page says so too.
-    """
+    """A page, its bytes by part, and what could not be read and is not shown, a sentence each; the page says so too."""
 
     html: str
     sizes: dict[str, int]

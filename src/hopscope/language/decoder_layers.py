@@ -39,15 +39,6 @@ def first_output(out: Any) -> Tensor:
 
 
 @contextmanager
-def removed(handle: Any) -> Iterator[None]:
-    """A context at whose end a hook is removed."""
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
-@contextmanager
 def receiving(layer: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """A context in which a layer's input goes through a function first."""
 
@@ -56,7 +47,7 @@ def receiving(layer: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[
             return (change(inputs[0]), *inputs[1:]), named
         return inputs, {**named, "hidden_states": change(named["hidden_states"])}
 
-    with removed(layer.register_forward_pre_hook(hook, with_kwargs=True)):
+    with layer.register_forward_pre_hook(hook, with_kwargs=True):
         yield
 
 
@@ -108,13 +99,9 @@ def register_attention() -> None:
 
 
 class _Blocks(NamedTuple):
-    """Where the heads are in a projection, one after the other.
+    """The heads in a projection of a size along an axis: where blocks of all heads start, how many widths each takes.
 
-    Attributes:
-        axis: the axis along which they follow one another.
-        size: size of the projection along that axis.
-        starts: where each block of all heads begins: queries, keys, values.
-        wide: how many times its own width a head takes: 3 where its query, key and value are side by side.
+    A head is three widths wide where its query, key and value are side by side.
     """
 
     axis: int
@@ -124,13 +111,8 @@ class _Blocks(NamedTuple):
 
 
 def copy_head(target: Any, source: Any, head: int, shape: Architecture) -> None:
-    """Give a head of the attention `target` the weights that it has in `source`.
-
-    These are the weights of queries and output, and of keys and values where no other head shares them.
-
-    Raises:
-        InputError: the projections of this family are not known, or not of the size that known ones have.
-    """
+    """Give a head of the attention `target` its weights in `source`: all that no other head shares; `InputError` where
+    the projections of this family are not known."""
     groups, parts, known = getattr(target, "num_key_value_groups", 1), dict(source.named_parameters()), 0
     for name, weight in target.named_parameters():
         outputs_first = isinstance(source.get_submodule(name.rpartition(".")[0]), nn.Linear)

@@ -41,12 +41,7 @@ TEXT_PROOF = CertificateConfig(sequences=_QUESTIONS, few=128)
 
 @dataclass(frozen=True)
 class Named:
-    """A language model as records name it.
-
-    Attributes:
-        name: its name for people.
-        content: the hash of its weights.
-    """
+    """A language model as records name it: its name for people, and the hash of its weights."""
 
     name: str
     content: str
@@ -135,5 +130,7 @@ def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
     if circuit.found:
         imposed = nothing | circuit.interventions
         candidates |= {"imposed": imposed, "own": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
-    scores = {name: evaluator.scores(interventions) for name, interventions in candidates.items()}
-    return {name: Scores(*map(tidy, asdict(score).values())) for name, score in scores.items()}
+    return {
+        name: Scores(*map(tidy, asdict(evaluator.scores(interventions)).values()))
+        for name, interventions in candidates.items()
+    }

@@ -28,7 +28,6 @@ from hopscope.language.decoder_layers import (
     first_output,
     receiving,
     register_attention,
-    removed,
     skipped,
 )
 from hopscope.language.limits import check_tokens, places, window
@@ -74,11 +73,7 @@ class HookedDecoder(PatchableModel):
             ) from error
 
     def _open(self, model: Any) -> None:
-        """Install the hooks.
-
-        Raises:
-            InputError: its attention cannot be computed explicitly, or it attends to later positions.
-        """
+        """Install the hooks."""
         self._layers = decoder_layers(model)
         config = model.config.get_text_config()
         heads = config.num_attention_heads
@@ -174,8 +169,7 @@ class HookedDecoder(PatchableModel):
         values where these are not shared with other heads. All other layers share their weights with this model.
 
         Raises:
-            InputError: the projections of this family are not known, or not of the size that known ones have, or other
-                heads change with one.
+            InputError: the projections of this family are not known, or other heads change with one.
         """
         touched = sorted({layer for layer, _ in heads})
         changed = {id(weight) for number in touched for weight in self._layers[number].parameters()}
@@ -197,8 +191,7 @@ class HookedDecoder(PatchableModel):
     def _check_alone(self, other: HookedDecoder, layer: int, heads: Sequence[int]) -> None:
         """Check that two models differ in some heads of a layer alone: without these, both do the same there.
 
-        Raises:
-            InputError: they differ in more, as where a norm goes over the queries of all heads together.
+        They differ in more where a norm goes over the queries of all heads together.
         """
         entering = self.run(self.embed(self._probe[None]), stop=layer)
         own, others = (
@@ -227,9 +220,7 @@ class HookedDecoder(PatchableModel):
                 stack.enter_context(self._entering(x, start))
             if stop == len(self._layers):
                 last = self._layers[-1]
-                stack.enter_context(
-                    removed(last.register_forward_hook(lambda *passed: catch(first_output(passed[-1]))))
-                )
+                stack.enter_context(last.register_forward_hook(lambda *passed: catch(first_output(passed[-1]))))
             else:
                 stack.enter_context(receiving(self._layers[stop], catch))
             try:
@@ -260,7 +251,7 @@ class HookedDecoder(PatchableModel):
                     written = self.hooks.attn_out(number, first_output(out)[None])[0]
                     return (written, *out[1:]) if isinstance(out, tuple) else written
 
-                stack.enter_context(removed(attention_of(layer).register_forward_hook(through_hooks)))
+                stack.enter_context(attention_of(layer).register_forward_hook(through_hooks))
             yield
 
     @torch.no_grad()

@@ -20,23 +20,14 @@ _WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attenti
 """Kinds of layers that attend in a window, and the setting that holds its size."""
 
 
-def known_tokens(model: Any) -> int:
-    """How many tokens a model knows."""
-    return len(model.get_input_embeddings().weight)
-
-
 def check_words(model: Any, tokenizer: Any) -> None:
     """Check that a model knows every token of its tokenizer.
 
     Tokens that were added and never come up in a text, such as Gemma 3's for images, may be beyond it; see
     `check_tokens`.
-
-    Raises:
-        InputError: the tokenizer has more words than the model.
     """
-    known, added = known_tokens(model), tokenizer.get_added_vocab()
-    if any(token >= known for word, token in tokenizer.get_vocab().items() if word not in added):
-        raise _unknown(model, tokenizer)
+    added = tokenizer.get_added_vocab()
+    check_tokens(model, tokenizer, (token for word, token in tokenizer.get_vocab().items() if word not in added))
 
 
 def check_tokens(model: Any, tokenizer: Any, tokens: Iterable[int]) -> None:
@@ -45,16 +36,13 @@ def check_tokens(model: Any, tokenizer: Any, tokens: Iterable[int]) -> None:
     Raises:
         InputError: it does not, as where a chat's marks were added to the tokenizer alone.
     """
-    if max(tokens, default=0) >= known_tokens(model):
-        raise _unknown(model, tokenizer)
-
-
-def _unknown(model: Any, tokenizer: Any) -> InputError:
-    words, known = max(tokenizer.get_vocab().values()) + 1, known_tokens(model)
-    return InputError(
-        f"the tokenizer has {words} tokens and {type(model).__name__} knows {known}; save the model again after "
-        f"model.resize_token_embeddings({words}), or a tokenizer without what was added"
-    )
+    known = len(model.get_input_embeddings().weight)
+    if max(tokens, default=0) >= known:
+        words = max(tokenizer.get_vocab().values()) + 1
+        raise InputError(
+            f"the tokenizer has {words} tokens and {type(model).__name__} knows {known}; save the model again after "
+            f"model.resize_token_embeddings({words}), or a tokenizer without what was added"
+        )
 
 
 def places(model: Any) -> int | None:
@@ -91,15 +79,10 @@ _BATCHES = 8
 
 
 def check_memory(evaluator: Evaluator, weights: int, proof: CertificateConfig) -> None:
-    """Check that a search fits into the free memory, beside the model's weights, which are loaded already.
-
-    Args:
-        evaluator: the model, on the questions that the search decides on.
-        weights: how many bytes the model's weights take.
-        proof: the numbers of questions and random draws of the checks.
+    """Check that a search, deciding on the evaluator's questions, fits into the memory that is free beside the weights.
 
     Raises:
-        InputError: the search does not fit.
+        InputError: it does not.
     """
     needed, free = memory_needed(evaluator, weights, proof), free_memory()
     if needed > free:

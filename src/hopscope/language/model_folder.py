@@ -68,7 +68,7 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
         raise needs_extra("a pretrained model", "transformers", "llm") from None
     transformers: Any = library
     folder, gguf = _located(source)
-    name = gguf.removesuffix(".gguf") if gguf else _name_of(source, folder)
+    named = folder.resolve().name if Path(source).exists() else str(source).replace("/", "--")
     if gguf and not (find_spec("gguf") and find_spec("accelerate")):
         raise needs_extra("a GGUF file", "gguf", "gguf")
     _check_files(folder, gguf)
@@ -96,6 +96,7 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
     if gguf:
         del model.config.quantization_config  # its weights are plain numbers now
     _check_weights(folder, model, report)
+    name = gguf.removesuffix(".gguf") if gguf else named
     return ModelFolder(name, _content_hash(folder, gguf, trust_remote_code), tokenizer, model)
 
 
@@ -124,10 +125,6 @@ def _located(source: Path | str) -> tuple[Path, str | None]:
         raise InputError(
             f"there is no folder {source}, and no such model in the hub or its cache: {in_a_line(error)}"
         ) from None
-
-
-def _name_of(source: Path | str, folder: Path) -> str:
-    return folder.resolve().name if Path(source).exists() else str(source).replace("/", "--")
 
 
 def _check_files(folder: Path, gguf: str | None) -> None:
@@ -208,11 +205,7 @@ def _tokenizer(transformers: Any, folder: Path, gguf: str | None, trust_remote_c
 
 
 def _check_weights(folder: Path, model: Any, report: Mapping[str, Iterable[Any]]) -> None:
-    """Check that the files hold all of the model's weights and no others: the library fills gaps with random numbers.
-
-    Raises:
-        InputError: weights are missing, have no place in the model, or have another shape.
-    """
+    """Check that the files hold all of the model's weights and no others: the library fills gaps at random."""
     buffers = {name for name, _ in model.named_buffers()}
     wrong = [(name, "is missing from the weights") for name in report["missing_keys"]]
     wrong += [
@@ -249,11 +242,7 @@ def _content_hash(folder: Path, gguf: str | None, with_code: bool) -> str:
 
 
 def export_model_folder(folder: Path, out: Path) -> None:
-    """Copy a model and its tokenizer as the library writes them, and no other files of the folder.
-
-    Args:
-        folder: a folder as `save_pretrained` writes it.
-        out: a new or empty folder.
+    """Copy a model and its tokenizer into a new or empty folder as the library writes them, and no other files.
 
     Raises:
         InputError: the folder holds no model that can be opened, or `out` is in use.

@@ -69,15 +69,14 @@ class TextEvaluator(Evaluator):
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
         """Brier scores of the answers."""
-        return self._brier(self._among(x))
+        candidates = self.batch.candidates.repeat(x.shape[1] // self.sequences, 1)
+        return self._brier(self._asked(x).gather(-1, candidates))
 
     @torch.no_grad()
     def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
         """Brier scores of the whole model at once: without an edit, with the library's own attention."""
         if edit is not None:
-            return self.squared_errors(
-                self.transformer.run(self.transformer.embed(self.batch.inputs[None]), hooks=edit)
-            )
+            return self.squared_errors(self._run(edit))
         logits = self.transformer.plain_logits(self.batch.inputs)
         return self._brier(logits[torch.arange(self.sequences), self.batch.answer].gather(-1, self.batch.candidates))
 
@@ -89,7 +88,7 @@ class TextEvaluator(Evaluator):
     def scores(self, interventions: Interventions) -> Scores:
         """How well the questions are answered under interventions."""
         shares = [share for share in self.shares_for([interventions]) if isinstance(share, TextEvaluator)]
-        logits = torch.cat([share._logits(interventions) for share in shares])
+        logits = torch.cat([share._asked(share._run(share.edit(interventions))) for share in shares])
         chance = logits.gather(-1, self.batch.candidates).double().log_softmax(-1)
         right = chance.gather(-1, self.batch.right[:, None])[:, 0]
         mass = logits.double().softmax(-1).gather(-1, self.batch.candidates).sum(-1)
@@ -101,16 +100,9 @@ class TextEvaluator(Evaluator):
             mass=float(mass.mean()),
         )
 
-    def _logits(self, interventions: Interventions) -> Float[Tensor, "question vocabulary"]:
-        """Logits of the token that follows every question, under interventions."""
-        return self._asked(
-            self.transformer.run(self.transformer.embed(self.batch.inputs[None]), hooks=self.edit(interventions))
-        )
-
-    def _among(self, x: Stream) -> Float[Tensor, "row candidate"]:
-        """Logits of the acceptable answers."""
-        candidates = self.batch.candidates.repeat(x.shape[1] // self.sequences, 1)
-        return self._asked(x).gather(-1, candidates)
+    def _run(self, hooks: Hooks) -> Stream:
+        """The stream that leaves the last layer, with hooks."""
+        return self.transformer.run(self.transformer.embed(self.batch.inputs[None]), hooks=hooks)
 
     def _asked(self, x: Stream) -> Float[Tensor, "row vocabulary"]:
         """Logits of the token that follows every question."""

@@ -33,13 +33,7 @@ _PACKAGES = ("torch", "numpy", "matplotlib")
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A figure of the page.
-
-    Args:
-        name: the name of its files, without an ending.
-        figure: the figure; it is drawn and written with the page.
-        caption: what it shows and how to read it; `code` stands between backticks.
-    """
+    """A figure of the page, drawn and written with it; `name` is that of its files, without an ending."""
 
     name: str
     figure: Figure
@@ -82,7 +76,7 @@ def write_page(
     *,
     explorer: bool = False,
 ) -> None:
-    """Write the page, atomically.
+    """Write the page, atomically: title, lead, the table of claims, sections, and shell commands that make it again.
 
     Args:
         path: the HTML file; figures are written to `figures/` beside it, and links are relative to its folder.
@@ -90,7 +84,7 @@ def write_page(
         lead: the first sentences, under the title.
         claims: the rows of the claims table, in order.
         sections: the sections that follow the table.
-        rerun: shell commands that make the page again.
+        rerun: the shell commands.
         explorer: whether explorer.html is beside it, so that a link leads there.
     """
     figures, counts = path.parent / "figures", Counter(claim.verdict for claim in claims)

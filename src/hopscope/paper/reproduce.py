@@ -123,10 +123,8 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     circuits, emergence = section_8.read(preset.circuits, folder), section_9.read(preset.emergence, folder)
     studied = (*circuits.models, *(followed.model for followed in emergence.followed))
     swept = {setup.name for setup in preset.depth.setups()}
-    trained = list(depth.models)
-    for model in studied:
-        if model.run is not None and model.setup.name not in swept:
-            trained.append(TrainedModel.of(model.run)[model.number])
+    alone = [model for model in studied if model.setup.name not in swept]
+    trained = [*depth.models, *(TrainedModel.of(model.run)[model.number] for model in alone if model.run)]
     results = (
         section_4.read(preset.questions, folder),
         section_5.TheoryResult.of(preset.name, preset.depth.hops, trained, preset.simulated_hops),

@@ -182,27 +182,23 @@ def _percent(share: float | None) -> str:
 
 def section(result: BenchmarkResult) -> Section | None:
     """The section with Figure 2; None where no language model gave an acceptable answer."""
-    points = result.summary.points if result.summary else ()
-    if all(point.accuracy is None for point in points):
+    summary = result.summary
+    if summary is None or all(point.accuracy is None for point in summary.points):
         return None
-    models = len({point.model for point in points})
+    models = len({point.model for point in summary.points})
+    changed = list(summary.settings.extensions.changed())
+    if summary.settings.reasoning_effort not in (None, "none"):
+        changed.append(f"reasoning effort {summary.settings.reasoning_effort}")
+    how = f"with {', '.join(changed)}" if changed else "without examples or room to reason"
     caption = "Accuracy with 95% intervals; dashed: a random guess, dotted: the best shortcut (as Figure 2)."
     return Section(
         "Language models on the text (Section 4)",
         paragraphs=[
-            f"{counted(models, 'language model')} asked the five formulations, untuned, {_how(result.summary)}; "
+            f"{counted(models, 'language model')} asked the five formulations, untuned, {how}; "
             "`docs/benchmark.md` says how.",
         ],
-        figures=[PageFigure("figure-2", figure_2(points), caption)],
+        figures=[PageFigure("figure-2", figure_2(summary.points), caption)],
     )
-
-
-def _how(summary: Summary | None) -> str:
-    """How they were asked, in words: in the paper's way, or with which changes."""
-    changed = list(summary.settings.extensions.changed()) if summary else []
-    effort = summary.settings.reasoning_effort if summary else None
-    changed += [f"reasoning effort {effort}"] if effort not in (None, "none") else []
-    return f"with {', '.join(changed)}" if changed else "without examples or room to reason"
 
 
 def figure_2(points: Sequence[Point]) -> Figure:

@@ -37,11 +37,8 @@ class _Series:
 def final_losses(models: Sequence[TrainedModel], theory: Mapping[str, float] | None = None) -> Figure:
     """The left half: the final validation loss with and without the implicit curriculum.
 
-    Lines are means over seeds, bands run from the lowest seed to the highest, and every seed is a dot.
-
-    Args:
-        models: the models of all depths, with the curriculum, without it, or both.
-        theory: numbers of layers to mark with a vertical line each, by the line's label.
+    Lines are means over seeds, bands run from the lowest seed to the highest, and every seed is a dot. `theory` has
+    numbers of layers to mark with a vertical line each, by the line's label.
     """
     series = []
     for curriculum in (True, False):
@@ -62,11 +59,8 @@ def final_losses(models: Sequence[TrainedModel], theory: Mapping[str, float] | N
 def partial_losses(models: Sequence[TrainedModel], theory: Mapping[int, float] | None = None) -> Figure:
     """The right half: the final partial loss of every hop, with the implicit curriculum.
 
-    Lines are means over seeds, and every seed is a dot; bands of five hops would hide one another.
-
-    Args:
-        models: the models of all depths; those without the curriculum have no partial losses to show.
-        theory: for a hop, the number of layers that theory asks for, marked on the axis in the hop's colour.
+    Lines are means over seeds, and every seed is a dot; bands of five hops would hide one another. `theory` has for a
+    hop the number of layers that it needs, marked on the axis in the hop's colour.
     """
     shown = [model for model in models if model.curriculum]
     series = [
