@@ -118,14 +118,14 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
         circuit = _read(lambda: Circuit.load(path, run.hash), damaged)
     else:
         missing.append(f"No circuit was searched for: {find}.")
-    known = metrics is not None  # by which the end is known from other checkpoints
-    if circuit is not None and not (CircuitStore(run).is_of(circuit, number) if known else circuit.number == number):
+    # By the metrics the end is known from other checkpoints.
+    if circuit and not (CircuitStore(run).is_of(circuit, number) if metrics else circuit.number == number):
         circuit = None
         missing.append(
             "The circuit beside the run is of another model, or of this one as it was before, and is not shown; find "
             f"this one's with {find}."
         )
-    if circuit is not None and circuit.found:
+    if circuit and circuit.found:
         history, maps = _emergence(run, number, circuit, follow, missing, damaged)
     transformer = _weights(run, number, missing, damaged)
     if circuit is None and transformer is None and metrics is None:
@@ -166,12 +166,11 @@ def _weights(run: RunFolder, number: int, missing: list[str], damaged: list[str]
     """The model without the others of its run, as the last checkpoint has it."""
     try:
         transformer = single(run.transformer(), number)
+        if all(bool(torch.isfinite(weight).all()) for weight in transformer.state_dict().values()):
+            return transformer
+        missing.append("The weights are not finite: training had diverged. Nothing can be cut here.")
     except InputError as error:
         (damaged if run.checkpoints else missing).append(f"Without weights nothing can be cut here: {error}.")
-        return None
-    if all(bool(torch.isfinite(weight).all()) for weight in transformer.state_dict().values()):
-        return transformer
-    missing.append("The weights are not finite: training had diverged. Nothing can be cut here.")
     return None
 
 

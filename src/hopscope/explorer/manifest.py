@@ -22,6 +22,7 @@ from hopscope.problem.vectors import position_codes
 from hopscope.records import plain
 from hopscope.theory.depth import minimum_in_order, theorem_1_bound
 from hopscope.theory.information_flow import simulate
+from hopscope.training.metrics import Metrics
 
 MOST_ROWS = 400
 """The most rows of metrics that are drawn; more would lie on each other."""
@@ -52,7 +53,7 @@ def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "steps_per_epoch": STEPS_PER_EPOCH,
         "problem": _problem(problem),
         "shape": plain(shape) | {"d_head": shape.d_head},
-        "gone": _gone(shown.transformer),
+        "gone": _gone(shown.transformer) if shown.transformer else [],
         "theory": {
             "theorem_1": theorem_1_bound(problem.hops),
             "least": None if problem.position == "none" else minimum_in_order(problem),
@@ -62,11 +63,11 @@ def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "held_out": {"n": result.held_out, "loss": end.held_out_loss, "partial": list(end.held_out_partial_losses)}
         if result and end
         else None,
-        "metrics": _metrics(shown, f"{prefix}-metrics", arrays),
-        "circuit": _circuit(shown.circuit),
-        "emergence": _emergence(shown.emergence),
-        "maps": _maps(shown.maps, f"{prefix}-maps", arrays),
-        "live": _live(shown, prefix, arrays),
+        "metrics": shown.metrics and _metrics(shown, shown.metrics, f"{prefix}-metrics", arrays),
+        "circuit": shown.circuit and _circuit(shown.circuit),
+        "emergence": shown.emergence and _emergence(shown.emergence),
+        "maps": shown.maps and _maps(shown.maps, f"{prefix}-maps", arrays),
+        "live": shown.transformer and _live(shown, shown.transformer, prefix, arrays),
         "story": story(shown),
     }
 
@@ -81,29 +82,23 @@ def _problem(problem: RetrievalProblem) -> dict[str, Any]:
     }
 
 
-def _gone(transformer: Transformer | None) -> list[int]:
+def _gone(transformer: Transformer) -> list[int]:
     """Heads that write nothing in the end, numbered layer after layer from 0: training has removed them."""
-    if transformer is None:
-        return []
     writes = those_that_write(transformer)[0].flatten()
     return [number for number, some in enumerate(writes.tolist()) if not some]
 
 
-def _metrics(shown: Exhibit, name: str, arrays: Arrays) -> dict[str, Any] | None:
+def _metrics(shown: Exhibit, every: Metrics, name: str, arrays: Arrays) -> dict[str, Any]:
     """The steps kept, and in `arrays`, by step, the validation loss and then the partial losses. NaN where a loss was
     not a number."""
-    if shown.metrics is None:
-        return None
-    metrics, number = shown.metrics.every(shown.run.recipe.log_every), shown.number  # the last steps are all logged
+    metrics, number = every.every(shown.run.recipe.log_every), shown.number  # the last steps are all logged
     kept = np.unique(np.linspace(0, len(metrics) - 1, min(MOST_ROWS, len(metrics))).round().astype(int))
     losses = np.concatenate([metrics.validation_loss[:, number, None], metrics.partial_losses[:, number]], axis=1)
     arrays[name] = pack(losses[kept].astype(np.float32))
     return {"steps": metrics.steps[kept].tolist(), "chunk": name}
 
 
-def _circuit(circuit: Circuit | None) -> dict[str, Any] | None:
-    if circuit is None:
-        return None
+def _circuit(circuit: Circuit) -> dict[str, Any]:
     return {
         "found": circuit.found,
         "verdict": circuit.verdict,
@@ -123,9 +118,7 @@ def _circuit(circuit: Circuit | None) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _emergence(history: Emergence | None) -> dict[str, Any] | None:
-    if history is None:
-        return None
+def _emergence(history: Emergence) -> dict[str, Any]:
     known = plain(history)
     names = ("sequences", "steps", "losses", "partial_losses", "order")
     paths = [
@@ -135,10 +128,8 @@ def _emergence(history: Emergence | None) -> dict[str, Any] | None:
     return {name: known[name] for name in names} | {"paths": paths}
 
 
-def _maps(maps: MapsOverTime | None, name: str, arrays: Arrays) -> dict[str, Any] | None:
+def _maps(maps: MapsOverTime, name: str, arrays: Arrays) -> dict[str, Any]:
     """The record's own bytes, as [step, layer, head, own or other chains, query role, key role]."""
-    if maps is None:
-        return None
     roles = len(maps.roles)
     frames = [np.frombuffer(base64.b64decode(frame), np.uint8) for frame in maps.frames]
     shape = (len(maps.steps), maps.layers, maps.heads, 2, roles, roles)
@@ -146,15 +137,13 @@ def _maps(maps: MapsOverTime | None, name: str, arrays: Arrays) -> dict[str, Any
     return {"steps": list(maps.steps), "chunk": name}
 
 
-def _live(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any] | None:
-    """What the page computes with; None without weights."""
-    if shown.transformer is None:
-        return None
-    names, packed = weights(shown.transformer)
+def _live(shown: Exhibit, transformer: Transformer, prefix: str, arrays: Arrays) -> dict[str, Any]:
+    """What the page computes with."""
+    names, packed = weights(transformer)
     live: dict[str, Any] = {"step": max(shown.run.checkpoints), "names": list(map(list, names)), "count": PROMPTS}
     chunks = {"weights": packed, **prompts(shown.run.problem)}
     if shown.circuit is not None and shown.circuit.found:
-        live["alone"], fixed = circuit_alone(shown.circuit, half(shown.transformer))
+        live["alone"], fixed = circuit_alone(shown.circuit, half(transformer))
         chunks |= {"fixed": fixed} if fixed is not None else {}
     for name, chunk in chunks.items():
         live[name] = f"{prefix}-{name}"

@@ -227,11 +227,10 @@ def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
         run = runs.get(setup.name)
         for number, seed in enumerate(setup.seeds):
             circuit = _circuit(folder / setup.name, setup, number, run)
-            if run is None and circuit is None:
-                continue
-            name = f"{setup.name}-{number}" if number else setup.name
-            learned = Learned.of(run, number) if run else None
-            found.append(Studied(name, setup, seed, number, learned, circuit, run))
+            if run or circuit:
+                name = f"{setup.name}-{number}" if number else setup.name
+                learned = Learned.of(run, number) if run else None
+                found.append(Studied(name, setup, seed, number, learned, circuit, run))
     return tuple(found)
 
 
@@ -251,13 +250,12 @@ def all_learned_at(run: RunFolder, number: int) -> int | None:
 
 def read_followed(model: Studied, folder: Path) -> FollowedModel:
     """How the circuits of a model of a run in `folder` came to be; `InputError` if a record is not of the model."""
-    path, number, run = folder / model.setup.name, model.number, model.run
+    path, number, run, first = folder / model.setup.name, model.number, model.run, None
     final = _history(emergence_path(path, number), model)
-    step = all_learned_at(run, number) if run is not None and run.checkpoints else None
-    if run is None or step is None:
-        return FollowedModel(model, final, None, run.metrics if run else None)
-    then = replace(model, circuit=_circuit(path, model.setup, number, run, step))
-    return FollowedModel(model, final, _history(emergence_path(path, number, step), then), run.metrics)
+    if run is not None and (step := all_learned_at(run, number)) is not None:
+        then = replace(model, circuit=_circuit(path, model.setup, number, run, step))
+        first = _history(emergence_path(path, number, step), then)
+    return FollowedModel(model, final, first, run.metrics if run else None)
 
 
 def _history(path: Path, model: Studied) -> Emergence | None:

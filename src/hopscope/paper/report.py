@@ -131,10 +131,7 @@ def _formulas(text: str) -> str:
 
 
 def _interval(interval: str | tuple[float, float] | None) -> str:
-    if interval is None or isinstance(interval, str):
-        return interval or ""
-    low, high = interval
-    return f"{low:.3g} to {high:.3g}"
+    return f"{interval[0]:.3g} to {interval[1]:.3g}" if isinstance(interval, tuple) else interval or ""
 
 
 def _drawn(figure: PageFigure, folder: Path) -> dict[str, Any]:

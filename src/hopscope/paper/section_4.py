@@ -248,8 +248,7 @@ def _equations(axes: Axes, points: Sequence[Point], looks: Mapping[str, Look]) -
         return
     for model, look in looks.items():
         those = sorted((p for p in points if p.model == model), key=lambda p: p.hops)
-        if those:
-            _errors(axes, [p.hops for p in those], those, look, look.dash)
+        _errors(axes, [p.hops for p in those], those, look, look.dash)
     axes.axhline(points[0].guess, color=INK, linestyle="--", linewidth=0.9)
     axes.set_xticks(sorted({p.hops for p in points}))
 
@@ -277,8 +276,8 @@ def _errors(axes: Axes, at: Sequence[float], points: Sequence[Point], look: Look
     if not points:
         return
     heights = [p.accuracy or 0.0 for p in points]
-    below = [max(0.0, height - p.low) for height, p in zip(heights, points, strict=True)]
-    above = [max(0.0, p.high - height) for height, p in zip(heights, points, strict=True)]
+    below = [max(0.0, (p.accuracy or 0.0) - p.low) for p in points]
+    above = [max(0.0, p.high - (p.accuracy or 0.0)) for p in points]
     axes.errorbar(
         at, heights, [below, above], color=look.color, marker=look.marker, linestyle=dash, elinewidth=1, capsize=2
     )

@@ -207,11 +207,8 @@ def _epoch(step: float | None) -> str:
 
 def section(result: EmergenceResult) -> Section | None:
     """The section with the first model's figures and a table of all paths; None where no model has a circuit."""
-    known = [
-        (tracked.metrics, tracked.final, tracked.model.circuit)
-        for tracked in result.followed
-        if tracked.final and tracked.model.circuit
-    ]
+    followed = [(tracked.metrics, tracked.final, tracked.model.circuit) for tracked in result.followed]
+    known = [(metrics, final, circuit) for metrics, final, circuit in followed if final and circuit]
     if not known:
         return None
     return Section(
@@ -256,10 +253,7 @@ def _table(emergences: list[Emergence]) -> Table:
 
 def figure_7(emergence: Emergence, circuit: Circuit) -> Figure:
     """Left: the circuit that was followed. Right: the epoch at which each path crosses 0.5, with 95% intervals."""
-    never = math.inf
-    paths = sorted(
-        emergence.paths, key=lambda path: (never if path.crossing.step is None else path.crossing.step, path.layer)
-    )
+    paths = sorted(emergence.paths, key=lambda path: (path.crossing.step is None, path.crossing.step or 0, path.layer))
     drawn = arrows(circuit)
     layers = max((arrow.row for arrow in drawn), default=1)
     with house():

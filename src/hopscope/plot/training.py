@@ -41,11 +41,6 @@ class Panel:
         if not len(self.lines):
             raise InputError(f"the metrics of {self.title!r} have no row at a multiple of {self.every} steps")
 
-    @classmethod
-    def of(cls, run: RunFolder) -> Panel:
-        """The panel of all models of a run."""
-        return cls(f"{run.path.name}: {run.recipe.layers} layers", run.metrics, run.recipe.log_every)
-
     @property
     def lines(self) -> Metrics:
         """The rows through which lines are drawn."""
@@ -63,7 +58,11 @@ def training(*of: Panel | RunFolder) -> Figure:
     """
     if others := [given for given in of if not isinstance(given, Panel | RunFolder)]:
         raise InputError(f"a figure of training takes runs, as hs.Run('runs/first'), got {others[0]!r}")
-    panels = [given if isinstance(given, Panel) else Panel.of(given) for given in of]
+    panels = [
+        run if isinstance(run, Panel)
+        else Panel(f"{run.path.name}: {run.recipe.layers} layers", run.metrics, run.recipe.log_every)
+        for run in of
+    ]  # fmt: skip
     if not panels:
         raise InputError("a figure of training needs at least one panel, got none")
     columns = 1 if len(panels) == 1 else 2 if len(panels) in (2, 4) else 3 if len(panels) < 7 else 4
@@ -88,11 +87,7 @@ def training(*of: Panel | RunFolder) -> Figure:
 
 
 def figure_6(metrics: Metrics, model: int = 0) -> Figure:
-    """Left: training and validation loss. Right: validation loss by hop, marked where it falls below 0.5.
-
-    Args:
-        metrics: the metrics of a run.
-        model: the number of the model, from 0.
+    """Left: one model's training and validation loss. Right: validation loss by hop, marked where it falls below 0.5.
 
     Raises:
         InputError: there are no rows of that model.
