@@ -33,16 +33,9 @@ STORED = ("laptop", "figure-4", "paper-short", "paper")
 
 
 def finding(claim: str = "C4", verdict: Any = "reproduced", **changes: Any) -> Finding:
-    values: dict[str, Any] = {
-        "observed": "yes",
-        "n": 8,
-        "interval": (0.1, 0.2),
-        "scale": "laptop: D = 3",
-        "run": "sweep",
-    }
-    if verdict == "inconclusive":
-        values["reason"] = "too few models"
-    return Finding(claim, verdict, **{**values, **changes})
+    values: dict[str, Any] = {"observed": "yes", "n": 8, "interval": (0.1, 0.2), "scale": "laptop: D = 3"}
+    values["reason"] = "too few models" if verdict == "inconclusive" else ""
+    return Finding(claim, verdict, **{**values, "run": "sweep", **changes})
 
 
 def test_nothing_found_gives_fifteen_rows_not_run() -> None:

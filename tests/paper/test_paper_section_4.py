@@ -45,13 +45,7 @@ def test_what_is_not_the_papers_way_to_ask_says_nothing(changed: dict[str, Any])
 
 @pytest.mark.parametrize(
     ("correct", "expected"),
-    [
-        (464, "reproduced"),
-        (460, "inconclusive"),
-        (440, "inconclusive"),
-        (430, "not reproduced"),
-        (125, "not reproduced"),
-    ],
+    [(464, "reproduced"), (460, "inconclusive"), (440, "inconclusive"), (430, "not reproduced")],
 )
 def test_the_lower_bound_decides(correct: int, expected: str) -> None:
     """One point of the nine is weaker than the others. 464 of 500 have a lower bound of 90.2%, 463 of 90.0%."""
@@ -100,27 +94,21 @@ def score(formulation: str, solver: str, p: float = 0.5, asked: int = 2000, **ch
     return replace(made, **changes)
 
 
-def c15(scores: list[BlindScore], spreads: list[AnswerSpread] | None = None) -> Finding:
-    even = [AnswerSpread(name, 5, (500,) * 4, 0.5) for name in GUESS]
-    return judge(BenchmarkResult(None, tuple(scores), tuple(spreads or even)))[1]
+def c15(scores: list[BlindScore]) -> Finding:
+    even = tuple(AnswerSpread(name, 5, (500,) * 4, 0.5) for name in GUESS)
+    return judge(BenchmarkResult(None, tuple(scores), even))[1]
 
 
 def everyone(**changes: Any) -> list[BlindScore]:
     return [score(name, solver, **changes) for name in GUESS for solver in ("first value", "last value")]
 
 
-class TestC15:
-    def test_blind_solvers_at_the_floor(self) -> None:
-        found = c15(everyone())
-        assert (found.verdict, found.n) == ("reproduced", 2000)
-
-    def test_a_solver_that_sees_the_answer_refutes(self) -> None:
-        found = c15([*everyone(), score("kingdoms", "remembered answer", p=1e-9, accuracy=0.9)])
-        assert found.verdict == "not reproduced"
-        assert "kingdoms 90.0% (remembered answer)" in found.observed
-
-    def test_few_questions_leave_it_open(self) -> None:
-        assert c15(everyone(asked=499)).verdict == "inconclusive"
+def test_blind_solvers_must_be_at_the_floor_on_many_questions() -> None:
+    assert (c15(everyone()).verdict, c15(everyone()).n) == ("reproduced", 2000)
+    assert c15(everyone(asked=499)).verdict == "inconclusive"
+    found = c15([*everyone(), score("kingdoms", "remembered answer", p=1e-9, accuracy=0.9)])
+    assert found.verdict == "not reproduced"
+    assert "kingdoms 90.0% (remembered answer)" in found.observed
 
 
 @pytest.mark.slow

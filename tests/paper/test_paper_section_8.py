@@ -21,7 +21,6 @@ from made_results import (
     studied,
 )
 
-from hopscope.circuits.circuit_parts import ImposedCircuit
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import Learned, Studied
 
@@ -43,16 +42,18 @@ def test_nothing_is_not_run() -> None:
     assert {finding.verdict for finding in judge_circuits().values()} == {"not run"}
 
 
+GOOD, FILLS = Learned(0.008, 0.007, (0.006, 0.009)), ("zero", "uniform", "identity")
+
+
 class TestC6:
     def with_losses(self, *learned: Learned) -> Finding:
-        return judge_circuits(
-            *(studied(imposed(), name, learned=one) for name, one in zip("abc", learned, strict=False))
-        )["C6"]
+        return judge_circuits(*(studied(imposed(), f"m{place}", learned=one) for place, one in enumerate(learned)))[
+            "C6"
+        ]
 
     def test_one_lucky_window_among_spikes_does_not_pass(self) -> None:
         """The mean over the last 100 steps is 0.008; over the last tenth the median is 0.012."""
-        good = Learned(0.008, 0.007, (0.006, 0.009))
-        assert self.with_losses(good, good, replace(good, median=0.012)).verdict == "not reproduced"
+        assert self.with_losses(GOOD, GOOD, replace(GOOD, median=0.012)).verdict == "not reproduced"
 
     @pytest.mark.parametrize(
         ("held_out", "expected"),
@@ -60,18 +61,16 @@ class TestC6:
          (None, "not reproduced")],
     )  # fmt: skip
     def test_the_held_out_loss_decides_with_its_interval(self, held_out: Any, expected: str) -> None:
-        good = Learned(0.008, 0.007, (0.006, 0.009))
-        assert self.with_losses(good, good, replace(good, held_out=held_out)).verdict == expected
+        assert self.with_losses(GOOD, GOOD, replace(GOOD, held_out=held_out)).verdict == expected
 
     def test_a_model_whose_run_is_gone_leaves_it_open(self) -> None:
         """Three that learned say nothing of a fourth that is not known, nor does it excuse one that did not."""
-        good = Learned(0.008, 0.007, (0.006, 0.009))
-        known = [studied(imposed(), name, learned=good) for name in "abc"]
+        known = [studied(imposed(), name, learned=GOOD) for name in "abc"]
         gone = replace(studied(imposed(), "d"), learned=None)
         assert judge_circuits(*known)["C6"].verdict == "reproduced"
         found = judge_circuits(*known, gone)["C6"]
         assert (found.verdict, found.n, found.reason) == ("inconclusive", 4, "1 model whose run is missing")
-        failed = replace(known[0], learned=replace(good, median=0.012))
+        failed = replace(known[0], learned=replace(GOOD, median=0.012))
         assert judge_circuits(failed, *known[1:], gone)["C6"].verdict == "not reproduced"
 
 
@@ -108,12 +107,8 @@ class TestC9:
     def test_three_circuits_of_one_model_are_not_different(self) -> None:
         """As different from each other as searches of one model are."""
         sets = (SERIAL, DOUBLING, BACKWARD)
-        models = [
-            studied(imposed(sets[place], others=(sets[(place + 1) % 3], sets[(place + 2) % 3])), name)
-            for place, name in enumerate("abc")
-        ]
-        found = judge_circuits(*models)["C9"]
-        assert found.verdict == "not reproduced"
+        turned = [studied(imposed(sets[n], others=(sets[n - 2], sets[n - 1])), f"m{n}") for n in range(3)]
+        assert verdict("C9", *turned) == "not reproduced"
 
     def test_the_same_steps_in_other_layers_and_heads_are_the_same(self) -> None:
         moved = tuple((layer + 1, 1, query, key) for layer, _, query, key in SERIAL)
@@ -122,9 +117,7 @@ class TestC9:
 
     def test_the_first_layer_does_not_count(self) -> None:
         found = judge_circuits(*abc())["C9"]
-        assert found.verdict == "reproduced"
-        assert found.n == 3
-        assert found.interval == (0.0, pytest.approx(0.2))
+        assert (found.verdict, found.n, found.interval) == ("reproduced", 3, (0.0, pytest.approx(0.2)))
 
 
 class TestC10:
@@ -134,16 +127,10 @@ class TestC10:
         assert verdict("C10", *abc(zero=bad, uniform=bad, identity=bad)) == "not reproduced"
 
     def test_one_filling_must_serve_all_models(self) -> None:
-        by_turns = [
-            studied(
-                imposed(
-                    SERIAL, **{name: loss(0.01 if name == good else 0.2) for name in ("zero", "uniform", "identity")}
-                ),
-                good,
-            )
-            for good in ("zero", "uniform", "identity")
-        ]
-        assert verdict("C10", *by_turns) == "not reproduced"
+        high = dict.fromkeys(FILLS, loss(0.2))
+        assert (
+            verdict("C10", *(studied(imposed(**high | {good: loss(0.01)}), good) for good in FILLS)) == "not reproduced"
+        )
         found = judge_circuits(*abc(zero=loss(0.2), identity=loss(0.2)))["C10"]
         assert found.verdict == "reproduced"
         assert str(found.interval).startswith("uniform: ")
@@ -152,10 +139,7 @@ class TestC10:
 
 class TestC11:
     def many(self, meet: int, of: int = 10) -> list[Studied]:
-        def one(good: bool) -> ImposedCircuit:
-            return imposed(SERIAL, without=0.4 if good else 0.04)
-
-        return [studied(one(number < meet), f"m{number}") for number in range(of)]
+        return [studied(imposed(without=0.4 if number < meet else 0.04), f"m{number}") for number in range(of)]
 
     @pytest.mark.parametrize(
         ("meet", "of", "expected"),
@@ -210,16 +194,11 @@ def test_a_model_that_solves_and_has_no_circuit_speaks_against_c10() -> None:
     assert found["C7"].verdict == found["C8"].verdict == "inconclusive"
 
 
+ELSEWHERE = "1 model searched at another threshold than 0.05"
 NOBODY_KNOWS = {
     "given up": (searched(studied(None, "d"), **GIVEN_UP), "1 model whose search was given up"),
-    "another threshold": (
-        searched(studied(imposed(), "d"), max_loss=0.4),
-        "1 model searched at another threshold than 0.05",
-    ),
-    "none at another threshold": (
-        searched(studied(None, "d"), max_loss=0.01),
-        "1 model searched at another threshold than 0.05",
-    ),
+    "another threshold": (searched(studied(imposed(), "d"), max_loss=0.4), ELSEWHERE),
+    "none at another threshold": (searched(studied(None, "d"), max_loss=0.01), ELSEWHERE),
     "unsearched": (replace(studied(None, "d"), circuit=None), "1 model whose circuit was not searched for"),
 }
 """Models that solve the task, and why the record of their circuit decides nothing."""

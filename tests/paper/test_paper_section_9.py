@@ -130,11 +130,6 @@ class TestC12:
         assert self.one(studied(None, "d", D_LIKE)).verdict == "not reproduced", "no circuit at all"
 
 
-def test_nothing_is_not_run() -> None:
-    assert {finding.verdict for finding in judge_histories().values()} == {"not run"}
-    assert judge_histories(FollowedModel(model_d(), None, None, None))["C13"].verdict == "not run"
-
-
 def finished_run(path: Path) -> RunFolder:
     """Layers 1, 2 and 3 of a witness are switched on at steps 200, 300 and 500: x1 comes, then x2 and x3 together."""
     run = known_run(path)
@@ -142,23 +137,16 @@ def finished_run(path: Path) -> RunFolder:
     return run
 
 
-def test_both_circuits_of_a_run_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Recipe, "architecture", witness_shape)
-    run = finished_run(tmp_path / "transformers" / "d")
-    assert all_learned_at(run, 0) == 500
-    (run.path / "circuits").mkdir()
-    circuit_json(run, run.path / "circuit.json")
-    then = content_hash([run.model_hashes[0], 500])
-    circuit_json(run, run.path / "circuits" / "step-000500.json", model=then)
-    final, first = emergence_of_run(run, 0), emergence_of_run(run, 0, step=500)
-    assert (run.path / "emergence" / "step-000500.json").exists()
-    study = ModelStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
-    (followed,) = read(study, tmp_path).followed
-    assert (followed.final, followed.first) == (final, first)
-    found = judge(EmergenceResult(study, (followed,)))[1]
-    assert found.verdict == "not reproduced", "x2 and x3 came together"
-    assert "losses in order in 0, paths in 0" in found.observed
-    assert "(when all are learned, 6 of 6 paths cross 0.5)" in found.observed
+STUDY = ModelStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
+
+
+def followed_at(folder: Path, step: int) -> Emergence:
+    """The circuit of a checkpoint, followed."""
+    run = RunFolder(folder)
+    then = content_hash([run.model_hashes[0], step])
+    (folder / "circuits").mkdir(exist_ok=True)
+    circuit_json(run, folder / "circuits" / f"step-{step:06d}.json", model=then)
+    return emergence_of_run(run, 0, step=step)
 
 
 class TestWhatIsRead:
@@ -173,19 +161,24 @@ class TestWhatIsRead:
         return run.path
 
     def followed(self, folder: Path) -> FollowedModel:
-        study = ModelStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
-        (followed,) = read(study, folder.parents[1]).followed
+        (followed,) = read(STUDY, folder.parents[1]).followed
         return followed
+
+    def test_both_circuits_are_read(self, folder: Path) -> None:
+        assert all_learned_at(RunFolder(folder), 0) == 500
+        final, first = Emergence.load(folder / "emergence.json"), followed_at(folder, 500)
+        found = self.followed(folder)
+        assert (found.final, found.first) == (final, first)
+        judged = judge(EmergenceResult(STUDY, (found,)))[1]
+        assert judged.verdict == "not reproduced", "x2 and x3 came together"
+        assert "losses in order in 0, paths in 0" in judged.observed
+        assert "(when all are learned, 6 of 6 paths cross 0.5)" in judged.observed
 
     def test_a_checkpoint_that_somebody_was_curious_about_did_not_learn_the_task(self, folder: Path) -> None:
         """`hopscope emergence RUN --checkpoint 300`: there x2 and x3 had not been learned."""
-        (folder / "circuits").mkdir()
         for step in (300, 500):
-            then = content_hash([RunFolder(folder).model_hashes[0], step])
-            circuit_json(RunFolder(folder), folder / "circuits" / f"step-{step:06d}.json", model=then)
-            emergence_of_run(RunFolder(folder), 0, step=step)
+            learned = followed_at(folder, step)
             assert (self.followed(folder).first is None) == (step == 300)
-        learned = Emergence.load(folder / "emergence" / "step-000500.json")
         replace(learned, circuit={"imposed": 0.5}).save(folder / "emergence" / "step-000300.json")
         assert self.followed(folder).first == learned
 
@@ -199,11 +192,7 @@ class TestWhatIsRead:
         assert (folder / "emergence.json").read_bytes() == before
 
     def test_without_a_circuit_at_the_end_the_metrics_say_what_training_came_to(self, folder: Path) -> None:
-        run = RunFolder(folder)
-        (folder / "circuits").mkdir()
-        then = content_hash([run.model_hashes[0], 500])
-        circuit_json(run, folder / "circuits" / "step-000500.json", model=then)
-        first = emergence_of_run(run, 0, step=500)
+        first = followed_at(folder, 500)
         history = Emergence.load(folder / "emergence.json")
         (folder / "emergence.json").unlink()
         found = self.followed(folder)
