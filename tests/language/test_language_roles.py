@@ -122,7 +122,7 @@ def test_questions_without_roles_are_refused() -> None:
     made = tokenizer("characters")
     for name, extensions, why in (
         ("functions", Extensions(), "functions has no chains"),
-        ("equations", Extensions(repeat=2), "repeat is 2"),
+        ("equations", Extensions(repeat=2), "circuits need repeat=1, .*, got 2"),
         ("lives-with", Extensions(), "'Amsterdam' is not one token"),
     ):
         with pytest.raises(InputError, match=why):

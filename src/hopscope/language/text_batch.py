@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import text_role, text_role_names
+from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.formulation import PAPER_CHAINS, Extensions
 from hopscope.problem.text.questions import Question, formulation, questions
 from hopscope.problem.text.tokens import tokens
@@ -123,7 +123,7 @@ def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBat
                 place[number, chain, role] = position
     return TextBatch(
         inputs=filled([question.ids for question in read], 0),
-        role=filled([question.role for question in read], text_role(task.hops)),
+        role=filled([question.role for question in read], text_role_names(task.hops).index("text")),
         chain=filled([question.chain for question in read], -1),
         place=place,
         line=filled([question.line for question in read], 0),

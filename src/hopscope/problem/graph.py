@@ -1,9 +1,7 @@
 """A question as a graph of facts: what is retrieved, and by which keys (Section 4).
 
 A fact is found by knowing all its keys, and then gives its value. In a chain each value is the only key of the next
-fact. In the conditional formulations two retrieval steps meet in one fact. `functions` (Appendix A.4) asks for f(i)
-where f = a, i = 0 and a(0) = 3. `relatives` (Appendix A.5) asks where Eve lives: Eve is a lawyer, lawyers live with
-their mothers, Eve's mother is Lily, and Lily lives in Brazil.
+fact. In the conditional formulations, `functions` and `relatives`, two retrieval steps meet in one fact.
 
 A role says which symbol a position of a fact or of the question holds, and as what: `a>` as a key, `>3` as a value,
 `f?` as a symbol of the question. For a symbol that is a key of several facts, the value follows: `Eve>lawyer`,
@@ -48,8 +46,7 @@ class Role(NamedTuple):
 class Distractor(NamedTuple):
     """Rows that resemble a chain's: in one fact a key and the value are other symbols, as is all that follows from it.
 
-    Where a fact's value leads on, its distractor's value must too: otherwise the fact could be identified by what it
-    leads to, without its keys.
+    Otherwise a fact could be identified by what it leads to, without its keys.
 
     Attributes:
         others: the symbols that are replaced: the key, the value, and what is retrieved by the value.

@@ -100,14 +100,11 @@ Into = Literal["query", "key", "value", "answer"]
 
 @dataclass(frozen=True)
 class Feed:
-    """One use of what a path carries.
+    """One use of what a path carries: what it feeds, and the later path that reads it (None for the answer).
 
     Attributes:
-        into: what it feeds: the query, key or value of a later path, or the answer.
-        reader: the later path that reads it; None for the answer.
         change: how much the loss rises when this use alone is cut.
-        attention: how much the later path's mean attention falls when this use alone is cut; 0 for a value or the
-            answer.
+        attention: how much the reader's mean attention falls then; 0 for a value or the answer.
     """
 
     into: Into
@@ -139,7 +136,8 @@ class PathGroup:
     needs: int = 1
 
     def __post_init__(self) -> None:
-        if len(set(self.paths)) < max(len(self.paths), 2):
-            raise InputError(f"a group is of at least two different paths, got {len(self.paths)}")
-        if not 1 <= self.needs < len(self.paths):
-            raise InputError(f"a group needs from 1 to {len(self.paths) - 1} of its paths, got {self.needs}")
+        if len(set(self.paths)) < len(self.paths) or not 1 <= self.needs < len(self.paths):
+            raise InputError(
+                "a group is of at least two different paths and needs at least one of them, and not all, got "
+                f"{len(self.paths)} paths and needs={self.needs}"
+            )

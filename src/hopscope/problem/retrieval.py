@@ -35,22 +35,20 @@ class RetrievalProblem:
         hops: D, retrieval steps per chain; 3 for `functions`, 4 for `relatives`.
         chains: N, chains interleaved in one sequence.
         symbol_dim: K, the dimension of a symbol's vector.
-        order: order of the blocks of pairs: `deepest-first` puts the block of pairs (x{D-1}, xD) first and that of (x0,
-            x1) last, as in Section 3.1 and most prompts of Appendix A; `shallowest-first` reverses it; `1,2,4,3` lists
-            the pairs (from 1), first block to last, and so does a list of numbers. The queries always come last.
-        position: what a position code numbers: each `token`, each `pair` (Definition 2; both members share one code,
-            and each query has its own), or nothing (`none`: zeros).
+        order: order of the blocks of pairs: `deepest-first`, pairs (x{D-1}, xD) first, as in Section 3.1 and most
+            prompts of Appendix A; `shallowest-first`; or the pairs from 1, first block to last, as in `1,2,4,3` or a
+            list. The queries always come last.
+        position: what a position code numbers: each `token`, each `pair` (Definition 2) and each query, or nothing
+            (`none`: zeros).
         base: the base of the rotary frequencies base^(-2i/K) whose cosines and sines make a code (Su et al. 2023).
         causal: whether a position may attend to earlier positions and itself only.
-        curriculum: the implicit curriculum (IC, Section 7): a query's target is x1 ... xD concatenated. Without
-            it, xD alone.
+        curriculum: the implicit curriculum (IC, Section 7): a query's target is x1 ... xD concatenated, not xD alone.
         asked: the hops in a query's target, in rising order and with D among them: 1 and 3 leave x2 out. `None` for
             what `curriculum` says; all hops, and D alone, are recorded as `None` with the `curriculum` that fits.
         position_dim: dimension of a position's code; `None` for K, as in the paper.
-        symbols: how symbols are drawn: `gaussian` draws each component from a standard normal (the paper); `unit` then
-            scales each symbol to length sqrt(K), for hand-built transformers that match symbols exactly.
-        graph: what is retrieved: a `chain`; or `functions` or `relatives`, conditional retrieval as in formulations 4
-            and 5 of Section 4.
+        symbols: how symbols are drawn: `gaussian`, standard normal components (the paper), or `unit`, then scaled to
+            length sqrt(K), for hand-built transformers that match symbols exactly.
+        graph: a `chain`, or conditional retrieval as in formulations 4 and 5 of Section 4: `functions`, `relatives`.
 
     Raises:
         InputError: a value is out of range.

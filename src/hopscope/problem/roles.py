@@ -38,11 +38,6 @@ def second_member(k: int) -> int:
     return 2 * (k - 1) + 1
 
 
-def text_role(hops: int) -> int:
-    """Role number of `text`, words that belong to no pair."""
-    return 4 * hops + 1
-
-
 def answer_role(hops: int) -> int:
     """Role number of `answer`, the token that the answer follows."""
     return 4 * hops + 2
@@ -52,7 +47,7 @@ def pair_of(role: int, hops: int) -> int:
     """The pair that a role is part of, from 1; 0 for the question and for words that belong to no pair."""
     if role < query_role(hops):
         return role // 2 + 1
-    return (role - 2 * hops + 1) // 2 if query_role(hops) < role < text_role(hops) else 0
+    return (role - 2 * hops + 1) // 2 if query_role(hops) < role <= 4 * hops else 0
 
 
 def query_role(hops: int) -> int:

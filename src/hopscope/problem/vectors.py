@@ -29,9 +29,6 @@ from hopscope.machine import check_fits
 from hopscope.problem.counter import random_bits, to_normal
 from hopscope.problem.retrieval import RetrievalProblem, check_problem
 
-_FACT = 1000
-"""Approximate bytes that a fact and its roles take by themselves."""
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -106,8 +103,7 @@ class Layout:
     def place(self, order: Int[Tensor, "*batch block chain"]) -> Int[Tensor, "*batch chain role"]:
         """The position of every role of every chain; -1 where there is none.
 
-        Args:
-            order: for each block, the rank of each chain, as a permutation. Chains without a row in it are skipped.
+        `order` is the rank of each chain in each block, as a permutation; chains without a row in it are skipped.
         """
         present, block, first, step = (x.to(order.device) for x in (self.present, self.block, self.first, self.step))
         ranks = order.masked_fill(~present, len(present.T)).argsort(dim=-1).argsort(dim=-1)
@@ -165,12 +161,9 @@ def compose(
     symbols: Float[Tensor, "*batch chain symbol d_symbol"],
     order: Int[Tensor, "*batch block every_chain"],
 ) -> Batch:
-    """The sequences of drawn chains.
+    """The sequences of drawn chains: the vectors of every whole chain's symbols, and each chain's rank in each block.
 
-    Args:
-        problem: the problem.
-        symbols: vectors of all symbols of every whole chain: x0 ... xD, or those that `Layout` counts.
-        order: for each block of `Layout`, the rank of each chain, distractors included, as a permutation.
+    The symbols are x0 ... xD, or those that `Layout` counts; the blocks are its blocks, with distractors in them.
     """
     if problem.symbols == "unit":
         symbols = symbols * (problem.symbol_dim**0.5 / symbols.norm(dim=-1, keepdim=True))
@@ -200,7 +193,8 @@ def sample(problem: RetrievalProblem, batch: int, generator: torch.Generator) ->
     check_count("batch", batch)
     check_type("generator", generator, torch.Generator, "a torch.Generator, as torch.Generator().manual_seed(0)")
     numbers = problem.sequence_length * problem.input_dim + problem.chains * problem.target_dim
-    check_fits((4 * batch * numbers if generator.device.type == "cpu" else 0) + _FACT * problem.hops)
+    facts = 1000 * problem.hops  # bytes that facts and their roles take by themselves, about
+    check_fits((4 * batch * numbers if generator.device.type == "cpu" else 0) + facts)
     device, positions = generator.device, layout(problem)
     shape = (batch, problem.chains, positions.symbols, problem.symbol_dim)
     symbols = torch.randn(shape, generator=generator, device=device)
@@ -230,11 +224,7 @@ class Examples:
         check_problem(self.problem)
 
     def at(self, seeds: Int[Tensor, "*#batch"], indices: Int[Tensor, "*#batch"]) -> Batch:
-        """The examples at these addresses.
-
-        Args:
-            seeds: 63-bit seeds (`derive_seed`); broadcast against `indices`.
-            indices: example numbers, at least 0.
+        """The examples at these addresses: 63-bit seeds (`derive_seed`) and example numbers from 0, broadcast.
 
         Raises:
             InputError: either is not a tensor of whole numbers.

@@ -20,10 +20,8 @@ class Depths:
     """Layers for a chain of `hops` hops, deepest or shallowest pairs first, under Assumptions 1 and 2.
 
     Attributes:
-        hops: D, the number of hops.
         theorem_1: the paper's lower bound, rounded up to whole layers.
-        no_mask: the exact minimum without a mask.
-        causal: the exact minimum under a causal mask.
+        no_mask, causal: the exact minimum without a mask, and under a causal mask.
         causal_one_head: the same where a position attends to only one position per layer.
         causal_head_a_row: the same where a layer has a head for every row of a block, beyond Assumption 1.
     """

@@ -76,8 +76,7 @@ class Delivery:
         delivered: whether the query holds the target, x{D}, after the last layer.
         growth: the pieces that the query holds after layer 0, 1, 2, ..., by name, in the order of the chain.
         hops: the hops k whose symbol (x{k} in a chain) the query holds in the end.
-        refused: paths that Assumption 1 forbids, see `PathFlow`.
-        idle: paths that are allowed but carry nothing new to their position.
+        refused, idle: paths that Assumption 1 forbids, and that carry nothing new, see `PathFlow`.
         delivered_if_waived: whether the target would arrive if Assumption 1 were waived and every path carried.
         broken: one sentence on where delivery fails; empty if delivered.
     """

@@ -29,7 +29,7 @@ from functools import cache
 from hopscope.machine import check_fits
 from hopscope.problem.graph import Graph
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import answer_role, pair_of, query_role, symbol_of, text_role, text_role_names
+from hopscope.problem.roles import answer_role, pair_of, query_role, symbol_of, text_role_names
 
 
 @dataclass(frozen=True)
@@ -174,9 +174,9 @@ def text_scene(problem: RetrievalProblem) -> Scene:
     pieces = tuple("px"[bit % 2] + str(bit // 2) for bit in range(2 * hops + 2))
     values = tuple(range(3, 2 * hops + 2, 2))
     holdings = []
-    for role in range(len(names)):
+    for role, name in enumerate(names):
         symbol = symbol_of(role, hops)
-        holding = 1 << 2 * pair_of(role, hops) if role != text_role(hops) else 0
+        holding = 1 << 2 * pair_of(role, hops) if name != "text" else 0
         holdings.append(holding | (1 << 2 * symbol + 1 if symbol >= 0 else 0))
     order = sorted(range(len(names)), key=lambda role: place_in_text(problem, role))
     visible = [0] * len(names)

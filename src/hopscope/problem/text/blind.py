@@ -6,7 +6,6 @@ which a blind solver beats guessing would measure that shortcut (`hopscope.bench
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -51,17 +50,6 @@ def look(question: Question) -> Sight:
     return Sight(question.acceptable, tuple(values), asked, starts[asked[0]])
 
 
-def _by_count(sight: Sight, choose: Callable[..., str]) -> str:
-    """The most frequent or the rarest value; of several, the one mentioned first."""
-    counts = Counter(sight.words)
-    return choose(counts, key=counts.__getitem__)
-
-
-def _nearest(sight: Sight) -> str:
-    """The value nearest to the start of the first line that mentions the asked symbol."""
-    return min(sight.values, key=lambda value: abs(value[2] - sight.start))[0]
-
-
 def _same_line(sight: Sight) -> str:
     """The last value on the first line with the asked symbol that has one; if none has, the last value before them."""
     for line in sight.asked:
@@ -76,9 +64,9 @@ BLIND: dict[str, Callable[[Sight], str]] = {
     "third value": lambda sight: sight.words[2],
     "last value": lambda sight: sight.words[-1],
     "last but one": lambda sight: sight.words[-2],
-    "most frequent value": lambda sight: _by_count(sight, max),
-    "rarest value": lambda sight: _by_count(sight, min),
-    "nearest value": _nearest,
+    "most frequent value": lambda sight: max(sight.words, key=sight.words.count),
+    "rarest value": lambda sight: min(sight.words, key=sight.words.count),
+    "nearest value": lambda sight: min(sight.values, key=lambda value: abs(value[2] - sight.start))[0],
     "value on the same line": _same_line,
     "value at the same place": lambda sight: sight.words[sight.asked[0] % len(sight.acceptable) % len(sight.words)],
     "first answer in order": lambda sight: sight.acceptable[0],

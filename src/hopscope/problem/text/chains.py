@@ -39,9 +39,8 @@ class Chains(Latent):
 class ChainFormulation(Formulation[Chains]):
     """A formulation in which every fact links a symbol to one of the level before.
 
-    Attributes:
-        published: the paper's names of levels 1 ... D, in blocks of four; empty where all words are fixed.
-        value_first: whether a line begins with the symbol of the level before.
+    `published` are the paper's names of levels 1 ... D, in blocks of four; none where all words are fixed. A line
+    begins with the symbol of the level before where the formulation is `value_first`.
     """
 
     published: ClassVar[Sequence[str]] = ()

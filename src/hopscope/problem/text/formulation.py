@@ -33,8 +33,7 @@ class Extensions:
             (`c =`), for models that were not taught to follow instructions; `code`, the facts as lines of Python and
             then `print(c)  # Output:`. The last two are given as they are, past any chat template.
         names: which names are used: `paper`, the published names; `extended`, as many names as needed, in blocks like
-            the paper's (more hops, any number of chains); `random`, names in random order, so that they do not reveal
-            their level.
+            the paper's; `random`, names in random order, so that they do not reveal their level.
         lines: order of the lines: `blocks`, the published order; `reversed`, the blocks in reverse order, that of the
             question's symbol first; `shuffled`, all lines in one random order.
         latin: make the functions' values at each argument all differ (a Latin square), so that no floor is above 1/4.
@@ -117,12 +116,10 @@ class Line(NamedTuple):
 
     Attributes:
         pieces: the text, cut so that every symbol is a piece of its own.
-        roles: for every piece its role, or None for the words around the symbols. In a chain, `x{k-1}>` and `>x{k}`
-            are the members of pair k and `x0?` is the query (`hopscope.problem.roles`); conditional formulations
-            name the symbol itself: `person>` is a key, `>job` a value, `person?` the query.
+        roles: for every piece its role, or None for the words around the symbols: in a chain those of `problem.roles`,
+            in conditional formulations by the symbol: `person>` is a key, `>job` a value, `person?` the query.
         lookup: the retrieval step that reads this line, counted from 1 at the question; 0 for the question.
-        chain: the chain that the line belongs to, by the number of the symbol that asks for it; None where it is not
-            part of a single chain.
+        chain: the one chain of the line, by the number of the symbol that asks for it; None where there is none.
     """
 
     pieces: tuple[str, ...]
@@ -163,8 +160,7 @@ class Wording(NamedTuple):
     Attributes:
         facts: the lines, block by block, each block in the order of its symbols.
         question: the question, without the instruction; in other forms the line that the answer ends.
-        answer: the one right answer.
-        acceptable: all answers that count as an answer, right or wrong, in ascending order.
+        answer, acceptable: the one right answer, and all that count as an answer, in ascending order.
         asked: the lines that lead from the question to the answer, as numbered in `facts`, in that order.
     """
 
@@ -211,8 +207,7 @@ class Formulation(ABC, Generic[L]):
         lines = hops * chains * extensions.repeat * (1 + extensions.shots)
         if lines > MOST_LINES:
             raise InputError(
-                f"a prompt may have {MOST_LINES:,} lines, hops times chains in every repeat and solved question, "
-                f"got {lines:,}; ask for fewer"
+                f"a prompt may have {MOST_LINES:,} lines, with all repeats and shots, got {lines:,}; ask for fewer"
             )
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:

@@ -9,13 +9,13 @@ examples and instructions included, is `text` and belongs to no chain.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from hopscope.errors import InputError, in_a_line
-from hopscope.problem.roles import answer_role, text_role, text_role_names
+from hopscope.problem.roles import answer_role, text_role_names
 from hopscope.problem.text.chains import Chains
 from hopscope.problem.text.questions import Question
 
@@ -25,8 +25,7 @@ class Tokens:
     """A question as the tokens that a model is given.
 
     Attributes:
-        ids: the tokens.
-        role: the role number of every token.
+        ids, role: the tokens and the role number of each.
         chain: the chain of every token, numbered by the symbol that asks for it; -1 for `text`.
         line: the fact in which every token ends, by its place in the text from 1; 0 outside of facts.
         candidates: for every acceptable answer, the single token that it consists of.
@@ -56,14 +55,14 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
         raise InputError(f"{question.formulation} has no chains; circuits are of equations, lives-with and kingdoms")
     if question.extensions.repeat > 1:
         raise InputError(
-            f"repeat is {question.extensions.repeat}: a role would have several positions; circuits need repeat 1"
+            f"circuits need repeat=1, or a role would have several positions, got {question.extensions.repeat}"
         )
     if not getattr(tokenizer, "is_fast", False):
         raise InputError("the tokenizer gives no offsets of its tokens; circuits need a fast tokenizer")
     (text, first), template = written(question, tokenizer), in_a_chat(question, tokenizer)
     ids, offsets = encode(text, tokenizer, template)
     hops, spans = question.hops, [*_spans(question)]
-    role, chain = [text_role(hops)] * len(ids), [-1] * len(ids)
+    role, chain = [text_role_names(hops).index("text")] * len(ids), [-1] * len(ids)
     taken: set[tuple[int, int]] = set()
     for number, (start, end) in reversed([*enumerate(offsets)]):
         covered = [span for span in spans if start < span[1] + first and end > span[0] + first]
@@ -73,11 +72,16 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
             taken.add((own, of))
     role[-1], chain[-1] = answer_role(hops), question.latent.asked
     space = "" if question.extensions.form == "instruction" else " "
-    candidates = [_one_token(text, ids, space + answer, tokenizer, template) for answer in question.acceptable]
+    answered = [encode(text + space + answer, tokenizer, template)[0] for answer in question.acceptable]
+    if longer := [answer for answer, read in zip(question.acceptable, answered, strict=True) if read[:-1] != ids]:
+        raise InputError(
+            f"the answer {space + longer[0]!r} is not one token of this tokenizer behind the prompt, and circuits need "
+            "that; ask for another formulation, such as equations, whose answers are digits"
+        )
     starts = question.starts  # the last of which is the question's, whose line is 0
     line = [bisect_right(starts, end - 1 - first) % len(starts) if start < end else 0 for start, end in offsets]
     right = question.acceptable.index(question.answer)
-    return Tokens(tuple(ids), tuple(role), tuple(chain), tuple(line), tuple(candidates), right)
+    return Tokens(tuple(ids), tuple(role), tuple(chain), tuple(line), tuple(read[-1] for read in answered), right)
 
 
 def in_a_chat(question: Question, tokenizer: Any) -> bool:
@@ -147,17 +151,6 @@ def encode(text: str, tokenizer: Any, in_a_chat: bool) -> tuple[list[int], list[
     while end and found["special_tokens_mask"][end - 1]:
         end -= 1
     return ids[:end], [(int(start), int(stop)) for start, stop in found["offset_mapping"][:end]] if fast else []
-
-
-def _one_token(text: str, ids: Sequence[int], answer: str, tokenizer: Any, in_a_chat: bool) -> int:
-    """The token of an answer that follows a prompt; an `InputError` if it is more than one or changes the prompt's."""
-    longer, _ = encode(text + answer, tokenizer, in_a_chat)
-    if longer[:-1] == list(ids):
-        return longer[-1]
-    raise InputError(
-        f"the answer {answer!r} is not one token of this tokenizer behind the prompt, and circuits need that; ask for "
-        "another formulation, such as equations, whose answers are digits"
-    )
 
 
 def uncovered(text: str, tokenizer: Any) -> str:

@@ -33,8 +33,7 @@ def same_code(problem: RetrievalProblem, query: str, key: str, strength: float, 
 def earlier(problem: RetrievalProblem, key: str, per_token: float) -> Term:
     """A term that prefers earlier keys: close to `per_token` more for each token back.
 
-    It is linear in the code because the slowest sine is almost a straight line over a sequence that is short compared
-    to its period; the base of the code must be at least the length of the sequence.
+    The slowest sine is almost a straight line over a sequence no longer than the base of the code.
     """
     slowest = float(_frequencies(problem)[-1])
     middle = slowest * (problem.sequence_length - 1) / 2
