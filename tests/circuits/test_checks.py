@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from hopscope.circuits.checks import no_circuit
-from hopscope.circuits.checks.completeness import CompletenessLosses, Rises, completeness
-from hopscope.circuits.checks.delivery import DeliveryFlow, delivery
-from hopscope.circuits.checks.necessity import NecessityLosses, Without, necessity
-from hopscope.circuits.checks.outside import OutsideLosses, outside
-from hopscope.circuits.checks.right_keys import KeyLosses, right_keys
-from hopscope.circuits.checks.sufficiency import ALIKE_ROWS, BLIND, SufficiencyLosses, sufficiency
+from hopscope.circuits.checks.completeness import Rises, completeness
+from hopscope.circuits.checks.delivery import delivery
+from hopscope.circuits.checks.necessity import Without, necessity
+from hopscope.circuits.checks.outside import outside
+from hopscope.circuits.checks.right_keys import ImposedRow, right_keys
+from hopscope.circuits.checks.sufficiency import ALIKE_ROWS, BLIND, sufficiency
 from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
@@ -25,7 +25,12 @@ def loss(mean: float, half: float = 0.005) -> Measured:
     return Measured(mean, (mean - half, mean + half))
 
 
-GOOD = SufficiencyLosses(LIMIT, loss(0.01), loss(0.03), {BLIND: loss(0.031), ALIKE_ROWS: loss(0.032)})
+GOOD = {
+    "max_loss": LIMIT,
+    "model": loss(0.01),
+    "circuit": loss(0.03),
+    "controls": {BLIND: loss(0.031), ALIKE_ROWS: loss(0.032)},
+}
 
 
 @pytest.mark.parametrize(
@@ -35,11 +40,11 @@ GOOD = SufficiencyLosses(LIMIT, loss(0.01), loss(0.03), {BLIND: loss(0.031), ALI
         ({"circuit": loss(0.046)}, False, "0.046"),  # its interval reaches beyond the threshold
         ({"model": loss(0.06)}, False, "the model 0.060"),
         ({"controls": {ALIKE_ROWS: loss(0.2)}}, False, "but for named keys, it has 0.200"),
-        ({"at_mean": 2}, False, "2 rows are neither ablated nor one-hot at a key"),
+        ({"spread": 2}, False, "2 rows are neither ablated nor one-hot at a key"),
     ],
 )
 def test_sufficiency(change: dict[str, object], passed: bool, says: str) -> None:
-    check = sufficiency(replace(GOOD, **change))  # type: ignore[arg-type]
+    check = sufficiency(**(GOOD | change))  # type: ignore[arg-type]
     assert (check.name, check.passed) == ("sufficiency", passed)
     assert says in check.says
 
@@ -51,14 +56,14 @@ def without(name: str, mean: float, rise: float = 0.5) -> Without:
 @pytest.mark.parametrize(
     ("parts", "pair", "not_needed"),
     [
-        ((without("a", 0.3), without("b", 0.2)), without("a and b", 0.4), ""),
+        ((without("a", 0.3), without("b", 0.2)), ("a and b", loss(0.4)), ""),
         ((without("a", 0.3), without("b", 0.052)), None, "b"),  # the interval of the loss contains the threshold
         ((without("a", 0.3), without("b", 0.2, rise=0.012)), None, "b"),  # it hardly rises
-        ((without("a", 0.3), without("b", 0.2)), without("a and b", 0.02), "a and b"),  # two that cancel
+        ((without("a", 0.3), without("b", 0.2)), ("a and b", loss(0.02)), "a and b"),  # two that cancel
     ],
 )
-def test_necessity(parts: tuple[Without, ...], pair: Without | None, not_needed: str) -> None:
-    check = necessity(NecessityLosses(LIMIT, parts, pair))
+def test_necessity(parts: tuple[Without, ...], pair: tuple[str, Measured] | None, not_needed: str) -> None:
+    check = necessity(LIMIT, parts, pair)
     assert check.passed is (not not_needed)
     assert check.numbers["not_needed"] == (1 if not_needed else 0)
     if not_needed:
@@ -67,7 +72,7 @@ def test_necessity(parts: tuple[Without, ...], pair: Without | None, not_needed:
 
 
 def test_an_empty_circuit_is_not_needed() -> None:
-    assert not necessity(NecessityLosses(LIMIT, ())).passed
+    assert not necessity(LIMIT, ()).passed
 
 
 @pytest.mark.parametrize(
@@ -82,7 +87,7 @@ def test_an_empty_circuit_is_not_needed() -> None:
     ],
 )
 def test_completeness(rows: dict[str, Rises], keys: dict[str, Rises], passed: bool, whole: float) -> None:
-    check = completeness(CompletenessLosses(LIMIT, rows, keys))
+    check = completeness(LIMIT, rows, keys)
     assert check.passed is passed
     assert check.numbers["whole"] == pytest.approx(whole)
     names = [name for name, rise in (*rows.items(), *keys.items()) if not rise.enough and rise.circuit > 0.01]
@@ -90,23 +95,15 @@ def test_completeness(rows: dict[str, Rises], keys: dict[str, Rises], passed: bo
 
 
 @pytest.mark.parametrize(
-    ("losses", "passed"),
-    [
-        (OutsideLosses(LIMIT, loss(0.03), 32), True),
-        (OutsideLosses(LIMIT, loss(0.049), 32), False),
-        (OutsideLosses(LIMIT, loss(0.03), 32, loss(0.04), "L1.H1 x0? -> >x1"), True),
-        (OutsideLosses(LIMIT, loss(0.03), 32, loss(0.3), "L1.H1 x0? -> >x1"), False),
-    ],
+    ("half", "keys", "passed"), [(0.03, None, True), (0.049, None, False), (0.03, 0.04, True), (0.03, 0.3, False)]
 )
-def test_outside(losses: OutsideLosses, passed: bool) -> None:
-    check = outside(losses)
+def test_outside(half: float, keys: float | None, passed: bool) -> None:
+    check = outside(LIMIT, loss(half), 32, None if keys is None else ("L1.H1 x0? -> >x1", loss(keys)))
     assert check.passed is passed
-    assert check.interval == max(
-        losses.worst_half.interval, losses.other_keys.interval if losses.other_keys else losses.worst_half.interval
-    )
+    assert check.interval == loss(keys or half).interval
 
 
-ROW = KeyLosses("layer 1 head 1 x0?", 0.02, 0.98, others=4, as_good=1)
+ROW = ImposedRow("layer 1 head 1 x0?", 0.98, others=4, as_good=1)
 
 
 @pytest.mark.parametrize(
@@ -120,20 +117,20 @@ ROW = KeyLosses("layer 1 head 1 x0?", 0.02, 0.98, others=4, as_good=1)
         ((), False),
     ],
 )
-def test_right_keys(rows: tuple[KeyLosses, ...], passed: bool) -> None:
+def test_right_keys(rows: tuple[ImposedRow, ...], passed: bool) -> None:
     assert right_keys(rows).passed is passed
 
 
 def test_delivery() -> None:
     roles = RetrievalProblem(hops=1).roles
     tie, retrieve = (AttentionPath.parse(path, roles) for path in ("L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"))
-    check = delivery(DeliveryFlow(deliver(1, [tie, retrieve]), "x1", 2, 2))
+    check = delivery(deliver(1, [tie, retrieve]), "x1", 2, 2)
     assert check.passed
     assert check.says == "the paths carry x1 to the query under Assumptions 1 and 2, in 2 layers; 2 would do"
-    broken = delivery(DeliveryFlow(deliver(1, [retrieve]), "x1", 1, 2, ("L1.H1 >x1 -> x0>",)))
+    broken = delivery(deliver(1, [retrieve]), "x1", 1, 2, idle=1)
     assert broken.outcome == "failed"
     assert broken.says.endswith("; 1 paths change nothing")
-    assert delivery(DeliveryFlow(None)).outcome == "not asked"
+    assert delivery(None).outcome == "not asked"
 
 
 def test_a_model_without_a_circuit_fails_sufficiency_and_says_why() -> None:

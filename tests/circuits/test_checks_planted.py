@@ -32,10 +32,10 @@ from planted_models import (
 )
 
 from hopscope.circuits.checks import CHECKS, CertificateConfig, Evidence, all_passed, measure_card, run_checks
-from hopscope.circuits.checks.necessity import measure_necessity, necessity
-from hopscope.circuits.checks.outside import measure_outside, outside
-from hopscope.circuits.checks.right_keys import measure_right_keys, right_keys
-from hopscope.circuits.checks.sufficiency import measure_sufficiency, sufficiency
+from hopscope.circuits.checks.necessity import check_necessity
+from hopscope.circuits.checks.outside import check_outside
+from hopscope.circuits.checks.right_keys import check_right_keys
+from hopscope.circuits.checks.sufficiency import check_sufficiency
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     IDENTITY,
@@ -200,7 +200,7 @@ def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:
     evidence, head = resting(0.15)
     assert evidence.partial == [head]
     assert float(evidence.lost[head.row].without.mean()) > 4 * evidence.max_loss  # the row is needed, to rest
-    check = necessity(measure_necessity(evidence))
+    check = check_necessity(evidence)
     assert check.says == f"not surely needed: {head.describe(evidence.evaluator.names)}"
 
 
@@ -209,7 +209,7 @@ def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:
 def test_the_only_key_of_a_whole_pattern_is_needed_where_it_is_used(form: Ablation) -> None:
     evidence = evidence_of(witness(2), {LAST_OF_TWO.row: form})
     assert evidence.partial == [LAST_OF_TWO]
-    assert necessity(measure_necessity(evidence)).passed
+    assert check_necessity(evidence).passed
 
 
 @pytest.mark.slow
@@ -221,8 +221,8 @@ def test_an_imposed_circuit_is_one_hot(mixed: bool) -> None:
     own, imposed = (
         evidence_of(witness(2), {row: two if mixed else POSITIONAL}, patterns=p) for p in ("own", "imposed")
     )
-    assert sufficiency(measure_sufficiency(own)).passed
-    check = sufficiency(measure_sufficiency(imposed))
+    assert check_sufficiency(own).passed
+    check = check_sufficiency(imposed)
     assert check.says.endswith("; 1 rows are neither ablated nor one-hot at a key")
 
 
@@ -233,9 +233,9 @@ def test_a_model_that_does_not_do_it_has_no_circuit_that_explains_it() -> None:
     at, head = attention(made.transformer, LAST_OF_TWO.layer), columns(made.transformer, LAST_OF_TWO.head)
     with torch.no_grad():
         at.query.weight[..., head] = 0.0
-    losses = measure_sufficiency(evidence_of(made, patterns="imposed"))
-    assert losses.circuit.mean < losses.max_loss < losses.model.mean
-    assert not sufficiency(losses).passed
+    check = check_sufficiency(evidence_of(made, patterns="imposed"))
+    assert check.numbers["circuit"] < 0.05 < check.numbers["model"]
+    assert not check.passed
 
 
 @pytest.mark.slow
@@ -246,9 +246,9 @@ def test_rows_at_their_mean_do_not_tell_their_chain(score: float) -> None:
     hypotheses = evidence_of(made).hypotheses
     evidence = evidence_of(made, {row: hypotheses.mean(row) for row in (LARGE, FLAT)})
     assert evidence.at_mean == [LARGE, FLAT]
-    losses = measure_sufficiency(evidence)
-    assert losses.circuit.mean < evidence.max_loss < 0.1 < max(loss.mean for loss in losses.controls.values())
-    assert not sufficiency(losses).passed
+    check = check_sufficiency(evidence)
+    assert check.numbers["circuit"] < evidence.max_loss < 0.1 < check.numbers["worst"]
+    assert not check.passed
 
 
 @pytest.mark.slow
@@ -257,9 +257,9 @@ def test_outside_takes_what_is_known_of_a_chain_and_no_rest(patterns: str) -> No
     """Planted: two heads at rest, of which one alone does harm where uniform; and two that attend hardly visibly."""
     evidence = cancelling_at_rest(patterns)  # type: ignore[arg-type]
     assert ALIKE in evidence.carrying_nothing.values()
-    assert outside(measure_outside(evidence)).passed
-    assert not outside(measure_outside(cancelling_little(patterns))).passed  # type: ignore[arg-type]
-    assert not outside(measure_outside(cancelling_outside(patterns))).passed
+    assert check_outside(evidence).passed
+    assert not check_outside(cancelling_little(patterns)).passed  # type: ignore[arg-type]
+    assert not check_outside(cancelling_outside(patterns)).passed
 
 
 @pytest.mark.slow
@@ -270,7 +270,7 @@ def test_a_wrong_key_of_an_exempt_row_is_seen() -> None:
     for key in (other for other in range(tie.query) if other != tie.key):
         evidence = evidence_of(made, {tie.row: one_hot(key)}, patterns="imposed")
         assert tie.row in evidence.exempt
-        assert not right_keys(measure_right_keys(evidence)).passed
+        assert not check_right_keys(evidence).passed
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from known_run import imposed
 from small_models import random_model, some_batch
 
 from hopscope.circuits.checks import CertificateConfig, Check, Evidence
-from hopscope.circuits.checks.delivery import delivery, measure_delivery
+from hopscope.circuits.checks.delivery import check_delivery
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, SearchRecord
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
@@ -70,7 +70,7 @@ def test_a_circuit_without_one_of_the_look_ups_that_meet_is_no_circuit(
     """The certificate's part, where every row matters: it passes the whole circuit alone."""
     known = evidence(*(path for path in PATHS if path != left_out))
     monkeypatch.setattr(Evidence, "screened", lambda self, candidates, *limits: [1e3] * len(candidates))
-    part = delivery(measure_delivery(known))
+    part = check_delivery(known)
     assert part.passed is (left_out is None)
     assert part.numbers["layers_needed"] == 3
     assert ("the paths carry 3 to the query" if part.passed else "and not 3") in part.says

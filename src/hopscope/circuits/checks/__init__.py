@@ -1,6 +1,6 @@
 """The six checks and the card of a circuit, measured on sequences that no search has seen.
 
-Each file is a check: a function of measured losses, which decides, and one that measures them.
+Each file is a check: a function that measures (`check_...`), and one of what it measured, which decides.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from functools import partial
 from typing import TypeVar
 
 from hopscope.circuits.checks.card import CHECKS, Card, CertificateConfig, Check, CheckName, Patterns, all_passed
-from hopscope.circuits.checks.completeness import completeness, measure_completeness
-from hopscope.circuits.checks.delivery import delivery, measure_delivery
+from hopscope.circuits.checks.completeness import check_completeness
+from hopscope.circuits.checks.delivery import check_delivery
 from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.checks.measure_card import measure_card
-from hopscope.circuits.checks.necessity import measure_necessity, necessity
-from hopscope.circuits.checks.outside import measure_outside, outside
-from hopscope.circuits.checks.right_keys import measure_right_keys, right_keys
-from hopscope.circuits.checks.sufficiency import measure_sufficiency, sufficiency
+from hopscope.circuits.checks.necessity import check_necessity
+from hopscope.circuits.checks.outside import check_outside
+from hopscope.circuits.checks.right_keys import check_right_keys
+from hopscope.circuits.checks.sufficiency import check_sufficiency
 from hopscope.circuits.evaluate.bootstrap import Measured, tidy
 from hopscope.circuits.resume import Search, Stage
 from hopscope.records import convert, plain
@@ -30,12 +30,12 @@ __all__ = [
 T = TypeVar("T")
 
 _MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {
-    "sufficiency": lambda evidence: sufficiency(measure_sufficiency(evidence)),
-    "necessity": lambda evidence: necessity(measure_necessity(evidence)),
-    "completeness": lambda evidence: completeness(measure_completeness(evidence)),
-    "outside": lambda evidence: outside(measure_outside(evidence)),
-    "right_keys": lambda evidence: right_keys(measure_right_keys(evidence)),
-    "delivery": lambda evidence: delivery(measure_delivery(evidence)),
+    "sufficiency": check_sufficiency,
+    "necessity": check_necessity,
+    "completeness": check_completeness,
+    "outside": check_outside,
+    "right_keys": check_right_keys,
+    "delivery": check_delivery,
 }
 
 

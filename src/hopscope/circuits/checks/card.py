@@ -190,7 +190,7 @@ class CertificateConfig:
     """
 
     sequences: int = 256
-    deciding: int = 2048
+    deciding: int = 1024
     few: int = 48
     draws: int = 200
     halves: int = 32

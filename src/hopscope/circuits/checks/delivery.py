@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hopscope.circuits.checks.card import Check, Strategy
 from hopscope.circuits.checks.evidence import COUNTS, Evidence
@@ -14,52 +13,41 @@ from hopscope.theory.path_flow import Delivery, deliver, follow
 from hopscope.theory.scene import text_scene
 
 
-@dataclass(frozen=True)
-class DeliveryFlow:
-    """The flow of information along the paths that matter; None where the task has no theory.
-
-    Attributes:
-        flow: the flow.
-        carried: what must reach the position of the answer.
-        layers: how many layers have such a path.
-        layers_needed: the fewest that the task needs.
-        idle: paths that change nothing, in words.
-    """
-
-    flow: Delivery | None
-    carried: str = ""
-    layers: int = 0
-    layers_needed: int = 0
-    idle: tuple[str, ...] = ()
-
-
-def measure_delivery(evidence: Evidence) -> DeliveryFlow:
+def check_delivery(evidence: Evidence) -> Check:
     """Follow the flow along the paths that matter: without whose row the loss of the circuit, or of the model, rises by
     a fifth of the threshold; those of a group matter together."""
     counts, (full,) = COUNTS * evidence.max_loss, evidence.mean_losses([{}])
     in_model = evidence.screened([{row: evidence.off[row]} for row in evidence.rows], full + counts, {})
-    rises = {
-        row: max(float(evidence.lost[row].rise.mean()), loss - full)
-        for row, loss in zip(evidence.rows, in_model, strict=True)
-    }
-    matter = [path for path in evidence.paths if path in evidence.grouped or rises[path.row] >= counts]
-    flow = deliver(evidence.problem.hops, matter, evidence.evaluator.scene)
-    idle = tuple(path.describe(evidence.evaluator.names) for path in evidence.paths if path not in matter)
-    value, layers = evidence.problem.facts.values[-1], len({path.layer for path in matter})
-    return DeliveryFlow(flow, value, layers, evidence.evaluator.layers_needed, idle)
+    needed = {row for row, loss in zip(evidence.rows, in_model, strict=True) if loss >= full + counts}
+    needed |= {row for row, lost in evidence.lost.items() if float(lost.rise.mean()) >= counts}
+    matter = [path for path in evidence.paths if path in evidence.grouped or path.row in needed]
+    flow, value = deliver(evidence.problem.hops, matter, evidence.evaluator.scene), evidence.problem.facts.values[-1]
+    layers, idle = len({path.layer for path in matter}), len(evidence.paths) - len(matter)
+    return delivery(flow, value, layers, evidence.evaluator.layers_needed, idle)
 
 
-def delivery(measured: DeliveryFlow) -> Check:
-    """Passes if information flow, along the paths that matter and no others, carries the last symbol to the query."""
-    flow = measured.flow
+def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, layers_needed: int = 0, idle: int = 0) -> Check:
+    """Passes if information flow, along the paths that matter and no others, carries the last symbol to the query.
+
+    Args:
+        flow: the flow of information along these paths; None where the task has no theory.
+        carried: what must reach the position of the answer.
+        layers: how many layers have such a path.
+        layers_needed: the fewest that the task needs.
+        idle: how many paths change nothing.
+    """
     if flow is None:
         return Check("delivery", "not asked", "the task has no theory of what must flow where")
-    says = f"the paths carry {measured.carried} to the query under Assumptions 1 and 2, in {measured.layers} layers"
-    says = f"{says}; {measured.layers_needed} would do" if flow.delivered else flow.broken
-    if measured.idle:
-        says += f"; {len(measured.idle)} paths change nothing"
-    numbers = {"layers": float(measured.layers), "layers_needed": float(measured.layers_needed)}
-    return Check("delivery", "passed" if flow.delivered else "failed", says, numbers)
+    says = f"the paths carry {carried} to the query under Assumptions 1 and 2, in {layers} layers"
+    says = f"{says}; {layers_needed} would do" if flow.delivered else flow.broken
+    if idle:
+        says += f"; {idle} paths change nothing"
+    return Check(
+        "delivery",
+        "passed" if flow.delivered else "failed",
+        says,
+        {"layers": float(layers), "layers_needed": float(layers_needed)},
+    )
 
 
 def strategy(problem: RetrievalProblem, paths: Sequence[AttentionPath]) -> Strategy:

@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple, TypeVar
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -162,7 +161,9 @@ class Evidence(Sampling):
     @cached_property
     def off(self) -> dict[HeadRow, Ablation]:
         """How each active row is switched off: in the way that costs least, of those a search may choose from."""
-        return self._cheapest([(row, row, off) for row in self.rows for off in self._ways_off(row)])
+        imposed = self.patterns == "imposed"
+        ways = {row: [UNIFORM, IDENTITY, ZERO] if imposed else self.hypotheses.offs(row) for row in self.rows}
+        return self._cheapest([(row, row, off) for row, offs in ways.items() for off in offs])
 
     @cached_property
     def keyless(self) -> dict[AttentionPath, Ablation]:
@@ -217,16 +218,6 @@ class Evidence(Sampling):
             return IDENTITY if left == path.query else one_hot(left)
         return knock_out(path.key) if path in self.partial else UNIFORM
 
-    def _ways_off(self, row: HeadRow) -> list[Ablation]:
-        """Ways to switch off an active row; imposed, as other rows of its head are or, if it is alone, as a head is."""
-        if self.patterns == "own":
-            return self.hypotheses.offs(row)
-        head = {other: ablation for other, ablation in self.imposed.items() if other[:2] == row[:2]}
-        used = [other for other, ablation in head.items() if not self.hypotheses.is_off(other, ablation)]
-        fills = [ablation for other, ablation in head.items() if other not in used]
-        idle = [UNIFORM, IDENTITY] if used == [row] or not fills else []
-        return list(dict.fromkeys([*fills, *idle]))
-
     # What is lost without it
 
     @cached_property
@@ -280,28 +271,3 @@ class Evidence(Sampling):
         """How far losses on few sequences go from that of nothing (0) to the model's (1), or to that of the `best`."""
         nothing, full = self.mean_losses([self.nothing, best or {}])
         return [(nothing - loss) / (nothing - full) if full < nothing else 0.0 for loss in losses]
-
-
-@torch.no_grad()
-def silent_heads(evaluator: Evaluator) -> frozenset[tuple[int, int]]:
-    """Layer and head, from 0, of the heads without which the stream after their own layer is the same to the bit.
-
-    The stream decides and not the answers: without a head that has a backup no answer changes either.
-
-        >>> from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-        >>> from hopscope.theory.witness import build_witness
-        >>> from hopscope.training.data import held_out
-        >>> made = build_witness(hops=1, spare_heads=1)  # the spare heads' weights are zero
-        >>> sorted(silent_heads(VectorEvaluator(made.transformer, made.problem, held_out(made.problem, 4))))
-        [(0, 1), (1, 1)]
-    """
-    model, silent = evaluator.transformer, set()
-    stream = model.embed(evaluator.batch.inputs[None])
-    for layer in range(model.shape.layers):
-        after = model.run(stream, start=layer, stop=layer + 1, hooks=evaluator.edit({}))
-        for head in range(model.shape.heads):
-            off = dict.fromkeys((row for row in evaluator.rows if row[:2] == (layer, head)), ZERO)
-            if torch.equal(model.run(stream, start=layer, stop=layer + 1, hooks=evaluator.edit(off)), after):
-                silent.add((layer, head))
-        stream = after
-    return frozenset(silent)

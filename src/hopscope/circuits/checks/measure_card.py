@@ -18,7 +18,7 @@ from hopscope.circuits.checks.card import (
     Size,
 )
 from hopscope.circuits.checks.delivery import strategy
-from hopscope.circuits.checks.evidence import Evidence, silent_heads
+from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Interventions
 from hopscope.circuits.evaluate.bootstrap import tidy
 from hopscope.circuits.evaluate.hypotheses import Units
@@ -110,12 +110,13 @@ def _baselines(evidence: Evidence, by_score: list[HeadRow]) -> Baselines:
     random = max(_faithful(evidence, [rivals[number] for number in best]), default=None)
     taken = evidence.nothing | dict.fromkeys(by_score[: len(evidence.rows)], KEEP)
     acdc = _acdc(evidence) if len(by_score) <= _MANY_ROWS else None
-    return Baselines(random, len(drawn), acdc, *_faithful(evidence, [taken]), _untrained(evidence))
+    (attribution,) = _faithful(evidence, [taken])
+    return Baselines(random, len(drawn), acdc, attribution, _untrained(evidence))
 
 
 def _random_rows(evidence: Evidence) -> list[tuple[HeadRow, ...]]:
     """Distinct random circuits of rows that attend to some role, in heads that write something."""
-    own, silent, draws = tuple(sorted(evidence.rows)), silent_heads(evidence.rough), evidence.proof.draws
+    own, silent, draws = tuple(sorted(evidence.rows)), evidence.evaluator.skipped, evidence.proof.draws
     rivals = (row for row in evidence.evaluator.live_rows if row[:2] not in silent and evidence.hypotheses.heavy(row))
     pool, found, generator = sorted({*own, *rivals}), dict[tuple[HeadRow, ...], None](), evidence.random("circuits")
     for _ in range(_TRIES * draws):

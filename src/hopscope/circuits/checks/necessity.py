@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from hopscope.circuits.checks.card import Check
-from hopscope.circuits.checks.evidence import Evidence, Lost
+from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.bootstrap import Measured
-from hopscope.problem.paths import HeadRow
 
 
 @dataclass(frozen=True)
@@ -22,23 +22,8 @@ class Without:
     due: float
 
 
-@dataclass(frozen=True)
-class NecessityLosses:
-    """Losses of the circuit without parts of it.
-
-    Attributes:
-        max_loss: the loss threshold.
-        parts: without each row and key, and without too many paths of each group.
-        best_pair: without both of the two rows that are missed least; None where there are no two rows.
-    """
-
-    max_loss: float
-    parts: tuple[Without, ...]
-    best_pair: Without | None = None
-
-
-def measure_necessity(evidence: Evidence) -> NecessityLosses:
-    """Measure the circuit with each row switched off, each key taken from its row, and each group gone.
+def check_necessity(evidence: Evidence) -> Check:
+    """Measure the circuit with each row switched off, each key taken from its row, and too many of each group gone.
 
     A key is removed if its row attends to that role of other chains instead, provided that half of its queries see
     it there; or, where the row attends elsewhere too, if the key is knocked out. What costs least counts.
@@ -48,45 +33,38 @@ def measure_necessity(evidence: Evidence) -> NecessityLosses:
     lost += [(path.describe(names), one) for path, one in evidence.lost_keys.items() if path not in evidence.grouped]
     for chosen, one in evidence.lost_groups.items():
         lost.append((" and ".join(path.describe(names) for path in chosen), one))
-    parts = tuple(_without(evidence, name, one) for name, one in lost)
-    free = [row for row in evidence.rows if row not in grouped and row not in evidence.exempt]
-    return NecessityLosses(evidence.max_loss, parts, _best_pair(evidence, [*combinations(free, 2)]))
+    parts = [Without(name, evidence.measured(one.without), evidence.measured(one.rise), one.due) for name, one in lost]
+    return necessity(evidence.max_loss, parts, _best_pair(evidence))
 
 
-def _without(evidence: Evidence, name: str, lost: Lost) -> Without:
-    return Without(name, evidence.measured(lost.without), evidence.measured(lost.rise), lost.due)
-
-
-def _best_pair(evidence: Evidence, pairs: list[tuple[HeadRow, HeadRow]]) -> Without | None:
-    """The pair of rows without which the circuit's loss is lowest: two that cancel each other may go together."""
-    if not pairs:
-        return None
+def _best_pair(evidence: Evidence) -> tuple[str, Measured] | None:
+    """The two rows without which the circuit's loss is lowest: two that cancel each other may go together."""
+    rows = [row for row in evidence.rows if row not in {*evidence.exempt, *(path.row for path in evidence.grouped)}]
+    pairs = [*combinations(rows, 2)]
     candidates: list[Interventions] = [evidence.base | {row: evidence.off[row] for row in pair} for pair in pairs]
     losses = evidence.screened(candidates, evidence.max_loss)
-    best = min(range(len(pairs)), key=losses.__getitem__)
-    loss = evidence.sure(candidates[best])
-    return Without(" and ".join(map(evidence.name, pairs[best])), loss, loss, 0.0)
+    best = min(range(len(pairs)), key=losses.__getitem__, default=None)
+    if best is None:
+        return None
+    return " and ".join(map(evidence.name, pairs[best])), evidence.sure(candidates[best])
 
 
-def necessity(losses: NecessityLosses) -> Check:
+def necessity(max_loss: float, parts: Sequence[Without], pair: tuple[str, Measured] | None = None) -> Check:
     """Passes if without any one row, key or group the interval of the loss lies above the threshold, and it surely
-    rises by a fifth of it: in a circuit just below the threshold, anything would be needed otherwise.
+    rises by what is due: in a circuit just below the threshold, anything would be needed otherwise.
 
-    And no two rows can go together: the interval of the loss without both must not end below the threshold.
+    And no two rows can go together: the interval of the loss without the best `pair` must not end below the threshold.
     """
-    limit = losses.max_loss
-    not_needed = [
-        part.name for part in losses.parts if part.loss.interval[0] <= limit or part.rise.interval[0] <= part.due
-    ]
-    if losses.best_pair and losses.best_pair.loss.interval[1] < limit:
-        not_needed.append(losses.best_pair.name)
-    least = min(losses.parts, key=lambda part: part.loss.mean, default=None)
-    if least is None:
+    not_needed = [part.name for part in parts if part.loss.interval[0] <= max_loss or part.rise.interval[0] <= part.due]
+    if pair and pair[1].interval[1] < max_loss:
+        not_needed.append(pair[0])
+    if not parts:
         return Check("necessity", "failed", "the circuit is empty")
-    says = f"without any one of its {len(losses.parts)} rows and keys the loss is at least {least.loss.mean:.3f}"
+    least = min((part.loss for part in parts), key=lambda loss: loss.mean)
+    says = f"without any one of its {len(parts)} rows and keys the loss is at least {least.mean:.3f}"
     if not_needed:
         says = f"not surely needed: {'; '.join(not_needed)}"
-    numbers = {"least": least.loss.mean, "not_needed": float(len(not_needed))}
-    if losses.best_pair:
-        numbers["best_pair"] = losses.best_pair.loss.mean
-    return Check("necessity", "failed" if not_needed else "passed", says, numbers, least.loss.interval)
+    numbers = {"least": least.mean, "not_needed": float(len(not_needed))}
+    if pair:
+        numbers["best_pair"] = pair[1].mean
+    return Check("necessity", "passed" if not not_needed else "failed", says, numbers, least.interval)

@@ -20,7 +20,7 @@ from hopscope.problem.paths import HeadRow
 
 T = TypeVar("T")
 
-_SURE = 5.0
+_SURE = 4.0
 """How many standard errors on few sequences count as clear: beyond that, more would not change the outcome."""
 
 _FRESH = "circuit certificate"
@@ -121,4 +121,4 @@ class Sampling:
 
 def _near(values: Float[Tensor, " sequence"], limit: float) -> bool:
     """Whether a mean over few sequences is not surely on one side of a limit."""
-    return abs(float(values.mean()) - limit) <= _SURE * float(values.std()) / len(values) ** 0.5
+    return bool((values.mean() - limit).abs() <= _SURE * values.std() / len(values) ** 0.5)

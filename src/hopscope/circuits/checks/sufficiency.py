@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import KEEP, AblationKind
 from hopscope.circuits.evaluate.bootstrap import Measured
 
-
-@dataclass(frozen=True)
-class SufficiencyLosses:
-    """Losses with everything but the circuit ablated.
-
-    Attributes:
-        max_loss: the loss threshold.
-        model: the loss of the model.
-        circuit: the loss of the circuit alone.
-        controls: its losses where what it does not claim is taken from the rest, by what was done.
-        at_mean: rows at their mean, and helper rows, that an imposed circuit must not have.
-    """
-
-    max_loss: float
-    model: Measured
-    circuit: Measured
-    controls: Mapping[str, Measured]
-    at_mean: int = 0
-
-
 BLIND = "rows at their mean attend to their own chain as to any other"
 ALIKE_ROWS = "rows kept as they are attend to all chains alike but for named keys"
 
 
-def measure_sufficiency(evidence: Evidence) -> SufficiencyLosses:
-    """Measure the model, the circuit and its controls for unclaimed information."""
+def check_sufficiency(evidence: Evidence) -> Check:
+    """Measure the model, the circuit, and its controls, where what it does not claim is taken from the rest."""
     own, imposed, controls = evidence.patterns == "own", evidence.imposed, dict[str, Measured]()
     means = [row for row in evidence.at_mean if imposed[row].kind is AblationKind.MEAN]
     blinded = evidence.base | {row: evidence.hypotheses.blind(row) for row in means}
@@ -48,21 +27,23 @@ def measure_sufficiency(evidence: Evidence) -> SufficiencyLosses:
     spread = [row for row in evidence.rows if imposed[row].kind is not AblationKind.ONE_HOT]
     beside = 0 if own else len({*evidence.at_mean, *spread})
     model, circuit = (evidence.measured(evidence.wholes[number]) for number in (0, 2 if own else 1))
-    return SufficiencyLosses(evidence.max_loss, model, circuit, controls, beside)
+    return sufficiency(evidence.max_loss, model, circuit, controls, beside)
 
 
-def sufficiency(losses: SufficiencyLosses) -> Check:
+def sufficiency(
+    max_loss: float, model: Measured, circuit: Measured, controls: Mapping[str, Measured], spread: int = 0
+) -> Check:
     """Passes if the intervals of model, circuit and controls all end below the threshold.
 
-    An imposed circuit must be one-hot besides: no row at a mean, no active row without a key.
+    An imposed circuit must be one-hot besides: no row may be `spread`, at a mean or active without a key.
     """
-    judged = {"the circuit alone": losses.circuit, **{f"where {name}": loss for name, loss in losses.controls.items()}}
+    judged = {"the circuit alone": circuit, **{f"where {name}": loss for name, loss in controls.items()}}
     worst = max(judged, key=lambda name: judged[name].interval[1])
-    passed = max(losses.model.interval[1], judged[worst].interval[1]) < losses.max_loss and not losses.at_mean
-    says = f"the circuit alone has a loss of {losses.circuit.mean:.3f}, the model {losses.model.mean:.3f}"
-    if judged[worst].interval[1] >= losses.max_loss and worst in list(judged)[1:]:
+    passed = max(model.interval[1], judged[worst].interval[1]) < max_loss and not spread
+    says = f"the circuit alone has a loss of {circuit.mean:.3f}, the model {model.mean:.3f}"
+    if judged[worst].interval[1] >= max_loss and worst != "the circuit alone":
         says += f"; {worst}, it has {judged[worst].mean:.3f}"
-    if losses.at_mean:
-        says += f"; {losses.at_mean} rows are neither ablated nor one-hot at a key"
-    numbers = {"model": losses.model.mean, "circuit": losses.circuit.mean, "worst": judged[worst].mean}
+    if spread:
+        says += f"; {spread} rows are neither ablated nor one-hot at a key"
+    numbers = {"model": model.mean, "circuit": circuit.mean, "worst": judged[worst].mean}
     return Check("sufficiency", "passed" if passed else "failed", says, numbers, judged[worst].interval)
