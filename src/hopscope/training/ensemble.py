@@ -55,8 +55,7 @@ class Ensemble:
         return torch.cat([part.left for _, part in self._parts])
 
     def prune(self, batch: Batch, models: Sequence[bool]) -> list[bool]:
-        """Remove for good the heads that the models marked in `models` can do without (see `training.pruning`); returns
-        whether each model lost any."""
+        """Remove for good the heads that the marked models can do without; returns whether each model lost any."""
         before = self.left
         fewer = prune(before, partial(self.losses_with, batch=batch))
         left = torch.where(torch.tensor(models)[:, None, None], fewer, before)
@@ -191,12 +190,11 @@ class EnsemblePart:
 
     @torch.no_grad()
     def _step(self, rate: float, alike: bool) -> None:
-        """Update the weights by their gradients, then drop these. An update is linear in the rate, decay included, so
-        models with a lower rate go that share of the way."""
+        """Update the weights by their gradients, then drop these; models with a lower rate go a share of the way."""
         if self._recipe.clip is not None:
             clip_gradients(self._parameters, self._recipe.clip, self.transformer.models)
         if not self.left.all():
-            _clear(~self.left, [out.grad for out in self._outs])
+            _scale(self.left, [out.grad for out in self._outs])  # a diverged model has NaN there
         before = [] if alike else [parameter.clone() for parameter in self._parameters]
         adamw(self._by_adamw, self._moments, self._updates, rate if self._rate is None else self._rate, self._recipe)
         if self._hooks is not None:
@@ -215,8 +213,7 @@ class EnsemblePart:
             _scale(left, [self._moments[out][moment] for out in self._outs])
 
     def compute_only(self, left: Left) -> None:
-        """Set which heads are left. Others are no longer computed, except in compiled blocks, where every such change
-        would mean compiling again."""
+        """Set which heads are left; others are computed in compiled blocks alone, lest these be compiled again."""
         self.left = left
         if not self._compiled:
             self.transformer.compute_only(left)
@@ -252,20 +249,11 @@ class EnsemblePart:
 
 
 def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:
-    """Multiply each head's rows by its scale, or by 0 where it is not left, in place; skip layers without rows."""
+    """Multiply each head's rows by its scale in place, or make them zero where it is not left, NaN too; skip layers
+    without rows."""
     for layer, rows in enumerate(by_layer):
         if rows is not None:
-            _by_head(rows, scales.shape[2]).mul_(scales[:, layer, :, None].to(rows.device))
-
-
-def _clear(gone: Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:
-    """Zero the NaNs in the rows of pruned heads. Everything else there is zero, but zero times NaN is NaN."""
-    for layer, rows in enumerate(by_layer):
-        if rows is not None:
-            numbers = _by_head(rows, gone.shape[2])
-            numbers.masked_fill_(gone[:, layer, :, None].to(rows.device) & numbers.isnan(), 0.0)
-
-
-def _by_head(rows: Float[Tensor, "model inner d_model"], heads: int) -> Float[Tensor, "model head numbers"]:
-    """A view of the rows, head by head."""
-    return rows.view(rows.shape[0], heads, -1)
+            by_head, scale = rows.view(*scales[:, layer].shape, -1), scales[:, layer, :, None].to(rows.device)
+            by_head.mul_(scale)
+            if scale.dtype == torch.bool:  # zero times NaN is NaN
+                by_head.masked_fill_(~scale & by_head.isnan(), 0.0)

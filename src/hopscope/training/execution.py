@@ -146,8 +146,7 @@ def models_at_once(problem: RetrievalProblem, recipe: Recipe, models: int, execu
 
 
 def least_memory(setup: Setup, execution: Execution) -> int:
-    """Bytes that training takes at the least: weights, gradients and moments of all models, and the activations that
-    the backward pass needs of the models that are computed together."""
+    """Bytes for weights, gradients and moments of all models and the activations of those computed together."""
     problem, recipe, models = setup.problem, setup.recipe, len(setup.seeds)
     shape = recipe.architecture(problem)
     attention, blocks = kernels_used(problem, recipe, execution)
@@ -191,7 +190,7 @@ def available_cores() -> int:
 
 
 def threads_by_default() -> int:
-    """One thread a core, or as few as OMP_NUM_THREADS says; of what is no number there torch complains."""
+    """One thread a core, or as few as OMP_NUM_THREADS says."""
     cores, most = available_cores(), os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return min(cores, int(most) or cores) if most.isdecimal() else cores
 

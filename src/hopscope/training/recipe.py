@@ -55,12 +55,11 @@ class Recipe:
             losses, an optimiser of your own. `None` for AdamW on the mean over the hops.
         initial: how the weights are drawn before the first update.
         log_every: steps between rows of metrics; every one of the last `final_steps` steps also gets a row.
-        final_steps: number of last steps over which the final validation loss is averaged (100 in the paper); under
-            `decay-when-learned` steps before the learning rate starts to fall do not count.
+        final_steps: number of last steps over which the final validation loss is averaged (100 in the paper), those
+            before `decay-when-learned` starts to lower the rate left out.
         validation_size: sequences in the fresh validation batch behind each row of metrics.
         checkpoint_every: steps between checkpoints of the weights; `None` for a checkpoint at the end alone.
-        checkpoint_precision: precision of all checkpoints but the last; `bf16` halves the disk space and shifts
-            attention weights by less than about 0.01.
+        checkpoint_precision: precision of all checkpoints but the last; `bf16` shifts attention by less than 0.01.
         held: heads whose attention is fixed to a pattern, in training and after; written `1.2=previous`.
 
     Raises:
@@ -136,9 +135,8 @@ class Setup:
         seeds: one per model.
 
     Raises:
-        InputError: there are no seeds, seeds repeat, or one is not a whole number from 0 to 2^63 - 1; a guess among the
-            chains has a loss below `learned_below`, and the recipe waits for that; or `name`, `problem` or `recipe` is
-            something else.
+        InputError: there are no seeds, seeds repeat, one is not a whole number from 0 to 2^63 - 1, another field is of
+            another type, or the recipe waits for a loss that a guess among the chains has.
     """
 
     name: str

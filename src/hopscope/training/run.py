@@ -6,11 +6,8 @@
     state.safetensors                   the latest point to resume from: weights, moments, step
     result.json                         written when the run is finished
 
-Rows hold `step`, `model` (from 0), `train_loss` and `train_partial_losses` (means over the steps since the row before),
-`validation_loss` and `partial_losses` (on fresh sequences), the lists by target hop. A loss that is not a number is
-null. `pandas.read_json(path, lines=True)` and `polars.read_ndjson(path)` read them.
-
-Every file has the content hash and a checksum in it (`hopscope.records`), which are checked whenever it is read.
+A row is a `MetricsRow`; `pandas.read_json(path, lines=True)` reads all. Every file has the content hash and a checksum
+in it (`hopscope.records`), which are checked whenever it is read.
 """
 
 from __future__ import annotations
