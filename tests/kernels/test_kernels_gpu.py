@@ -107,7 +107,7 @@ def test_which_gpus_have_kernels(monkeypatch):
         assert not attention.available("mps")
         for compiled in (True, False):
             chosen = Execution(device="cuda", compiled=compiled).resolve(setup)
-            assert chosen.compiled == compiled
+            assert (chosen.compiled, chosen.kernels) == (compiled, True)  # with kernels come graphs
             assert kernels_used(setup.problem, setup.recipe, chosen) == (there, False)
         wide = Execution(device="cuda").resolve(A)
         assert kernels_used(A.problem, A.recipe, wide) == (False, False)  # its head is too wide

@@ -33,13 +33,6 @@ def test_every_example_comes_once_a_pass(size, batch, seed):
     assert len(set(seen)) == size
 
 
-def test_passes_differ_in_order():
-    data = Data(PROBLEM, replace(TINY, examples=60, batch_size=60), [3])
-    first, second = (rows(data.training(step).inputs[0]) for step in (0, 1))
-    assert first != second
-    assert set(first) == set(second)
-
-
 @pytest.mark.parametrize("size", [4096, 4095])
 def test_later_passes_group_the_examples_differently(size):
     """Whatever divides the size: 64 sequences that came together in a pass were not of a few batches of another."""

@@ -59,10 +59,10 @@ def test_an_execution_with_invalid_values_is_refused(values, words):
         Execution(**values)
 
 
-def test_seeds_beyond_63_bits_are_refused():
-    for seed in (-1, 2**63, 10**400, 0.5, True):
-        with pytest.raises(InputError, match="seed must be"):
-            Setup("run", ONE_HOP, TINIEST, (seed,))
+@pytest.mark.parametrize("seeds", [(), (1, 1), (-1,), (2**63,), (10**400,), (0.5,), (True,)])
+def test_seeds_differ_and_have_63_bits(seeds):
+    with pytest.raises(InputError, match=r"a seed must be|seeds must be different and at least one"):
+        Setup("run", ONE_HOP, TINIEST, seeds)
 
 
 def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypatch, caplog):

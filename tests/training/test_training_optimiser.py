@@ -16,9 +16,9 @@ from hopscope.training import ensemble as ensembles
 from hopscope.training import optimiser
 from hopscope.training.data import Data
 from hopscope.training.ensemble import Ensemble
-from hopscope.training.execution import REFERENCE, Execution
+from hopscope.training.execution import REFERENCE
 from hopscope.training.pruning import head_scales
-from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.recipe import Recipe
 
 RECIPE = replace(PLAIN, beta1=0.8, beta2=0.9, weight_decay=0.3)
 
@@ -150,12 +150,6 @@ def test_recording_a_graph_leaves_tensors_as_they_were(monkeypatch):
     optimiser.CudaGraph(work, [weight, moment], torch.device("cuda"))
     assert len(calls) == optimiser._REHEARSALS + 1
     assert (weight.tolist(), moment.tolist()) == ([2.0, 2.0], [1.0, 1.0])
-
-
-def test_a_gpu_has_graphs(monkeypatch):
-    monkeypatch.setattr(Execution, "check", lambda self: None)
-    monkeypatch.setattr("hopscope.training.execution.best_precision", lambda device: "bf16")
-    assert Execution(device="cuda").resolve(Setup("one", PROBLEM, SMALL)).kernels
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="wants a GPU")

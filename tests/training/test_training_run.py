@@ -123,13 +123,6 @@ def test_a_diverged_model_is_written_as_null(tmp_path):
     assert run.result.models[0].final_partial_losses == (None, None)
 
 
-@pytest.mark.parametrize("seeds", [[], [1, 1]])
-def test_seeds_must_differ(tmp_path, seeds):
-    with pytest.raises(InputError, match="seeds"):
-        train(TINY, PROBLEM, tmp_path / "run", seeds=seeds)
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [("steps", 0), ("layers", -1), ("learning_rate", float("nan")), ("learning_rate", -1.0), ("beta2", 1.0),

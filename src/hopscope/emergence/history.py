@@ -180,7 +180,9 @@ class MapsOverTime:
     @classmethod
     def of(cls, steps: Sequence[int], maps: Sequence[RoleMaps], roles: Sequence[str]) -> MapsOverTime:
         """The file's contents from the role maps of one model at some steps."""
-        whole = [torch.stack((one.same[0], one.other[0]), dim=2) for one in maps]  # layer head which query key
+        whole = [
+            torch.stack((role_maps.same[0], role_maps.other[0]), dim=2) for role_maps in maps
+        ]  # layer head which query key
         weights = [(both.clamp(0, 1) * 255).round().to(torch.uint8).numpy(force=True) for both in whole]
         frames = tuple(base64.b64encode(frame.tobytes()).decode() for frame in weights)
         layers, heads = whole[0].shape[:2]

@@ -65,7 +65,7 @@ def observe(
         errors=evaluator.errors([{}])[0],
         ablated=_ablated(evaluator, paths, ablation),
         maps=role_maps(patterns, evaluator.where),
-        measures=torch.tensor([measured(transformer, problem, one) for one in measures], dtype=torch.float64),
+        measures=torch.tensor([measured(transformer, problem, measure) for measure in measures], dtype=torch.float64),
     )
 
 

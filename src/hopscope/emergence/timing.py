@@ -1,8 +1,8 @@
 """When what emerges: curves that cross a level, the plateau before, and the order in which hops are delivered.
 
 A crossing is interpolated linearly between checkpoints; its interval comes from resampling sequences. A hop has emerged
-once the paths that have crossed 0.5 by then, each at some time, carry its symbol to the query (Lemma 2). A path counts
-from then on, also where its attention falls again, as by a spike of the loss.
+once the paths that have crossed 0.5 by then, even if their attention falls again, carry its symbol to the query (Lemma
+2).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ MOST_MODELS = 64
 """The most models in one ensemble."""
 
 MEMORY_MARGIN = 4
-"""The memory there must be, in multiples of the least that an ensemble takes: training also needs temporary memory."""
+"""Memory there must be, in multiples of the least that an ensemble takes."""
 
 
 def train_ensembles(

@@ -93,9 +93,8 @@ def train_all(
         >>> (folder / "runs" / "seed-1" / "result.json").exists()
         True
 
-    On a CPU small models gain little from a second thread but much from a second process, so each worker trains runs on
-    its share of the cores. On a GPU one process trains one run after the other, and runs that differ only by their
-    seeds together, as ensembles.
+    On a CPU each worker trains runs on its share of the cores; on a GPU one process trains one run after the other, and
+    runs that differ only by their seeds together, as ensembles.
 
     Args:
         setups: what to train; finished runs are skipped.
