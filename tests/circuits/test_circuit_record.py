@@ -250,8 +250,8 @@ def test_text_is_one_screen() -> None:
     assert "FAIL  sufficiency" in str(none)
     assert "neither checks nor card were measured" in str(replace(found(), checks={}, card=None))
     assert "different mechanisms" in compare(made(*SERIAL), made(*DOUBLING)).as_text("a", "b")
-    hasty = replace(found(), search=SearchRecord(proof=CertificateConfig(draws=4)))
-    assert "measured on less than usual: draws 4 (200)" in str(hasty)
+    hasty = replace(found(), search=SearchRecord(proof=CertificateConfig(sequences=64)))
+    assert "measured on 64 sequences, fewer than usual" in str(hasty)
     assert "given, not searched for" in str(hasty)
 
 

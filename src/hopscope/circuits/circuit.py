@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hopscope.checks import check_path
-from hopscope.circuits.checks.card import Card, Check, CheckName, Curve, Strategy, all_passed
+from hopscope.circuits.checks.card import Card, CertificateConfig, Check, CheckName, Curve, Strategy, all_passed
 from hopscope.circuits.checks.delivery import strategy
 from hopscope.circuits.circuit_parts import (
     WIDTH,
@@ -28,7 +28,6 @@ from hopscope.circuits.circuit_parts import (
     check_lines,
     imposed_lines,
     path_lines,
-    search_lines,
 )
 from hopscope.circuits.evaluate.ablations import CHOSEN, UNIFORM, Interventions, from_json, to_json
 from hopscope.errors import UNTOUCHED, InputError
@@ -65,10 +64,10 @@ class Circuit:
         max_loss: the mean squared error that the circuit may have at most; for language models, the Brier score.
         losses: those of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
             model's own in its rows (`own`), everything else ablated, and of nothing (`nothing`); on fresh sequences.
+        search: the settings of the search and what it took.
         paths: its paths, by layer and head; empty where there is no circuit.
         interventions: the ablation of every row that is not uniform in the circuit with its patterns imposed.
         others: other circuits that the search ended in.
-        search: the settings of the search and what it took.
         checks: the six checks by name, with the model's own patterns; empty where they were not measured.
         card: the numbers of the circuit; None where they were not measured.
         groups: its redundant paths.
@@ -85,10 +84,10 @@ class Circuit:
     heads: int
     max_loss: float
     losses: dict[str, float]
-    paths: tuple[CircuitPath, ...]
-    interventions: Interventions
-    others: tuple[OtherCircuit, ...]
     search: SearchRecord
+    paths: tuple[CircuitPath, ...] = ()
+    interventions: Interventions = field(default_factory=dict)
+    others: tuple[OtherCircuit, ...] = ()
     checks: Mapping[CheckName, Check] = field(default_factory=dict)
     card: Card | None = None
     groups: tuple[PathGroup, ...] = ()
@@ -102,7 +101,10 @@ class Circuit:
 
     def __str__(self) -> str:
         """The card and the checks in one screen, as `hopscope circuit` prints them."""
-        lines = [*textwrap.wrap(self.headline, WIDTH), *search_lines(self.search)]
+        lines, proof = textwrap.wrap(self.headline, WIDTH), self.search.proof
+        if proof and proof.sequences < CertificateConfig().sequences:
+            lines.append(f"measured on {proof.sequences} sequences, fewer than usual")
+        lines += ["given, not searched for"] * (self.search.effort is None)
         lines += ["", *card_lines(self.card)] if self.card else []
         lines += ["", *(line for check in self.checks.values() for line in check_lines(check))]
         lines += ["neither checks nor card were measured"] * (self.found and not self.checks)
@@ -111,7 +113,8 @@ class Circuit:
             f"also found: {counted(len(other.paths), 'path')}, loss {other.mse:.3f}, {other.overlap:.0%} shared"
             for other in self.others
         ]
-        return "\n".join([*lines, *(["", *imposed_lines(self.imposed)] if self.imposed else [])])
+        lines += ["", *imposed_lines(self.imposed)] if self.imposed else []
+        return "\n".join(lines)
 
     @property
     def headline(self) -> str:

@@ -208,14 +208,6 @@ WIDTH = 80
 """The longest line."""
 
 
-def search_lines(search: SearchRecord) -> list[str]:
-    """On how little the numbers rest, and whether there was a search."""
-    given, usual = asdict(search.proof or CertificateConfig()), asdict(CertificateConfig())
-    less = [f"{name} {given[name]} ({usual[name]})" for name in usual if given[name] < usual[name]]
-    lines = [f"measured on less than usual: {', '.join(less)}"] * bool(less)
-    return lines + ["given, not searched for"] * (search.effort is None)
-
-
 def card_lines(card: Card) -> list[str]:
     """The numbers of the card."""
     size, damage, others = card.size, card.completeness, card.baselines

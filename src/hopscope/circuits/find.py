@@ -91,7 +91,7 @@ def search_circuit(
     search = SearchRecord(config.effort, config.seed, minimality=result.minimality, evaluations=spent, proof=proof)
     if not result.found:
         checks = no_circuit(result.full_mse, max_loss, rows_left=result.left)
-        return without_circuit(evaluator, origin, max_loss, result.full_mse, search, checks, imposed)
+        return replace(without_circuit(evaluator, origin, max_loss, result.full_mse, search, checks), imposed=imposed)
     first, *rest = result.found
     live, off, others = {*units.rows}, units.hypotheses.is_off, list[OtherCircuit]()
     removed = [row for row, ablation in first.interventions.items() if row in live and off(row, ablation)]
@@ -102,7 +102,8 @@ def search_circuit(
         others.append(OtherCircuit(tuple(paths), tidy(other.mse), other.orders, tidy(shared)))
     interventions, groups = with_backups(evaluator, units, first.interventions, max_loss)
     evidence = Evidence(evaluator, units.hypotheses, interventions, max_loss, config.seed + 1, proof, groups=groups)
-    return (yield from checked_circuit(evidence, origin, search, others, imposed))
+    circuit = yield from checked_circuit(evidence, origin, search)
+    return replace(circuit, others=tuple(others), imposed=imposed)
 
 
 def without_circuit(
@@ -112,37 +113,24 @@ def without_circuit(
     loss: float,
     search: SearchRecord,
     checks: Mapping[CheckName, Check],
-    imposed: ImposedCircuit | None = None,
 ) -> Circuit:
     """The record of a model without a circuit, whose own loss is given; the check of sufficiency says why."""
-    shape = evaluator.shape
-    return Circuit(
-        **asdict(origin), problem=evaluator.problem, layers=shape.layers, heads=shape.heads, max_loss=max_loss,
-        losses={"full": tidy(loss)}, paths=(), interventions={}, others=(), search=search, checks=checks,
-        imposed=imposed,
-    )  # fmt: skip
+    problem, shape, losses = evaluator.problem, evaluator.shape, {"full": tidy(loss)}
+    return Circuit(**asdict(origin), problem=problem, layers=shape.layers, heads=shape.heads, max_loss=max_loss,
+                   losses=losses, search=search, checks=checks)  # fmt: skip
 
 
-def checked_circuit(
-    evidence: Evidence,
-    origin: Origin,
-    search: SearchRecord,
-    others: Sequence[OtherCircuit] = (),
-    imposed: ImposedCircuit | None = None,
-) -> Search[Circuit]:
+def checked_circuit(evidence: Evidence, origin: Origin, search: SearchRecord) -> Search[Circuit]:
     """Check a circuit; returns its record, with its checks, its card and the numbers of its paths."""
     checks, card = yield from check_in_stages(evidence)
     paths, helpers = explained(evidence)
-    means = evidence.wholes.mean(dim=1).tolist()
-    losses = dict(zip(("full", "imposed", "own", "nothing"), map(tidy, means), strict=True))
+    means = dict(zip(("full", "imposed", "own", "nothing"), evidence.wholes.mean(dim=1).tolist(), strict=True))
     interventions = {row: ablation for row, ablation in sorted(evidence.imposed.items()) if ablation != UNIFORM}
-    none = without_circuit(evidence.evaluator, origin, evidence.max_loss, 0.0, search, checks, imposed)
     return replace(
-        none,
-        losses=losses,
+        without_circuit(evidence.evaluator, origin, evidence.max_loss, means["full"], search, checks),
+        losses={name: tidy(loss) for name, loss in means.items()},
         paths=paths,
         interventions=interventions,
-        others=tuple(others),
         card=card,
         groups=evidence.groups,
         helpers=helpers,
@@ -150,10 +138,7 @@ def checked_circuit(
 
 
 def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper, ...]]:
-    """The paths with their ablations and uses, and the helper rows.
-
-    Uses are not known of a module that somebody else wrote, since the insides of its heads are not.
-    """
+    """The paths with their ablations and uses (not known of a torch module's heads), and the helper rows."""
     without = evidence.losses(evidence.evaluator, [evidence.without(path) for path in evidence.paths], evidence.imposed)
     lost: list[tuple[HeadRow | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
     own = {part: evidence.measured(losses.without) for part, losses in lost}
