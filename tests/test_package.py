@@ -98,7 +98,7 @@ def test_every_public_name_is_there():
             ["train", "{}", "--order", "random"],
             "order must be deepest-first, shallowest-first, or each of the pairs 1 to 3 once",
         ),
-        (["train", "{}", "--seeds", "9" * 30], "seeds must be whole numbers of at least 0"),
+        (["train", "{}", "--seeds", "9" * 30], "seeds must be different whole numbers of at least 0"),
         (["train", "{}/file/letter.txt"], "letter.txt is a file; give a folder"),
         (["explore", "{}/run", "--out", "{}/file/mine.html"], "mine.html is not an explorer of hopscope"),
         (["explore", "{}/run", "--out", "{}/run/figures/x.html"], "is a run folder, which holds only"),
@@ -180,7 +180,7 @@ def test_another_pipe_that_breaks_is_trouble():
     program = (
         "import click, hopscope.cli.exit as ending\n"
         "def fail(): raise BrokenPipeError(32, 'Broken pipe')\n"
-        "ending.run_and_exit(click.command()(fail), [])"
+        "ending.run_and_exit(click.command()(fail), [], resumes=False)"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     said = "hopscope: a pipe to another process broke; nothing finished was lost\n"

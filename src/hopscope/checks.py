@@ -68,12 +68,6 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
         raise InputError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
 
 
-def check_progress(value: Any) -> None:
-    """Check that a value can be called with how far something is, or is None."""
-    if value is not None and not callable(value):
-        raise InputError(f"progress must be a function, got {value!r}")
-
-
 def check_type(name: str, value: Any, kind: Any, example: str) -> None:
     """Check the type of a value; the example begins with what it must be: `an hs.Execution, as hs.Execution(...)`."""
     if not isinstance(value, kind):

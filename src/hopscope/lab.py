@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from hopscope.checks import check_count, check_folder, check_path, check_progress, check_type, plain_value
+from hopscope.checks import check_count, check_folder, check_path, check_type, plain_value
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.evaluator import Evaluator
@@ -176,7 +176,7 @@ class Run(RunFolder, Sequence[RunModel]):
             InputError: no circuit is stored, the run has too few checkpoints, or an argument is of another type.
         """
         check_type("config", config, EmergenceConfig | None, "an hs.EmergenceConfig, as hs.EmergenceConfig(seed=1)")
-        check_progress(progress)
+        check_type("progress", progress, Callable | None, "a function")
         return emergence_of_run(self, model, config, step=step, overwrite=overwrite, progress=progress)
 
     def explore(self, out: Path | str | None = None, *, model: int | None = None, large: bool = False) -> Path:
@@ -242,7 +242,7 @@ def train(
             or the folder lies in a run, holds something else or cannot be made.
     """
     check_type("execution", execution, Execution, "an hs.Execution, as hs.Execution(threads=1)")
-    check_progress(progress)
+    check_type("progress", progress, Callable | None, "a function")
     if isinstance(recipe, Setup):
         if folder is not None or seeds is not None:
             raise InputError("a setup has its problem and seeds: train(setup, folder); replace() varies it")

@@ -15,7 +15,7 @@ from hopscope.cli import main
     ("arguments", "sentence"),
     [
         (["--model", "gpt-4"], "gpt-4 is neither a folder nor a provider's model"),
-        (["--model", "a/b", "--hops", "7"], "got 7; pass --names extended"),
+        (["--model", "a/b", "--hops", "7"], "got 7 and 4; pass --names extended"),
         (["--model", "a/b", "--hops", "2", "--formulation", "lives-with"], "got hops for lives-with; leave hops out"),
         (["--model", "a/b", "--formulation", "sums"], "there is no formulation 'sums'"),
         (["--model", "a/b", "--temperature", "0"], "temperature must be above 0"),

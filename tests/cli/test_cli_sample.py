@@ -42,7 +42,7 @@ def test_places_and_roles_are_those_of_the_prompt(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["equations", "--hops", "7"], "got 7; pass --names extended"),
+        (["equations", "--hops", "7"], "got 7 and 4; pass --names extended"),
         (["kingdoms", "--lines", "odd"], "'odd' is not of the kind blocks|reversed|shuffled"),
     ],
 )

@@ -58,13 +58,6 @@ def louder(model: Transformer, layer: int, head: int, gain: float) -> None:
     attention(model, layer).out.weight[:, columns(model, head)] *= gain
 
 
-@torch.no_grad()
-def softer(model: Transformer, layer: int, head: int, gain: float) -> None:
-    """Divide a head's scores."""
-    attention(model, layer).query.weight[..., columns(model, head)] *= gain
-    attention(model, layer).query.bias[..., columns(model, head)] *= gain
-
-
 def shared_answer(spare_heads: int = 1) -> Witness:
     """Two heads do the last of two hops, and the share of the second is so small that the loss stays below the
     threshold without it."""

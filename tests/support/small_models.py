@@ -41,8 +41,8 @@ def random_model(
     return model.requires_grad_(False)
 
 
-def some_batch(problem: RetrievalProblem, size: int = 5, seed: int = 0) -> Batch:
-    return sample(problem, size, torch.Generator().manual_seed(seed))
+def some_batch(problem: RetrievalProblem, size: int = 5) -> Batch:
+    return sample(problem, size, torch.Generator().manual_seed(0))
 
 
 class _Changed(Hooks):
@@ -61,7 +61,7 @@ def answers_with(transformer: Transformer, inputs: torch.Tensor, change: Callabl
 
 
 @cache
-def disguised_witness(hops: int, noise: float = 2e-5, causal: bool = True) -> Witness:
+def disguised_witness(hops: int, causal: bool = True) -> Witness:
     """A witness with noise on every weight and a decoy head in every layer, which attends as the first head does."""
     witness = build_witness(hops, causal=causal, spare_heads=1)
     model, generator = witness.transformer, torch.Generator().manual_seed(0)
@@ -72,5 +72,5 @@ def disguised_witness(hops: int, noise: float = 2e-5, causal: bool = True) -> Wi
                 for values in (linear.weight, linear.bias):
                     values[..., -width:] = values[..., :width]
         for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator) * noise * parameter.abs().max())
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 2e-5 * parameter.abs().max())
     return witness

@@ -50,13 +50,11 @@ def one_seed_each(seeds: range = range(3), folder: str = "arm", recipe: Recipe =
     return [Setup(f"{folder}/seed-{seed}", ONE_HOP, recipe, (seed,)) for seed in seeds]
 
 
-def half_trained(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int = 0, calls: int = 9, recipe: Recipe = TINIEST
-) -> Path:
+def half_trained(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a run that was stopped after its state at step 8."""
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     with monkeypatch.context() as patch:
-        update, left = Ensemble.update, iter(range(calls))
+        update, left = Ensemble.update, iter(range(9))
 
         def update_or_stop(self, batch, rate, scales):
             if next(left, None) is None:
@@ -65,7 +63,7 @@ def half_trained(
 
         patch.setattr(Ensemble, "update", update_or_stop)
         with pytest.raises(Stopped):
-            train(Setup(folder.name, ONE_HOP, recipe, (seed,)), folder, execution=REFERENCE)
+            train(Setup(folder.name, ONE_HOP, TINIEST), folder, execution=REFERENCE)
     assert RunFolder(folder).load_state()[0] == 8
     return folder
 

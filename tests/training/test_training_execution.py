@@ -32,7 +32,7 @@ from hopscope.training.run import _RUN, RunFolder
         (["--seeds", "0-99999", "--mlp"], "of memory at the least"),
         (["--steps", "1" + "0" * 400], "steps must be at most"),
         (["--learning-rate", "1e400"], "'1e400' is not of the kind FLOAT"),
-        (["--seeds", "9" * 30], "seeds must be whole numbers of at least 0"),
+        (["--seeds", "9" * 30], "seeds must be different whole numbers of at least 0"),
     ],
 )
 def test_what_this_machine_cannot_do_is_refused_before_anything_is_written(tmp_path, capsys, options, words):

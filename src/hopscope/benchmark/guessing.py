@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hopscope.benchmark.points import at_least
 from hopscope.problem.text.blind import BLIND, look
-from hopscope.problem.text.formulation import Draw, Extensions
+from hopscope.problem.text.formulation import Draw
 from hopscope.problem.text.questions import Question, questions
 from hopscope.statistics import wilson
 
@@ -49,19 +49,13 @@ class AnswerSpread:
     p: float
 
 
-def blind_scores(
-    formulation: str,
-    hops: int | None = None,
-    count: int = 2000,
-    seed: int = FRESH,
-    extensions: Extensions | None = None,
-) -> tuple[BlindScore, ...]:
+def blind_scores(formulation: str, hops: int | None = None, count: int = 2000) -> tuple[BlindScore, ...]:
     """The scores of every blind solver on fresh questions of a formulation."""
-    asked = questions(formulation, hops, count, seed, extensions=extensions)
+    asked = questions(formulation, hops, count, FRESH)
     sights = [look(question) for question in asked]
     said = {name: [solve(sight) for sight in sights] for name, solve in BLIND.items()}
     said["random answer"] = [q.acceptable[Draw("guess", q.id).below(len(q.acceptable))] for q in asked]
-    said["remembered answer"] = _remembered(asked, questions(formulation, hops, count, seed + 1, extensions=extensions))
+    said["remembered answer"] = _remembered(asked, questions(formulation, hops, count, FRESH + 1))
     found: list[BlindScore] = []
     for name, answers in said.items():
         right = sum(question.answer == answer for question, answer in zip(asked, answers, strict=True))

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from hopscope.checks import check_progress
+from hopscope.checks import check_type
 from hopscope.circuits.evaluate.ablations import from_json, to_json
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.records import RecordFormat
@@ -80,7 +80,7 @@ def run_search(
 
     `save` is called whenever a stage was added to those saved.
     """
-    check_progress(progress)
+    check_type("progress", progress, Callable | None, "a function")
     saved, result = saved or SavedSearch(), None
     while True:
         try:

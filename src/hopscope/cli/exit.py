@@ -13,7 +13,7 @@ from hopscope.errors import InputError, machine_trouble
 _LONGEST_WORD, _LONGEST = 300, 2000
 
 
-def run_and_exit(program: click.Command, arguments: list[str] | None = None, *, resumes: bool = True) -> NoReturn:
+def run_and_exit(program: click.Command, arguments: list[str] | None, *, resumes: bool) -> NoReturn:
     """Run a program and exit: 0 on success, 1 on trouble of the machine, 2 on bad input, 130 when interrupted.
 
     Args:

@@ -125,19 +125,16 @@ class NumberList(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # g
         """The numbers, in their order."""
         if not isinstance(value, str) or (value == "none" and self.may_be_none):
             return () if value == "none" else tuple(value)
-        what = str(param.name).replace("_", " ") if param else "numbers"
-        found: list[int] = []
+        found: dict[int, None] = {}
         for part in value.split(","):
             match = re.fullmatch(r"\s*([0-9]{1,19})(?:\s*-\s*([0-9]{1,19}))?\s*", part)
             first, last = (int(match[1]), int(match[2] or match[1])) if match else (-1, -1)
-            if not self.least <= first <= last <= MOST_SEED:
-                rule = f"{what} must be whole numbers of at least {self.least}, a range or a list"
+            most = min(MOST_SEED, first + _MOST_NUMBERS - len(found) - 1)
+            if not self.least <= first <= last <= most or any(number in found for number in range(first, last + 1)):
+                what = str(param.name).replace("_", " ") if param else "numbers"
+                rule = f"{what} must be different whole numbers of at least {self.least}, {_MOST_NUMBERS} at most"
                 raise InputError(f"{rule}, as in 5, 1-64 or 1,2,4; got {value!r}")
-            if last - first >= _MOST_NUMBERS - len(found):
-                raise InputError(f"at most {_MOST_NUMBERS} {what} at once, got {value!r}; ask for fewer")
-            found += range(first, last + 1)
-        if len({*found}) < len(found):
-            raise InputError(f"{what} must be different, got {value!r}")
+            found |= dict.fromkeys(range(first, last + 1))
         return tuple(found)
 
 

@@ -112,10 +112,10 @@ class WitnessTrial(NamedTuple):
     without: tuple[WithoutLayer, ...]
 
 
-def try_witness(witness: Witness, sequences: int = 64, seed: int = 0) -> WitnessTrial:
+def try_witness(witness: Witness, sequences: int = 64) -> WitnessTrial:
     """Run a witness, as a whole and without each of its layers, on the same random sequences."""
     hops, shape = witness.problem.hops, witness.transformer.shape
-    batch = sample(witness.problem, sequences, torch.Generator().manual_seed(seed))
+    batch = sample(witness.problem, sequences, torch.Generator().manual_seed(0))
     reduced = [witness.without_layer(layer) for layer in range(shape.layers)]
     without = tuple(
         WithoutLayer(layer, _losses(rest, batch)[-1], deliver(hops, rest.circuit).broken)
