@@ -93,7 +93,7 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
         ({"a.gguf": b"", "b.gguf": b""}, "it has 2 GGUF files; give one of them"),
         ({"adapter_config.json": b"{}"}, "holds an adapter alone; merge it into its model"),
         ({"config.json": b'{"quantization_config": {"quant_method": "bitsandbytes"}}'}, "is quantised by bitsandbytes"),
-        ({"config.json": b"{"}, "its config.json or index is damaged"),
+        ({"config.json": b"{"}, "has a damaged config.json or index"),
         (
             {"config.json": b"{}", "model.safetensors.index.json": b'{"weight_map": {"a": "one.safetensors"}}'},
             "one.safetensors is missing, and model.safetensors.index.json names it",

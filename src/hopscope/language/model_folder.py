@@ -20,14 +20,7 @@ from hopscope.problem.text.tokens import uncovered
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A pretrained language model.
-
-    Attributes:
-        name: name of the folder or of the GGUF file.
-        content: hash of the files that define the model.
-        tokenizer: the tokenizer.
-        model: the model, as its files have it.
-    """
+    """A pretrained model with its tokenizer; `name` of the folder or file, and `content`, a hash of its files."""
 
     name: str
     content: str
@@ -39,10 +32,8 @@ _OLD_MASK = re.compile(r"(attn|attention)\.(masked_)?bias$")
 """Causal masks, which older versions of the library wrote among the weights (GPT-2, GPT-Neo, GPT-J)."""
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-_HUB_FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py")
-
-_POINTER = b"version https://git-lfs"
-"""The first words of a pointer that Git has in the place of a large file."""
+_KINDS = (".json", ".safetensors", ".txt", ".model", ".jinja")
+_POINTER = b"version https://git-lfs"  # the first words of what Git has in the place of a large file
 
 
 def is_model_folder(folder: Path) -> bool:
@@ -120,7 +111,7 @@ def _located(source: Path | str) -> tuple[Path, str | None]:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(str(source), allow_patterns=list(_HUB_FILES))), None
+        return Path(snapshot_download(str(source), allow_patterns=[f"*{kind}" for kind in (*_KINDS, ".py")])), None
     except Exception as error:  # of the network, the hub, or its cache
         raise InputError(
             f"there is no folder {source}, and no such model in the hub or its cache: {in_a_line(error)}"
@@ -131,23 +122,19 @@ def _check_files(folder: Path, gguf: str | None) -> None:
     """Check that weights are there, are weights, fit into memory, and are not packed in a way that is not read here."""
     weights = [folder / gguf] if gguf else sorted(folder.glob("*.safetensors"))
     index = folder / "model.safetensors.index.json"
-    config: dict[str, Any] = {}
     try:
-        if not gguf:
-            config = json.loads((folder / "config.json").read_text())
+        packed = None if gguf else json.loads((folder / "config.json").read_text()).get("quantization_config")
         if index.is_file():
             weights = sorted({folder / name for name in json.loads(index.read_text())["weight_map"].values()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{folder} cannot be opened: its config.json or index is damaged ({in_a_line(error)})"
-        ) from None
+        raise InputError(f"{folder} has a damaged config.json or index ({in_a_line(error)})") from None
     for path in weights:
         if not path.is_file():
             raise InputError(f"{path} is missing, and {index.name} names it; fetch the model again")
         with path.open("rb") as file:
             if file.read(len(_POINTER)) == _POINTER:
                 raise InputError(f"{path} is a pointer of Git LFS, not the weights; fetch them with `git lfs pull`")
-    if packed := config.get("quantization_config"):
+    if packed:
         method = packed.get("quant_method", "an unknown method") if isinstance(packed, dict) else packed
         raise InputError(f"{folder} is quantised by {method}, which is not read here; give the plain model or its GGUF")
     needed, there = sum(path.stat().st_size for path in weights), memory()
@@ -168,35 +155,22 @@ def _no_bars(transformers: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-_PROBE = f"{string.ascii_letters}\n{string.digits} = ?\n"
-"""What the tokenizer of any model of English reads."""
-
-_TOKENIZERS = ("*token*", "vocab*", "*.model", "spm*")
-"""What the files of a tokenizer are called."""
+_PROBE = f"{string.ascii_letters}\n{string.digits} = ?\n"  # what the tokenizer of any model of English reads
+_TOKENIZERS = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "tekken*", "spm*")  # what its files are called
 
 
 def _tokenizer(transformers: Any, folder: Path, gguf: str | None, trust_remote_code: bool) -> Any:
     """The tokenizer of a folder.
 
     For some families (Qwen2) the library puts its own way of cutting a text in the place of the one in the folder's
-    tokenizer.json. Where that leaves characters out, and the folder's no more of them, the folder's is taken.
-
-    Raises:
-        InputError: the folder holds none, in whose place the library may put one without words.
+    tokenizer.json. If that leaves characters out, and the folder's no more of them, the folder's is taken.
     """
     if gguf:
         return transformers.AutoTokenizer.from_pretrained(folder, gguf_file=gguf)
-    try:
-        usual = transformers.AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=trust_remote_code
-        )
-        words = usual.get_vocab().keys() - usual.get_added_vocab().keys()
-    except Exception:
-        words = set()
-        if any(path.match(name) for path in folder.iterdir() for name in _TOKENIZERS):
-            raise
-    if not words:
+    if not any(path.match(name) for path in folder.iterdir() for name in _TOKENIZERS):  # it may make one without words
         raise InputError(f"{folder} holds no tokenizer; write the model's there too, with tokenizer.save_pretrained")
+    here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": trust_remote_code}
+    usual = transformers.AutoTokenizer.from_pretrained(folder, **here)
     if not (folder / "tokenizer.json").is_file() or not uncovered(_PROBE, usual):
         return usual
     written = transformers.PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
@@ -207,21 +181,16 @@ def _tokenizer(transformers: Any, folder: Path, gguf: str | None, trust_remote_c
 def _check_weights(folder: Path, model: Any, report: Mapping[str, Iterable[Any]]) -> None:
     """Check that the files hold all of the model's weights and no others: the library fills gaps at random."""
     buffers = {name for name, _ in model.named_buffers()}
-    wrong = [(name, "is missing from the weights") for name in report["missing_keys"]]
-    wrong += [
-        (name, "is in the weights and has no place in the model")
-        for name in report["unexpected_keys"]
-        if name not in buffers and not _OLD_MASK.search(name)
-    ]
-    wrong += [
-        (name, f"has the shape {tuple(there)} in the weights and {tuple(wanted)} in the model")
-        for name, there, wanted in report["mismatched_keys"]
-    ]
+    extra = [name for name in report["unexpected_keys"] if name not in buffers and not _OLD_MASK.search(name)]
+    wrong = dict.fromkeys(report["missing_keys"], "is missing from the weights")
+    wrong |= dict.fromkeys(extra, "is in the weights and has no place in the model")
+    for name, there, wanted in report["mismatched_keys"]:
+        wrong[name] = f"has the shape {tuple(there)} in the weights and {tuple(wanted)} in the model"
     if wrong:
-        name, what = min(wrong, key=lambda one: (len(one[0]), one))
+        name = min(wrong, key=lambda name: (len(name), name))
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise InputError(
-            f"{folder} does not hold the model that its config.json describes: {name} {what}{more}; "
+            f"{folder} does not hold the model that its config.json describes: {name} {wrong[name]}{more}; "
             "restore what save_pretrained wrote"
         )
 
@@ -231,7 +200,7 @@ def _content_hash(folder: Path, gguf: str | None, with_code: bool) -> str:
     if gguf:
         with (folder / gguf).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    kinds = {".json", ".safetensors", ".txt", ".model", ".jinja", *((".py",) if with_code else ())}
+    kinds = (*_KINDS, ".py") if with_code else _KINDS
     total = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.suffix in kinds and path.is_file():
