@@ -195,7 +195,7 @@ def test_secrets_that_json_escapes_are_taken_out_too(
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"temperature": 0}, "temperature must be above 0 in exact mode, and when a question may be asked again"),
+        ({"temperature": 0}, "temperature must be above 0 in exact mode or with several attempts, got 0; pass 1"),
         ({"temperature": 100}, "temperature must be a number of at least 0 and below 100, got 100"),
         ({"temperature": True}, "temperature must be a number, got True"),
         ({"temperature": float("nan")}, "temperature must be a number of at least 0 and below 100, got nan"),

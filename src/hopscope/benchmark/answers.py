@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from hopscope.benchmark.settings import Cell, Mode
+from hopscope.benchmark.settings import Mode
 from hopscope.problem.text.formulation import Form
 from hopscope.problem.text.questions import Question
 
@@ -58,10 +58,9 @@ class Record:
     """What became of a question; a line of a records file.
 
     Attributes:
-        form, lines: how it was asked; at which lines the facts stood that lead to the answer.
+        form, lines: how it was asked; at which lines the facts are that lead to the answer.
         error: why the question was given up; it is asked again when the benchmark is resumed.
-        attempts: how many replies there were; `rejected`: their texts but for `response`, the `accepted` one.
-        correct: whether the accepted answer is the right one.
+        attempts: number of replies; `rejected`: their texts except `response`, whose answer was `accepted`.
         reasoned: whether the provider reported hidden reasoning.
         weights: exact mode: the probability of each acceptable answer, whole, with its end.
         unweighed: exact mode: the probability of texts that might still have been acceptable and were not followed.
@@ -89,11 +88,6 @@ class Record:
     reasoned: bool = False
     weights: dict[str, float] | None = None
     unweighed: float = 0.0
-
-    @property
-    def cell(self) -> Cell:
-        """The point of Figure 2 that it belongs to."""
-        return Cell(self.formulation, self.hops)
 
     @property
     def p_correct(self) -> float:
@@ -133,12 +127,7 @@ Keep = Callable[[Record], None]
 
 
 class Reply(NamedTuple):
-    """What a model gave back in one attempt.
-
-    Attributes:
-        finished: whether it ended by itself; a text that was cut off is no answer.
-        reasoned: whether the provider reported hidden reasoning in any way, also by more tokens than the text has.
-    """
+    """One reply; a text that was cut off, not `finished`, is no answer; `reasoned` if there was hidden reasoning."""
 
     text: str
     finished: bool = True
@@ -170,7 +159,7 @@ class Trial:
         return self.error is not None or self.accepted is not None or len(self.replies) >= self.limit
 
     def record(self, model: str, mode: Mode = "sample", **exact: Any) -> Record:
-        """Everything about the question and its attempts; in exact mode `weights` and `unweighed` are given instead."""
+        """Everything about the question and its attempts; in exact mode also `weights` and `unweighed`."""
         question, replies, accepted = self.question, self.replies, self.accepted
         same = ("id", "formulation", "hops", "index", "prompt_hash", "answer", "guess", "shortcut", "lines")
         return Record(

@@ -49,11 +49,10 @@ class HostedModel:
 
     Args:
         name: the model's name as Inspect writes it, provider first.
-        logs: the folder for Inspect's own logs; its viewer reads them (`inspect view --log-dir ...`).
-        base_url: the address of the endpoint, where the provider takes one.
+        logs: the folder for Inspect's own logs, which its viewer reads (`inspect view --log-dir ...`).
+        base_url: the address of the endpoint, for providers that take one.
         arguments: the provider's own arguments (Inspect's `-M`).
-        connections: how many calls are made at a time.
-        timeout: seconds of silence after which a call is made again.
+        connections: number of calls at a time; `timeout`: seconds of silence after which a call is made again.
         display: Inspect's display: rich, plain, none, ...
 
     Raises:
@@ -103,18 +102,11 @@ class HostedModel:
             for form in FORMULATIONS.values()
             if (part := [question for question in questions if question.formulation == form.name])
         ]
+        run: dict[str, Any] = {"log_dir": str(self._logs), "log_realtime": False, "display": self._display}
+        run |= {"max_tasks": len(tasks), "retry_on_error": AGAIN, "fail_on_error": FAILED}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Pydantic serializer warnings")  # of odd replies
-            logs = evaluate(
-                tasks,
-                model=self._model,
-                log_dir=str(self._logs),
-                display=self._display,  # type: ignore[arg-type]  # Inspect refuses what it does not know
-                max_tasks=len(tasks),
-                retry_on_error=AGAIN,
-                fail_on_error=FAILED,
-                log_realtime=False,
-            )
+            logs = evaluate(tasks, model=self._model, **run)
         for log in logs:
             if log.status == "cancelled":
                 raise KeyboardInterrupt
@@ -124,16 +116,16 @@ class HostedModel:
 
 
 def _public(address: str | None) -> str | None:
-    """An endpoint's address, without what a query adds to it; a secret in it is refused."""
+    """An endpoint's address without its query; a secret in it is refused."""
     if address is None:
         return None
-    query = dict(parse_qsl(address.partition("?")[2], keep_blank_values=True))
-    if "@" in address or holds_secret(address) or holds_secret(query):
+    bare, _, query = address.partition("?")
+    if "@" in address or holds_secret(address) or holds_secret(dict(parse_qsl(query, keep_blank_values=True))):
         raise InputError(
             "base_url holds a name, password or key, which Inspect would write to its logs; leave it out of the "
             "address and set the provider's variable instead"
         )
-    return address.partition("?")[0]
+    return bare
 
 
 def guard(model: Model) -> Model:
@@ -256,13 +248,8 @@ def build(
 ) -> Task:
     """A task that puts questions of a formulation; `keep` gets each record, under a model's `name` or Inspect's own."""
     samples = [Sample(input=q.prompt, target=q.answer, id=q.id, metadata={"hops": q.hops}) for q in questions]
-    return Task(
-        name=form.task,
-        dataset=MemoryDataset(samples, name=form.task),
-        solver=_resample(questions, settings, keep, name),
-        scorer=_answer(settings),
-        metadata={"settings": plain(settings)},
-    )
+    dataset, solver = MemoryDataset(samples, name=form.task), _resample(questions, settings, keep, name)
+    return Task(dataset, None, solver, scorer=_answer(settings), name=form.task, metadata={"settings": plain(settings)})
 
 
 def _task(name: str) -> Callable[..., Task]:

@@ -1,9 +1,8 @@
 """A pretrained model in this process, from a folder, a GGUF file or a hub: asked in batches.
 
-A question is put as `hopscope.problem.text.tokens.written` says: through the chat template, or as plain text whose
-answer ends with the line. What the model keeps of a prompt (keys and values) serves all replies to it. Every sampled
-reply has random numbers of its own, addressed by question and attempt, so that neither the batch nor a restart changes
-it (to rounding).
+A question is put through the chat template, or as plain text whose answer ends with the line. What the model keeps of a
+prompt (keys and values) serves all replies to it. Every sampled reply has random numbers of its own, addressed by
+question and attempt, so that neither the batch nor a restart changes it (to rounding).
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from timeit import Timer
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -31,8 +31,7 @@ from hopscope.problem.text.formulation import Draw
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import encode, in_a_chat, written
 
-PREFIX = 8
-"""The fewest tokens with which all prompts of a batch must begin for those to be read once."""
+PREFIX = 8  # the fewest tokens with which all prompts of a batch must begin for those to be read once
 
 
 class ReadPrompts(NamedTuple):
@@ -76,10 +75,10 @@ class LocalModel:
         bf16 = precision == "bf16" or (
             precision == "auto" and opened.model.dtype == torch.bfloat16 and _bf16_is_quicker(self.device)
         )
-        chosen = torch.bfloat16 if bf16 else torch.float32
-        self.identity = {"weights": opened.content, "precision": str(chosen).removeprefix("torch.")}
+        self.identity = {"weights": opened.content, "precision": "bfloat16" if bf16 else "float32"}
+        dtype = torch.bfloat16 if bf16 else torch.float32
         try:
-            self._model = _with_sharp_logits(opened.model.to(self.device, chosen).eval())
+            self._model = _with_sharp_logits(opened.model.to(self.device, dtype).eval())
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise InputError(f"device {self.device!r} cannot be used here ({in_a_line(error)}); pass cpu") from None
         stops = self._model.generation_config.eos_token_id
@@ -102,19 +101,15 @@ class LocalModel:
             return
         for group, prompts in self._read_all(questions, settings):
             trials = [Trial(question, settings.rule, settings.attempts) for question in group]
-            while open_trials := [n for n, trial in enumerate(trials) if not trial.settled]:
-                tries = max(1, self.batch // len(open_trials))  # several at once; what follows the first good one goes
-                attempts = [
-                    (n, attempt)
-                    for n in open_trials
-                    for attempt in range(len(trials[n].replies), settings.attempts)[:tries]
-                ]
+            while unsettled := [n for n, trial in enumerate(trials) if not trial.settled]:
+                tries = max(1, self.batch // len(unsettled))  # several at once; what follows the first good one goes
+                attempts = [(n, k) for n in unsettled for k in range(len(trials[n].replies), settings.attempts)[:tries]]
                 draws = [Draw(group[n].id, "reply", attempt) for n, attempt in attempts]
                 replies = self._write(prompts, [n for n, _ in attempts], draws, settings, self._by_line(group[0]))
                 for (n, _), reply in zip(attempts, replies, strict=True):
                     if not trials[n].settled:
                         trials[n].replies.append(reply)
-                for n in open_trials:
+                for n in unsettled:
                     if trials[n].settled:
                         keep(trials[n].record(self.name))
 
@@ -188,24 +183,21 @@ class LocalModel:
 
     def _decode(self, tokens: Sequence[int]) -> str:
         """The text of some tokens; special and unknown ones stay visible, so that "3<pad>" is not the answer "3"."""
-        if all(token in self._texts for token in tokens):
+        if self._texts.issuperset(tokens):
             return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
-        return "".join(
-            self._decode([token]) if token in self._texts else "\N{REPLACEMENT CHARACTER}" for token in tokens
-        )
+        return "".join(self._decode([t]) if t in self._texts else "\N{REPLACEMENT CHARACTER}" for t in tokens)
 
     def _write(
         self,
         prompts: ReadPrompts,
-        numbers: Sequence[int],
+        numbers: list[int],
         draws: Sequence[Draw],
         settings: BenchmarkSettings,
         by_line: bool,
     ) -> list[Reply]:
         """One reply to each of the prompts with these numbers."""
         rows: list[list[int]] = [[] for _ in numbers]
-        whole, ended = prompts.ids[list(numbers)], set[int]()
-        logits = prompts.logits[list(numbers)]
+        whole, logits, ended = prompts.ids[numbers], prompts.logits[numbers], set[int]()
         past = None if prompts.past is None else _selected(prompts.past, numbers)
         while True:
             if settings.temperature:
@@ -217,10 +209,9 @@ class LocalModel:
                 if token in self._stops or (by_line and n not in ended and "\n" in self._decode(rows[n])):
                     ended.add(n)
             if len(ended) == len(rows) or len(rows[0]) == settings.longest:
-                break
+                return [self._reply(row, by_line) for row in rows]
             whole = torch.cat([whole, chosen], dim=1)
             logits, past = self._forward(whole if past is None else chosen, past)
-        return [self._reply(row, by_line) for row in rows]
 
     def _reply(self, tokens: list[int], by_line: bool) -> Reply:
         """The reply in these tokens: the text before its end, and whether it ended."""
@@ -265,11 +256,7 @@ def _bf16_is_quicker(device: str) -> bool:
 
     def seconds(dtype: torch.dtype) -> float:
         left, right = torch.ones(256, 1024, dtype=dtype), torch.ones(1024, 2048, dtype=dtype)
-        torch.mm(left, right)
-        began = time.process_time()
-        for _ in range(8):
-            torch.mm(left, right)
-        return time.process_time() - began
+        return Timer(lambda: torch.mm(left, right), timer=time.process_time).repeat(2, number=8)[1]
 
     return seconds(torch.bfloat16) < seconds(torch.float32)
 
@@ -278,9 +265,8 @@ def _with_sharp_logits(model: Any) -> Any:
     """The model, its last product in single precision: in bf16 neighbouring logits are an eighth apart."""
     head = model.get_output_embeddings()
     if model.dtype != torch.float32 and isinstance(head, torch.nn.Linear):
-        head.weight = torch.nn.Parameter(head.weight.detach().float(), requires_grad=False)
-        if head.bias is not None:
-            head.bias = torch.nn.Parameter(head.bias.detach().float(), requires_grad=False)
+        for name, weight in list(head.named_parameters()):
+            setattr(head, name, torch.nn.Parameter(weight.detach().float(), requires_grad=False))
         head.register_forward_pre_hook(lambda _, inputs: (inputs[0].float(),))
     return model
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from math import ceil, floor
 from pathlib import Path
 
@@ -89,7 +88,6 @@ class ModelPair:
     """Two models on the same questions.
 
     Attributes:
-        first, second, formulation, hops: the two models, and the point.
         both: questions that both answered acceptably; in exact mode their expected number.
         only_first, only_second: those of them that one model alone got right.
         difference: the first model's accuracy less the second's, on those questions.
@@ -172,8 +170,10 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def group(records: Iterable[Record]) -> dict[Cell, list[Record]]:
     """Records by point, in question order within each."""
-    ordered = sorted(records, key=lambda record: (record.cell, record.index))
-    return {cell: list(those) for cell, those in groupby(ordered, key=lambda record: record.cell)}
+    found = defaultdict[Cell, list[Record]](list)
+    for record in sorted(records, key=lambda record: (record.formulation, record.hops, record.index)):
+        found[Cell(record.formulation, record.hops)].append(record)
+    return found
 
 
 def by_line(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> list[LineAccuracy]:
@@ -201,7 +201,16 @@ def compare(first: Sequence[Record], second: Sequence[Record], settings: Benchma
     changes = [a.share - b.share for a, b, chance in pairs if chance]
     p = sign_test(changes) if settings.mode == "sample" else None  # of draws, right or wrong, this is McNemar's test
     models = (first[0].model, second[0].model)
-    return ModelPair(*models, *first[0].cell, both, only_first, only_second, (only_first - only_second) / both, p)
+    return ModelPair(
+        *models,
+        first[0].formulation,
+        first[0].hops,
+        both,
+        only_first,
+        only_second,
+        (only_first - only_second) / both,
+        p,
+    )
 
 
 def at_least(successes: float, trials: float, rate: float) -> float:

@@ -13,8 +13,7 @@ from hopscope.problem.text.questions import FORMULATIONS, Question, formulation,
 
 Mode = Literal["sample", "exact"]
 
-EQUATION_HOPS = (1, 2, 3, 4, 5, 6)
-"""All D for which the paper's format has letters."""
+EQUATION_HOPS = (1, 2, 3, 4, 5, 6)  # all D for which the paper's format has letters
 
 
 class Cell(NamedTuple):
@@ -36,12 +35,11 @@ class BenchmarkSettings:
         rule: the answer rule, `exact` or `lenient`.
         mode: `sample`, asking until an answer is acceptable (the paper); `exact`, the limit of that, from
             log-probabilities.
-        exact_tree: exact mode: follow replies until what is left is a ten-thousandth of what was found, where
-            usually it is a fiftieth or 16 branches a question.
+        exact_tree: exact mode: follow replies until what is left is a ten-thousandth of what was found, not a fiftieth
+            or 16 branches a question.
         temperature: the temperature of sampling; 1 gives the model's own distribution.
         attempts: replies after which a question counts as never accepted.
-        max_tokens: the longest reply, in tokens; None is replaced by 32, with `think` by 1,024. A reply
-            cut off there is no answer.
+        max_tokens: the longest reply, in tokens, at which it is cut off; None is replaced by 32, with `think` by 1,024.
         reasoning_effort: passed on to providers that know it; `none` where reasoning can be switched off.
         extensions: departures from the paper's prompts.
     """
@@ -64,14 +62,9 @@ class BenchmarkSettings:
         check_seed(self.seed, "seed")
         check_type("reasoning_effort", self.reasoning_effort, str | None, "a word such as low, or None")
         if self.temperature == 0 and (self.mode == "exact" or self.attempts > 1):
-            raise InputError(
-                "temperature must be above 0 in exact mode, and when a question may be asked again (a rejected answer "
-                "would only repeat), got 0; pass a temperature such as 1, or a single attempt"
-            )
+            raise InputError("temperature must be above 0 in exact mode or with several attempts, got 0; pass 1")
         if self.mode == "exact" and self.extensions.think:
-            raise InputError(
-                "exact mode weighs whole answers, so it cannot let a model think first; drop one of the two"
-            )
+            raise InputError("exact mode weighs whole answers, so it cannot let a model think first; drop one of them")
 
     @property
     def longest(self) -> int:
@@ -91,10 +84,7 @@ def cells(formulations: Sequence[str] = (), hops: Sequence[int] | None = None) -
     for depth in equation_hops:
         check_count("hops", depth)
     forms = [formulation(name) for name in formulations] or list(FORMULATIONS.values())
-    if hops and "equations" not in {form.name for form in forms}:
-        raise InputError(
-            f"hops are those of equations, others have the paper's, got hops for {', '.join(f.name for f in forms)}; "
-            "leave hops out, or ask equations too"
-        )
     depths = {form.name: equation_hops if form.name == "equations" else (form.paper_hops,) for form in forms}
+    if hops and "equations" not in depths:
+        raise InputError(f"hops are those of equations, got hops for {', '.join(depths)}; leave hops out")
     return [Cell(name, hops) for name, those in depths.items() for hops in dict.fromkeys(those)]
