@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
-from command_line import Ended, call_in_fork, contents
-from killing import import_all
+from command_line import Ended, call_in_fork
+from killing import contents, import_all
 from odd_input import damage, flips, with_odd_value
 
 from hopscope.integrity import check

@@ -28,10 +28,8 @@ def verdicts(models: list[CircuitSummary], further: list[CircuitSummary] | None 
 
 def alike(n: int, **changes: object) -> list[CircuitSummary]:
     """Models of half serial and half doubling circuits, each of which is found again as it is."""
-    return [
-        summary(paths, seed, again=[paths], imposed=paths, **changes)
-        for seed, paths in ((seed, (SERIAL, DOUBLING)[seed % 2]) for seed in range(n))
-    ]
+    circuits = [(SERIAL, DOUBLING)[seed % 2] for seed in range(n)]
+    return [summary(paths, seed, [paths], imposed=paths, **changes) for seed, paths in enumerate(circuits)]
 
 
 def test_rules_of_most_models():
@@ -105,13 +103,9 @@ def drift(models: list[CircuitSummary], further: list[CircuitSummary]) -> str:
 
 def test_a_position_based_certified_model_refutes():
     """At whichever hop; models without a certified circuit, and those that were not asked, do not count."""
-    hold, place = (
-        (RowsMoved(1, 2, (0.1, 1.4, 0.1), (0.0, 0.04, 0.0), (0.0,) * 3, 2.0),),
-        (
-            RowsMoved(1, 1, (0.04,) * 3, (0.04,) * 3, (0.04,) * 3, 2.0),
-            RowsMoved(3, 2, (0.1, 0.6, 0.1), (0.0, 0.4, 0.0), (0.0,) * 3, 2.0),
-        ),
-    )
+    low = (0.04,) * 3
+    hold = (RowsMoved(1, 2, (0.1, 1.4, 0.1), (0.0, 0.04, 0.0), (0.0,) * 3, 2.0),)
+    place = RowsMoved(1, 1, low, low, low, 2.0), RowsMoved(3, 2, (0.1, 0.6, 0.1), (0.0, 0.4, 0.0), (0.0,) * 3, 2.0)
 
     def judged(certified: int, hypothesis: int, position_based: int, others: bool = False) -> Judgement:
         models = [summary(DOUBLING, n, certified=("imposed",) if n < certified else ()) for n in range(50)]

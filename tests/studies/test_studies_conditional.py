@@ -52,10 +52,8 @@ def test_nothing_beyond_its_depth() -> None:
     assert verdict(six, hypothesis) == "confirmed"
     assert "none of 6" in conditional.judge(six)[0].observed
     assert "(at most 46% would)" in conditional.judge(six)[0].observed  # which is all that six can say
-    assert verdict(planted({shallow: (2,) * 5, deep: (3,)}), hypothesis) == "inconclusive"  # 52% might
-    assert (
-        verdict(planted({shallow: (2,) * 5 + (0, 1, 1), deep: (3,)}), hypothesis) == "inconclusive"
-    )  # three learned less
+    less = (2,) * 5 + (0, 1, 1)  # five that came so far: 52% might go on
+    assert verdict(planted({shallow: less, deep: (3,)}), hypothesis) == "inconclusive"
     assert verdict(planted({shallow: (0,) * 8, deep: (3,)}), hypothesis) == "inconclusive"
     assert verdict(planted({shallow: (2,) * 6, deep: (2,)}), hypothesis) == "inconclusive"
     assert verdict(planted({shallow: (2, 3), deep: (3,)}), hypothesis) == "refuted"
@@ -92,14 +90,10 @@ def test_a_model_without_a_circuit_counts_against_and_one_above_the_threshold_do
 
 
 def hypothesis(model: str, lily: float, moved: float) -> PositionTest:
-    return PositionTest(
-        model,
-        (0.0, 0.0, lily, 1.0),
-        (
-            RowsMoved(2, 1, (0.0, 0.0, lily, 1.0), (0.0, 0.0, 1.0, 1.0), (0.0, 0.0, lily, 1.0), 2.0),
-            RowsMoved(2, 2, (0.0, 1.0, 2.0, 1.0), (0.0, 1.0, moved, 1.0), (0.0, 1.0, lily, 1.0), 0.5),
-        ),
-    )
+    own = (0.0, 0.0, lily, 1.0)
+    first = RowsMoved(2, 1, own, (0.0, 0.0, 1.0, 1.0), own, 2.0)
+    second = RowsMoved(2, 2, (0.0, 1.0, 2.0, 1.0), (0.0, 1.0, moved, 1.0), (0.0, 1.0, lily, 1.0), 0.5)
+    return PositionTest(model, own, (first, second))
 
 
 def test_position_based_models() -> None:

@@ -32,9 +32,7 @@ def planted(shares: dict[str, float]) -> Conditions:
 
 def verdicts(shares: dict[str, float]) -> dict[str, str]:
     found = planted(shares)
-    return {
-        condition.name: one.verdict for condition, one in zip(found.conditions, curriculum.judge(found), strict=True)
-    }
+    return {one.name: made.verdict for one, made in zip(found.conditions, curriculum.judge(found), strict=True)}
 
 
 def test_arms_ask_for_what_their_names_say():
@@ -71,15 +69,9 @@ def test_one_success_without_a_curriculum_is_not_enough_and_is_told():
 
 def test_few_seeds_say_nothing():
     found = planted({"3-hops/x1-x2-x3": 10, "3-hops/x3": 0})
-    few = Conditions(
-        tuple(
-            replace(condition, seeds=condition.seeds[:4], learned=condition.learned[:4])
-            for condition in found.conditions
-        )
-    )
-    assert [judgement.verdict for judgement in curriculum.judge(few)] == ["inconclusive", "inconclusive"]
-    none = Conditions(tuple(replace(condition, seeds=(), learned=()) for condition in found.conditions))
-    assert [judgement.verdict for judgement in curriculum.judge(none)] == ["not run", "not run"]
+    for count, verdict in ((4, "inconclusive"), (0, "not run")):
+        few = [replace(one, seeds=one.seeds[:count], learned=one.learned[:count]) for one in found.conditions]
+        assert [judgement.verdict for judgement in curriculum.judge(Conditions(tuple(few)))] == [verdict] * 2
 
 
 def test_the_figure_has_a_row_an_arm():

@@ -51,15 +51,7 @@ def test_one_run_beyond_its_depth_refutes_both():
 
 def test_nothing_learned_says_nothing():
     """Models that never learn stay within every bound."""
-    found = [
-        condition(
-            lawful_condition.name,
-            lawful_condition.problem,
-            learns(lawful_condition.last, 6, 0),
-            layers=lawful_condition.layers,
-        )
-        for lawful_condition in lawful()
-    ]
+    found = [condition(one.name, one.problem, learns(one.last, 6, 0), layers=one.layers) for one in lawful()]
     assert set(verdicts(found)) == {"inconclusive"}
 
 
@@ -89,16 +81,10 @@ def test_a_depth_that_does_no_better_than_a_layer_less_is_no_minimum():
     """Planted: so many learn all at the theory's depth, and none of so many with a layer less, all of which could."""
     found = lawful()
     of_four = {one.layers: place for place, one in enumerate(found) if one.last == 4}
-    for there, less, verdict in (
-        (1, 6, "inconclusive"),
-        (3, 6, "inconclusive"),
-        (4, 6, "confirmed"),
-        (2, 30, "confirmed"),
-    ):
-        found[of_four[3]] = condition("4/3", found[of_four[3]].problem, learns(4, less, 3), layers=3)
-        found[of_four[4]] = condition(
-            "4/4", found[of_four[4]].problem, learns(4, there) + learns(4, 6 - there, 3), layers=4
-        )
+    problem = RetrievalProblem(hops=4)
+    for there, less, verdict in ((3, 6, "inconclusive"), (4, 6, "confirmed"), (2, 30, "confirmed")):
+        found[of_four[3]] = condition("4/3", problem, learns(4, less, 3), layers=3)
+        found[of_four[4]] = condition("4/4", problem, learns(4, there) + learns(4, 6 - there, 3), layers=4)
         assert verdicts(found)[4] == verdict
 
 

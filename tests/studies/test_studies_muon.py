@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -36,43 +37,31 @@ def by_torch(recipe: Recipe, seed: int, steps: int, monkeypatch: pytest.MonkeyPa
     alone, data = ensemble(recipe, (seed,)), Data(PROBLEM, recipe, [seed])
     transformer = Transformer(recipe.architecture(PROBLEM))
     transformer.load_state_dict(alone.weights())
-    cut: dict[str, list[torch.nn.Parameter]] = {}
-    rest = []
-    for name, weight in transformer.named_parameters():
+    every: dict[str, Any] = dict(transformer.named_parameters())
+    cut: dict[str, tuple[list[torch.nn.Parameter], int]] = {}
+    for name, weight in every.items():
         part = name.split(".")[-2]
         if name.endswith("weight") and part in {*HEADS, "up", "down"}:
-            pieces = weight[0].detach().chunk(recipe.heads if part in HEADS else 1, dim=HEADS.get(part, 0))
-            cut[name] = [torch.nn.Parameter(piece.clone()) for piece in pieces]
-        else:
-            rest.append(weight)
-    matrices = [piece for pieces in cut.values() for piece in pieces]
-    of_matrices = theirs.Muon(
-        matrices, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw"
-    )
-    of_rest = torch.optim.AdamW(
-        rest, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(recipe.beta1, recipe.beta2)
-    )
+            dim = HEADS.get(part, 0)
+            pieces = weight[0].detach().chunk(recipe.heads if part in HEADS else 1, dim=dim)
+            cut[name] = [torch.nn.Parameter(piece.clone()) for piece in pieces], dim
+    common = {"lr": recipe.learning_rate, "weight_decay": recipe.weight_decay}
+    matrices = [piece for pieces, _ in cut.values() for piece in pieces]
+    of_matrices = theirs.Muon(matrices, adjust_lr_fn="match_rms_adamw", **common)
+    rest = [weight for name, weight in every.items() if name not in cut]
+    of_rest = torch.optim.AdamW(rest, betas=(recipe.beta1, recipe.beta2), **common)
     for step in range(steps):
         batch = data.training(step)
-        with torch.no_grad():
-            for name, weight in transformer.named_parameters():
-                if name in cut:
-                    weight.copy_(torch.cat(list(cut[name]), dim=HEADS.get(name.split(".")[-2], 0))[None])
         transformer.zero_grad()
         (transformer(batch.inputs) - batch.targets).square().mean().backward()
-        for name, weight in transformer.named_parameters():
-            if name in cut:
-                assert weight.grad is not None
-                dim = HEADS.get(name.split(".")[-2], 0)
-                for piece, gradient in zip(cut[name], weight.grad[0].chunk(len(cut[name]), dim=dim), strict=True):
-                    piece.grad = gradient.clone()
+        for name, (pieces, dim) in cut.items():
+            for piece, gradient in zip(pieces, every[name].grad[0].chunk(len(pieces), dim=dim), strict=True):
+                piece.grad = gradient.clone()
         of_matrices.step()
         of_rest.step()
-    found = {name: weight.detach() for name, weight in transformer.named_parameters()}
-    return found | {
-        name: torch.cat(list(pieces), dim=HEADS.get(name.split(".")[-2], 0))[None].detach()
-        for name, pieces in cut.items()
-    }
+        for name, (pieces, dim) in cut.items():
+            every[name].data = torch.cat([piece.detach() for piece in pieces], dim=dim)[None]
+    return {name: weight.detach() for name, weight in every.items()}
 
 
 @pytest.mark.parametrize("recipe", [RECIPE, replace(RECIPE, mlp=False, heads=1, head_dim=None, weight_decay=0.5)])

@@ -29,19 +29,12 @@ def planted(learned: dict[str, tuple[int, ...]], lost: dict[str, tuple[float, ..
         shares = learned.get(condition.name, ())
         steps = tuple(tuple(100 * hop if hop <= n else None for hop in (1, 2)) for n in shares)
         conditions.append(Condition.of(condition, condition.seeds[: len(shares)], steps))
-    hypothesis = [
-        PositionTest(
-            f"{name}/seed-{number}",
-            (0.0, 0.02),
-            (
-                RowsMoved(2, 1, (0.0, 0.9), (0.0, 0.02), (0.0, 0.02), 2.0),
-                RowsMoved(1, 2, (0.0, loss), (0.0, loss), (0.0, 0.02), 0.3),
-            ),
-        )
-        for name, losses in (lost or {}).items()
-        for number, loss in enumerate(losses)
-    ]
-    return PlacesResult(tuple(conditions), tuple(hypothesis))
+    tests, own = list[PositionTest](), (0.0, 0.02)
+    for name, losses in (lost or {}).items():
+        for number, loss in enumerate(losses):
+            first, second = RowsMoved(2, 1, (0.0, 0.9), own, own, 2.0), RowsMoved(1, 2, (0, loss), (0, loss), own, 0.3)
+            tests.append(PositionTest(f"{name}/seed-{number}", own, (first, second)))
+    return PlacesResult(tuple(conditions), tuple(tests))
 
 
 def verdict(result: PlacesResult, hypothesis: str) -> str:
@@ -64,11 +57,8 @@ def test_position_based_models() -> None:
     assert verdict(planted({}, {DEEP: (0.06,) * 6}), HOLD) == "confirmed"
     assert verdict(planted({}, {DEEP: (1.5,) * 6}), HOLD) == "refuted"
     assert verdict(planted({}, {DEEP: (1.5,) * 6}), PLACE) == "not run"  # those have layers enough
-    made_neither = PlacesResult(
-        planted({}).conditions,
-        (PositionTest(f"{SHALLOW}/a", (0.0, 0.9), (RowsMoved(1, 1, (0.0, 1.5), (0.0, 1.5), (0.0, 0.9), 0.3),)),),
-    )
-    assert verdict(made_neither, PLACE) == "not run"
+    neither = PositionTest(f"{SHALLOW}/a", (0.0, 0.9), (RowsMoved(1, 1, (0.0, 1.5), (0.0, 1.5), (0.0, 0.9), 0.3),))
+    assert verdict(PlacesResult(planted({}).conditions, (neither,)), PLACE) == "not run"
 
 
 def test_the_table_and_the_figure_take_what_there_is() -> None:
@@ -78,7 +68,10 @@ def test_the_table_and_the_figure_take_what_there_is() -> None:
     assert [text.get_text() for text in figure(result).axes[1].texts] == ["0.05"]
 
 
-def by_heads(steps: dict[tuple[int, int], tuple[int | None, ...]]) -> PlacesResult:
+Steps = dict[tuple[int, int], tuple[int | None, ...]]
+
+
+def by_heads(steps: Steps) -> PlacesResult:
     """When the seeds of two layers learned x2, by chains and heads; all have x1 by step 10."""
     conditions = [
         Condition.of(condition, condition.seeds[: len(learned)], tuple((10, step) for step in learned))
@@ -94,11 +87,7 @@ MORE, FEWER = "2 chains: with two layers more heads learn x2, and sooner", "as m
 
 def test_more_heads() -> None:
     assert verdict(by_heads({(2, 16): (100, 200)}), MORE) == "not run"
-    sooner: dict[tuple[int, int], tuple[int | None, ...]] = {
-        (2, 2): (None,) * 4,
-        (2, 8): (900, 800, 700, 600),
-        (2, 32): (90, 50),
-    }
+    sooner: Steps = {(2, 2): (None,) * 4, (2, 8): (900, 800, 700, 600), (2, 32): (90, 50)}
     assert verdict(by_heads(sooner), MORE) == "confirmed"
     later = {(2, 2): (90, 50, 60, 70), (2, 8): (900, 800, 700, 600), (2, 32): (None, None)}
     assert verdict(by_heads(later), MORE) == "refuted"
@@ -110,10 +99,10 @@ def test_more_heads() -> None:
 
 def test_as_many_heads_as_chains() -> None:
     below = ((2, 1), (3, 1), (3, 2), (4, 1), (4, 2))
-    none: dict[tuple[int, int], tuple[int | None, ...]] = dict.fromkeys(below, (None,) * 6)
+    none: Steps = dict.fromkeys(below, (None,) * 6)
     assert verdict(by_heads({}), FEWER) == "not run"
     assert verdict(by_heads(none), FEWER) == "inconclusive"  # no control
-    can: dict[tuple[int, int], tuple[int | None, ...]] = dict.fromkeys(((2, 2), (3, 4), (4, 4)), (800,))
+    can: Steps = dict.fromkeys(((2, 2), (3, 4), (4, 4)), (800,))
     assert verdict(by_heads({**none, **can}), FEWER) == "confirmed"
     assert verdict(by_heads({**none, (2, 2): (800,)}), FEWER) == "inconclusive"  # no control of three and four chains
     assert verdict(by_heads({**none, **can, (4, 4): (None,) * 6}), FEWER) == "confirmed"  # 18 models have one

@@ -26,9 +26,7 @@ def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str,
     """
     made = []
     for (hops, layers), last in learned.items():
-        times: Times = tuple(
-            tuple(100 * hop if hop <= hops_learned else None for hop in range(1, hops + 1)) for hops_learned in last
-        )
+        times: Times = [[100 * hop if hop <= known else None for hop in range(1, hops + 1)] for known in last]
         problem = RetrievalProblem(hops=hops, chains=2)
         made.append(condition(f"{hops}-hops-{layers}-layers", problem, times, layers=layers, heads=32))
     hypothesis = []
@@ -41,13 +39,8 @@ def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str,
     return RowsResult(tuple(made), tuple(hypothesis))
 
 
-LAWFUL = {
-    (3, 2): (3, 2, 2, 3, 0, 1),
-    (3, 3): (3,) * 6,
-    (4, 2): (3,) * 6,
-    (4, 3): (4, 3, 3, 3, 2, 3),
-    (4, 4): (4,) * 6,
-}
+LAWFUL = {(3, 2): (3, 2, 2, 3, 0, 1), (3, 3): (3,) * 6}
+LAWFUL |= {(4, 2): (3,) * 6, (4, 3): (4, 3, 3, 3, 2, 3), (4, 4): (4,) * 6}
 
 
 def verdicts(
@@ -81,9 +74,8 @@ def test_a_layer_that_is_not_saved(hypothesis: str, shape: tuple[int, int]) -> N
     assert verdicts(none | {control: (2,) * 6})[hypothesis] == "inconclusive"  # nobody learns it
     assert verdicts(none | {control: (2,) * 6, shape: (shape[0],) + (1,) * 5})[hypothesis] == "confirmed"
     assert verdicts(none | {shape: ()})[hypothesis] == "not run"
-    assert (
-        verdicts(none | {shape: (shape[0] - 2,) * 5 + (shape[0] - 1,)})[hypothesis] == "inconclusive"
-    )  # one came so far
+    one_so_far = (shape[0] - 2,) * 5 + (shape[0] - 1,)
+    assert verdicts(none | {shape: one_so_far})[hypothesis] == "inconclusive"
 
 
 def test_two_layers_saved() -> None:

@@ -120,16 +120,6 @@ def _wait(child: int, until: float) -> int | None:
     return None
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder but pictures, locks and logs, by its path there."""
-    skipped = {".png", ".svg", ".pdf", ".lock", ".eval", ".html"}
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix not in skipped and not path.name.startswith(".errors")
-    }
-
-
 def quick() -> None:
     """In a fork: everything small, states after every row, and no pictures but drawings that a page embeds; what is
     written stays the same in kind and order."""

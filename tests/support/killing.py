@@ -98,8 +98,10 @@ def killed_at(kill_at: int | None, program: Callable[[], None]) -> int:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder, by its path in it."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """Every file of a folder but pictures, pages, locks and logs, by its path in it."""
+    skipped = {".png", ".svg", ".pdf", ".lock", ".eval", ".html"}
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in skipped]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if not path.name.startswith(".errors")}
 
 
 def killed_everywhere(

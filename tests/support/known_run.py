@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -92,8 +91,8 @@ def circuit_json(run: RunFolder, path: Path, number: int = 0, **changes: object)
         "interventions": to_json(imposed(WITNESS.circuit, WITNESS.problem), WITNESS.problem),
         "checks": {}, "groups": [], "helpers": [],
     }  # fmt: skip
-    fields, hashed = {**record, **changes}, run.hash
-    path.write_text(json.dumps({**fields, "seal": seal(fields, hashed)}))
+    fields = {**record, **changes}
+    path.write_text(json.dumps({**fields, "seal": seal(fields, run.hash)}))
     return path
 
 
@@ -133,11 +132,7 @@ def attending(*keys: int) -> Ablation:
 
 def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, heads: int = 2) -> Circuit:
     """A circuit of these paths, with numbers that do not matter."""
-    numbers: dict[str, Any] = {
-        "weight": 0.9,
-        "without_imposed": Measured(0.3, (0.2, 0.4)),
-        "without": Measured(0.4, (0.3, 0.5)),
-    }
+    numbers = 0.9, Measured(0.3, (0.2, 0.4)), Measured(0.4, (0.3, 0.5))
     problem, named = RetrievalProblem(hops=hops), [AttentionPath.named(*path, text_role_names(hops)) for path in paths]
     rows = imposed(named, problem)
     return Circuit(
@@ -149,7 +144,7 @@ def made(*paths: tuple[int, int, str, str], hops: int = 3, layers: int = 12, hea
         heads=heads,
         max_loss=0.05,
         losses={"full": 0.01, "imposed": 0.03, "own": 0.02},
-        paths=tuple(CircuitPath(path, rows[path.row].kind.value, **numbers) for path in named),
+        paths=tuple(CircuitPath(path, rows[path.row].kind.value, *numbers) for path in named),
         interventions=rows,
         others=(),
         search=SearchRecord(),

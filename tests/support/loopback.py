@@ -36,14 +36,10 @@ class Server:
     ) -> None:
         self.answers = {question.prompt: question for question in questions}
         self.every, self.delay, self.reasoning, self.direct = every, delay, reasoning, direct
-        self.served: Counter[str] = Counter()
-        self.faults: Counter[str] = Counter()
-        self.calls = 0
+        self.served, self.faults = Counter[str](), Counter[str]()
+        self.calls = self.long = self.refusals = 0
         self.refuse: int | None = None
-        self.long = 0
-        self.tokens = 2
-        self.finish = "stop"
-        self.refusals = 0
+        self.tokens, self.finish = 2, "stop"
         self.when: tuple[int, Callable[[], None]] | None = None
         self.lock = threading.Lock()
         self.url = ""

@@ -23,16 +23,8 @@ def random_model(
     problem: RetrievalProblem, layers: int = 2, heads: int = 3, mlp: bool = True, seed: int = 0, spread: float = 3.0
 ) -> Transformer:
     """Random weights, large enough that patterns are far from uniform."""
-    shape = Architecture(
-        d_input=problem.input_dim,
-        d_output=problem.target_dim,
-        reads=problem.chains,
-        layers=layers,
-        heads=heads,
-        d_model=12,
-        mlp=mlp,
-        causal=problem.causal,
-    )
+    ends = problem.input_dim, problem.target_dim, problem.chains
+    shape = Architecture(*ends, layers, heads, d_model=12, mlp=mlp, causal=problem.causal)
     model = Transformer(shape)
     initialise(model, [seed])
     with torch.no_grad():
