@@ -9,7 +9,8 @@ import pytest
 from hopscope.circuits.checks import no_circuit
 from hopscope.circuits.checks.completeness import Rises, completeness
 from hopscope.circuits.checks.delivery import delivery
-from hopscope.circuits.checks.necessity import Without, necessity
+from hopscope.circuits.checks.evidence import Lost
+from hopscope.circuits.checks.necessity import necessity
 from hopscope.circuits.checks.outside import outside
 from hopscope.circuits.checks.right_keys import ImposedRow, right_keys
 from hopscope.circuits.checks.sufficiency import ALIKE_ROWS, BLIND, sufficiency
@@ -49,30 +50,30 @@ def test_sufficiency(change: dict[str, object], passed: bool, says: str) -> None
     assert says in check.says
 
 
-def without(name: str, mean: float, rise: float = 0.5) -> Without:
-    return Without(name, loss(mean), loss(rise), 0.01)
+def without(mean: float, rise: float = 0.5) -> Lost:
+    return Lost(loss(mean), loss(rise), 0.01)
 
 
 @pytest.mark.parametrize(
     ("parts", "pair", "not_needed"),
     [
-        ((without("a", 0.3), without("b", 0.2)), ("a and b", loss(0.4)), ""),
-        ((without("a", 0.3), without("b", 0.052)), None, "b"),  # the interval of the loss contains the threshold
-        ((without("a", 0.3), without("b", 0.2, rise=0.012)), None, "b"),  # it hardly rises
-        ((without("a", 0.3), without("b", 0.2)), ("a and b", loss(0.02)), "a and b"),  # two that cancel
+        ({"a": without(0.3), "b": without(0.2)}, ("a and b", loss(0.4)), ""),
+        ({"a": without(0.3), "b": without(0.052)}, None, "b"),  # the interval of the loss contains the threshold
+        ({"a": without(0.3), "b": without(0.2, rise=0.012)}, None, "b"),  # it hardly rises
+        ({"a": without(0.3), "b": without(0.2)}, ("a and b", loss(0.02)), "a and b"),  # two that cancel
     ],
 )
-def test_necessity(parts: tuple[Without, ...], pair: tuple[str, Measured] | None, not_needed: str) -> None:
+def test_necessity(parts: dict[str, Lost], pair: tuple[str, Measured] | None, not_needed: str) -> None:
     check = necessity(LIMIT, parts, pair)
     assert check.passed is (not not_needed)
     assert check.numbers["not_needed"] == (1 if not_needed else 0)
     if not_needed:
         assert check.says == f"not surely needed: {not_needed}"
-    assert check.numbers["least"] == min(part.loss.mean for part in parts)
+    assert check.numbers["least"] == min(part.loss.mean for part in parts.values())
 
 
 def test_an_empty_circuit_is_not_needed() -> None:
-    assert not necessity(LIMIT, ()).passed
+    assert not necessity(LIMIT, {}).passed
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_the_key_of_a_row_that_rests_elsewhere_must_be_needed_itself() -> None:
     """Planted: a head that rests where it reads nothing, and attends to x0> with a seventh of its weight."""
     evidence, head = resting(0.15)
     assert evidence.partial == [head]
-    assert float(evidence.lost[head.row].without.mean()) > 4 * evidence.max_loss  # the row is needed, to rest
+    assert evidence.lost[head.row].loss.mean > 4 * evidence.max_loss  # the row is needed, to rest
     check = check_necessity(evidence)
     assert check.says == f"not surely needed: {head.describe(evidence.evaluator.names)}"
 
@@ -279,7 +279,7 @@ def test_the_only_row_of_a_head_is_switched_off_as_the_idle_head_that_costs_leas
     rows = [HeadRow(LAST_OF_TWO.layer, LAST_OF_TWO.head, query) for query in range(LAST_OF_TWO.query)]
     evidence = evidence_of(witness(2), dict.fromkeys(rows, ZERO), patterns="imposed")
     losses = evidence.few.mse([{**evidence.imposed, LAST_OF_TWO.row: off} for off in (ZERO, UNIFORM, IDENTITY)])
-    assert float(evidence.lost[LAST_OF_TWO.row].without.mean()) == pytest.approx(min(losses), rel=0.1)
+    assert evidence.lost[LAST_OF_TWO.row].loss.mean == pytest.approx(min(losses), rel=0.1)
     assert max(losses) > 1.2 * min(losses)
 
 
@@ -288,10 +288,11 @@ def test_doubt_is_decided_on_more_sequences() -> None:
     """A threshold amid a row's losses; and one far below, where a few sequences do."""
     made, row = shared_answer(), LAST_OF_TWO._replace(head=1).row
     proof = replace(LITTLE, deciding=1024)
-    loss = float(evidence_of(made, also(1)).lost[row].without.mean())
-    for limit, sequences in ((loss, 1024), (loss / 4, LITTLE.few)):
-        lost = evidence_of(made, also(1), max_loss=limit, proof=proof).lost[row]
-        assert len(lost.without) == len(lost.own) == sequences
+    loss = evidence_of(made, also(1)).lost[row].loss.mean
+    for limit in (loss, loss / 4):
+        evidence = evidence_of(made, also(1), max_loss=limit, proof=proof)
+        assert evidence.lost[row].loss.mean > 0
+        assert ("more" in vars(evidence)) is (limit == loss)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
     """The paths with their ablations and uses (not known of a torch module's heads), and the helper rows."""
     without = evidence.losses(evidence.evaluator, [evidence.without(path) for path in evidence.paths], evidence.imposed)
     lost: list[tuple[HeadRow | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
-    own = {part: evidence.measured(losses.without) for part, losses in lost}
+    own = {part: losses.loss for part, losses in lost}
     uses: dict[HeadRow, list[Feed]] = {}
     if isinstance(model := evidence.few.transformer, PatchableModel):
         patcher = Patcher(evidence.few, model, evidence.own)

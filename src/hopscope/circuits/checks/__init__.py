@@ -46,16 +46,16 @@ def run_checks(evidence: Evidence) -> dict[CheckName, Check]:
 
 def check_in_stages(evidence: Evidence) -> Search[tuple[dict[CheckName, Check], Card]]:
     """The six checks of a circuit and its card, each a stage that an interrupted search does not repeat."""
+
+    def stage(name: str, compute: Callable[[], T], type_: type[T]) -> Stage[T]:
+        name = f"{evidence.patterns} patterns, {name}"
+        return Stage(name, compute, evidence.evaluator, plain, partial(convert, type=type_, what=name))
+
     checks: dict[CheckName, Check] = {}
     for name, measure in _MEASURED.items():
-        checks[name] = yield _stage(evidence, f"check: {name}", partial(measure, evidence), Check)
-    card: Card = yield _stage(evidence, "card", partial(measure_card, evidence, checks), Card)
+        checks[name] = yield stage(f"check: {name}", partial(measure, evidence), Check)
+    card: Card = yield stage("card", partial(measure_card, evidence, checks), Card)
     return checks, card
-
-
-def _stage(evidence: Evidence, name: str, compute: Callable[[], T], type_: type[T]) -> Stage[T]:
-    name = f"{evidence.patterns} patterns, {name}"
-    return Stage(name, compute, evidence.evaluator, plain, partial(convert, type=type_, what=name))
 
 
 def no_circuit(loss: float, max_loss: float, *, rows_left: int = 0) -> dict[CheckName, Check]:

@@ -89,9 +89,5 @@ def completeness(
     if short:
         says += f"; something else steps in for {'; '.join(short)}"
     passed = any(felt) and whole >= _WHOLE and not short
-    return Check(
-        "completeness",
-        "passed" if passed else "failed",
-        says,
-        {"whole": whole, "worst_row": worst[0], "worst_key": worst[1]},
-    )
+    numbers = {"whole": whole, "worst_row": worst[0], "worst_key": worst[1]}
+    return Check("completeness", "passed" if passed else "failed", says, numbers)

@@ -19,7 +19,7 @@ def check_delivery(evidence: Evidence) -> Check:
     counts, (full,) = COUNTS * evidence.max_loss, evidence.mean_losses([{}])
     in_model = evidence.screened([{row: evidence.off[row]} for row in evidence.rows], full + counts, {})
     needed = {row for row, loss in zip(evidence.rows, in_model, strict=True) if loss >= full + counts}
-    needed |= {row for row, lost in evidence.lost.items() if float(lost.rise.mean()) >= counts}
+    needed |= {row for row, lost in evidence.lost.items() if lost.rise.mean >= counts}
     matter = [path for path in evidence.paths if path in evidence.grouped or path.row in needed]
     flow, value = deliver(evidence.problem.hops, matter, evidence.evaluator.scene), evidence.problem.facts.values[-1]
     layers, idle = len({path.layer for path in matter}), len(evidence.paths) - len(matter)
@@ -42,12 +42,8 @@ def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, layers_n
     says = f"{says}; {layers_needed} would do" if flow.delivered else flow.broken
     if idle:
         says += f"; {idle} paths change nothing"
-    return Check(
-        "delivery",
-        "passed" if flow.delivered else "failed",
-        says,
-        {"layers": float(layers), "layers_needed": float(layers_needed)},
-    )
+    numbers = {"layers": float(layers), "layers_needed": float(layers_needed)}
+    return Check("delivery", "passed" if flow.delivered else "failed", says, numbers)
 
 
 def strategy(problem: RetrievalProblem, paths: Sequence[AttentionPath]) -> Strategy:

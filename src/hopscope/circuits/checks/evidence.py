@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple, TypeVar
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -24,8 +25,8 @@ from hopscope.circuits.evaluate.ablations import (
     Interventions,
     knock_out,
     moved,
-    one_hot,
 )
+from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses
 from hopscope.circuits.evaluate.role_maps import seen_elsewhere
@@ -41,19 +42,11 @@ _What = TypeVar("_What", bound=Hashable)
 
 
 class Lost(NamedTuple):
-    """Losses by sequence without something, and the circuit's own on the same sequences.
+    """The circuit's loss without something: how high it is, how much it rises, and how much it must rise at least."""
 
-    `due` is how much the mean must rise at least for it to be needed.
-    """
-
-    without: Float[Tensor, " sequence"]
-    own: Float[Tensor, " sequence"]
+    loss: Measured
+    rise: Measured
     due: float
-
-    @property
-    def rise(self) -> Float[Tensor, " sequence"]:
-        """How much the loss rises."""
-        return self.without - self.own
 
 
 class Evidence(Sampling):
@@ -212,10 +205,8 @@ class Evidence(Sampling):
         if ablation.kind is AblationKind.MIXTURE:
             weights = zip(ablation.keys, ablation.weights, strict=True)
             rest = {key: weight for key, weight in weights if key != path.key}
-            if len(rest) > 1 and sum(rest.values()) > 0:
+            if sum(rest.values()) > 0:
                 return Ablation(AblationKind.MIXTURE, tuple(rest), tuple(rest.values()))
-            left = next(iter(rest), path.query)
-            return IDENTITY if left == path.query else one_hot(left)
         return knock_out(path.key) if path in self.partial else UNIFORM
 
     # What is lost without it
@@ -249,23 +240,23 @@ class Evidence(Sampling):
         self.losses(self.few, [around[what] | rows for what, rows in gone.items()])  # all in one pass
 
         def one(what: _What) -> Lost:
-            exempt = next(iter(gone[what])) in self.exempt
+            due = (1.0 if next(iter(gone[what])) in self.exempt else COUNTS) * self.max_loss
 
-            def measure(evaluator: Evaluator) -> Lost:
+            def loss_and_rise(evaluator: Evaluator) -> Float[Tensor, "of sequence"]:
                 without, own = self.losses(evaluator, [around[what] | gone[what], around[what]])
-                return Lost(without, own, (1.0 if exempt else COUNTS) * self.max_loss)
+                return torch.stack([without, without - own])
 
-            return self.until_clear(measure, self._open)
+            def open_(found: Float[Tensor, "of sequence"]) -> bool:
+                limits = (self.max_loss, due)
+                doubtful = [self.in_doubt(values, limit) for values, limit in zip(found, limits, strict=True)]
+                below = [float(values.mean()) < limit for values, limit in zip(found, limits, strict=True)]
+                return any(doubtful) and not any(low and not doubt for low, doubt in zip(below, doubtful, strict=True))
+
+            found = self.until_clear(loss_and_rise, open_)
+            loss, rise = map(self.measured, found)
+            return Lost(loss, rise, due)
 
         return {what: one(what) for what in gone}
-
-    def _open(self, lost: Lost) -> bool:
-        """Whether it is in doubt that something is needed: that the loss is above the threshold and rises enough."""
-        judged = ((lost.without, self.max_loss), (lost.rise, lost.due))
-        doubtful = [self.in_doubt(*one) for one in judged]
-        below = [float(values.mean()) < limit for values, limit in judged]
-        not_needed = any(low and not open_ for low, open_ in zip(below, doubtful, strict=True))
-        return any(doubtful) and not not_needed
 
     def faithfulness(self, losses: Iterable[float], best: Interventions | None = None) -> list[float]:
         """How far losses on few sequences go from that of nothing (0) to the model's (1), or to that of the `best`."""

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import combinations
 
 from hopscope.circuits.checks.card import Check
-from hopscope.circuits.checks.evidence import Evidence
+from hopscope.circuits.checks.evidence import Evidence, Lost
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.bootstrap import Measured
-
-
-@dataclass(frozen=True)
-class Without:
-    """The circuit's loss without something: how high it is, how much it rises, and how much it must rise at least."""
-
-    name: str
-    loss: Measured
-    rise: Measured
-    due: float
 
 
 def check_necessity(evidence: Evidence) -> Check:
@@ -29,11 +18,10 @@ def check_necessity(evidence: Evidence) -> Check:
     it there; or, where the row attends elsewhere too, if the key is knocked out. What costs least counts.
     """
     grouped, names = {path.row for path in evidence.grouped}, evidence.evaluator.names
-    lost = [(evidence.name(row), one) for row, one in evidence.lost.items() if row not in grouped]
-    lost += [(path.describe(names), one) for path, one in evidence.lost_keys.items() if path not in evidence.grouped]
-    for chosen, one in evidence.lost_groups.items():
-        lost.append((" and ".join(path.describe(names) for path in chosen), one))
-    parts = [Without(name, evidence.measured(one.without), evidence.measured(one.rise), one.due) for name, one in lost]
+    parts = {evidence.name(row): lost for row, lost in evidence.lost.items() if row not in grouped}
+    parts |= {path.describe(names): lost for path, lost in evidence.lost_keys.items() if path not in evidence.grouped}
+    for chosen, lost in evidence.lost_groups.items():
+        parts[" and ".join(path.describe(names) for path in chosen)] = lost
     return necessity(evidence.max_loss, parts, _best_pair(evidence))
 
 
@@ -49,18 +37,20 @@ def _best_pair(evidence: Evidence) -> tuple[str, Measured] | None:
     return " and ".join(map(evidence.name, pairs[best])), evidence.sure(candidates[best])
 
 
-def necessity(max_loss: float, parts: Sequence[Without], pair: tuple[str, Measured] | None = None) -> Check:
+def necessity(max_loss: float, parts: Mapping[str, Lost], pair: tuple[str, Measured] | None = None) -> Check:
     """Passes if without any one row, key or group the interval of the loss lies above the threshold, and it surely
     rises by what is due: in a circuit just below the threshold, anything would be needed otherwise.
 
     And no two rows can go together: the interval of the loss without the best `pair` must not end below the threshold.
     """
-    not_needed = [part.name for part in parts if part.loss.interval[0] <= max_loss or part.rise.interval[0] <= part.due]
+    not_needed = [
+        name for name, lost in parts.items() if lost.loss.interval[0] <= max_loss or lost.rise.interval[0] <= lost.due
+    ]
     if pair and pair[1].interval[1] < max_loss:
         not_needed.append(pair[0])
     if not parts:
         return Check("necessity", "failed", "the circuit is empty")
-    least = min((part.loss for part in parts), key=lambda loss: loss.mean)
+    least = min((lost.loss for lost in parts.values()), key=lambda loss: loss.mean)
     says = f"without any one of its {len(parts)} rows and keys the loss is at least {least.mean:.3f}"
     if not_needed:
         says = f"not surely needed: {'; '.join(not_needed)}"

@@ -72,9 +72,5 @@ def right_keys(rows: Sequence[ImposedRow]) -> Check:
     if wrong:
         says = f"attend elsewhere, or might as well: {'; '.join(wrong)}"
     least = min((row.faithfulness for row in rows), default=0.0)
-    return Check(
-        "right_keys",
-        "passed" if rows and not wrong else "failed",
-        says,
-        {"wrong": float(len(wrong)), "least_faithfulness": least},
-    )
+    numbers = {"wrong": float(len(wrong)), "least_faithfulness": least}
+    return Check("right_keys", "passed" if rows and not wrong else "failed", says, numbers)
