@@ -1,4 +1,4 @@
-"""The strict search against models that know their own circuit, and against slow arithmetic of this file's own."""
+"""The Appendix E procedure against models with a known circuit, and against slow arithmetic of this file's own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 from planted_models import LITTLE, attention, columns, copy_head, louder, witness
 from small_models import disguised_witness
 
-from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, Ablation
+from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, AblationKind, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import run_search
-from hopscope.circuits.search.appendix_e import FILLS, Imposed, appendix_e, whole_heads
+from hopscope.circuits.search.appendix_e import FILLS, appendix_e, filled, whole_heads
 from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
@@ -28,7 +28,7 @@ CONFIG = SearchConfig(SearchBudget(orders=1, growing=0, sequences=16, confirming
 PROOF = replace(LITTLE, draws=4, halves=8)
 
 
-def searched(made: Witness) -> tuple[Evaluator, list[Imposed]]:
+def searched(made: Witness) -> tuple[Evaluator, list[Interventions]]:
     """The sequences that the procedure saw, and its ends."""
     batch = held_out(made.problem, CONFIG.budget.confirming, 0, "circuit search")
     evaluator = VectorEvaluator(made.transformer, made.problem, batch)
@@ -36,7 +36,7 @@ def searched(made: Witness) -> tuple[Evaluator, list[Imposed]]:
 
 
 @torch.no_grad()
-def slow(model: Transformer, batch: Batch, state: Imposed) -> float:
+def slow(model: Transformer, batch: Batch, state: Interventions) -> float:
     """The loss under imposition, one sequence, head and position after another."""
     errors = []
     for inputs, target, place in zip(batch.inputs, batch.targets, batch.place.tolist(), strict=True):
@@ -46,16 +46,15 @@ def slow(model: Transformer, batch: Batch, state: Imposed) -> float:
             at, written = attention(model, layer), []
             value = x @ at.value.weight[0] + at.value.bias[0]
             for head in range(model.shape.heads):
-                does, pattern = state.heads[layer, head], torch.zeros(len(x), len(x))
+                pattern = torch.zeros(len(x), len(x))
                 for query in range(len(x)):
                     chain, role = stands[query]
-                    key = None if isinstance(does, Ablation) else does.get(role)
-                    rest = does if isinstance(does, Ablation) else state.fill
-                    if key is not None:
-                        pattern[query, place[chain][key]] = 1.0
-                    elif rest == UNIFORM:
+                    ablation = state[HeadRow(layer, head, role)]
+                    if ablation.kind is AblationKind.ONE_HOT:
+                        pattern[query, place[chain][ablation.keys[0]]] = 1.0
+                    elif ablation == UNIFORM:
                         pattern[query, : query + 1] = 1 / (query + 1)
-                    elif rest == IDENTITY:
+                    elif ablation == IDENTITY:
                         pattern[query, query] = 1.0
                 written.append(pattern @ value[:, columns(model, head)])
             x = x + torch.cat(written, dim=1) @ at.out.weight[0] + at.out.bias[0]
@@ -68,16 +67,15 @@ def slow(model: Transformer, batch: Batch, state: Imposed) -> float:
 def test_imposed_loss_equals_slow_arithmetic(fill: str) -> None:
     made = witness(2, 1, 3e-4)
     evaluator, (end, *_) = searched(made)
-    few, state = evaluator.part(4), replace(end, fill=FILLS[fill])
-    assert few.mse([state.interventions])[0] == pytest.approx(slow(made.transformer, few.batch, state), rel=1e-3)
-    others = [replace(state, fill=form) for name, form in FILLS.items() if name != fill]
-    for other in others:
-        assert few.mse([other.interventions])[0] != pytest.approx(few.mse([state.interventions])[0], rel=0.02)
+    few, state = evaluator.part(4), filled(end, FILLS[fill])
+    assert few.mse([state])[0] == pytest.approx(slow(made.transformer, few.batch, state), rel=1e-3)
+    for other in (filled(end, ablation) for name, ablation in FILLS.items() if name != fill):
+        assert few.mse([other])[0] != pytest.approx(few.mse([state])[0], rel=0.02)
 
 
 @pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.slow), 0.1])
 def test_fewest_whole_heads_are_the_fewest_of_all_choices(share: float) -> None:
-    """Against every choice of heads kept, uniform and at themselves."""
+    """Against every choice of heads unmodified, uniform and at themselves."""
     made = witness(1, 2)
     copy_head(made.transformer, 1, 0, 2, share)
     louder(made.transformer, 1, 0, 1 - share)

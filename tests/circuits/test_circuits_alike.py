@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_models import disguised_witness
 
-from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM, one_hot
-from hopscope.circuits.evaluate.interchange import ChainsAlike, errors_alike
+from hopscope.circuits.evaluate.ablations import Ablation, AblationKind
 from hopscope.circuits.evaluate.role_maps import ChainsSeen, coordinates
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.model.hooks import Hooks
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import held_out
@@ -36,8 +34,8 @@ def test_every_role_has_as_much_in_the_own_chain_as_in_others_but_for_what_is_na
     """Head 2 of layer 2; an oracle in plain loops."""
     where = evaluator.where
     before = _pattern(evaluator)
-    row = HeadRow(1, 1, QUERY)
-    after = ChainsAlike(Hooks(), {row: (NAMED,)}, where).pattern(1, before)
+    alike = {HeadRow(1, 1, QUERY): Ablation(AblationKind.ALIKE, (NAMED,))}
+    after = evaluator.edit(alike).pattern(1, before)
     assert torch.equal(after[:, :, [0, 2]], before[:, :, [0, 2]])
     is_query = where.role == QUERY
     assert torch.equal(after[0, :, 1][~is_query], before[0, :, 1][~is_query])
@@ -78,14 +76,3 @@ def test_nothing_tells_what_a_row_would_see_in_its_own_chain(seed: int) -> None:
     torch.testing.assert_close(found, same)
     assert torch.allclose(found.sum(dim=-1), torch.ones(()), atol=1e-5)
     assert (patterns[0] - patterns[1]).abs().max() > 0.01
-
-
-def test_the_form_is_the_edit_without_named_keys(evaluator: VectorEvaluator) -> None:
-    """In a program, beside other forms of the same head and layer, and as the plain transformer has it."""
-    rows = [HeadRow(0, 0, 1), HeadRow(0, 0, 3), HeadRow(2, 1, QUERY)]
-    program = dict.fromkeys(rows, ALIKE) | {HeadRow(0, 0, 2): UNIFORM, HeadRow(0, 1, 1): one_hot(0)}
-    rest = {row: form for row, form in program.items() if form != ALIKE}
-    (found,) = evaluator.errors([program])
-    torch.testing.assert_close(found.double().mean(dim=1), errors_alike(evaluator, rest, dict.fromkeys(rows, ())))
-    assert (found - evaluator.errors([rest])[0]).abs().max() > 1e-3
-    torch.testing.assert_close(evaluator.plain_errors(evaluator.edit(program)), found, atol=1e-5, rtol=1e-4)

@@ -6,9 +6,9 @@ import pytest
 import torch
 from by_place import PositionBased
 from planted_models import by_place, evidence_of, witness
+from small_models import random_model
 
 from hopscope.circuits.evaluate.ablations import KEEP
-from hopscope.circuits.evaluate.counterfactual import pair_elsewhere
 from hopscope.circuits.evaluate.interchange import highest_rise
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.problem.retrieval import RetrievalProblem
@@ -23,8 +23,8 @@ from hopscope.training.data import held_out
 def test_rows_of_one_fact_change_places_and_nothing_else(graph, hops, fact, position) -> None:
     problem = RetrievalProblem(hops, 3, graph=graph, position=position)
     here = sample(problem, 16, torch.Generator().manual_seed(0))
-    elsewhere = pair_elsewhere(problem, here, fact)
-    there = elsewhere.sequences
+    elsewhere = VectorEvaluator(random_model(problem), problem, here).elsewhere(fact)
+    there = elsewhere.evaluator.batch
     assert torch.equal(here.targets, there.targets)
     same = (here.place == there.place).all(dim=1).all(dim=0)
     assert same.tolist() == [role.step != fact for role in problem.facts.places]

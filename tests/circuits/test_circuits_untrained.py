@@ -1,4 +1,4 @@
-"""Untrained heads are drawn as the model's own were: others may look nowhere in particular, and be a weak control."""
+"""Untrained heads are drawn as the model's own were: others may be a weak control."""
 
 from __future__ import annotations
 

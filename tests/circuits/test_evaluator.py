@@ -74,6 +74,7 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
         {HeadRow(0, 1, 1): one_hot(0)},
         {HeadRow(1, 2, 4): UNIFORM, HeadRow(2, 0, 4): RESAMPLE},
         {HeadRow(2, 1, 4): one_hot(3)},
+        {HeadRow(1, 0, 3): Ablation(AblationKind.ALIKE), HeadRow(1, 0, 4): Ablation(AblationKind.ALIKE, (3,))},
         {HeadRow(0, 0, 2): IDENTITY, HeadRow(1, 0, 3): POSITIONAL},
     ]
     where = coordinates(batch, causal)
@@ -84,12 +85,12 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
         errors = (answers - batch.targets).square().view(4, 3, 2, 3)
         expected.append(errors.mean(dim=(1, 3)))
     torch.testing.assert_close(evaluator.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
-    evaluator.depart_from(programs[4])
+    evaluator.depart_from(programs[-1])
     torch.testing.assert_close(evaluator.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
-    further = {**programs[4], HeadRow(2, 2, 4): UNIFORM}
+    further = {**programs[-1], HeadRow(2, 2, 4): UNIFORM}
     evaluator.depart_from(programs[1])
     first = evaluator.errors([further])
-    evaluator.depart_from(programs[4])
+    evaluator.depart_from(programs[-1])
     torch.testing.assert_close(evaluator.errors([further]), first, rtol=1e-4, atol=1e-5)
 
 

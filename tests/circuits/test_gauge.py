@@ -1,4 +1,4 @@
-"""Whether a program is within a limit: what few sequences leave open is decided on more, and only that."""
+"""Whether interventions are within a limit: what few sequences leave open is decided on more, and only that."""
 
 from __future__ import annotations
 
@@ -69,18 +69,17 @@ def test_sequences_are_added_until_the_side_of_the_limit_is_clear(evaluator: Eva
     """Each time as many again; what was asked is not asked again, and in the end it is the mean of all."""
     further = Further(evaluator, 2048, margin=3.0)
     mean, error = further.measured(WITHOUT)
-    assert further.measured_on == 2048
+    assert len(further.losses) == 2048
     fresh = evaluator.fresh(2048, 0, "circuit search, in doubt").errors([WITHOUT])[0].double().mean(dim=1)
     assert (mean, error) == pytest.approx((float(fresh.mean()), float(fresh.std()) / 2048**0.5), rel=1e-5)
-    assert further.last == (mean, error)
     asked = {}
     for limit in (0.3 * mean, mean + 2 * error, mean + 4 * error, mean + 5 * error, 3 * mean):
         evaluations, further = evaluator.evaluations, Further(evaluator, 2048, margin=3.0)
         found, doubt = further.measured(WITHOUT, limit)
         assert (found + 3 * doubt <= limit) == (mean + 3 * error <= limit)
-        asked[limit] = further.measured_on
+        asked[limit] = len(further.losses)
         assert further.measured(WITHOUT) == (mean, error)
-        assert further.measured_on == 2048
+        assert len(further.losses) == 2048
         assert evaluator.evaluations == evaluations + 1
     first, close, *_, last = asked.values()
     assert (first, close, last) == (256, 2048, 256)

@@ -151,7 +151,7 @@ def test_patterns_equal_their_definitions(
     torch.testing.assert_close(found * finite, expected.nan_to_num() * finite)
     torch.testing.assert_close(found.sum(dim=-1)[finite[..., 0]], expected.sum(dim=-1)[finite[..., 0]])
     assert bool(((found.sum(dim=-1) - 1).abs() < 1e-5).logical_or(found.sum(dim=-1) == 0).all())
-    assert not found.masked_fill(WHERE.allowed, 0).any(), "nobody looks where the mask forbids"
+    assert not found.masked_fill(WHERE.allowed, 0).any(), "no query attends where the mask forbids"
 
 
 def test_unmodified_rows_keep_their_bits() -> None:

@@ -124,7 +124,7 @@ def test_splitting_a_batch_and_caching_fewer_streams_changes_no_loss(
 
 
 def test_gradients_of_a_block_of_layers_include_later_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Were the patterns of a block themselves held, a first look-up that only steers a second would look idle."""
+    """Were the patterns of a block themselves held, a first step that only steers a second would seem idle."""
     evaluator = on_vectors(hops=3)
     apart = row_scores(evaluator)
     monkeypatch.setattr(gradients, "BLOCKS", 1)

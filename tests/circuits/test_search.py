@@ -14,13 +14,13 @@ from small_models import disguised_witness, random_model, some_batch
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM
+from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import SavedSearch, run_search
-from hopscope.circuits.search.appendix_e import FILLS, Imposed, appendix_e
+from hopscope.circuits.search.appendix_e import FILLS, appendix_e
 from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.circuits.search.gradients import estimated_order, row_scores
 from hopscope.circuits.search.own_patterns import SearchResult, own_pattern_search, tried
@@ -138,7 +138,7 @@ def test_resumed_search_finds_the_same_and_repeats_no_stage() -> None:
     """Random orders too, whose generator goes on in the state that it had; as many evaluations are counted."""
     config = SearchConfig(replace(QUICK, growing=2))
 
-    def found(saved: SavedSearch, save: Callable[[SavedSearch], None]) -> tuple[SearchResult, list[Imposed], int]:
+    def found(saved: SavedSearch, save: Callable[[SavedSearch], None]) -> tuple[SearchResult, list[Interventions], int]:
         evaluator, units = searched(disguised_witness(1), config.budget)
         result = run_search(own_pattern_search(evaluator, units, config), saved=saved, save=save)
         ends = run_search(appendix_e(evaluator, units, config), saved=saved, save=save)

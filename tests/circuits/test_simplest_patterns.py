@@ -23,7 +23,7 @@ BOTH = Ablation(AblationKind.MIXTURE, (1, 2), (0.7, 0.3))
 class Planted(Gauge):
     """Two rows: the second reads what the first wrote, or, where the first did something else by itself, itself.
 
-    Imposed together, looking at role 1 is enough for the second. With the first as it is, that is wrong in a quarter of
+    Imposed together, role 1 is enough for the second. With the first as it is, that is wrong in a quarter of
     all sequences; the mixture is not, nor is role 0.
     """
 
@@ -67,18 +67,18 @@ def found(weight: float) -> Interventions:
 
 
 def test_pattern_wrong_among_own_patterns_is_not_imposed() -> None:
-    """The first row is imposed before the second is looked at, so that role 1 is enough there, and wrong."""
+    """The first row is imposed before the second is tried, so that role 1 is enough there, and wrong."""
     assert found(weight=0.7) == {ONE: one_hot(0), TWO: BOTH}
 
 
 def test_row_is_not_given_a_key_that_it_hardly_attends_to() -> None:
-    """Only where no role is looked at mostly, another single one may be what it does; though it would serve as well."""
+    """Only where a row attends mostly to no role, another single one may be what it does."""
     assert found(weight=0.4) == {ONE: one_hot(0), TWO: one_hot(0)}
     assert found(weight=0.51) == {ONE: one_hot(0), TWO: BOTH}
 
 
 @pytest.mark.parametrize("most", [4.0, 6.0])
 def test_cost_of_an_imposed_pattern_has_a_limit(most: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quarter is five bars: taken where it may cost so much."""
+    """A quarter is five times the threshold: accepted where it may cost so much."""
     monkeypatch.setattr("hopscope.circuits.search.simplify.AMONG_OTHERS", most)
     assert found(weight=0.7)[TWO] == (one_hot(1) if most == 6.0 else BOTH)

@@ -36,7 +36,7 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.patching import Patcher
 from hopscope.circuits.resume import Search, Stage
-from hopscope.circuits.search.appendix_e import FILLS, appendix_e, whole_heads
+from hopscope.circuits.search.appendix_e import FILLS, appendix_e, fill_of, filled, imposed_paths, whole_heads, without
 from hopscope.circuits.search.backups import with_backups
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.own_patterns import own_pattern_search
@@ -175,29 +175,25 @@ def imposed_circuit(
     heads = yield Stage("Appendix E: whole heads", partial(whole_heads, evaluator, units, config), evaluator)
     best, *others = ends
     seed, roles = config.seed + 1, evaluator.problem.all_roles
-    evidence = Evidence(evaluator, units.hypotheses, best.interventions, config.max_loss, seed, proof, "imposed")
+    evidence = Evidence(evaluator, units.hypotheses, best, config.max_loss, seed, proof, "imposed")
 
     def losses(candidates: Sequence[Interventions]) -> list[Measured]:
         return [*map(evidence.measured, evidence.losses(evidence.evaluator, candidates))]
 
-    uniform = best
-    for head in best.heads if best.paths else ():
-        uniform = uniform.with_head(head, UNIFORM) if head[0] == best.paths[0].layer else uniform
-    fills = [replace(best, fill=FILLS[fill]).interventions for fill in get_args(Fill)]
-    *by_fill, first_uniform, whole, own = losses(
-        [*fills, uniform.interventions, heads, units.own_patterns(best.interventions)]
-    )
-    ways = [[left.interventions for left in best.without(path)] for path in best.paths]
-    without = [min(losses(candidates), key=lambda loss: loss.mean) for candidates in ways]
-    checks, card = (yield from check_in_stages(evidence)) if best.paths else ({}, None)
+    paths = imposed_paths(best)
+    uniform = {row: UNIFORM if paths and row.layer == paths[0].layer else best[row] for row in best}
+    fills = [filled(best, FILLS[fill]) for fill in get_args(Fill)]
+    *by_fill, first_uniform, whole, own = losses([*fills, uniform, heads, units.hypotheses.own_patterns(best)])
+    lost = [min(losses(without(best, path)), key=lambda loss: loss.mean) for path in paths]
+    checks, card = (yield from check_in_stages(evidence)) if paths else ({}, None)
     return ImposedCircuit(
-        paths=tuple(ImposedPath(*path.names(roles), loss) for path, loss in zip(best.paths, without, strict=True)),
+        paths=tuple(ImposedPath(*path.names(roles), loss) for path, loss in zip(paths, lost, strict=True)),
         **dict(zip(get_args(Fill), by_fill, strict=True)),
-        fill=next(fill for fill in get_args(Fill) if FILLS[fill] == best.fill),
+        fill=next(fill for fill in get_args(Fill) if FILLS[fill] == fill_of(best)),
         first_layer_uniform=first_uniform,
         fewest_heads=tuple(sorted({(row.layer + 1, row.head + 1) for row in units.on(heads)})),
         fewest_heads_loss=whole,
-        others=tuple(tuple(path.names(roles) for path in end.paths) for end in others),
+        others=tuple(tuple(path.names(roles) for path in imposed_paths(end)) for end in others),
         own=own,
         checks=checks,
         card=card,

@@ -72,14 +72,6 @@ class TextEvaluator(Evaluator):
         candidates = self.batch.candidates.repeat(x.shape[1] // self.sequences, 1)
         return self._brier(self._asked(x).gather(-1, candidates))
 
-    @torch.no_grad()
-    def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
-        """Brier scores of the whole model at once: without an edit, with the library's own attention."""
-        if edit is not None:
-            return self.squared_errors(self._run(edit))
-        logits = self.transformer.plain_logits(self.batch.inputs)
-        return self._brier(logits[torch.arange(self.sequences), self.batch.answer].gather(-1, self.batch.candidates))
-
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> TextEvaluator:
         """The same questions under a copy of the model in which some heads have initial weights."""
         return TextEvaluator(self.transformer.with_untrained(heads, seed), self._tokenizer, self.task, self.batch)

@@ -14,7 +14,6 @@ from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.evaluate.ablations import Ablation, Interventions
 from hopscope.circuits.evaluate.bootstrap import Measured, measured
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.interchange import NamedKeys, errors_alike
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import HeadRow
 
@@ -90,15 +89,10 @@ class Sampling:
                 return found
         return measure(self.more)
 
-    def sure(self, interventions: Interventions, alike: NamedKeys | None = None) -> Measured:
-        """The loss under interventions, on so many sequences that its interval does not contain the threshold.
-
-        Rows in `alike` attend to all chains alike but for these keys.
-        """
+    def sure(self, interventions: Interventions) -> Measured:
+        """The loss under interventions, on so many sequences that its interval does not contain the threshold."""
 
         def measure(evaluator: Evaluator) -> Float[Tensor, " sequence"]:
-            if alike:
-                return errors_alike(evaluator, interventions, alike)
             return self.losses(evaluator, [interventions])[0]
 
         return self.measured(self.until_clear(measure, lambda loss: self.in_doubt(loss, self.max_loss)))

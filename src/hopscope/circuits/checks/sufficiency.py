@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import Evidence
-from hopscope.circuits.evaluate.ablations import KEEP, AblationKind
+from hopscope.circuits.evaluate.ablations import KEEP, Ablation, AblationKind
 from hopscope.circuits.evaluate.bootstrap import Measured
 
 BLIND = "rows at their mean attend to their own chain as to any other"
@@ -20,10 +20,11 @@ def check_sufficiency(evidence: Evidence) -> Check:
     blinded = evidence.base | {row: evidence.hypotheses.blind(row) for row in means}
     if means:
         controls[BLIND] = evidence.sure(blinded)
-    kept = [row for row in evidence.rows if own and imposed[row] == KEEP]
-    if kept:
-        named = {row: tuple(path.key for path in evidence.paths if path.row == row) for row in kept}
-        controls[ALIKE_ROWS] = evidence.sure(blinded, named)
+    unmodified = [row for row in evidence.rows if own and imposed[row] == KEEP]
+    if unmodified:
+        named = {row: tuple(path.key for path in evidence.paths if path.row == row) for row in unmodified}
+        alike = {row: Ablation(AblationKind.ALIKE, keys) for row, keys in named.items()}
+        controls[ALIKE_ROWS] = evidence.sure(blinded | alike)
     spread = [row for row in evidence.rows if imposed[row].kind is not AblationKind.ONE_HOT]
     beside = 0 if own else len({*evidence.at_mean, *spread})
     model, circuit = (evidence.measured(evidence.wholes[number]) for number in (0, 2 if own else 1))

@@ -54,7 +54,8 @@ class AblationKind(Enum):
 
     ALIKE = "alike"
     """The model's own pattern with as much on every role of the own chain as of another one, on average over those that
-    are visible (none, if none are), scaled to sum to 1 again: the row is chain-agnostic."""
+    are visible (none, if none are), scaled to sum to 1 again: the row is chain-agnostic. Named roles of the own chain
+    stay, and the rest then keeps the weight that it had."""
 
     MOVED = "moved"
     """The model's own pattern with the weight on some roles of the same chain moved to these roles of the other chains,
@@ -68,20 +69,27 @@ class AblationKind(Enum):
 CHOSEN = (AblationKind.ONE_HOT, AblationKind.MIXTURE)
 """Kinds that name the keys a row attends to; all others are whole patterns."""
 
-_WITH_KEYS = (AblationKind.ONE_HOT, AblationKind.MIXTURE, AblationKind.KNOCK_OUT, AblationKind.MOVED)
-_WITH_WEIGHTS = (AblationKind.MIXTURE, AblationKind.MEAN)
-"""The kinds that take keys, and those that take weights; all others take none."""
+_TAKES = {
+    AblationKind.ONE_HOT: "one key",
+    AblationKind.MIXTURE: "keys, each with a weight",
+    AblationKind.MEAN: "a weight for each relation",
+    AblationKind.KNOCK_OUT: "at least one key",
+    AblationKind.MOVED: "at least one key",
+    AblationKind.ALIKE: "any number of keys",
+}
+"""The keys and weights of every kind; all others take none."""
 
 _NUMBERS = {kind: number for number, kind in enumerate(AblationKind)}
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """What stands in for a row, with the keys and weights it needs.
+    """What replaces a row, with the keys and weights it needs.
 
     Args:
         kind: the kind of ablation.
-        keys: role numbers, for `ONE_HOT` (one), `MIXTURE` (weighted), `KNOCK_OUT` (those removed) and `MOVED`.
+        keys: role numbers, for `ONE_HOT` (one), `MIXTURE` (weighted), `KNOCK_OUT` (those removed), `MOVED` and
+            `ALIKE` (those that stay).
         weights: for `MIXTURE`, one for each key; for `MEAN`, one for each relation (see `coordinates`).
 
     Raises:
@@ -94,21 +102,17 @@ class Ablation:
 
     def __post_init__(self) -> None:
         kind, keys, weights = self.kind, len(self.keys), len(self.weights)
-        wrong = ""
-        if kind is AblationKind.ONE_HOT and keys != 1:
-            wrong = "needs one key"
-        elif kind is AblationKind.MIXTURE and (keys < 1 or keys != weights):
-            wrong = "needs a weight for each key"
-        elif kind in (AblationKind.KNOCK_OUT, AblationKind.MOVED) and not keys:
-            wrong = "needs at least one key"
-        elif kind is AblationKind.MEAN and not weights:
-            wrong = "needs a weight for each relation"
-        elif keys and kind not in _WITH_KEYS:
-            wrong = "takes no keys"
-        elif weights and kind not in _WITH_WEIGHTS:
-            wrong = "takes no weights"
-        if wrong:
-            raise InputError(f"{kind.value} {wrong}, got {keys} keys and {weights} weights")
+        takes = _TAKES.get(kind, "nothing")
+        fits = {
+            "nothing": keys == weights == 0,
+            "one key": keys == 1 and not weights,
+            "keys, each with a weight": 0 < keys == weights,
+            "a weight for each relation": weights > 0 and not keys,
+            "at least one key": keys > 0 and not weights,
+            "any number of keys": not weights,
+        }
+        if not fits[takes]:
+            raise InputError(f"{kind.value} takes {takes}, got {keys} keys and {weights} weights")
         if len(set(self.keys)) < keys:
             raise InputError(f"the keys of {kind.value} must be different roles, got {self.keys}")
         if not all(0 <= weight < inf for weight in self.weights) or (weights and sum(self.weights) <= 0):

@@ -7,7 +7,6 @@ key's relation to it. Only `alike` and `moved` compare a query's keys with each 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from copy import copy
 from functools import cached_property
@@ -18,24 +17,20 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, Interventions
 from hopscope.circuits.evaluate.role_maps import ChainsSeen, Coordinates, SharedKeys
-from hopscope.errors import InputError
 from hopscope.kernels import FixedRows
-from hopscope.model.architecture import Architecture
 from hopscope.model.hooks import Hooks, Pattern
 from hopscope.model.skipped_heads import SkippingHooks
 
-_KEEP, _OWN, _FIXED, _OTHER, _AVERAGE, _ALIKE, _MOVED = range(7)
-"""Codes for the base of a row: unmodified; its own pattern; 1 wherever a key is allowed; another example's pattern; the
-average of all examples' patterns; its own, chain-agnostic; its own with keys moved."""
-
-_BASES = {
-    AblationKind.KEEP: _KEEP,
-    AblationKind.KNOCK_OUT: _OWN,
-    AblationKind.RESAMPLE: _OTHER,
-    AblationKind.POSITIONAL: _AVERAGE,
-    AblationKind.ALIKE: _ALIKE,
-    AblationKind.MOVED: _MOVED,
-}
+_FROM_MODEL = (
+    AblationKind.KEEP,
+    AblationKind.KNOCK_OUT,
+    AblationKind.RESAMPLE,
+    AblationKind.POSITIONAL,
+    AblationKind.ALIKE,
+    AblationKind.MOVED,
+)
+_KEEP, _OWN, _OTHER, _AVERAGE, _ALIKE, _MOVED, _FIXED = range(7)
+"""Ablations that start from the model's patterns, and the codes of their bases; that of all others is `_FIXED`."""
 
 MIXING = (AblationKind.RESAMPLE, AblationKind.POSITIONAL)
 """Ablations that use the patterns of other sequences, so that the whole batch must go through the model at once."""
@@ -51,7 +46,7 @@ _CACHED = 96
 
 
 def _base(ablation: Ablation) -> int:
-    return _BASES.get(ablation.kind, _FIXED)
+    return _FROM_MODEL.index(ablation.kind) if ablation.kind in _FROM_MODEL else _FIXED
 
 
 class PatternCache:
@@ -60,9 +55,9 @@ class PatternCache:
     def __init__(self, where: Coordinates) -> None:
         self.where = where
         self._allowed = where.allowed.float()
-        self._factors: OrderedDict[HeadAblations, Float[Tensor, "batch query key"]] = OrderedDict()
-        self._shared: dict[tuple[int, ...], SharedKeys] = {}
-        self._fixed: dict[HeadAblations, tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]]] = {}
+        self._factors: dict[HeadAblations, Float[Tensor, "batch query key"]] = {}
+        self._shared: dict[HeadAblations, SharedKeys] = {}
+        self._changed: dict[HeadAblations, UInt8[Tensor, "batch query"]] = {}
 
     @cached_property
     def chains(self) -> ChainsSeen:
@@ -75,7 +70,7 @@ class PatternCache:
         Rows sum to 1, unless one of the ablations starts from the model's own pattern.
         """
         if ablations in self._factors:
-            self._factors.move_to_end(ablations)
+            self._factors[ablations] = self._factors.pop(ablations)  # the last one is the one used last
             return self._factors[ablations]
         where = self.where
         table = torch.ones(where.roles, 2 * where.roles, device=where.role.device)
@@ -87,8 +82,9 @@ class PatternCache:
             made = made / torch.where(total > 0, total, 1.0)
         self._factors[ablations] = made
         if len(self._factors) > _CACHED:
-            longest_unused, _ = self._factors.popitem(last=False)
-            self._fixed.pop(longest_unused, None)
+            longest_unused = next(iter(self._factors))
+            del self._factors[longest_unused]
+            self._changed.pop(longest_unused, None)
         return made
 
     def fixed(
@@ -97,11 +93,9 @@ class PatternCache:
         """Which queries get a fixed pattern, and which one; None if a changed row depends on the model's patterns."""
         if any(_base(ablation) != _FIXED for _, ablation in ablations):
             return None
-        if ablations not in self._fixed:
-            changed = (self.base(ablations)[..., 0] == _FIXED).to(torch.uint8)
-            self._fixed[ablations] = changed, self.factor(ablations).contiguous()
-        self._factors.move_to_end(ablations)
-        return self._fixed[ablations]
+        if ablations not in self._changed:
+            self._changed[ablations] = (self.base(ablations)[..., 0] == _FIXED).to(torch.uint8)
+        return self._changed[ablations], self.factor(ablations)
 
     def base(self, ablations: HeadAblations) -> Int[Tensor, "batch query 1"]:
         """The base of every query, as one of the codes above."""
@@ -127,10 +121,10 @@ class PatternCache:
 
     def shared(self, ablations: HeadAblations) -> SharedKeys:
         """What chain-agnostic rows share among chains."""
-        queries = tuple(query for query, ablation in ablations if ablation.kind is AblationKind.ALIKE)
-        if queries not in self._shared:
-            self._shared[queries] = self.chains.shared(dict.fromkeys(queries, ()))
-        return self._shared[queries]
+        alike = tuple((query, ablation) for query, ablation in ablations if ablation.kind is AblationKind.ALIKE)
+        if alike not in self._shared:
+            self._shared[alike] = self.chains.shared({query: ablation.keys for query, ablation in alike})
+        return self._shared[alike]
 
     def changed(
         self, pattern: Float[Tensor, "candidate batch query key"], ablations: HeadAblations
@@ -238,21 +232,3 @@ class InterventionHooks(SkippingHooks):
             at = slice(None) if len(candidates) == self._candidates else candidates
             out[at, :, head] = self._cache.changed(own[at, :, head], ablations)
         return out.reshape(pattern.shape)
-
-
-def check(interventions: Interventions, where: Coordinates, shape: Architecture) -> None:
-    """Check that interventions fit the model and the batch."""
-    roles = where.roles
-    counts = shape.layers, shape.heads, roles
-    for row, ablation in interventions.items():
-        for name, value, count in zip(("layer", "head", "query role"), row, counts, strict=True):
-            if not 0 <= value < count:
-                raise InputError(f"{name} must be from 0 to {count - 1}, got {value}")
-        if any(not 0 <= key < roles for key in ablation.keys):
-            raise InputError(f"{ablation.kind.value} needs roles from 0 to {roles - 1}, got {ablation.keys}")
-        if ablation.kind is AblationKind.MEAN and len(ablation.weights) != 2 * roles:
-            raise InputError(f"mean needs {2 * roles} weights, one a relation, got {len(ablation.weights)}")
-        if ablation.kind in (AblationKind.ONE_HOT, AblationKind.MIXTURE):
-            hidden = next((key for key in ablation.keys if not where.visible[row.query, key]), None)
-            if hidden is not None:
-                raise InputError(f"role {row.query} may not attend to role {hidden}: the mask hides it")

@@ -7,21 +7,20 @@ below the first one that a candidate changes are computed once, for the interven
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from hopscope.circuits.evaluate.ablations import Ablation, Interventions
-from hopscope.circuits.evaluate.apply import MIXING, InterventionHooks, LayerAblations, PatternCache, by_layer, check
-from hopscope.circuits.evaluate.counterfactual import Elsewhere
-from hopscope.circuits.evaluate.role_maps import RoleMaps, Sequences, coordinates, joined, role_maps
+from hopscope.circuits.evaluate.ablations import CHOSEN, Ablation, AblationKind, Interventions
+from hopscope.circuits.evaluate.apply import MIXING, InterventionHooks, LayerAblations, PatternCache, by_layer
+from hopscope.circuits.evaluate.role_maps import RoleMaps, Sequences, coordinates, role_maps
 from hopscope.errors import InputError
-from hopscope.model.hooks import HookedModel, Hooks, PatternRecorder, Stream
+from hopscope.model.hooks import HookedModel, Pattern, PatternRecorder, Stream
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.scene import Scene
@@ -37,6 +36,17 @@ STREAMS = 1 << 28
 
 BYTES_A_POSITION = 4 * 24
 """Bytes of activations a position, per unit of width: in memory at once while an MLP of four times the width runs."""
+
+
+class Elsewhere(NamedTuple):
+    """A model on sequences ("there") in which the rows of one pair are elsewhere than in the original ones ("here").
+
+    `at` is, for every position here, the one there that holds the same thing; `block` says which positions here change.
+    """
+
+    evaluator: Evaluator
+    at: Int[Tensor, "batch pos"]
+    block: Bool[Tensor, "batch pos"]
 
 
 class Evaluator(ABC):
@@ -84,17 +94,13 @@ class Evaluator(ABC):
     def fresh(self, sequences: int, seed: int, purpose: str) -> Evaluator:
         """The same model on sequences that depend on seed and purpose alone."""
 
-    def elsewhere(self, pair: int) -> Elsewhere[Evaluator] | None:
+    def elsewhere(self, pair: int) -> Elsewhere | None:
         """The same model and sequences, but with the rows of a pair, from 1, at one another's places; None in text."""
         return None
 
     @abstractmethod
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
         """Squared errors of the answers read out of the stream after the last block."""
-
-    @abstractmethod
-    def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
-        """The errors computed independently of this class and, without an edit, of the hooks too."""
 
     @abstractmethod
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> Evaluator:
@@ -221,16 +227,18 @@ class Evaluator(ABC):
     @torch.no_grad()
     def role_maps(self, interventions: Interventions | None = None) -> RoleMaps:
         """The role maps of the model as it is, or under interventions."""
-        maps = []
-        shares = self.shares_for([interventions or {}])
-        edits = [share.edit(interventions or {}) for share in shares]
+        return role_maps(self._patterns(interventions or {}), self.where)
+
+    def _patterns(self, interventions: Interventions) -> Iterator[Pattern]:
+        """The patterns layer by layer: all at once would fill the memory."""
+        shares = self.shares_for([interventions])
+        edits = [share.edit(interventions) for share in shares]
         streams = [self.transformer.embed(share.batch.inputs[None]) for share in shares]
-        for layer in range(self.shape.layers):  # one at a time: patterns of all would fill the memory
+        for layer in range(self.shape.layers):
             recorders = [PatternRecorder(edit) for edit in edits]
             for number, recorder in enumerate(recorders):
                 streams[number] = self.transformer.run(streams[number], start=layer, stop=layer + 1, hooks=recorder)
-            maps.append(role_maps([torch.cat([recorder.patterns[0] for recorder in recorders], dim=1)], self.where))
-        return joined(maps)
+            yield torch.cat([recorder.patterns[0] for recorder in recorders], dim=1)
 
     def edit(self, interventions: Interventions) -> InterventionHooks:
         """Interventions as hooks of the transformer's forward pass on this batch."""
@@ -238,9 +246,20 @@ class Evaluator(ABC):
         return InterventionHooks([by_layer(interventions, self.shape.layers)], self.shape.heads, self.cache)
 
     def _check(self, interventions: Interventions) -> None:
-        """Check that interventions fit; ablations that were checked before are not checked again."""
+        """Check that interventions fit model and batch; ablations that were checked before are not checked again."""
+        roles, visible = self.where.roles, self.where.visible
         new = {row: ablation for row, ablation in interventions.items() if self._checked.get(row) is not ablation}
-        check(new, self.where, self.shape)
+        for row, ablation in new.items():
+            counts = self.shape.layers, self.shape.heads, roles
+            for name, value, count in zip(("layer", "head", "query role"), row, counts, strict=True):
+                if not 0 <= value < count:
+                    raise InputError(f"{name} must be from 0 to {count - 1}, got {value}")
+            if any(not 0 <= key < roles for key in ablation.keys):
+                raise InputError(f"{ablation.kind.value} needs roles from 0 to {roles - 1}, got {ablation.keys}")
+            if ablation.kind is AblationKind.MEAN and len(ablation.weights) != 2 * roles:
+                raise InputError(f"mean needs {2 * roles} weights, one a relation, got {len(ablation.weights)}")
+            if ablation.kind in CHOSEN and not visible[row.query, list(ablation.keys)].all():
+                raise InputError(f"role {row.query} may not attend to all roles of {ablation.keys}: the mask hides it")
         self._checked |= new
 
     def _shared(self, ablations: list[LayerAblations]) -> int:

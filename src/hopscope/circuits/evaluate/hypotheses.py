@@ -174,10 +174,6 @@ class Units:
         """Interventions with all active rows switched off except these."""
         return changed(interventions, {row: UNIFORM for row in self.on(interventions) if row not in rows})
 
-    def own_patterns(self, interventions: Interventions) -> Interventions:
-        """The same active rows, each with the model's own pattern."""
-        return self.hypotheses.own_patterns(interventions)
-
     def paths(self, interventions: Interventions) -> list[AttentionPath]:
         """The attention paths of interventions."""
         return [

@@ -8,40 +8,44 @@ This is done in the circuit with own patterns, so that a changed key shows as lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.model.hooks import Hooks, PatchableModel, Pattern, Stream
+from hopscope.model.hooks import Hooks, PatchableModel, Pattern, Queried, Stream
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow, Into
 
 
-class _Watched(Hooks):
-    """Records patterns and what attention writes (`written_by`), by layer, and may put something `instead` of that."""
+class Patched(Hooks):
+    """Records patterns and what attention writes, by layer, as other hooks leave them; or replaces either by layer."""
 
-    def __init__(self, inner: Hooks, instead: dict[int, Stream] | None = None) -> None:
-        self._inner, self.instead = inner, instead or {}
+    def __init__(
+        self, inner: Hooks, patterns: Mapping[int, Pattern] | None = None, written: Mapping[int, Stream] | None = None
+    ) -> None:
+        self._inner, self._patterns, self._written = inner, patterns or {}, written or {}
         self.patterns: dict[int, Pattern] = {}
-        self.written_by: dict[int, Stream] = {}
+        self.written: dict[int, Queried] = {}
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The inner hooks' pattern, recorded; or what replaces it."""
         self.patterns[layer] = self._inner.pattern(layer, pattern)
-        return self.patterns[layer]
+        return self._patterns.get(layer, self.patterns[layer])[..., -pattern.shape[-2] :, :]
 
-    def attn_out(self, layer: int, written: Stream) -> Stream:
-        self.written_by[layer] = self._inner.attn_out(layer, written)
-        return self.instead.get(layer, self.written_by[layer])
+    def attn_out(self, layer: int, written: Queried) -> Queried:
+        """The inner hooks' output, recorded; or what replaces it."""
+        self.written[layer] = self._inner.attn_out(layer, written)
+        return self._written.get(layer, self.written[layer])[:, :, -written.shape[2] :]
 
 
 class Patcher:
-    """Cuts uses of paths in one program, with the model's own patterns in the rows in use (`natural`)."""
+    """Cuts uses of paths in one circuit, with the model's own patterns in its active rows (`own`)."""
 
-    def __init__(self, evaluator: Evaluator, transformer: PatchableModel, natural: Interventions) -> None:
+    def __init__(self, evaluator: Evaluator, transformer: PatchableModel, own: Interventions) -> None:
         self._evaluator, self._transformer = evaluator, transformer
-        self._edit = evaluator.edit(natural)
-        self._clean = _Watched(self._edit)
+        self._edit = evaluator.edit(own)
+        self._clean = Patched(self._edit)
         with torch.no_grad():
             self._streams = [self._transformer.embed(evaluator.batch.inputs[None])]
             self._continue(self._streams, self._clean)
@@ -73,7 +77,7 @@ class Patcher:
         value = spoiled if into == "value" else clean
         before = model.attn_out_of(layer, self._alone(own, reader.row), clean)
         after = model.attn_out_of(layer, self._alone(changed, reader.row), value)
-        patched = _Watched(self._edit, {layer: self._clean.written_by[layer] + after - before})
+        patched = Patched(self._edit, written={layer: self._clean.written[layer] + after - before})
         x = self._transformer.run(self._streams[layer], start=layer, hooks=patched)
         lost = self._attention(own, reader) - self._attention(changed, reader)
         return Feed(into, reader, self._loss(x) - self.loss, lost)
@@ -83,7 +87,7 @@ class Patcher:
         uniform = self._evaluator.edit({row: UNIFORM}).pattern(row.layer, self._clean.patterns[row.layer])
         written = self._transformer.attn_out_of(row.layer, uniform, self._streams[row.layer])
         streams = list(self._streams[: row.layer + 1])
-        self._continue(streams, _Watched(self._edit, {**self._clean.written_by, row.layer: written}))
+        self._continue(streams, Patched(self._edit, written={**self._clean.written, row.layer: written}))
         return streams
 
     def _continue(self, streams: list[Stream], edit: Hooks) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -30,27 +30,15 @@ class RoleMaps:
     expected: Float[Tensor, "model layer head role relation"]
 
 
-def role_maps(patterns: list[Pattern], where: Coordinates) -> RoleMaps:
+def role_maps(patterns: Iterable[Pattern], where: Coordinates) -> RoleMaps:
     """Role maps of whole patterns (every position a query), as `Transformer.patterns` gives them."""
     parts = [_one_layer(pattern, where) for pattern in patterns]
     same, other, expected = (torch.stack(part, dim=1) for part in zip(*parts, strict=True))
     return RoleMaps(same, other, expected)
 
 
-def joined(maps: Sequence[RoleMaps]) -> RoleMaps:
-    """The maps of single layers, first layer first, joined into one."""
-    return RoleMaps(
-        *(torch.cat([getattr(of_layer, field.name) for of_layer in maps], dim=1) for field in fields(RoleMaps))
-    )
-
-
-def _one_layer(
-    pattern: Pattern, where: Coordinates
-) -> tuple[
-    Float[Tensor, "model head role role"],
-    Float[Tensor, "model head role role"],
-    Float[Tensor, "model head role relation"],
-]:
+def _one_layer(pattern: Pattern, where: Coordinates) -> tuple[Tensor, Tensor, Tensor]:
+    """The maps of one layer, without the axis of layers: `same`, `other`, `expected`."""
     roles, batch = where.roles, len(where.role)
     # The weights of every position summed by relation, then those sums by the position's role.
     relation = where.relation[None, :, None].expand(pattern.shape)
@@ -104,7 +92,7 @@ class Coordinates:
 
     Attributes:
         role: the role of every position.
-        relation: the relation in which the key (last axis) stands to the query (the axis before it).
+        relation: the relation of the key (last axis) to the query (the axis before it).
         allowed: whether a query may attend to a key at all.
         place: the position of every role of every chain; -1 where there is none.
         visible: whether a position of the first role may always attend to that of the second in its own chain.
@@ -160,7 +148,7 @@ class ChainsSeen:
     def __init__(self, where: Coordinates) -> None:
         self._where = where
         self._roles = torch.nn.functional.one_hot(where.role).float()
-        self._mine, self._in_chain = own_chain(where), _stands(where, where.place)
+        self._mine, self._in_chain = own_chain(where), _occupied(where, where.place)
 
     def shared(self, named: Mapping[int, Collection[int]]) -> SharedKeys:
         """What some queries attend to in chains, but for their own position and the named roles of their own chain."""
@@ -179,7 +167,7 @@ class ChainsSeen:
         """A pattern with as much on every role of the own chain as of another one, on average over those that are seen.
 
         That is nothing where no other one is seen. Then a row is scaled to sum to 1, so that nothing of it tells how
-        much it looked at its own chain; of a row with named keys only what it puts on other keys in chains, to be as
+        much it put on its own chain; of a row with named keys only what it puts on other keys in chains, to be as
         much as before. Where nothing is left, a role's weight is spread over all chains, and goes to the query's own
         position where no other one is seen. Where one chain alone is asked about, as in text, it counts as the own one
         of every row: a word of no chain, or another chain's, could find the answer and be read in its place. Queries
@@ -187,9 +175,9 @@ class ChainsSeen:
         """
         keys, scaled = (of_all[:, -pattern.shape[-2] :] for of_all in (shared.keys, shared.keys | shared.whole))
         own = keys & self._mine[:, -pattern.shape[-2] :]
-        mean, told = self._mean(pattern, keys & ~own)
+        mean, seen = self._mean(pattern, keys & ~own)
         blind = torch.where(own, mean, pattern) * scaled
-        even = self._mean(pattern, keys)[0] * (keys & told)
+        even = self._mean(pattern, keys)[0] * (keys & seen)
         before, after = (weights.sum(dim=-1, keepdim=True) for weights in (pattern * scaled, blind))
         left = after > _NOTHING * before
         alike = torch.where(left, blind * (before / torch.where(left, after, 1.0)), even)
@@ -205,15 +193,15 @@ class ChainsSeen:
         query role; queries are the last positions.
         """
         where, queries = self._where, pattern.shape[-2]
-        looks = torch.zeros_like(where.relation, dtype=torch.bool)
+        attends = torch.zeros_like(where.relation, dtype=torch.bool)
         for query, roles in keys.items():
             named = torch.isin(where.role, where.role.new_tensor([*roles])) & self._in_chain
-            looks |= (where.role == query)[..., None] & where.allowed & named[:, None]
-        looks, mine = looks[:, -queries:], self._mine[:, -queries:]
-        others = looks & ~mine
+            attends |= (where.role == query)[..., None] & where.allowed & named[:, None]
+        attends, mine = attends[:, -queries:], self._mine[:, -queries:]
+        others = attends & ~mine
         count = others.float() @ self._roles
         there = (count @ self._roles.mT) > 0
-        going = pattern * (looks & mine & there)
+        going = pattern * (attends & mine & there)
         coming = (going @ self._roles / count.clamp(min=1.0)) @ self._roles.mT * others
         return pattern - going + coming
 
@@ -228,7 +216,7 @@ class ChainsSeen:
 
 def seen_elsewhere(where: Coordinates, query: int, key: int) -> float:
     """The share of the positions of a query role that see a key role in another chain than their own."""
-    others = where.allowed & (where.role == key)[:, None] & _stands(where, where.place)[:, None] & ~own_chain(where)
+    others = where.allowed & (where.role == key)[:, None] & _occupied(where, where.place)[:, None] & ~own_chain(where)
     asked = others.any(dim=-1)[where.role == query].float()
     return float(asked.mean()) if len(asked) else 0.0
 
@@ -237,10 +225,10 @@ def own_chain(where: Coordinates) -> Bool[Tensor, "batch query key"]:
     """Whether a key is of the query's chain, or of the chain asked about where that is one alone, as in text."""
     ends = where.place[..., -1] >= 0
     asked = torch.where((ends & ends.sum(dim=1, keepdim=True).eq(1))[..., None], where.place, -1)
-    return (where.relation < where.roles) | _stands(where, asked)[:, None]
+    return (where.relation < where.roles) | _occupied(where, asked)[:, None]
 
 
-def _stands(where: Coordinates, place: Int[Tensor, "batch chain role"]) -> Bool[Tensor, "batch pos"]:
-    """The positions at which something of these chains stands; -1 is nowhere."""
+def _occupied(where: Coordinates, place: Int[Tensor, "batch chain role"]) -> Bool[Tensor, "batch pos"]:
+    """The positions that these chains occupy; -1 is none."""
     places = place.flatten(1)
     return torch.zeros_like(where.role).scatter_add_(1, places.clamp(min=0), (places >= 0).long()) > 0

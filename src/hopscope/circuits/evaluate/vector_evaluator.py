@@ -8,12 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.counterfactual import Elsewhere, pair_elsewhere
-from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.evaluator import Elsewhere, Evaluator
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, InitialWeights
 from hopscope.model.fast import FastTransformer
-from hopscope.model.hooks import Hooks, Stream
+from hopscope.model.hooks import Stream
 from hopscope.model.initial_weights import with_untrained_heads
 from hopscope.model.torch_module import TorchModule
 from hopscope.model.transformer import Transformer
@@ -73,31 +72,28 @@ class VectorEvaluator(Evaluator):
         """The same model on sequences that no training sees."""
         return self.on(held_out(self.problem, sequences, seed, purpose))
 
-    def elsewhere(self, pair: int) -> Elsewhere[Evaluator]:
-        """The same model on the same chains, with each chain's row of a pair (or fact) at the next chain's place."""
-        moved = pair_elsewhere(self.problem, self.batch, pair)
-        return Elsewhere(self.on(moved.sequences), moved.at, moved.block)
+    def elsewhere(self, pair: int) -> Elsewhere:
+        """The same model on the same chains, with each chain's row of a pair (or fact) at the next chain's place.
+
+        Pairs count from 1 in the order of retrieval. Distractors stay.
+        """
+        problem, inputs, place = self.problem, self.batch.inputs, self.batch.place.clone()
+        moves = [problem.fact_of(role) == pair for role in range(len(problem.roles))]
+        of_pair = torch.tensor(moves, device=place.device)
+        rows = place[:, : problem.chains, of_pair]
+        place[:, : problem.chains, of_pair] = rows.roll(-1, dims=1)
+        at = torch.arange(inputs.shape[1], device=place.device).repeat(len(place), 1)
+        at.scatter_(1, rows.flatten(1), rows.roll(-1, dims=1).flatten(1))
+        symbols, codes = inputs[..., : problem.symbol_dim], inputs[..., problem.symbol_dim :]
+        before = at.argsort(dim=-1)[..., None].expand(symbols.shape)
+        there = Batch(torch.cat((symbols.gather(1, before), codes), dim=-1), self.batch.targets, place)
+        return Elsewhere(self.on(there), at, of_pair[self.batch.role])
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
         """Squared errors of the answers at the last positions, as means over queries and components."""
         answers = self.transformer.answers(x[:, :, -self.shape.reads :])
         by_program = answers.view(-1, self.sequences, *answers.shape[-2:])
         return squared_errors(by_program, self.batch.targets, self.problem.symbol_dim).flatten(0, 1)
-
-    @torch.no_grad()
-    def plain_errors(self, edit: Hooks | None = None) -> Float[Tensor, "sequence hop"]:
-        """Errors of the plain transformer with the same weights, or of the module itself."""
-        inputs, model = self.batch.inputs, self.transformer
-        if isinstance(model, Transformer):
-            plain = Transformer(self.shape)
-            plain.load_state_dict(model.state_dict())
-            answers = plain(inputs[None], edit)[0]
-        elif edit is None:
-            answers = model.plain(inputs)
-        else:
-            stream = model.run(model.embed(inputs[None]), hooks=edit)
-            answers = model.answers(stream[:, :, -self.shape.reads :])[0]
-        return squared_errors(answers, self.batch.targets, self.problem.symbol_dim)
 
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> VectorEvaluator:
         """The same batch under a copy of the model in which some heads have initial weights."""

@@ -12,7 +12,6 @@ removed from the last layer first, so that of two heads that tie pairs the earli
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import torch
@@ -24,9 +23,7 @@ from hopscope.circuits.evaluate.ablations import (
     Ablation,
     AblationKind,
     Interventions,
-    from_json,
     one_hot,
-    to_json,
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
@@ -45,74 +42,50 @@ KeyMap = Mapping[int, int]
 IDLE = (UNIFORM, IDENTITY)
 """The ablations of an idle head, "whichever serves"."""
 
+FILLS: dict[str, Ablation] = {"zero": ZERO, "uniform": UNIFORM, "identity": IDENTITY}
+"""The ways to fill the rows of a useful head that are no path. The paper does not say which it uses."""
 
-@dataclass(frozen=True)
-class Imposed:
-    """What is imposed on each head: one of `IDLE`, or the keys that it attends to; heads not named are unmodified.
 
-    `fill` is the ablation of a useful head's other rows, `roles` the number of roles of a chain, 2D + 1.
+def imposed_paths(state: Interventions) -> list[AttentionPath]:
+    """The paths of imposed interventions, first layer first: their one-hot rows."""
+    one_hots = ((row, ablation) for row, ablation in state.items() if ablation.kind is AblationKind.ONE_HOT)
+    return sorted(AttentionPath(*row, ablation.keys[0]) for row, ablation in one_hots)
+
+
+def useful_heads(state: Interventions) -> set[HeadNumbers]:
+    """The heads with an imposed path."""
+    return {(path.layer, path.head) for path in imposed_paths(state)}
+
+
+def fill_of(state: Interventions) -> Ablation:
+    """The ablation of the other rows of useful heads."""
+    useful = useful_heads(state)
+    others = (ablation for row, ablation in state.items() if row[:2] in useful)
+    return next((ablation for ablation in others if ablation.kind is not AblationKind.ONE_HOT), ZERO)
+
+
+def filled(state: Interventions, fill: Ablation) -> Interventions:
+    """The same with the other rows of useful heads filled in this way."""
+    useful, paths = useful_heads(state), {path.row for path in imposed_paths(state)}
+    return {row: fill if row[:2] in useful and row not in paths else ablation for row, ablation in state.items()}
+
+
+def without(state: Interventions, path: AttentionPath) -> list[Interventions]:
+    """One path removed: its row filled like the others or, if it was the head's only path, the head idle.
+
+    In the latter case there is one result for each ablation in `IDLE`.
     """
-
-    heads: Mapping[HeadNumbers, Ablation | KeyMap]
-    fill: Ablation
-    roles: int
-
-    @property
-    def interventions(self) -> Interventions:
-        """The ablation of every row of the heads named."""
-        interventions: Interventions = {}
-        for (layer, head), does in self.heads.items():
-            for query in range(self.roles):
-                ablation = does if isinstance(does, Ablation) else one_hot(does[query]) if query in does else self.fill
-                interventions[HeadRow(layer, head, query)] = ablation
-        return interventions
-
-    @property
-    def paths(self) -> list[AttentionPath]:
-        """The paths of the useful heads, first layer first."""
-        useful = ((head, does) for head, does in self.heads.items() if not isinstance(does, Ablation))
-        return sorted(AttentionPath(*head, query, key) for head, keys in useful for query, key in keys.items())
-
-    @property
-    def useful(self) -> set[HeadNumbers]:
-        """The heads with a path."""
-        return {head for head, does in self.heads.items() if not isinstance(does, Ablation)}
-
-    def with_head(self, head: HeadNumbers, does: Ablation | KeyMap) -> Imposed:
-        """The same with one head changed."""
-        return Imposed({**self.heads, head: does}, self.fill, self.roles)
-
-    def without(self, path: AttentionPath) -> list[Imposed]:
-        """One path removed: its row filled like the others or, if it was the head's only path, the head idle.
-
-        In the latter case there is one result for each ablation in `IDLE`.
-        """
-        head, keys = (path.layer, path.head), self.heads[path.layer, path.head]
-        assert not isinstance(keys, Ablation)
-        left = {query: key for query, key in keys.items() if query != path.query}
-        return [self.with_head(head, does) for does in ([left] if left else IDLE)]
-
-    @classmethod
-    def read(cls, interventions: Interventions, fill: Ablation, roles: int) -> Imposed:
-        """What was imposed by interventions that name every row of every head."""
-        heads: dict[HeadNumbers, Ablation | KeyMap] = {}
-        for layer, head in dict.fromkeys((row.layer, row.head) for row in interventions):
-            ablations = [interventions[HeadRow(layer, head, query)] for query in range(roles)]
-            keys = {
-                query: ablation.keys[0]
-                for query, ablation in enumerate(ablations)
-                if ablation.kind is AblationKind.ONE_HOT
-            }
-            heads[layer, head] = keys or ablations[0]
-        return cls(heads, fill, roles)
+    head = path.row[:2]
+    if sum(other.row[:2] == head for other in imposed_paths(state)) > 1:
+        return [{**state, path.row: fill_of(state)}]
+    return [state | {row: idle for row in state if row[:2] == head} for idle in IDLE]
 
 
 class AppendixE:
-    """The procedure on one batch."""
+    """The procedure on one batch. Its states are interventions on all rows of the heads that are settled."""
 
     def __init__(self, gauge: Gauge, units: Units) -> None:
         self._gauge, self._units = gauge, units
-        self._roles = gauge.evaluator.where.roles
 
     @cached_property
     def _maps(self) -> dict[HeadNumbers, list[KeyMap]]:
@@ -120,16 +93,16 @@ class AppendixE:
         heads = sorted({(row.layer, row.head) for row in self._units.rows}, reverse=True)
         return {head: self._expected(head) for head in heads}
 
-    def imposed(self, fill: Ablation) -> Imposed:
+    def imposed(self) -> Interventions:
         """Settle every head, last layer first; then all of them again as long as that is needed and helps."""
-        state, score, before = Imposed({}, fill, self._roles), float("inf"), float("inf")
-        while not state.heads or self._gauge.limit() < score < before:
+        state, score, before = Interventions(), float("inf"), float("inf")
+        while not state or self._gauge.limit() < score < before:
             before = score
             for head in self._maps:
                 state, score = self._settled(state, head)
         return state
 
-    def reduced(self, state: Imposed, generator: Random = None) -> Imposed:
+    def reduced(self, state: Interventions, generator: Random = None) -> Interventions:
         """Remove paths until none can go: first those that cost nothing, from the last layer, then the least costly.
 
         This is done within the share of the slack meant for it, then up to the threshold itself, as in the paper: a
@@ -143,17 +116,21 @@ class AppendixE:
             state = self.one_by_one(self._idle_served(state), self._gauge.max_loss, generator)
         return state
 
-    def removals(self, state: Imposed) -> list[tuple[AttentionPath, Imposed]]:
+    def removals(self, state: Interventions) -> list[tuple[AttentionPath, Interventions]]:
         """Every path that theory can spare, last layer first; twice if its head becomes idle, once for either way."""
-        return [(path, left) for path in self._spared(state) for left in state.without(path)]
+        return [(path, left) for path in self._spared(state) for left in without(state, path)]
 
     def delivers(self, paths: Sequence[AttentionPath]) -> bool:
         """Whether paths carry the answer in theory."""
         return arrives(self._gauge.evaluator.scene, paths)
 
-    def scores(self, states: Sequence[Imposed]) -> list[float]:
-        """The scores of states: losses with the margin on top."""
-        return self._gauge.scores([state.interventions for state in states])
+    def _with_head(
+        self, state: Interventions, head: HeadNumbers, does: Ablation | KeyMap, fill: Ablation = ZERO
+    ) -> Interventions:
+        """The same with one head idle in this way, or attending to these keys, its other rows filled."""
+        keys, rest = ({}, does) if isinstance(does, Ablation) else (does, fill)
+        roles = range(self._gauge.evaluator.where.roles)
+        return state | {HeadRow(*head, query): one_hot(keys[query]) if query in keys else rest for query in roles}
 
     def _expected(self, head: HeadNumbers) -> list[KeyMap]:
         """The keys that a head may be expected to attend to: the heaviest of every row, and of clear rows alone."""
@@ -167,111 +144,108 @@ class AppendixE:
         clear = {query: key for query, (key, weight) in keys.items() if weight >= CLEAR}
         return [map_ for map_ in ([every] if every == clear else [every, clear]) if map_]
 
-    def _settled(self, state: Imposed, head: HeadNumbers) -> tuple[Imposed, float]:
+    def _settled(self, state: Interventions, head: HeadNumbers) -> tuple[Interventions, float]:
         """Settle one head, given all others, and return the state with its score.
 
         The head becomes idle if that is within the limit and theory does not need it, else what serves best.
         """
         idle: list[Ablation | KeyMap] = [*IDLE]
-        ways = [[state.with_head(head, does) for does in kind] for kind in (idle, self._maps[head]) if kind]
+        ways = [[self._with_head(state, head, does) for does in kind] for kind in (idle, self._maps[head]) if kind]
         # Theory must not need the head: heads not yet settled may still attend to whatever they are expected to.
         possible = [self.delivers(self._possible(kind[0])) for kind in ways]
-        self._gauge.rough.depart_from(state.interventions)
-        costs = [self._gauge.rough.mse([way.interventions for way in kind]) for kind in ways]
+        self._gauge.rough.depart_from(state)
+        costs = [self._gauge.rough.mse(kind) for kind in ways]
         best = [kind[cost.index(min(cost))] for kind, cost in zip(ways, costs, strict=True)]
-        self._gauge.evaluator.depart_from(state.interventions)
-        scores = self.scores(best[:1])
+        self._gauge.evaluator.depart_from(state)
+        scores = self._gauge.scores(best[:1])
         if len(best) == 1 or (scores[0] <= self._gauge.limit() and possible[0] >= possible[1]):
             return best[0], scores[0]
-        scores += self.scores(best[1:])
+        scores += self._gauge.scores(best[1:])
         chosen = 1 if possible[1] > possible[0] or scores[1] < scores[0] else 0
         return best[chosen], scores[chosen]
 
-    def _possible(self, state: Imposed) -> list[AttentionPath]:
+    def _possible(self, state: Interventions) -> list[AttentionPath]:
         """The paths of the heads that are settled, and all that the others are expected to have."""
-        rest = ((head, maps[0]) for head, maps in self._maps.items() if maps and head not in state.heads)
-        return state.paths + [AttentionPath(*head, query, key) for head, keys in rest for query, key in keys.items()]
+        settled = {row[:2] for row in state}
+        rest = ((head, maps[0]) for head, maps in self._maps.items() if maps and head not in settled)
+        return imposed_paths(state) + [
+            AttentionPath(*head, query, key) for head, keys in rest for query, key in keys.items()
+        ]
 
-    def _spared(self, state: Imposed) -> list[AttentionPath]:
+    def _spared(self, state: Interventions) -> list[AttentionPath]:
         """The paths that theory can spare, last layer first; all of them if they do not deliver anyway."""
-        paths = sorted(state.paths, reverse=True)
+        paths = sorted(imposed_paths(state), reverse=True)
         if not self.delivers(paths):
             return paths
         return [path for path in paths if self.delivers([other for other in paths if other != path])]
 
-    def _without_the_free(self, state: Imposed) -> Imposed:
+    def _without_the_free(self, state: Interventions) -> Interventions:
         """Remove the paths that cost nothing alone, last layer first, as many as cost nothing together."""
-        (now,) = self.scores([state])
+        (now,) = self._gauge.scores([state])
         most = now + FREE * max(self._gauge.max_loss - now, 0.0)
-        self._gauge.rough.depart_from(state.interventions)
-        rough, *costs = self._gauge.rough.mse(
-            [state.interventions, *(left.interventions for _, left in self.removals(state))]
-        )
+        self._gauge.rough.depart_from(state)
+        removals = self.removals(state)
+        rough, *costs = self._gauge.rough.mse([state, *(left for _, left in removals)])
         free: dict[AttentionPath, float] = {}
-        for (path, _), cost in zip(self.removals(state), costs, strict=True):
+        for (path, _), cost in zip(removals, costs, strict=True):
             free[path] = min(cost, free.get(path, cost))
         chain = [state]
         for path in (path for path, cost in free.items() if cost - rough <= most - now):
             if path in self._spared(chain[-1]):
-                chain.append(chain[-1].without(path)[0])
-        while len(chain) > 1 and self.scores([chain[-1]])[0] > most:
+                chain.append(without(chain[-1], path)[0])
+        while len(chain) > 1 and self._gauge.scores([chain[-1]])[0] > most:
             chain = chain[: (len(chain) + 1) // 2]
         return chain[-1]
 
-    def one_by_one(self, state: Imposed, limit: float, generator: Random = None) -> Imposed:
+    def one_by_one(self, state: Interventions, limit: float, generator: Random = None) -> Interventions:
         """Remove paths one by one, the least costly first, within the limit; above it, only if it costs nothing."""
         while True:
             near = [left for _, left in self.removals(state)]
-            most = max(limit, self.scores([state])[0])
-            order = self._gauge.by_cost(state.interventions, [left.interventions for left in near], most, generator)
-            self._gauge.evaluator.depart_from(state.interventions)
-            fitting = next((near[number] for number in order if self.scores([near[number]])[0] <= most), None)
+            most = max(limit, self._gauge.scores([state])[0])
+            order = self._gauge.by_cost(state, near, most, generator)
+            self._gauge.evaluator.depart_from(state)
+            fitting = next((near[number] for number in order if self._gauge.scores([near[number]])[0] <= most), None)
             if fitting is None:
                 return state
             state = fitting
 
-    def _credited(self, state: Imposed) -> Imposed:
+    def _credited(self, state: Interventions) -> Interventions:
         """Of the heads of a layer that attend alike, credit the one that serves with the model's own patterns.
 
         In the first useful layer imposed patterns do not show which of them does the work.
         """
-        for head in sorted(state.useful):
-            keys = state.heads[head]
-            assert not isinstance(keys, Ablation)
-            idle = [other for other in self._maps if other[0] == head[0] and other not in state.useful]
+        own_patterns, rough = self._units.hypotheses.own_patterns, self._gauge.rough
+        for head in sorted(useful_heads(state)):
+            useful, keys = useful_heads(state), {p.query: p.key for p in imposed_paths(state) if p.row[:2] == head}
+            idle = [other for other in self._maps if other[0] == head[0] and other not in useful]
             alike = [other for other in idle if self._maps[other] and keys.items() <= self._maps[other][0].items()]
-            ways = [state, *(state.with_head(head, IDLE[0]).with_head(other, keys) for other in alike)]
-            losses = (
-                self._gauge.rough.mse([self._units.own_patterns(way.interventions) for way in ways]) if alike else [0.0]
-            )
+            without_head, fill = self._with_head(state, head, IDLE[0]), fill_of(state)
+            ways = [state, *(self._with_head(without_head, other, keys, fill) for other in alike)]
+            losses = rough.mse([own_patterns(way) for way in ways]) if alike else [0.0]
             best = ways[losses.index(min(losses))]
             if min(losses) < losses[0] - FREE * self._gauge.max_loss:
-                most = max(self._gauge.limit(), *self.scores([state]))
-                state = best if self.scores([best])[0] <= most else state
+                most = max(self._gauge.limit(), *self._gauge.scores([state]))
+                state = best if self._gauge.scores([best])[0] <= most else state
         return state
 
-    def _idle_served(self, state: Imposed) -> Imposed:
+    def _idle_served(self, state: Interventions) -> Interventions:
         """Switch idle heads between uniform and identity: all that gain by it alone, the best of them, or none."""
-        idle = [head for head in state.heads if head not in state.useful]
-        first, second = IDLE
-        others = {head: second if state.heads[head] == first else first for head in idle}
-        self._gauge.rough.depart_from(state.interventions)
-        flipped = [state.with_head(head, does) for head, does in others.items()]
-        now, *costs = self._gauge.rough.mse([changed.interventions for changed in (state, *flipped)])
+        useful, (first, second) = useful_heads(state), IDLE
+        idle = [head for head in dict.fromkeys((row.layer, row.head) for row in state) if head not in useful]
+        others = {head: second if state[HeadRow(*head, 0)] == first else first for head in idle}
+        self._gauge.rough.depart_from(state)
+        flipped = [self._with_head(state, head, does) for head, does in others.items()]
+        now, *costs = self._gauge.rough.mse([state, *flipped])
         gaining = [head for cost, head in sorted(zip(costs, idle, strict=True)) if cost < now]
         ways = [state]
         for head in gaining:
-            ways.append(ways[-1].with_head(head, others[head]))
+            ways.append(self._with_head(ways[-1], head, others[head]))
         tried = [state, *ways[1:2], *ways[-1:]]
-        scores = self.scores(tried)
+        scores = self._gauge.scores(tried)
         return tried[scores.index(min(scores))]
 
 
-FILLS: dict[str, Ablation] = {"zero": ZERO, "uniform": UNIFORM, "identity": IDENTITY}
-"""The ways to fill the rows of a useful head that are no path. The paper does not say which it uses."""
-
-
-def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Search[list[Imposed]]:
+def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Search[list[Interventions]]:
     """What the procedure ends in, in several orders, sorted by: low enough, delivering by theory, few paths, few heads.
 
     On all sequences, no path can be removed from the first. Empty if the model's own loss is too high. With one
@@ -279,42 +253,38 @@ def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Sear
     """
     if float(evaluator.own.mean()) > config.max_loss:
         return []
-    procedure, random = AppendixE(Gauge.scanning(evaluator, config), units), config.budget.orders - 1
+    scanning, random = Gauge.scanning(evaluator, config), config.budget.orders - 1
+    procedure = AppendixE(scanning, units)
 
-    def stage(name: str, compute: Callable[[], Imposed], fill: Ablation, number: int) -> Stage[Imposed]:
-        return Stage(
-            f"Appendix E: {name}",
-            compute,
-            evaluator,
-            lambda end: to_json(end.interventions, evaluator.problem),
-            lambda rows: Imposed.read(from_json(rows, evaluator.problem), fill, evaluator.where.roles),
-            done=number,
-            stages=2 + (len(FILLS) if random else 1) + random,
-        )
+    stages = 2 + (len(FILLS) if random else 1) + random
 
-    first = yield stage("heads", partial(procedure.imposed, ZERO), ZERO, 0)
-    filled = {name: replace(first, fill=fill) for name, fill in FILLS.items()}
-    scores = dict(zip(filled, procedure.scores(list(filled.values())), strict=True))
-    best = min(filled, key=lambda name: scores[name])
-    orders: list[tuple[str, Imposed, Random]] = [(best, filled[best], None)]
+    def stage(name: str, compute: Callable[[], Interventions], number: int) -> Stage[Interventions]:
+        return Stage(f"Appendix E: {name}", compute, evaluator, done=number, stages=stages)
+
+    first = yield stage("heads", procedure.imposed, 0)
+    starts = {name: filled(first, fill) for name, fill in FILLS.items()}
+    scores = dict(zip(starts, scanning.scores(list(starts.values())), strict=True))
+    best = min(starts, key=lambda name: scores[name])
+    orders: list[tuple[str, Interventions, Random]] = [(best, starts[best], None)]
     if random:
-        orders += [(name, start, None) for name, start in filled.items() if name != best]
+        orders += [(name, start, None) for name, start in starts.items() if name != best]
     for number in range(1, random + 1):
         random_order = torch.Generator().manual_seed(config.seed_of(f"strict-random-{number}"))
-        orders.append((f"random-{number}", filled[best], random_order))
-    ends: list[Imposed] = []
+        orders.append((f"random-{number}", starts[best], random_order))
+    ends: list[Interventions] = []
     for number, (name, start, generator) in enumerate(orders, start=1):
-        ends.append((yield stage(name, partial(procedure.reduced, start, generator), start.fill, number)))
+        ends.append((yield stage(name, partial(procedure.reduced, start, generator), number)))
     confirming = AppendixE(gauge := Gauge.confirming(evaluator, config), units)
-    by_end = confirming.scores(ends)
+    by_end = gauge.scores(ends)
 
     def merit(number: int) -> tuple[bool, bool, int, int, float]:
-        end, score = ends[number], by_end[number]
-        return score > gauge.max_loss, not confirming.delivers(end.paths), len(end.paths), len(end.useful), score
+        paths, score = imposed_paths(ends[number]), by_end[number]
+        few = len(paths), len(useful_heads(ends[number]))
+        return score > gauge.max_loss, not confirming.delivers(paths), *few, score
 
     smallest, *others = (ends[number] for number in sorted(range(len(ends)), key=merit))
     confirmed = partial(confirming.one_by_one, smallest, gauge.max_loss)
-    return [(yield stage("on all sequences", confirmed, smallest.fill, len(orders) + 1)), *others]
+    return [(yield stage("on all sequences", confirmed, len(orders) + 1)), *others]
 
 
 def whole_heads(evaluator: Evaluator, units: Units, config: SearchConfig) -> Interventions:

@@ -50,7 +50,7 @@ def _groups(
 ) -> tuple[PathGroup, ...]:
     """The pairs of rows with one path each, without either of which a circuit is below the threshold, and not without
     both; none where the circuit itself is not below it."""
-    own = units.own_patterns(circuit)
+    own = units.hypotheses.own_patterns(circuit)
     paths = {row: [path for path in units.paths(circuit) if path.row == row] for row in rows}
     single = {row: of_row[0] for row, of_row in paths.items() if len(of_row) == 1}
     few.depart_from(own)

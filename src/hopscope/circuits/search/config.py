@@ -8,9 +8,7 @@ circuit would have superfluous rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal
 
 from hopscope.checks import check_count, check_seed, make_plain
@@ -146,10 +144,9 @@ class SearchConfig:
         """How much work the search does."""
         return self.effort if isinstance(self.effort, SearchBudget) else BUDGETS[self.effort]
 
-    @property
-    def seed_of(self) -> Callable[[str], int]:
-        """The seed of each random order of the search, by name."""
-        return partial(derive_seed, self.seed, "circuit search")
+    def seed_of(self, order: str) -> int:
+        """The seed of a random order of the search."""
+        return derive_seed(self.seed, "circuit search", order)
 
     @classmethod
     def of(

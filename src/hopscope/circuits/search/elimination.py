@@ -8,7 +8,7 @@ exception the paper reports in Appendix E).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -150,9 +150,9 @@ def _longest_prefix(
     for first in range(0, len(sizes), _AT_ONCE):
         tried = sizes[first : first + _AT_ONCE]
         candidates = [_together(interventions, moves[:size]) for size in tried]
-        for size, program_of_size, score in zip(tried, candidates, gauge.scores(candidates), strict=True):
+        for size, candidate, score in zip(tried, candidates, gauge.scores(candidates), strict=True):
             if score <= limit:
-                best, taken = program_of_size, size
+                best, taken = candidate, size
         if taken < tried[0]:
             break
     return best, taken
@@ -174,23 +174,9 @@ def grown(evaluator: Evaluator, units: Units, config: SearchConfig, generator: R
 
     while not suffice(needed):
         rest = [row for row in shuffled if row not in needed]
-        count = _fewest(needed, rest, suffice)
-        if count is None:
+        fewest = bisect_left(range(1, len(rest)), True, key=lambda count: suffice([*needed, *rest[:count]])) + 1
+        if not rest or (fewest == len(rest) and not suffice([*needed, *rest])):
             return units.base
-        needed.append(rest[count - 1])
-        shuffled = [*needed, *rest[: count - 1]]
+        needed.append(rest[fewest - 1])
+        shuffled = [*needed, *rest[: fewest - 1]]
     return units.only(units.base, needed)
-
-
-def _fewest(
-    needed: Sequence[HeadRow], rest: Sequence[HeadRow], suffice: Callable[[Sequence[HeadRow]], bool]
-) -> int | None:
-    """How many of the rest, from the first on, suffice with those needed; None if not even all of them do."""
-
-    def enough(count: int) -> bool:
-        return suffice([*needed, *rest[:count]])
-
-    if not rest:
-        return None
-    fewest = bisect_left(range(1, len(rest)), True, key=enough) + 1
-    return None if fewest == len(rest) and not enough(fewest) else fewest

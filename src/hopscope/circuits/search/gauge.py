@@ -100,8 +100,8 @@ class Gauge:
         mean, error, final = 0.0, float("inf"), False
         if self._last is not None:  # final: measuring these on more sequences would hardly change it
             difference, added = mean_and_error(losses - self._last)
-            mean, error = self.further.last
-            final = added <= error and self.further.all_measured
+            mean, error = mean_and_error(self.further.losses)
+            final = added <= error and self.further.final
             mean, error = mean + difference, (error**2 + added**2) ** 0.5
         if not final and mean - self._margin * error <= limit < mean + self._margin * error:
             mean, error = self._measured(interventions, limit)
@@ -177,12 +177,16 @@ class Gauge:
 
 
 class Further:
-    """Losses of candidates on so many further sequences; with `margin` standard errors on top they are compared."""
+    """Measures candidates on so many further sequences; with `margin` standard errors on top, losses are compared.
+
+    Attributes:
+        losses: of the interventions that were last measured, by sequence.
+    """
 
     def __init__(self, evaluator: Evaluator, sequences: int, margin: float) -> None:
         self._evaluator, self._most, self._margin = evaluator, sequences, margin
-        self._program: Interventions = {}
-        self._losses: Float[Tensor, " sequence"] = torch.empty(0, dtype=torch.float64)
+        self._interventions: Interventions = {}
+        self.losses: Float[Tensor, " sequence"] = torch.empty(0, dtype=torch.float64)
 
     @cached_property
     def _parts(self) -> tuple[tuple[Evaluator, int], ...]:
@@ -193,19 +197,9 @@ class Further:
         return tuple((everything.on(everything.batch[start:end]), end) for start, end in pairwise(ends))
 
     @property
-    def measured_on(self) -> int:
-        """How many sequences the last interventions were measured on."""
-        return len(self._losses)
-
-    @property
-    def all_measured(self) -> bool:
-        """Whether these are all sequences."""
-        return self.measured_on == self._most
-
-    @property
-    def last(self) -> tuple[float, float]:
-        """The mean loss, with its standard error, of the interventions that were last measured."""
-        return mean_and_error(self._losses)
+    def final(self) -> bool:
+        """Whether the last interventions were measured on all sequences."""
+        return len(self.losses) == self._most
 
     def measured(self, interventions: Interventions, limit: float | None = None) -> tuple[float, float]:
         """Mean loss of interventions and its standard error; the last ones are measured further, not again.
@@ -213,16 +207,15 @@ class Further:
         Sequences are measured until the mean, with the margin on top, is within the limit, or can hardly be so on all
         of them. Without a limit all are measured.
         """
-        if interventions != self._program:
-            self._program, self._losses = interventions, torch.empty(0, dtype=torch.float64)
+        if interventions != self._interventions:
+            self._interventions, self.losses = interventions, torch.empty(0, dtype=torch.float64)
             self._evaluator.count(1)
         for evaluator, end in self._parts:
-            if self.measured_on >= end:
-                continue
-            if not self.measured_on or limit is None or not clear(self._losses, self._most, limit, self._margin):
+            done = len(self.losses)
+            if done < end and not (done and limit is not None and clear(self.losses, self._most, limit, self._margin)):
                 losses = evaluator.errors([interventions])[0].double().mean(dim=1)
-                self._losses = torch.cat([self._losses, losses])
-        return self.last
+                self.losses = torch.cat([self.losses, losses])
+        return mean_and_error(self.losses)
 
 
 def clear(losses: Float[Tensor, " sequence"], most: int, limit: float, margin: float) -> bool:

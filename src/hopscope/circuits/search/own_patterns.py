@@ -42,15 +42,11 @@ class Found:
 
     Attributes:
         interventions: the ablation of every row of the model; those that are off in the order of their removal.
-        paths: how many paths it has.
-        heads: how many heads they are in.
         mse: its loss.
         orders: the names of the orders that ended in it.
     """
 
     interventions: Interventions
-    paths: int
-    heads: int
     mse: float
     orders: tuple[str, ...]
 
@@ -108,23 +104,18 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
         if end := ends[active]:
             orders.setdefault(tuple(units.paths(end)), (end, []))[1].append(name)
 
-    found = sorted(
-        (_found(evaluator, units, end, *of) for end, of in orders.values()),
-        key=lambda circuit: (circuit.paths, circuit.heads, circuit.mse),
-    )
+    def small_first(found: Found) -> tuple[int, int, float]:
+        paths = units.paths(found.interventions)
+        return len(paths), len({(path.layer, path.head) for path in paths}), found.mse
+
+    found = sorted((Found(end, evaluator.mse([end])[0], (*of,)) for end, of in orders.values()), key=small_first)
     if not found:
         return SearchResult(full, (), "none")
     while True:
         part = yield stage(len(names), f"subsets of circuit {len(found)}", _smaller, found[0].interventions)
         if part == found[0].interventions:
             return SearchResult(full, tuple(found), tried(len(units.on(part)), config))
-        found.insert(0, _found(evaluator, units, part, f"part of {found[0].orders[0]}"))
-
-
-def _found(evaluator: Evaluator, units: Units, interventions: Interventions, *orders: str) -> Found:
-    paths = units.paths(interventions)
-    heads = len({(path.layer, path.head) for path in paths})
-    return Found(interventions, len(paths), heads, evaluator.mse([interventions])[0], orders)
+        found.insert(0, Found(part, evaluator.mse([part])[0], (f"part of {found[0].orders[0]}",)))
 
 
 def _end(
@@ -160,16 +151,8 @@ def _finished(
 
 
 def _smaller(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
-    """The circuit of the smallest part of `units.base` that will do; the base itself if none will."""
-    part = smallest(evaluator, units, config, generator)
-    if part is units.base:
-        return part
-    return _finished(Gauge.confirming(evaluator, config), evaluator, units, config, part)
-
-
-def smallest(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
-    """The smallest part of `units.base`, with the model's own patterns, that will do; else the base itself."""
-    interventions = units.own_patterns(units.base)
+    """The circuit of the smallest part of `units.base`, with own patterns, that will do; the base itself if none."""
+    interventions = units.hypotheses.own_patterns(units.base)
     rows = units.on(interventions)
     least = {"every subset": 0, "pairs": max(len(rows) - 2, 0)}.get(tried(len(rows), config), len(rows))
     parts = [
@@ -181,7 +164,7 @@ def smallest(evaluator: Evaluator, units: Units, config: SearchConfig, generator
         chosen = parts[first : first + _AT_ONCE]
         for number in gauge.hopeful(interventions, gauge.costs(interventions, chosen, few)[1], gauge.max_loss):
             if gauge.passes(chosen[number], gauge.max_loss):
-                return chosen[number]
+                return _finished(Gauge.confirming(evaluator, config), evaluator, units, config, chosen[number])
     return units.base
 
 

@@ -23,7 +23,7 @@ def simplest_patterns(gauge: Gauge, units: Units) -> Interventions:
     Rows are tried from the first layer to the last, so that those above still make their own patterns out of what the
     imposed one lets through. Rows without one within the limit keep their own pattern and are then tried once more.
     """
-    interventions, own = units.base, units.own_patterns(units.base)
+    interventions, own = units.base, units.hypotheses.own_patterns(units.base)
     most = gauge.evaluator.mse([own])[0] + AMONG_OTHERS * gauge.max_loss
     for _ in range(2):
         for row in units.on(interventions):
