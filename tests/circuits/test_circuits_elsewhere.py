@@ -12,7 +12,7 @@ from hopscope.circuits.evaluate.ablations import KEEP
 from hopscope.circuits.evaluate.interchange import highest_rise
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.vectors import sample
+from hopscope.problem.vectors import Batch, sample
 from hopscope.training.data import held_out
 
 
@@ -25,6 +25,7 @@ def test_rows_of_one_fact_change_places_and_nothing_else(graph, hops, fact, posi
     here = sample(problem, 16, torch.Generator().manual_seed(0))
     elsewhere = VectorEvaluator(random_model(problem), problem, here).elsewhere(fact)
     there = elsewhere.evaluator.batch
+    assert isinstance(there, Batch)
     assert torch.equal(here.targets, there.targets)
     same = (here.place == there.place).all(dim=1).all(dim=0)
     assert same.tolist() == [role.step != fact for role in problem.facts.places]
