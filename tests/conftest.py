@@ -48,7 +48,6 @@ install_import_hook(
         "hopscope.model.transformer",
         "hopscope.training.data",
         "hopscope.training.ensemble",
-        "hopscope.training.data",
         "hopscope.training.metrics",
         "hopscope.training.run",
         "hopscope.training.trainer",

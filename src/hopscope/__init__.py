@@ -41,14 +41,8 @@ _NAMES = {
 }
 """By module, its public names."""
 
-_MODULES = {
-    "benchmark": "hopscope.benchmark",
-    "paper": "hopscope.paper",
-    "plot": "hopscope.plot",
-    "recipes": "hopscope.paper.recipes",
-    "statistics": "hopscope.statistics",
-    "theory": "hopscope.theory",
-}
+_MODULES = {name: f"hopscope.{name}" for name in ("benchmark", "paper", "plot", "statistics", "theory")}
+_MODULES["recipes"] = "hopscope.paper.recipes"
 
 if TYPE_CHECKING:
     from hopscope import paper as paper, plot as plot, statistics as statistics, theory as theory

@@ -13,10 +13,12 @@ from hopscope.benchmark.redaction import holds_secret, redacted, shown
 from hopscope.benchmark.settings import cells
 from hopscope.checks import check_outside_runs
 from hopscope.cli.display import Display, for_people
-from hopscope.cli.options import COUNT, PATH, NumberList, field_options, json_option, refuse_given
+from hopscope.cli.options import COUNT, PATH, NumberList, choice, field_options, json_option, refuse_given
 
 if TYPE_CHECKING:
     from hopscope.benchmark.answers import Record
+
+_PRECISION = "Of the weights of a model that runs here; auto: bf16 if stored so and quicker here."
 
 
 @click.command()
@@ -35,13 +37,7 @@ if TYPE_CHECKING:
 @click.option("--timeout", type=COUNT, default=60, show_default=True, help="Seconds to wait for a reply to a call.")
 @click.option("--device", help="Where a model folder runs.  [default: a GPU if there is one]")
 @click.option("--batch", type=COUNT, default=64, show_default=True, help="Sequences that a folder reads at a time.")
-@click.option(
-    "--precision",
-    type=click.Choice(["auto", "fp32", "bf16"]),
-    default="auto",
-    show_default=True,
-    help="Of the weights of a model that runs here; auto: bf16 if stored so and quicker here.",
-)
+@click.option("--precision", **choice("auto", "fp32", "bf16", default="auto", help=_PRECISION))
 @click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights.")
 @json_option("the content of summary.json")
 def benchmark(

@@ -47,11 +47,8 @@ class Display:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-            name_and_state = [
-                TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[state]")
-            ]
-            columns = (name_and_state[0], BarColumn(bar_width=24), name_and_state[1], TimeElapsedColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True))
+            text = TextColumn("{task.description}: {task.fields[state]}", markup=False)
+            self._bar = Progress(BarColumn(bar_width=24), text, TimeElapsedColumn(), console=Console(stderr=True))
 
     def __enter__(self) -> Display:
         if self._bar is None:
