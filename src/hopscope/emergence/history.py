@@ -167,8 +167,7 @@ class MapsOverTime:
         heads: heads per layer.
         steps: the steps of the frames.
         frames: one for each step, as base64: one byte for each weight, layer by layer, head by head, of the same chain
-            and then of others, query by query, key by key. In JavaScript:
-            `Uint8Array.from(atob(frame), c => c.charCodeAt(0))`.
+            and then of others, query by query, key by key.
     """
 
     roles: tuple[str, ...]
@@ -180,9 +179,8 @@ class MapsOverTime:
     @classmethod
     def of(cls, steps: Sequence[int], maps: Sequence[RoleMaps], roles: Sequence[str]) -> MapsOverTime:
         """The file's contents from the role maps of one model at some steps."""
-        whole = [
-            torch.stack((role_maps.same[0], role_maps.other[0]), dim=2) for role_maps in maps
-        ]  # layer head which query key
+        # Axes: layer, head, same chain or another, query, key.
+        whole = [torch.stack((role_maps.same[0], role_maps.other[0]), dim=2) for role_maps in maps]
         weights = [(both.clamp(0, 1) * 255).round().to(torch.uint8).numpy(force=True) for both in whole]
         frames = tuple(base64.b64encode(frame.tobytes()).decode() for frame in weights)
         layers, heads = whole[0].shape[:2]

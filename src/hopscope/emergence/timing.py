@@ -1,8 +1,7 @@
 """When what emerges: curves that cross a level, the plateau before, and the order in which hops are delivered.
 
 A crossing is interpolated linearly between checkpoints; its interval comes from resampling sequences. A hop has emerged
-once the paths that have crossed 0.5 by then, even if their attention falls again, carry its symbol to the query (Lemma
-2).
+once the paths that have crossed 0.5 by then, even if they fall again, carry its symbol to the query (Lemma 2).
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ class Plateau:
         level: that loss.
         reached: the first logged step at which the validation loss is within 5% of it or below; None if never.
         left: the first logged step from which on, until hop 1 is learned, its partial loss is under 93% of the level
-            (0.7 at N = 4); None while training is still on it. What comes after, a spike say, is no plateau.
+            (0.7 at N = 4); None while training is still on it.
         learned: for each target hop, the first logged step at which its partial loss is below 0.5 (at N = 4); None
             if never.
     """

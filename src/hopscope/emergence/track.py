@@ -97,7 +97,9 @@ def follow(
     """Follow paths of one model of a run, which may still be training, through its checkpoints.
 
     Args:
-        run, paths, number: the run, the paths, and the model's number within the run, from 0.
+        run: the run.
+        paths: the paths.
+        number: the model's number within the run, from 0.
         settings: how they are followed.
         circuit_losses: losses of the circuit of these paths, for the record.
         progress: called with the step of every checkpoint that has been measured, and that of the last.

@@ -34,7 +34,7 @@ def learned_below(chains: int) -> float:
 
 @dataclass(frozen=True)
 class MetricsRow:
-    """A line of metrics.jsonl. A loss that is not a number is None.
+    """A line of metrics.jsonl. A loss that is not a number is None (null in the file).
 
     Attributes:
         step: updates done.
