@@ -58,7 +58,7 @@ class Page:
 def explore(
     runs: Sequence[RunFolder], out: Path | None = None, *, model: int | None = None, large: bool = False
 ) -> tuple[Path, Page]:
-    """Write the explorer of some runs.
+    """Write the explorer of some runs; return its path and what it is made of.
 
     Args:
         runs: the runs whose models are shown.
