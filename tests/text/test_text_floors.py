@@ -74,14 +74,9 @@ def test_functions_aliases_unread() -> None:
 def test_relatives() -> None:
     turns = [tuple((i + turn) % 16 for i in range(16)) for turn in range(16)]
     women = [0, 1, 4, 5, 8, 9, 12, 13]  # mothers and sisters are first and second in each family
-    men = [i + 2 for i in women]
-    families = []
-    for turn in range(8):
-        order = [0] * 16
-        for group in (women, men):
-            for i in range(8):
-                order[group[i]] = group[(i + turn) % 8]
-        families.append(tuple(order))
+    groups = women, [i + 2 for i in women]
+    to = [{group[i]: group[(i + turn) % 8] for group in groups for i in range(8)} for turn in range(8)]
+    families = [tuple(order[i] for i in range(16)) for order in to]
     for item in questions("relatives", count=5, seed=11):
         floors = item.floors
         assert candidates(item.prompt, completions(item.prompt, 36, 4, ALL_FOUR)) == floors["jobs unread"] == 1 / 4

@@ -80,10 +80,7 @@ def test_the_answer_needs_exactly_its_lines(item: Question) -> None:
     rows = item.prompt.split("\n")
     for number in range(1, len(rows)):
         left = solve("\n".join(rows[: number - 1] + rows[number:]))
-        if number in item.lines:
-            assert left != item.answer
-        else:
-            assert left == item.answer
+        assert (left == item.answer) == (number not in item.lines)
     assert len(item.lines) == item.hops
 
 
@@ -95,12 +92,8 @@ def test_mentions_name_the_characters_of_the_prompt(item: Question) -> None:
     offset = len(item.prompt) - len("\n".join(lines))
     starts = [offset + sum(len(line) + 1 for line in lines[:i]) for i in range(len(lines))]
     for mention in found:
-        assert (
-            starts[mention.line - 1]
-            <= mention.start
-            < mention.end
-            <= starts[mention.line - 1] + len(lines[mention.line - 1])
-        )
+        start = starts[mention.line - 1]
+        assert start <= mention.start < mention.end <= start + len(lines[mention.line - 1])
     text = {(m.chain, m.role): item.prompt[m.start : m.end] for m in found}
     if item.formulation in {"equations", "lives-with"}:
         for chain in range(item.chains):
@@ -137,10 +130,8 @@ def test_draws_are_uniform(name: str) -> None:
 
 
 def test_extensions_keep_the_structure() -> None:
-    plain, mixed = (
-        question("equations", 4, 7, 3),
-        question("equations", 4, 7, 3, extensions=Extensions(lines="shuffled")),
-    )
+    orders = ("blocks", "shuffled")
+    plain, mixed = (question("equations", 4, 7, 3, extensions=Extensions(lines=lines)) for lines in orders)  # type: ignore[arg-type]
     assert plain.latent.links == mixed.latent.links  # type: ignore[attr-defined]
     assert plain.answer == mixed.answer
     assert plain.prompt != mixed.prompt

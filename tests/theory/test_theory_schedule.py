@@ -19,18 +19,10 @@ from hopscope.theory.information_flow import min_layers, simulate
 from hopscope.theory.path_flow import deliver
 from hopscope.theory.scene import place_in_sequence
 
-settings = st.builds(
-    RetrievalProblem,
-    hops=st.integers(1, 40),
-    chains=st.just(2),
-    order=st.sampled_from(["deepest-first", "shallowest-first"]),
-    causal=st.booleans(),
-)
-settings |= (
-    st.integers(1, 40)
-    .flatmap(lambda hops: st.permutations(range(1, hops + 1)))
-    .map(lambda pairs: RetrievalProblem(len(pairs), chains=2, order=",".join(map(str, pairs))))
-)
+block_orders = st.sampled_from(["deepest-first", "shallowest-first"])
+settings = st.builds(RetrievalProblem, st.integers(1, 40), st.just(2), order=block_orders, causal=st.booleans())
+pairs_in_any_order = st.integers(1, 40).flatmap(lambda hops: st.permutations(range(1, hops + 1)))
+settings |= pairs_in_any_order.map(lambda pairs: RetrievalProblem(len(pairs), 2, order=",".join(map(str, pairs))))
 
 
 def path(text: str, hops: int = 3) -> AttentionPath:

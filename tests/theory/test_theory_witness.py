@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from typing import Any
 
 import pytest
@@ -19,10 +18,7 @@ from hopscope.theory.depth import minimum_causal, minimum_without_mask
 from hopscope.theory.path_flow import deliver
 from hopscope.theory.witness import Witness, build_witness, try_witness
 
-KINDS: dict[str, dict[str, Any]] = {
-    "masked": {},
-    "no mask": {"causal": False},
-}
+KINDS: dict[str, dict[str, Any]] = {"masked": {}, "no mask": {"causal": False}}
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -51,11 +47,7 @@ def test_solves_at_the_exact_depth_and_not_below(kind: str, hops: int) -> None:
         assert f"not to x{hops}" in missing.why
 
 
-IN_THREE_LAYERS = [
-    ",".join(map(str, order))
-    for order in permutations((1, 2, 3, 4))
-    if order.index(3) > max(order.index(2), order.index(4))
-]
+IN_THREE_LAYERS = ["1,2,4,3", "1,4,2,3", "2,1,4,3", "2,4,1,3", "2,4,3,1", "4,1,2,3", "4,2,1,3", "4,2,3,1"]
 
 
 @pytest.mark.slow
@@ -74,28 +66,23 @@ def test_four_hops_in_three_layers_by_a_better_order(order: str) -> None:
     }
 
 
-class Ablate:
-    """Uniform attention in rows of the circuit's roles: in all but the circuit, or in one path of it.
+def ablated_losses(witness: Witness, batch: Batch, only: AttentionPath | None = None) -> Tensor:
+    """Losses with uniform attention in rows of the circuit's roles: in all but the circuit, or in one path of it.
 
     In a better order each position attends to itself instead: that witness tells positions by what they find at home.
     """
+    length = witness.problem.sequence_length
+    allowed = torch.ones(length, length).tril() if witness.problem.causal else torch.ones(length, length)
+    allowed = torch.eye(length) if witness.problem.order == "1,2,4,3" else allowed
 
-    def __init__(self, witness: Witness, batch: Batch, only: AttentionPath | None = None) -> None:
-        self.witness, self.role, self.only = witness, batch.role, only
-
-    def __call__(self, layer: int, pattern: Tensor) -> Tensor:
-        length = pattern.shape[-1]
-        allowed = torch.ones(length, length)
-        allowed = allowed.tril() if self.witness.problem.causal else allowed
-        if self.witness.problem.order == "1,2,4,3":
-            allowed = torch.eye(length)
-        uniform = (allowed / allowed.sum(dim=-1, keepdim=True)).expand_as(pattern)
+    def ablate(layer: int, pattern: Tensor) -> Tensor:
         chosen = torch.zeros_like(pattern, dtype=torch.bool)
-        for path in self.witness.circuit if self.only is None else (self.only,):
+        for path in witness.circuit if only is None else (only,):
             if path.layer == layer:
-                chosen[0, :, path.head] |= (self.role == path.query)[..., None]
-        keep = chosen if self.only is None else ~chosen
-        return torch.where(keep, pattern, uniform)
+                chosen[0, :, path.head] |= (batch.role == path.query)[..., None]
+        return torch.where(chosen == (only is None), pattern, allowed / allowed.sum(dim=-1, keepdim=True))
+
+    return losses(witness, batch, ablate)
 
 
 @pytest.mark.parametrize(
@@ -105,9 +92,9 @@ class Ablate:
 def test_the_circuit_alone_suffices_and_every_path_is_needed(kind: str, hops: int) -> None:
     witness = build_witness(hops, **KINDS.get(kind, {"order": "1,2,4,3"}))
     batch = batch_for(witness, 16)
-    assert losses(witness, batch, Ablate(witness, batch)).max() < 0.01
+    assert ablated_losses(witness, batch).max() < 0.01
     for path in witness.circuit:
-        assert losses(witness, batch, Ablate(witness, batch, path)).mean() > 0.1, path
+        assert ablated_losses(witness, batch, path).mean() > 0.1, path
 
 
 @kinds
@@ -150,7 +137,6 @@ def test_trials_leave_the_global_random_state_alone() -> None:
     [
         ({"hops": 0}, "hops must be a whole number of at least 1, got 0"),
         ({"hops": 2, "spare_heads": -1}, "spare_heads must be a whole number of at least 0, got -1"),
-        ({"hops": 4, "order": "shallowest-first"}, "with pair 3 after pairs 2 and 4, as in 1,2,4,3; got 4 hops, order"),
         ({"hops": 4, "order": "1,3,2,4"}, "with pair 3 after pairs 2 and 4, as in 1,2,4,3; got 4 hops, order"),
     ],
 )

@@ -69,7 +69,7 @@ class Graph:
 
     Args:
         known: the symbols of the question, which is answered at the last of them.
-        steps: the facts, in the order of retrieval. The value of the last is the answer.
+        steps: the facts, in the order of retrieval; the last value is the answer.
 
     Raises:
         InputError: there is no fact, a fact has no key or one that is not known before, or two give one symbol.

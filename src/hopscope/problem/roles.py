@@ -1,8 +1,7 @@
 """The role of a position: which symbol of its chain it holds, and as which member of which pair.
 
-A chain of D hops has the symbols x0 ... xD and 2D + 1 positions. Pair k holds x{k-1} then x{k}; the query
-holds x0. Roles are written `x{k-1}>` (first member of pair k), `>x{k}` (second member) and `x0?` (the query),
-and numbered in that order: 2(k-1), 2(k-1) + 1, and 2D for the query.
+A chain of D hops has the symbols x0 ... xD and 2D + 1 positions. Pair k holds x{k-1} then x{k}; the query holds x0.
+Roles are written `x{k-1}>` and `>x{k}` (the members of pair k) and `x0?` (the query), and numbered in that order.
 
 Text has more roles: in the line of pair k, what links its members (`x{k-1}=`) and what ends the line (`x{k}.`); in the
 question, the token that the answer follows (`answer`); and `text`, everything else. They are numbered after the others,

@@ -4,13 +4,12 @@ A sequence has a block of rows for each fact, then the questions. A row is the k
 side; a block holds the row of one fact for each of the N chains, shuffled. Where a fact has several keys, each chain
 has distractors in it and in the facts that follow from its value: rows in which one key and the value are other
 symbols. They are shuffled among the other rows, and counted as chains of their own that have only these rows. The
-questions come last and in columns, first symbols before second ones, so that the N positions that are answered are the
-last N.
+questions come last and in columns, first symbols before second ones, so that the last N positions are answered.
 
     functions, N = 2:  a0 3  a'0 3'  a0'3"  ... | f a  f a | i 0  i 0 | f f i i
 
-A sequence is fixed by two draws: the vectors of its symbols, and the order of the chains in each block. `compose` turns
-these draws into inputs and targets; they come from an explicit generator (`sample`) or from an address (`Examples`).
+A sequence is fixed by two draws, from an explicit generator (`sample`) or from an address (`Examples`): the vectors of
+its symbols, and the order of the chains in each block.
 """
 
 from __future__ import annotations
@@ -213,9 +212,6 @@ class Examples:
         >>> examples = hs.Examples(hs.RetrievalProblem(hops=2))
         >>> examples.at(torch.tensor(7), torch.arange(3)).inputs.shape
         torch.Size([3, 20, 8])
-
-    Raises:
-        InputError: `problem` is not a `RetrievalProblem`.
     """
 
     problem: RetrievalProblem

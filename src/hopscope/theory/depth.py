@@ -51,10 +51,7 @@ def minimum_without_mask(hops: int) -> int:
 
 
 def minimum_causal(hops: int) -> int:
-    """floor(log2 D) + 2: the exact minimum under a causal mask, deepest or shallowest pairs first (Theorem 3).
-
-    Any other order needs no more (Theorem 4), and perhaps less: see `minimum_in_order`.
-    """
+    """floor(log2 D) + 2: the exact minimum, deepest or shallowest pairs first; others need no more (Theorem 3)."""
     return _checked(hops).bit_length() + 1
 
 
@@ -69,10 +66,7 @@ def minimum_best_order(hops: int) -> int:
 
 
 def minimum_head_a_row(hops: int) -> int:
-    """floor(log2 D) + 1: the exact minimum with a head a row, deepest or shallowest pairs first (Theorem 7).
-
-    Without a mask it is `theorem_1_bound`.
-    """
+    """floor(log2 D) + 1: the same with a head a row (Theorem 7); without a mask it is `theorem_1_bound`."""
     return _checked(hops).bit_length()
 
 

@@ -72,5 +72,4 @@ BLIND: dict[str, Callable[[Sight], str]] = {
     "first answer in order": lambda sight: sight.acceptable[0],
     "last answer in order": lambda sight: sight.acceptable[-1],
 }
-"""The blind solvers, by name. Each gives one of the acceptable answers; "at the same place" is the value with the rank
-among values that the asked symbol's line has in its block."""
+"""The blind solvers, by name; "at the same place": with the rank among values that the asked line has in its block."""

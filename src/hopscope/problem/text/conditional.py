@@ -75,8 +75,7 @@ class Functions(Formulation[Applications]):
         others = {"arguments unread": 1 / 4, "tables unread": 1 / 4}
         if extensions.latin:
             return {"aliases unread": 1 / 4, **others}
-        aliases = {"aliases unread, a random function": 7 / 16, "aliases unread, the commonest value": 17 / 32}
-        return aliases | others
+        return {"aliases unread, a random function": 7 / 16, "aliases unread, the commonest value": 17 / 32, **others}
 
 
 @cache

@@ -38,8 +38,7 @@ class Extensions:
             question's symbol first; `shuffled`, all lines in one random order.
         latin: make the functions' values at each argument all differ (a Latin square), so that no floor is above 1/4.
         repeat: number of times that the facts are printed, 1 in the paper.
-        filler: number of dots printed on a line after the question, as room to compute without words.
-        shots: number of solved questions printed before the one asked.
+        filler, shots: numbers of dots on a line after the question, and of solved questions printed before it.
         think: ask for the reasoning first and the answer alone on the last line.
 
     Raises:
@@ -76,8 +75,7 @@ def digest(*address: str | int) -> str:
 class Draw:
     """The stream of random numbers at one address, whatever was drawn before at others.
 
-    Only `uniform` is used, the one method of `random.Random` whose numbers in [0, 1) Python promises to keep from
-    version to version, so that a question drawn today is the question drawn in ten years.
+    Only `uniform` is used, the one method whose numbers in [0, 1) Python promises to keep from version to version.
     """
 
     def __init__(self, *address: str | int) -> None:

@@ -54,13 +54,9 @@ class Question:
     extensions: Extensions
     shots: tuple[Question, ...] = ()
 
-    @property
-    def _form(self) -> Formulation[Any]:
-        return FORMULATIONS[self.formulation]
-
     @cached_property
     def _wording(self) -> Wording:
-        return self._form.write(self.latent, self.extensions.form)
+        return FORMULATIONS[self.formulation].write(self.latent, self.extensions.form)
 
     @property
     def id(self) -> str:
@@ -80,7 +76,7 @@ class Question:
         line = self._wording.question
         if self.extensions.form != "instruction":
             return line
-        instruction = THINK if self.extensions.think else self._form.instruction
+        instruction = THINK if self.extensions.think else FORMULATIONS[self.formulation].instruction
         return line._replace(pieces=(*line.pieces, f" {instruction}"), roles=(*line.roles, None))
 
     @property
@@ -127,7 +123,7 @@ class Question:
     @property
     def floors(self) -> dict[str, float]:
         """Accuracy of the best guess that leaves some lines unread, by what is left unread."""
-        return dict(self._form.floors(self.chains, self.extensions))
+        return dict(FORMULATIONS[self.formulation].floors(self.chains, self.extensions))
 
     @property
     def shortcut(self) -> float:
@@ -205,8 +201,7 @@ def questions(
         formulation: equations, lives-with, kingdoms, functions or relatives.
         hops: D, the number of retrieval steps; the paper's by default.
         count, seed: number of questions, and the seed they are drawn from.
-        chains: number of interleaved chains.
-        extensions: departures from the paper's format.
+        chains, extensions: number of interleaved chains; departures from the paper's format.
 
     Raises:
         InputError: there is no such formulation, it does not allow these values, or a value is out of range.

@@ -156,9 +156,8 @@ def encode(text: str, tokenizer: Any, in_a_chat: bool) -> tuple[list[int], list[
 def uncovered(text: str, tokenizer: Any) -> str:
     """The characters of a text for which a tokenizer has no token, and which a model therefore never sees.
 
-    White space may be left out, as it is where words are tokens. A tokenizer that skips a character counts on as if it
-    had not been there; then as many at the end of the piece are reported in its place. Without offsets only an unknown
-    token is seen; then the text as a whole is reported.
+    White space may be left out, as where words are tokens. Where a tokenizer's offsets skip a character, one at the end
+    of the piece is reported in its place; without offsets, the whole text if it has an unknown token.
     """
     fast = bool(getattr(tokenizer, "is_fast", False))
     found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast)

@@ -114,15 +114,13 @@ class WitnessTrial(NamedTuple):
 
 def try_witness(witness: Witness, sequences: int = 64) -> WitnessTrial:
     """Run a witness, as a whole and without each of its layers, on the same random sequences."""
-    hops, shape = witness.problem.hops, witness.transformer.shape
+    hops, shape, without = witness.problem.hops, witness.transformer.shape, list[WithoutLayer]()
     batch = sample(witness.problem, sequences, torch.Generator().manual_seed(0))
-    reduced = [witness.without_layer(layer) for layer in range(shape.layers)]
-    without = tuple(
-        WithoutLayer(layer, _losses(rest, batch)[-1], deliver(hops, rest.circuit).broken)
-        for layer, rest in enumerate(reduced)
-    )
+    for layer in range(shape.layers):
+        rest = witness.without_layer(layer)
+        without.append(WithoutLayer(layer, _losses(rest, batch)[-1], deliver(hops, rest.circuit).broken))
     losses = _losses(witness, batch)
-    return WitnessTrial(hops, shape.layers, shape.heads, witness.circuit, sequences, losses, without)
+    return WitnessTrial(hops, shape.layers, shape.heads, witness.circuit, sequences, losses, tuple(without))
 
 
 @torch.no_grad()
