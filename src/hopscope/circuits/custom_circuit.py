@@ -81,35 +81,20 @@ def check_custom_circuit(
     origin: Origin,
     proof: CertificateConfig,
 ) -> Search[Circuit]:
-    """Check a circuit of your own; returns its record, with checks and card. Nothing is searched for."""
+    """Check a circuit of your own; returns its record, with checks and card. Nothing is searched for.
+
+    A record is taken by its parts: a row at its mean is at the mean that it has in this model, since other weights
+    could tell one chain from another.
+    """
     evaluator.require_finite()
     hypotheses = Units.of(evaluator).hypotheses
     if isinstance(circuit, Circuit):
         max_loss = circuit.max_loss if max_loss is None else max_loss
-        interventions, groups = _of_record(circuit, evaluator, hypotheses), circuit.groups
-    else:
-        interventions, groups = _of_parts(circuit, evaluator, hypotheses)
+        circuit = [*circuit.groups, *(part for part in circuit.parts if " or " not in part)]
+    interventions, groups = _of_parts(circuit, evaluator, hypotheses)
     max_loss = SearchConfig.of(max_loss=max_loss).max_loss
     evidence = Evidence(evaluator, hypotheses, interventions, max_loss, seed + 1, proof, groups=groups)
     return (yield from checked_circuit(evidence, origin, SearchRecord(seed=seed, proof=proof)))
-
-
-def _of_record(circuit: Circuit, evaluator: Evaluator, hypotheses: Hypotheses) -> Interventions:
-    """The interventions of a record, every row named.
-
-    A row at its mean is at the mean that it has in this model: other weights could tell one chain from another.
-    """
-    if not circuit.found:
-        raise InputError("the record says that there is no circuit, so there is none to check; give its paths")
-    shape, problem = evaluator.shape, evaluator.problem
-    if (circuit.layers, circuit.heads, circuit.roles) != (shape.layers, shape.heads, problem.all_roles):
-        raise InputError(
-            f"the circuit is of a model of {circuit.layers} layers x {circuit.heads} heads on {circuit.problem.named}, "
-            f"this one has {shape.layers} x {shape.heads} and answers {problem.named}; give its paths one by one"
-        )
-    means = [row for row, ablation in circuit.interventions.items() if ablation.kind is AblationKind.MEAN]
-    own_means = {row: hypotheses.mean(row) for row in means}
-    return dict.fromkeys(evaluator.rows, UNIFORM) | circuit.interventions | own_means
 
 
 def _of_parts(

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import get_args
 
-import torch
-
 from hopscope.circuits.checks import (
     CertificateConfig,
     Check,
@@ -41,10 +39,7 @@ from hopscope.circuits.search.backups import with_backups
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.own_patterns import own_pattern_search
 from hopscope.model.hooks import PatchableModel
-from hopscope.model.torch_module import TorchModule
-from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow
-from hopscope.records import content_hash
 
 _LEAST_ATTENTION = 0.1
 """How much a later path's attention must fall for it to count as fed."""
@@ -60,13 +55,6 @@ class Origin:
     model: str
     seed: int = 0
     number: int = 0
-
-    @classmethod
-    def of_weights(cls, transformer: Transformer | TorchModule) -> Origin:
-        """The origin of a model that is known by its weights alone."""
-        module = transformer.module if isinstance(transformer, TorchModule) else transformer
-        weights = {name: weight for name, weight in module.state_dict().items() if isinstance(weight, torch.Tensor)}
-        return cls(content_hash({name: weight.tolist() for name, weight in weights.items()}))
 
 
 def search_circuit(

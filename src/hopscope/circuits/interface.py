@@ -39,6 +39,7 @@ from hopscope.model.torch_module import Parts, TorchModule, in_evaluation
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import content_hash
 from hopscope.training.data import held_out
 
 ABLATIONS: Mapping[str, Ablation] = {
@@ -137,8 +138,10 @@ class Model:
 
     @property
     def origin(self) -> Origin:
-        """The model as records of its circuits name it."""
-        return Origin.of_weights(self.transformer)
+        """The model as records of its circuits name it: by its weights."""
+        module = self.transformer.module if isinstance(self.transformer, TorchModule) else self.transformer
+        weights = {name: weight for name, weight in module.state_dict().items() if isinstance(weight, Tensor)}
+        return Origin(content_hash({name: weight.tolist() for name, weight in weights.items()}))
 
     @property
     def evaluator(self) -> Evaluator:
