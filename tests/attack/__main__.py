@@ -41,7 +41,7 @@ SWEEP = ["sweep", "new", *TINY[2:-4], *"--depths 1 --hops 1 --plain-hops 1 --see
 COMMANDS = [
     TRAIN, SWEEP, CIRCUIT, SHOW, ["emergence", "run", "--no-figures", "--sequences", "4"],
     ["theory", "--hops", "3"], ["theory", "--show", "--hops", "2"], ["theory", "--graph", "graph.json"],
-    ["sample", "equations"], ["sample", "vectors"], ["sample", "functions", "--out", "new.jsonl"], ["check", "run"],
+    ["sample", "equations"], ["sample", "vectors"], ["sample", "functions", "--roles"], ["check", "run"],
 ]  # fmt: skip
 """Commands that end in a moment, to be bent."""
 
