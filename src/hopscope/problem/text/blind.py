@@ -16,8 +16,7 @@ class Sight(NamedTuple):
     """What a blind solver sees of a question; words are the pieces of its lines, known by their text alone.
 
     Attributes:
-        acceptable: the acceptable answers, ascending.
-        values: every mention of an acceptable answer, in text order, as (word, line, character).
+        acceptable, values: those answers, ascending; every mention of one, in text order, as (word, line, character).
         asked: the lines of the facts that mention a symbol of the question, in text order, then the question's line.
         start: the first character of the first of these lines.
     """
