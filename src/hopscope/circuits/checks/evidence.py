@@ -154,9 +154,7 @@ class Evidence(Sampling):
     @cached_property
     def off(self) -> dict[HeadRow, Ablation]:
         """How each active row is switched off: in the way that costs least, of those a search may choose from."""
-        imposed = self.patterns == "imposed"
-        ways = {row: [UNIFORM, IDENTITY, ZERO] if imposed else self.hypotheses.offs(row) for row in self.rows}
-        return self._cheapest([(row, row, off) for row, offs in ways.items() for off in offs])
+        return self._cheapest([(row, row, off) for row in self.rows for off in self._ways_off(row)])
 
     @cached_property
     def keyless(self) -> dict[AttentionPath, Ablation]:
@@ -208,6 +206,17 @@ class Evidence(Sampling):
             if sum(rest.values()) > 0:
                 return Ablation(AblationKind.MIXTURE, tuple(rest), tuple(rest.values()))
         return knock_out(path.key) if path in self.partial else UNIFORM
+
+    def _ways_off(self, row: HeadRow) -> list[Ablation]:
+        """Ways to switch off an active row; imposed, as other rows of its head are or, if it is alone, as a head is."""
+        if self.patterns == "own":
+            return self.hypotheses.offs(row)
+        others = [
+            (other, ablation) for other, ablation in self.imposed.items() if other[:2] == row[:2] and other != row
+        ]
+        fills = [ablation for other, ablation in others if self.hypotheses.is_off(other, ablation)]
+        alone = len(fills) == len(others)
+        return list(dict.fromkeys([*fills, *([UNIFORM, IDENTITY] if alone or not fills else [])]))
 
     # What is lost without it
 
