@@ -133,17 +133,13 @@ def test_kill_and_resume_asks_nothing_twice(tmp_path: Path) -> None:
         server.when = (30, process.kill)
         process.wait()
         assert 30 <= sum(server.served.values()) < 30 + connections
-        summary = benchmark([hosted_plain(server, out)], out, *POINTS, count)
+        summary = benchmark([hosted(server, out, "openai-api/local/m")], out, *POINTS, count)
     assert sum(server.served.values()) <= len(items) + connections
     assert len(server.served) == len({item.prompt for item in items})
     assert [point.asked for point in summary.points] == [count] * len(CELLS)
     assert [point.accuracy for point in summary.points] == [1.0] * len(CELLS)
     rows = next((out / "records").iterdir()).read_text().splitlines()
     assert len(rows) == len({json.loads(row)["id"] for row in rows}) == len(items)
-
-
-def hosted_plain(server: Server, out: Path) -> HostedModel:
-    return HostedModel("openai-api/local/m", out / "inspect", base_url=server.url)
 
 
 def test_a_key_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
