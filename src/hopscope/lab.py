@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from hopscope.checks import check_count, check_folder, check_path, check_type, plain_value
 from hopscope.circuits.checks import CertificateConfig
@@ -70,7 +70,7 @@ class RunModel(Model):
         """The model as records of its circuits name it: by its run, and its number there."""
         return CircuitStore(self.run).origin(self.number, self.step)
 
-    def at(self, step: int) -> RunModel:
+    def at(self, step: SupportsIndex) -> RunModel:
         """The model as it was after `step` updates; an `InputError` on use if there is no such checkpoint."""
         return RunModel(self.run, self.number, plain_value(step))
 
