@@ -164,5 +164,5 @@ def test_a_single_low_loss_among_the_last_steps_is_not_learning(tmp_path):
         assert plateau(run.regular_metrics, 4).learned == (learned,)
         assert all_learned_at(run, 0) == learned
         assert checkpoints_after_learning(run) == ([8, 10] if learned else [])
-        (line, *_) = Panel.of(run).lines.first_below()
+        (line, *_) = Panel("run", run.metrics, recipe.log_every).lines.first_below()
         assert line == (learned,)
