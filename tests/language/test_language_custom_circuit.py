@@ -37,13 +37,13 @@ def test_a_custom_circuit_is_checked_as_a_found_one(folder: Path, found: Circuit
         model.check(["L7.H1 answer -> >x1"], hs.text("equations", 1), proof=few)
 
 
-def test_circuit_check_of_a_language_model(folder: Path, found: Circuit, tmp_path: Path) -> None:
+def test_circuit_check_of_a_language_model(folder: Path, found: Circuit) -> None:
     asked = ["circuit", "certify", str(folder)]
     how = ["--formulation", "equations", "--hops", "1"]
-    done = CliRunner().invoke(program, [*asked, *how, "--out", str(tmp_path / "again.json")], catch_exceptions=False)
+    done = CliRunner().invoke(program, [*asked, *how], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("certified circuit")
-    assert [path.path for path in Circuit.load(tmp_path / "again.json").paths] == [path.path for path in found.paths]
+    assert f"{len(found.paths)} paths" in " ".join(done.stdout.split())
     for options, says in (
         ([*how, "--max-loss", "0.1"], "a language model has --faithfulness"),
         (["--hops", "1"], "is a language model; pass --formulation"),

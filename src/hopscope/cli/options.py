@@ -96,7 +96,7 @@ class FieldValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # g
             if hasattr(self.items, "parse"):
                 return tuple(map(self.items.parse, value.split(",")))
             return msgspec.convert(value.split(",") if self.items else value, self.hint, strict=False)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeEncodeError):
             return self.fail(f"{value!r} is not of the kind {self.name}")
 
 
