@@ -50,7 +50,7 @@ def places(found: PlacesResult) -> Figure:
         )
         learned.set_ylabel("share of seeds that learn $x_2$")
         learned.set_ylim(-0.03, 1.03)
-        moved.set_title(f"a mark a model; position-based above {RISES:g}", fontsize=7.5)
+        moved.set_title(f"position-based above {RISES:g}", fontsize=7.5)
         moved.set_ylabel("rise of the loss of $x_2$, rows moved")
         moved.set_yscale("log")
         moved.axhline(RISES, color=INK, linewidth=0.7, linestyle=":")
