@@ -73,8 +73,8 @@ class LearningStudy:
         last = [(f"{layers}-layers-{heads}-heads-dropout-later", layers, later) for layers in WANTED]
         return [
             hs.Setup(name, hs.RetrievalProblem(hops=3), replace(recipe, layers=layers), seeds)
-            for shapes, seeds in ((shapes, self.seeds), (last, self.fresh))
-            for name, layers, recipe in shapes
+            for group, seeds in ((shapes, self.seeds), (last, self.fresh))
+            for name, layers, recipe in group
         ]
 
 

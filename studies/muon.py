@@ -72,7 +72,7 @@ class Muon(hs.TrainingHooks):
         super().__init__(transformer, recipe)
         heads = transformer.shape.heads
         named = transformer.named_parameters()
-        self._weights = [one for name, weight in named if (one := _Weight.of(name, weight, heads))]
+        self._weights = [taken for name, weight in named if (taken := _Weight.of(name, weight, heads))]
 
     @property
     def parameters(self) -> list[nn.Parameter]:

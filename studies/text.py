@@ -116,7 +116,7 @@ class Answered:
         layers_used: the number of layers with a path that matters.
         layers_needed: the number of layers that are needed by theory.
         delivers: whether the paths carry x{D} to where the answer is written, by theory.
-        looked_up: how many look-ups into lines land on each kind of token.
+        lands_on: how many paths into lines attend to each kind of token.
         paths: the paths of the circuit.
     """
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def census(result: CensusResult) -> Figure:
-    """Left: paths of the strict circuits by depth; the line is the theory's minimum. Middle: overlap of steps beyond
-    the first useful layer, between models and between two searches of one model. Right: paths before and after further
-    training.
+    """Left: paths of the circuits with imposed patterns by depth; the line is the theory's minimum. Middle: overlap of
+    steps beyond the first useful layer, between models and between two searches of one model. Right: paths before and
+    after further training.
 
     Raises:
         InputError: no model has a circuit.
@@ -48,7 +48,7 @@ def _sizes(axes: Axes, result: CensusResult) -> None:
                   label=f"{layers} layers (n = {len(models)})")  # fmt: skip
     least = hs.theory.minimum_paths(result.models[0].hops)
     axes.axvline(least, ymax=0.55, color=INK, linewidth=0.8, linestyle=":", label=f"theory's least, {least}")
-    axes.set_xlabel("paths, strict reading")
+    axes.set_xlabel("paths, imposed patterns")
     axes.set_ylabel("share of models")
     axes.set_ylim(0, 1)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -74,5 +74,5 @@ def _drift(axes: Axes, result: CensusResult) -> None:
     axes.set_xticks([0, 1], ["learned", "trained on"])
     axes.set_xlim(-0.3, 1.3)
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("paths, natural reading")
+    axes.set_ylabel("paths, own patterns")
     axes.set_title(counted(len(result.pairs), "model"), fontsize=7.5)

@@ -31,8 +31,8 @@ def plateau(found: Conditions) -> Figure:
         axes = figure.subplots()
         for row, condition in enumerate(conditions):
             _row(axes, row, condition)
-        for what, color in (("x1 (the plateau ends)", BLUE), ("all hops", VERMILION)):
-            axes.plot([], [], "o", color=color, label=what)
+        for label, color in (("x1 (the plateau ends)", BLUE), ("all hops", VERMILION)):
+            axes.plot([], [], "o", color=color, label=label)
         axes.annotate("all hops", (1.01, 1), xycoords="axes fraction", va="bottom", fontsize=6, color=INK)
         axes.set_yticks(
             range(len(conditions)),

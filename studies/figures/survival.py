@@ -22,7 +22,7 @@ _A_LINE = 24
 def survival(found: Conditions) -> Figure:
     """The share of seeds that have not learned a hop yet, a panel for each condition, a line for each hop.
 
-    Every seed is watched until it has learned everything or its budget is spent, so that no estimate is needed: the
+    Every seed is followed until it has learned everything or its budget is spent, so that no estimate is needed: the
     counts themselves are drawn. Lines are a hair apart, as the figure says: those of hops that nobody learned
     would hide one another.
 
@@ -56,14 +56,14 @@ def _panel(figure: Figure, axes: Axes, condition: Condition) -> None:
     for place, hop in enumerate(condition.hops):
         apart = 1.6 * (place - (len(condition.hops) - 1) / 2)
         steps, n = condition.steps(hop), len(condition.seeds)
-        circuit_at = hop_look(hop)
+        look = hop_look(hop)
         left = [1 - number / n for number in range(len(steps) + 1)]
         axes.plot(
             [0, *steps, condition.budget],
             [*left, left[-1]],
             drawstyle="steps-post",
-            color=circuit_at.color,
-            linestyle=circuit_at.dash,
+            color=look.color,
+            linestyle=look.dash,
             label=hop_label(hop),
             transform=offset_copy(axes.transData, figure, y=apart, units="points"),
         )

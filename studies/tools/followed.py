@@ -82,8 +82,8 @@ class Followed:
     @property
     def spike_rate(self) -> float:
         """Spikes per thousand steps, from the first circuit on."""
-        watched = self.steps - (self.circuits[0].step or 0)
-        return 1000 * len(self.spikes) / watched if watched else 0.0
+        since = self.steps - (self.circuits[0].step or 0)
+        return 1000 * len(self.spikes) / since if since else 0.0
 
 
 def checkpoints_after_learning(run: hs.Run) -> list[int]:

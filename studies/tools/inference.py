@@ -46,9 +46,9 @@ def log_rank(first: Times, until: int, second: Times, other_until: int) -> float
     times = np.array([end if time is None else time for time, end in zip((*first, *second), ends, strict=True)])
     happened = np.array([time is not None for time in (*first, *second)])
     moments = np.unique(times[happened])
-    watched = times[:, None] >= moments
-    rates = ((times[:, None] == moments) & happened[:, None]).sum(0) / watched.sum(0)
-    scores = happened - watched @ rates  # what happened to each, less what was to be expected
+    at_risk = times[:, None] >= moments
+    rates = ((times[:, None] == moments) & happened[:, None]).sum(0) / at_risk.sum(0)
+    scores = happened - at_risk @ rates  # what happened to each, less what was to be expected
     n, all_ways = len(first), math.comb(len(scores), len(first)) <= _WAYS
     if all_ways:
         dealt = scores[_splits(len(scores), n)]
