@@ -62,9 +62,10 @@ def check(folder: Path) -> list[Checked]:
 
 def _check_owner(folder: Path, open_folder: Callable[[Path], RunFolder | Results], files: list[Path]) -> list[Checked]:
     """Check a run or a benchmark: every file by itself, and if they are whole, that none is missing."""
-    if (opened := Checked.by(folder, open_folder, folder)).trouble:
-        return [opened]
-    owner = open_folder(folder)
+    try:
+        owner = open_folder(folder)
+    except (InputError, OSError) as error:
+        return [Checked(str(folder), str(error))]
     mine = [path for path in files if folder in path.parents and owner.owns(path)]
     found = [Checked.by(path, _check_file, path, owner.hash) for path in mine]
     if not any(result.trouble for result in found) and (whole := Checked.by(folder, owner.check_complete)).trouble:

@@ -77,7 +77,7 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, **options: Any)
     figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
     interrupted search continues. A certified circuit of other settings is replaced with --overwrite only.
 
-    `docs/circuits.md` explains strategies and columns.
+    `docs/circuits.md` explains checks, tags and columns.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from hopscope.checks import check_outside_runs, check_path
+from hopscope.checks import check_outside_runs, check_path, check_type
 from hopscope.errors import InputError
 from hopscope.explorer.page import explore
 from hopscope.paper import (
@@ -94,8 +94,7 @@ def reproduce(
         >>> claim.id, claim.verdict, claim.reason
         ('C5', 'inconclusive', 'no informative run: none learned two hops')
     """
-    if not isinstance(execution, Execution):
-        raise InputError(f"execution must be an hs.Execution, as hs.Execution(workers=1), got {execution!r}")
+    check_type("execution", execution, Execution, "an hs.Execution, as hs.Execution(workers=1)")
     chosen = presets.named(preset) if isinstance(preset, str) else preset
     if not isinstance(chosen, Preset):
         raise InputError(f"a preset is one of {', '.join(presets.BY_NAME)}, or a Preset of your own, got {preset!r}")

@@ -193,7 +193,7 @@ def _differ(circuits: Circuits, scale: str) -> Finding:
         for imposed in found
     ]
     within = [min((overlap(*pair) for pair in combinations(ends, 2)), default=None) for ends in steps]
-    between = [(overlap(one[0], two[0]), i, j) for (i, one), (j, two) in combinations(enumerate(steps), 2)]
+    between = [(overlap(first[0], other[0]), i, j) for (i, first), (j, other) in combinations(enumerate(steps), 2)]
     shares = [share for share, _, _ in between]
     known = [share for share in within if share is not None]
     observed = (

@@ -119,7 +119,8 @@ def figure_6(metrics: Metrics, model: int = 0) -> Figure:
 
 def draw_panel(axes: Axes, panel: Panel) -> None:
     """Draw a line for each seed and hop, with a mark where it is learned."""
-    lines, learned, level = panel.lines, panel.lines.first_below(), panel.metrics.learned
+    lines, level = panel.lines, panel.metrics.learned
+    learned = lines.first_below()
     axes.axhline(level, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     for model in range(len(lines.seeds)) if panel.model is None else [panel.model]:
         for place, hop in enumerate(lines.hops):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
-from hopscope.checks import Count, NonNegative, Range, Share, Whole, check_fields, check_items, check_seed
+from hopscope.checks import Count, NonNegative, Range, Share, Whole, check_fields, check_items, check_seed, check_type
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, Architecture, HeldHead, InitialWeights, check_held
 from hopscope.problem.retrieval import RetrievalProblem
@@ -100,8 +100,7 @@ class Recipe:
         module, _, name = str(self.hooks).partition(":")
         if self.hooks is not None and not (name.isidentifier() and all(map(str.isidentifier, module.split(".")))):
             raise InputError(f"hooks must name a class as module:name, got {self.hooks!r}")
-        if not isinstance(self.initial, InitialWeights):
-            raise InputError(f"initial must be InitialWeights, as InitialWeights(qk_gain=4.0), got {self.initial!r}")
+        check_type("initial", self.initial, InitialWeights, "InitialWeights, as InitialWeights(qk_gain=4.0)")
         object.__setattr__(self, "held", check_items("held", self.held, "held heads"))
         check_held(self.held, self.layers, self.heads)
 
@@ -146,8 +145,7 @@ class Setup:
 
     def __post_init__(self) -> None:
         for field, kind in (("name", str), ("problem", RetrievalProblem), ("recipe", Recipe)):
-            if not isinstance(getattr(self, field), kind):
-                raise InputError(f"{field} must be a {kind.__name__}, got {getattr(self, field)!r}")
+            check_type(field, getattr(self, field), kind, f"a {kind.__name__}")
         object.__setattr__(self, "seeds", check_items("seeds", self.seeds, "whole numbers, one a model"))
         for seed in self.seeds:
             check_seed(seed)

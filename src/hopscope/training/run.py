@@ -180,7 +180,7 @@ class RunFolder:
     def check_complete(self) -> None:
         """Check what needs all files, each found good: an `InputError` names rows, checkpoints or a state missing."""
         step, _ = self.load_state() or (0, {})
-        due = [self.checkpoint_path(at) for at in range(step + 1) if step and self.schedule.checkpoints(at)]
+        due = [self.checkpoint_path(at) for at in filter(self.schedule.checkpoints, range(step + 1))] if step else []
         if missing := [str(path) for path in due if not path.exists()]:
             raise InputError(f"{', '.join(missing)} missing, and the run has come past step {step}; restore them")
         if self.finished:
@@ -204,7 +204,7 @@ class RunFolder:
         except InputError as error:
             raise InputError(f"{self.path / 'metrics.jsonl'} is damaged: {error}; {UNTOUCHED}") from None
         if finished:
-            self._check_rows(metrics, Schedule.of(self.recipe, metrics).end)
+            self._check_rows(metrics)
         return metrics
 
     @property
@@ -228,9 +228,10 @@ class RunFolder:
             file.write(row_lines(rows, self.hash).encode())
         self.__dict__.pop("metrics", None)
 
-    def _check_rows(self, metrics: Metrics, step: int) -> None:
-        """Check that the metrics have all rows up to a step."""
-        if missing := Schedule.of(self.recipe, metrics).rows(step) - {*metrics.steps.tolist()}:
+    def _check_rows(self, metrics: Metrics, step: int | None = None) -> None:
+        """Check that the metrics have all rows up to a step, by default the end."""
+        schedule = Schedule.of(self.recipe, metrics)
+        if missing := schedule.rows(schedule.end if step is None else step) - {*metrics.steps.tolist()}:
             raise InputError(
                 f"{self.path / 'metrics.jsonl'} is damaged: it lacks the row of step {min(missing)}; {UNTOUCHED}"
             )
