@@ -40,10 +40,10 @@ def test_every_page_is_there_and_can_be_reached(site):
 @pytest.mark.slow
 def test_the_front_page_has_the_verdicts_of_the_readme(site):
     table = re.findall(r"<td><p>(.*?)</p></td>", (site / "index.html").read_text(), flags=re.DOTALL)
-    told = [re.sub(r"<[^>]*>", "", cell) for cell in table]
+    shown = [re.sub(r"<[^>]*>", "", cell) for cell in table]
     rows = re.findall(r"^\| (C\d+ .*) \|$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
     assert len(rows) == 15
-    assert told == [
+    assert shown == [
         html.escape(cell, quote=False).replace("**", "").replace("'", "’") for row in rows for cell in row.split(" | ")
     ]
 

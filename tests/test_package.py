@@ -140,13 +140,13 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(arguments, words, tmp_path,
 @pytest.mark.slow
 def test_a_terminal_and_a_notebook_of_another_kind_are_no_trouble(tmp_path):
     """An encoding without the letters of a table, and the backend of pictures that a notebook's shells inherit."""
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "hopscope", "theory", "--hops", "3", "--show", "--figure", str(tmp_path / "flow.png")],
         env=os.environ | {"PYTHONIOENCODING": "latin-1", "MPLBACKEND": "module://not_installed.here"},
         capture_output=True,
     )  # fmt: skip
-    assert (told.returncode, told.stderr) == (0, b"")
-    assert b"?" in told.stdout
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"?" in done.stdout
     assert (tmp_path / "flow.png").exists()
 
 

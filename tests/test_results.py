@@ -100,7 +100,7 @@ def test_races_agree_as_closely_as_is_said():
 
 def test_the_table_of_the_short_recipe_tells_the_losses_that_are_recorded() -> None:
     folder = RESULTS / "paper-short"
-    told = dict(re.findall(r"^\| (\d) \| ([0-9.]+) \|", (folder / "README.md").read_text(), flags=re.MULTILINE))
+    stated = dict(re.findall(r"^\| (\d) \| ([0-9.]+) \|", (folder / "README.md").read_text(), flags=re.MULTILINE))
     for seed in range(10):
         result = json.loads((folder / "transformers" / f"seed-{seed}" / "result.json").read_text())
-        assert told[str(seed)] == f"{result['models'][0]['final_validation_loss']:.3f}"
+        assert stated[str(seed)] == f"{result['models'][0]['final_validation_loss']:.3f}"

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 import torch
-from known_run import EVERY, STEPS, WITNESS, circuit_json, known_run, scaled
+from known_run import EVERY, STEPS, WITNESS, circuit_json, known_run, scaled, witness_shape
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.config import EmergenceConfig
@@ -29,7 +29,7 @@ QUICK = EmergenceConfig(sequences=8)
 @pytest.fixture(autouse=True)
 def _witness_architecture(monkeypatch):
     """These runs hold witnesses, which do without LayerNorm; no recipe says that."""
-    monkeypatch.setattr(Recipe, "architecture", lambda self, problem: WITNESS.transformer.shape)
+    monkeypatch.setattr(Recipe, "architecture", witness_shape)
 
 
 def uniform_attention(path: AttentionPath, sequences: int) -> float:

@@ -23,7 +23,6 @@ TINY = Recipe(
     layers=2, heads=2, d_model=16, steps=40, batch_size=8, log_every=5, final_steps=7, validation_size=8,
     examples=64, learning_rate=3e-3,
 )  # fmt: skip
-ENGINE = REFERENCE
 
 
 def transformer(held=(), seed=0):
@@ -57,7 +56,7 @@ def test_fixed_attention_follows_its_pattern_and_other_heads_are_unchanged(patte
 def test_attention_stays_fixed_through_training_and_after(tmp_path):
     held = (HeldHead(1, 1, "previous"), HeldHead(2, 2, "nothing"))
     run = train(
-        replace(TINY, held=held, checkpoint_every=20), PROBLEM, tmp_path / "run", seeds=[1, 2], execution=ENGINE
+        replace(TINY, held=held, checkpoint_every=20), PROBLEM, tmp_path / "run", seeds=[1, 2], execution=REFERENCE
     )
     again = RunFolder(tmp_path / "run")
     assert again.recipe.held == held

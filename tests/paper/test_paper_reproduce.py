@@ -77,7 +77,7 @@ def test_the_claims_say_whose_they_are_and_what_they_rest_on(reproduced: tuple[P
 
 
 @pytest.mark.slow
-def test_what_is_finished_is_not_done_again_and_can_be_judged_anew(reproduced: tuple[Path, str]) -> None:
+def test_what_is_finished_is_not_done_again_and_can_be_judged_again(reproduced: tuple[Path, str]) -> None:
     folder, _ = reproduced
     claims = (folder / "claims.json").read_bytes()
     before = {path: path.stat().st_mtime_ns for path in (folder / "sweep").rglob("*") if path.is_file()}

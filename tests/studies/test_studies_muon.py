@@ -20,13 +20,12 @@ RECIPE = Recipe(
     layers=2, heads=2, d_model=16, head_dim=4, steps=4, batch_size=8, log_every=2, final_steps=1, validation_size=8,
     learning_rate=1e-2, hooks="studies.muon:Muon", examples=None,
 )  # fmt: skip
-ENGINE = REFERENCE
 HEADS = {"query": 1, "key": 1, "value": 1, "out": 0}
 """The axis along which each of attention's weights is cut into heads."""
 
 
 def ensemble(recipe: Recipe = RECIPE, seeds: tuple[int, ...] = (1, 2)) -> Ensemble:
-    return Ensemble(PROBLEM, recipe, seeds, ENGINE)
+    return Ensemble(PROBLEM, recipe, seeds, REFERENCE)
 
 
 def by_torch(recipe: Recipe, seed: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:

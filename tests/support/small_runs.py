@@ -45,7 +45,7 @@ class Stopped(Exception):
     """A run is stopped by its test."""
 
 
-def one_seed_each(seeds: range = range(3), folder: str = "arm", recipe: Recipe = TINIEST) -> list[Setup]:
+def one_seed_each(seeds: range = range(3), folder: str = "condition", recipe: Recipe = TINIEST) -> list[Setup]:
     """Setups that differ by their seed alone."""
     return [Setup(f"{folder}/seed-{seed}", ONE_HOP, recipe, (seed,)) for seed in seeds]
 

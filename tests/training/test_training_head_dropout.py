@@ -27,7 +27,6 @@ TINY = Recipe(
     layers=2, heads=4, d_model=16, steps=60, batch_size=8, log_every=5, final_steps=7, validation_size=8,
     examples=None, schedule="decay-when-learned", clip=1.0, head_dropout=0.5, learned_below=0.05,
 )  # fmt: skip
-ENGINE = REFERENCE
 
 
 def test_a_share_of_heads_is_dropped_and_the_rest_scaled_up():
@@ -55,7 +54,7 @@ def test_an_update_is_that_of_models_with_scaled_heads(apart, monkeypatch):
     seeds = [3, 4]
     with monkeypatch.context() as patch:
         patch.setattr("hopscope.training.ensemble.models_at_once", lambda *given: apart)
-        ensemble = Ensemble(PROBLEM, TINY, seeds, ENGINE)
+        ensemble = Ensemble(PROBLEM, TINY, seeds, REFERENCE)
     batch = Data(PROBLEM, TINY, seeds).training(0)
     scales = head_scales(seeds, 0, TINY.layers, TINY.heads, 0.5)
     scales[0, 0] = 0.0  # a layer without any
@@ -68,7 +67,7 @@ def test_an_update_is_that_of_models_with_scaled_heads(apart, monkeypatch):
         layer = int(name.split(".")[1])
         return weight * scales[:, layer].repeat_interleave(weight.shape[1] // TINY.heads, dim=1)[:, :, None]
 
-    plain = Ensemble(PROBLEM, TINY, seeds, ENGINE)._parts[0][1].transformer
+    plain = Ensemble(PROBLEM, TINY, seeds, REFERENCE)._parts[0][1].transformer
     used = {name: scaled(name, weight) for name, weight in weights.items()}
     answers = functional_call(plain, used, (batch.inputs,))
     expected = squared_errors(answers, batch.targets, PROBLEM.symbol_dim).mean(dim=1)
@@ -99,29 +98,27 @@ def _learned_from(step: int, monkeypatch: pytest.MonkeyPatch, first: int = 0) ->
         done = updates(ensemble)
         return torch.tensor([[0.1 if done >= step else 0.7, 0.1 if done >= (first or step) else 0.7]])
 
-    def watched(seeds: object, step: int, *rest: object) -> Tensor:
+    def recorded(seeds: object, step: int, *rest: object) -> Tensor:
         drawn.append(step)
         return head_scales(seeds, step, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Ensemble, "evaluate", evaluated)
-    monkeypatch.setattr("hopscope.training.trainer.head_scales", watched)
+    monkeypatch.setattr("hopscope.training.trainer.head_scales", recorded)
     return drawn
 
 
-@pytest.mark.parametrize("cut", [25])
-def test_heads_are_dropped_only_once_a_hop_is_learned_also_when_resumed(cut, tmp_path, monkeypatch):
+def test_heads_are_dropped_only_once_a_hop_is_learned_also_when_resumed(tmp_path, monkeypatch):
     """Whichever hop; two asked for are there when all are, and then none is left out."""
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     drawn = _learned_from(30, monkeypatch, first=15)
     setup = Setup("run", PROBLEM, replace(TINY, head_dropout_after=1), (1,))
-    whole = train(setup, tmp_path / "whole", execution=ENGINE)
+    whole = train(setup, tmp_path / "whole", execution=REFERENCE)
     assert drawn == [*range(15, 30)]
-
-    train_in_two(setup, tmp_path / "cut", cut, ENGINE)
+    train_in_two(setup, tmp_path / "cut", 25, REFERENCE)
     assert sorted({*drawn[15:]}) == [*range(15, 30)]
     assert contents(tmp_path / "cut") == contents(whole.path)
     drawn.clear()
-    train(replace(setup, recipe=replace(TINY, head_dropout_after=2)), tmp_path / "two", execution=ENGINE)
+    train(replace(setup, recipe=replace(TINY, head_dropout_after=2)), tmp_path / "two", execution=REFERENCE)
     assert drawn == []
 
 

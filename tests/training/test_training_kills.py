@@ -185,7 +185,7 @@ def test_workers_save_their_state_on_a_stop_signal_and_begin_nothing_new(order, 
     while sum(path.stat().st_size > 0 for path in folder.glob("*/metrics.jsonl")) < 2 and time.monotonic() < until:
         time.sleep(0.05)
     (os.killpg if whole_group else os.kill)(parent.pid, order)
-    told = parent.communicate(timeout=60)[1]
-    assert told.rstrip().endswith("KeyboardInterrupt")
+    errors = parent.communicate(timeout=60)[1]
+    assert errors.rstrip().endswith("KeyboardInterrupt")
     assert sorted(path.name for path in folder.iterdir()) == ["run-0", "run-1"]
     assert all(RunFolder(path).load_state() is not None for path in folder.iterdir())

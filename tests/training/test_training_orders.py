@@ -35,7 +35,7 @@ def test_a_stop_signal_while_the_result_is_written_begins_no_other_run(monkeypat
     with pytest.raises(KeyboardInterrupt):
         train_all(one_seed_each(), tmp_path, execution=replace(FP32, workers=1))
     assert [path.parent.name for path in tmp_path.rglob("result.json")] == ["seed-0"]
-    assert [path.name for path in (tmp_path / "arm").iterdir()] == ["seed-0"]
+    assert [path.name for path in (tmp_path / "condition").iterdir()] == ["seed-0"]
     train_all(one_seed_each(), tmp_path, execution=replace(FP32, workers=1))
     assert len(list(tmp_path.rglob("result.json"))) == 3
 
@@ -56,8 +56,8 @@ hs.train(replace(hs.recipes.LAPTOP, steps=5), hs.RetrievalProblem(hops=1), sys.a
 
 
 def test_a_stop_signal_whose_exception_was_lost_stops_the_training_that_follows(tmp_path):
-    told = subprocess.run([sys.executable, "-c", LOST, tmp_path / "run"], capture_output=True, text=True)
-    assert "KeyboardInterrupt" in told.stderr
+    done = subprocess.run([sys.executable, "-c", LOST, tmp_path / "run"], capture_output=True, text=True)
+    assert "KeyboardInterrupt" in done.stderr
     assert not (tmp_path / "run" / "result.json").exists()
 
 
@@ -100,8 +100,8 @@ def test_a_script_with_workers_needs_no_main_guard(given, tmp_path):
     """Workers do not run it once more; what it knows of itself is there again."""
     (script := tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, *(given or [str(script)])]
-    told = subprocess.run(command, input=SCRIPT if given else None, capture_output=True, text=True, check=True)
-    assert (told.stdout, told.stderr) == (f"begun ['b', 'c'] {'<stdin>' if given else script}\n", "")
+    done = subprocess.run(command, input=SCRIPT if given else None, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"begun ['b', 'c'] {'<stdin>' if given else script}\n", "")
 
 
 @pytest.mark.parametrize("number", [1, 3])

@@ -27,7 +27,6 @@ TINY = Recipe(
     layers=2, heads=2, d_model=16, steps=100, batch_size=8, log_every=5, final_steps=7, validation_size=8,
     examples=None, schedule="decay-when-learned", prune_every=10, clip=1.0,
 )  # fmt: skip
-ENGINE = REFERENCE
 
 
 class Planted:
@@ -62,14 +61,14 @@ def test_pruned_heads_do_not_count_again_and_nan_prunes_nothing():
 
 def test_losses_with_some_heads_are_those_without_the_others():
     """Against the transformer itself, whose heads are knocked out by other means: their values are made zero."""
-    ensemble = Ensemble(PROBLEM, TINY, [1, 2, 3], ENGINE)
+    ensemble = Ensemble(PROBLEM, TINY, [1, 2, 3], REFERENCE)
     batch = Data(PROBLEM, TINY, [1, 2, 3]).pruning(0)
     before = ensemble.weights()
     left = torch.ones(3, 2, 2, dtype=torch.bool)
     left[0, 0, 1] = left[1, 1, 0] = left[1, 1, 1] = False
     found = ensemble.losses_with(left, batch)
     assert all(torch.equal(before[name], weight) for name, weight in ensemble.weights().items())
-    other = Ensemble(PROBLEM, TINY, [1, 2, 3], ENGINE)
+    other = Ensemble(PROBLEM, TINY, [1, 2, 3], REFERENCE)
     state = other.state()
     for model, layer, head in (~left).nonzero().tolist():
         columns = slice(8 * head, 8 * head + 8)
@@ -88,7 +87,7 @@ def test_a_pruned_head_stays_pruned_and_the_others_learn_as_if_it_had_never_been
     Also where a layer has none left and so no gradient, which must not be taken for the next layer's; and where our
     kernels skip heads that are pruned.
     """
-    rates, engine = [1e-2] * 2, replace(ENGINE, kernels=kernels)
+    rates, engine = [1e-2] * 2, replace(REFERENCE, kernels=kernels)
     data = Data(PROBLEM, TINY, [1, 2])
     ensemble = Ensemble(PROBLEM, TINY, [1, 2], engine)
     for step in range(5):
@@ -163,7 +162,7 @@ def learned_at_20(monkeypatch) -> None:
 
 @pytest.mark.usefixtures("learned_at_20")
 def test_the_rate_falls_once_no_head_can_be_pruned(tmp_path):
-    run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", execution=ENGINE)
+    run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", execution=REFERENCE)
     schedule, metrics = run.schedule, run.metrics
     heads = dict(zip(metrics.steps.tolist(), metrics.heads.tolist(), strict=True))
     assert (heads[15], heads[20], heads[25]) == ([4, 4], [3, 3], [3, 3])
@@ -188,13 +187,11 @@ def test_the_rate_falls_once_no_head_can_be_pruned(tmp_path):
 
 
 @pytest.mark.usefixtures("learned_at_20")
-@pytest.mark.parametrize("cut", [30])
-def test_a_run_resumed_while_pruning_gives_the_same_bytes(cut, tmp_path, monkeypatch):
+def test_a_run_resumed_while_pruning_gives_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr("hopscope.training.trainer._SECONDS_BETWEEN_STATES", 0.0)
     setup = Setup("run", PROBLEM, replace(TINY, checkpoint_every=10), (1, 2))
-    whole = train(setup, tmp_path / "whole", execution=ENGINE)
-
-    train_in_two(setup, tmp_path / "cut", cut, ENGINE)
+    whole = train(setup, tmp_path / "whole", execution=REFERENCE)
+    train_in_two(setup, tmp_path / "cut", 30, REFERENCE)
     assert contents(tmp_path / "cut") == contents(whole.path)
 
 
@@ -208,7 +205,7 @@ def test_a_forgotten_hop_is_learned_again_before_more_heads_are_pruned(tmp_path,
         return torch.tensor([[0.1], [0.7]]) if forgotten else torch.full((2, 1), 0.1 if step >= 20 else 0.7)
 
     monkeypatch.setattr(Ensemble, "evaluate", evaluated)
-    run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", execution=ENGINE)
+    run = train(Setup("run", PROBLEM, TINY, (1, 2)), tmp_path / "run", execution=REFERENCE)
     heads = dict(zip(run.metrics.steps.tolist(), run.metrics.heads.tolist(), strict=True))
     assert (heads[20], heads[55], heads[60]) == ([3, 3], [3, 3], [3, 2])  # without it, none could go at step 30
 
@@ -248,7 +245,7 @@ def _spoil(ensemble: Ensemble, model: int) -> None:
 def test_pruned_heads_of_a_diverged_model_are_zero_not_nan(clip):
     """Else it would come back, and the other models' heads of that place with it."""
     recipe = replace(ALWAYS_LEARNED, clip=clip)
-    ensemble, data = Ensemble(ONE_CHAIN, recipe, [1, 2], ENGINE), Data(ONE_CHAIN, recipe, [1, 2])
+    ensemble, data = Ensemble(ONE_CHAIN, recipe, [1, 2], REFERENCE), Data(ONE_CHAIN, recipe, [1, 2])
     left = torch.ones(2, 2, 2, dtype=torch.bool)
     left[0, 0, 1] = left[0, 1, 0] = left[1, 1, 1] = False
     ensemble._parts[0][1].remove_others(left)

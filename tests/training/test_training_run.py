@@ -28,10 +28,10 @@ def test_a_run_folder_has_metrics_checkpoints_and_result(tmp_path):
     assert metrics.validation_loss == pytest.approx(metrics.partial_losses.mean(axis=2))
     assert metrics.train_loss == pytest.approx(metrics.train_partial_losses.mean(axis=2))
     assert sorted(run.checkpoints) == [0, 20, 40]
-    for model, told in enumerate(run.result.models):
-        assert told.final_validation_loss == pytest.approx(metrics.validation_loss[-7:, model].mean())
-        assert told.final_partial_losses == pytest.approx(metrics.partial_losses[-7:, model].mean(axis=0))
-        assert 0 < told.held_out_loss < 2
+    for model, result in enumerate(run.result.models):
+        assert result.final_validation_loss == pytest.approx(metrics.validation_loss[-7:, model].mean())
+        assert result.final_partial_losses == pytest.approx(metrics.partial_losses[-7:, model].mean(axis=0))
+        assert 0 < result.held_out_loss < 2
     reopened = RunFolder(tmp_path / "run")
     assert (reopened.problem, reopened.recipe, reopened.seeds) == (PROBLEM, TINY, (1, 2, 3))
     assert len(set(reopened.model_hashes)) == 3

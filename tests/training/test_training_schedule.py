@@ -32,7 +32,6 @@ ONE_CHAIN = RetrievalProblem(hops=2, chains=1)
 TINY = Recipe(
     layers=2, heads=2, d_model=16, steps=40, batch_size=8, log_every=5, final_steps=7, validation_size=8, examples=64,
 )  # fmt: skip
-ENGINE = REFERENCE
 
 
 def rates(schedule: Schedule, steps: Iterable[int]) -> list[float]:
@@ -63,7 +62,7 @@ def test_learned_below_decides_when_the_rate_falls(tmp_path, monkeypatch):
     recipe = replace(TINY, schedule="decay-when-learned", steps=60, decay_fraction=0.5)
     for below, at in ((0.5, 10), (0.3, 30), (0.1, None)):
         setup = Setup("run", PROBLEM, replace(recipe, learned_below=below), (1,))
-        run = train(setup, tmp_path / str(below), execution=ENGINE)
+        run = train(setup, tmp_path / str(below), execution=REFERENCE)
         assert (run.schedule.models[0].learned_at, run.result.steps) == (at, min(60, (at or 60) + 30))
 
 
@@ -76,10 +75,10 @@ def test_a_guess_between_two_chains_is_not_learned(tmp_path, monkeypatch):
     monkeypatch.setattr(Ensemble, "evaluate", as_if)
     recipe = replace(TINY, head_dropout=0.5, head_dropout_after=1)
     setup = Setup("run", RetrievalProblem(hops=2, chains=2), recipe, (1,))
-    run = train(setup, tmp_path / "two", execution=ENGINE)
+    run = train(setup, tmp_path / "two", execution=REFERENCE)
     assert run.metrics.first_below() == ((20, 20),)
     assert run.schedule.models[0].dropout_until == run.schedule.models[0].dropout_from == 20
-    four = train(replace(setup, problem=PROBLEM), tmp_path / "four", execution=ENGINE)
+    four = train(replace(setup, problem=PROBLEM), tmp_path / "four", execution=REFERENCE)
     assert four.schedule.models[0].dropout_until == 5
 
 
@@ -118,13 +117,13 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
 
     monkeypatch.setattr(Ensemble, "evaluate", as_if_learned)
     setup = Setup("run", PROBLEM, recipe, (1, 2))
-    run = train(setup, tmp_path / "run", execution=ENGINE)
+    run = train(setup, tmp_path / "run", execution=REFERENCE)
     assert [model.learned_at for model in run.schedule.models] == [30, 45]
     assert run.result.steps == run.schedule.end == max(run.checkpoints) == 45 + 200 * fall
     rows = {*range(5, 110, 5), *range(84, 91), *range(99, 106)} if fall else {*range(5, 50, 5)}
     assert run.metrics.steps.tolist() == sorted(rows)
     for cut in (45, 92) if fall else (30,):
-        train_in_two(setup, tmp_path / f"cut-{cut}", cut, ENGINE)
+        train_in_two(setup, tmp_path / f"cut-{cut}", cut, REFERENCE)
         assert contents(tmp_path / f"cut-{cut}") == contents(run.path)
 
 
@@ -137,12 +136,12 @@ def test_a_model_of_an_ensemble_equals_one_trained_alone(tmp_path, monkeypatch):
         decay_fraction=0.25, validation_size=64, prune_every=10, head_dropout=0.3, clip=1.0,
     )  # fmt: skip
     seeds = (1, 2, 3)
-    together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", execution=ENGINE)
+    together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", execution=REFERENCE)
     assert len({together.schedule.of_model(model).end for model in range(3)}) > 1, "or nothing is tested"
     assert len(set(together.metrics.heads[-1])) > 1
     weights = together.transformer().state_dict()
     for model, seed in enumerate(seeds):
-        alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), execution=ENGINE)
+        alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), execution=REFERENCE)
         assert together.schedule.of_model(model) == alone.schedule
         assert together.metrics.heads[-1, model] == alone.metrics.heads[-1, 0]
         ours, theirs = together.result.models[model], alone.result.models[0]
@@ -165,16 +164,16 @@ def test_the_final_loss_is_of_steps_after_the_fall_alone_and_among_others(fall, 
         decay_fraction=fall,
     )
     seeds = (1, 2, 3)
-    together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", execution=ENGINE)
+    together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", execution=REFERENCE)
     assert len({together.schedule.of_model(model).end for model in range(3)}) > 1, "or nothing is tested"
     for model, seed in enumerate(seeds):
-        alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), execution=ENGINE)
-        told = alone.result.models[0].final_validation_loss
+        alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), execution=REFERENCE)
+        final_loss = alone.result.models[0].final_validation_loss
         end = alone.schedule.end
         last = alone.metrics.after(end - rows, end).validation_loss[:, 0]
         assert len(last) == rows
-        assert told == pytest.approx(last.mean())
-        assert together.result.models[model].final_validation_loss == pytest.approx(told, rel=1e-4)
+        assert final_loss == pytest.approx(last.mean())
+        assert together.result.models[model].final_validation_loss == pytest.approx(final_loss, rel=1e-4)
 
 
 def test_the_final_loss_of_other_schedules_is_of_the_last_steps_whatever_the_rate():

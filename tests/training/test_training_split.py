@@ -41,7 +41,7 @@ def _small(monkeypatch):
 
 
 def one_seed_each(recipe: Recipe = RECIPE, seeds: tuple[int, ...] = (1, 2, 3)) -> list[Setup]:
-    return [Setup(f"arm/seed-{seed}", PROBLEM, recipe, (seed,)) for seed in seeds]
+    return [Setup(f"condition/seed-{seed}", PROBLEM, recipe, (seed,)) for seed in seeds]
 
 
 def train_apart(folder: Path, setups: list[Setup]) -> None:
@@ -76,7 +76,7 @@ def test_each_run_is_as_if_trained_alone(recipe, tmp_path):
     train_apart(tmp_path / "alone", setups)
     seen: list[dict[str, Progress]] = []
     train_ensembles(setups, tmp_path / "together", ONE, seen.append)
-    assert visible(tmp_path / "together") == ["arm"]
+    assert visible(tmp_path / "together") == ["condition"]
     alone, found = (finished(setups, tmp_path / name) for name in ("alone", "together"))
     assert len({run.result.steps for run in alone.values()}) > 1  # they end by themselves
     for name, run in found.items():
@@ -94,14 +94,14 @@ def test_each_run_is_as_if_trained_alone(recipe, tmp_path):
 
 def test_progress_is_read_from_the_last_whole_row(tmp_path):
     """Read at any byte of the metrics."""
-    setup = Setup("arm", PROBLEM, RECIPE, (1,))
-    path = tmp_path / "arm" / "metrics.jsonl"
+    setup = Setup("condition", PROBLEM, RECIPE, (1,))
+    path = tmp_path / "condition" / "metrics.jsonl"
     path.parent.mkdir()
     texts = [row_lines(rows_of(step, [[0.0] * 40], [[float(step)]]), "a run") for step in range(1, 4)]
     before, whole = len("".join(texts[:-1])), "".join(texts)
     for size in [0, 1, len(texts[0]) - 1, *range(before, len(whole) + 1, 7), len(whole)]:
         path.write_text(whole[:size])
-        found = progress_of([setup], tmp_path)["arm"]
+        found = progress_of([setup], tmp_path)["condition"]
         step = 3 if size == len(whole) else 2 if size >= before else 0
         assert (found.step, found.partial_losses) == (step, ((float(step),),) if step else ())
 
@@ -129,7 +129,9 @@ def test_a_killed_ensemble_goes_on(monkeypatch, tmp_path):
 
 
 def test_a_run_with_two_names_gets_both_folders(tmp_path):
-    setups = [replace(run, name=f"{arm}/{run.name}") for arm in ("one", "two") for run in one_seed_each(SHORT)]
+    setups = [
+        replace(run, name=f"{condition}/{run.name}") for condition in ("one", "two") for run in one_seed_each(SHORT)
+    ]
     train_ensembles(setups, tmp_path, ONE)
     assert visible(tmp_path) == ["one", "two"]
     assert files(tmp_path / "one") == files(tmp_path / "two")
@@ -143,7 +145,7 @@ def grouped(setups: list[Setup], folder: Path, most: int = 64) -> list[list[str]
 def test_which_runs_make_an_ensemble(tmp_path):
     several = Setup("several", PROBLEM, RECIPE, (8, 9))
     other = Setup("other", PROBLEM, replace(RECIPE, steps=121), (1,))
-    assert grouped([several, *one_seed_each(), other], tmp_path) == [[f"arm/seed-{seed}" for seed in (1, 2, 3)]]
+    assert grouped([several, *one_seed_each(), other], tmp_path) == [[f"condition/seed-{seed}" for seed in (1, 2, 3)]]
     assert grouped([several, other], tmp_path) == []
     many = one_seed_each(seeds=tuple(range(100)))
     assert [len(group) for group in grouped(many[:10], tmp_path, most=5)] == [4, 4, 2]
@@ -151,15 +153,15 @@ def test_which_runs_make_an_ensemble(tmp_path):
     whole = grouped(many, tmp_path)
     assert [len(group) for group in whole] == [64, 36]
     assert grouped(many[64:], tmp_path) == whole[1:], "once the first is finished"
-    (tmp_path / "arm" / "seed-2").mkdir(parents=True)
-    assert grouped(one_seed_each(), tmp_path) == [[f"arm/seed-{seed}" for seed in (1, 3)]]
+    (tmp_path / "condition" / "seed-2").mkdir(parents=True)
+    assert grouped(one_seed_each(), tmp_path) == [[f"condition/seed-{seed}" for seed in (1, 3)]]
 
 
 def test_a_folder_in_use_is_named(tmp_path):
-    (tmp_path / "arm" / "seed-2").mkdir(parents=True)
-    (tmp_path / "arm" / "seed-2" / "mine.txt").write_text("mine")
+    (tmp_path / "condition" / "seed-2").mkdir(parents=True)
+    (tmp_path / "condition" / "seed-2" / "mine.txt").write_text("mine")
     train_ensembles(one_seed_each(SHORT), tmp_path, ONE)  # the others
-    assert sorted(path.name for path in (tmp_path / "arm").iterdir()) == ["seed-1", "seed-2", "seed-3"]
+    assert sorted(path.name for path in (tmp_path / "condition").iterdir()) == ["seed-1", "seed-2", "seed-3"]
     with pytest.raises(InputError, match="seed-2 is in use and holds no hopscope run"):
         train_all(one_seed_each(SHORT), tmp_path, execution=ONE)
 
