@@ -178,7 +178,7 @@ def _wrong_key(host: Host, generator: torch.Generator) -> Planted | None:
 
 def _missing(host: Host, generator: torch.Generator) -> Planted | None:
     path = _one(host.circuit, generator)
-    return path and Planted(tuple(kept for kept in host.circuit if kept != path), f"without {_said(host, path)}")
+    return path and Planted(tuple(own for own in host.circuit if own != path), f"without {_said(host, path)}")
 
 
 def _superfluous(host: Host, generator: torch.Generator) -> Planted | None:
@@ -297,7 +297,7 @@ def _visible(host: Host, path: hs.AttentionPath) -> list[int]:
 
 
 def _replaced(host: Host, path: hs.AttentionPath, other: hs.AttentionPath) -> tuple[hs.AttentionPath, ...]:
-    return tuple(other if kept == path else kept for kept in host.circuit)
+    return tuple(other if own == path else own for own in host.circuit)
 
 
 def _said(host: Host, path: hs.AttentionPath) -> str:

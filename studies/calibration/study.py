@@ -105,9 +105,9 @@ def quick(_: hs.Recipe) -> CalibrationStudy:
 
 def run(study: CalibrationStudy, folder: Path, work: Work) -> CalibrationResult:
     """Plant and certify what is not done yet; each result is a file of its own in `folder / runs`."""
-    kept = folder / "runs"
+    runs = folder / "runs"
     jobs = [
-        (study, hops, seed, kind, number, kept / f"{hops}-hops-{seed}-{kind.replace(' ', '-')}-{number}.json")
+        (study, hops, seed, kind, number, runs / f"{hops}-hops-{seed}-{kind.replace(' ', '-')}-{number}.json")
         for number in range(study.each)
         for hops, seed in study.built
         for kind in study.kinds
@@ -117,13 +117,13 @@ def run(study: CalibrationStudy, folder: Path, work: Work) -> CalibrationResult:
     return CalibrationResult(tuple(record for record in done if record is not None))
 
 
-def certify(study: CalibrationStudy, hops: int, seed: int, kind: str, number: int, kept: Path) -> None:
+def certify(study: CalibrationStudy, hops: int, seed: int, kind: str, number: int, record: Path) -> None:
     """Plant and label a circuit and, where its label counts, certify it; null is written where none can be planted."""
     host = _host(hops, seed)
     drawn = crc32(f"{hops} {seed} {kind} {number}".encode())
     planted = plant(kind, host, torch.Generator().manual_seed(drawn))
     if planted is None:
-        records.write(kept, None)
+        records.write(record, None)
         return
     truth = label(kind, host, planted, study.max_loss)
     failed: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ def certify(study: CalibrationStudy, hops: int, seed: int, kind: str, number: in
         model = planted.model or host.model
         circuit = model.check(planted.circuit, max_loss=study.max_loss, seed=drawn, proof=study.config)
         failed = circuit.failed
-    records.write(kept, Certified(hops, seed, kind, number, planted.description, truth, failed))
+    records.write(record, Certified(hops, seed, kind, number, planted.description, truth, failed))
 
 
 @lru_cache(maxsize=1)

@@ -83,5 +83,5 @@ class _Turned(Shared):
 
     def pattern(self, normed: Float[Tensor, "1 sequence pos d_model"]) -> Float[Tensor, "sequence head query key"]:
         """The pattern of the block's heads; or, in sequences of the second kind, with the key's weight elsewhere."""
-        kept: Tensor = self.attention.pattern(normed, normed)[0]
-        return torch.where(self.apart(normed)[..., None], super().pattern(normed), kept)
+        usual: Tensor = self.attention.pattern(normed, normed)[0]
+        return torch.where(self.apart(normed)[..., None], super().pattern(normed), usual)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from known_run import WITNESS, circuit_json, known_run
+from known_run import circuit_json, known_run, witness_shape
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.cli.circuit_verbs import describe
@@ -22,13 +22,9 @@ from hopscope.training.recipe import Recipe
 QUICK = ("--sequences", 8, "--no-figures", "--json")
 
 
-def shape(self, problem):
-    return WITNESS.transformer.shape
-
-
 @pytest.fixture(autouse=True)
 def _witness_architecture(monkeypatch):
-    monkeypatch.setattr(Recipe, "architecture", shape)
+    monkeypatch.setattr(Recipe, "architecture", witness_shape)
 
 
 def ask(*arguments):
@@ -50,7 +46,7 @@ def run(tmp_path):
 @pytest.fixture(scope="module")
 def emergence(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recipe, "architecture", shape)
+        patch.setattr(Recipe, "architecture", witness_shape)
         made = known_run(tmp_path_factory.mktemp("emergence") / "run")
         circuit_json(made, made.path / "circuit.json")
         ask(made.path, "--sequences", 4, "--no-figures")

@@ -145,7 +145,7 @@ def test_the_flow_along_paths_is_the_theorys():
     assert found[3][3] == [0, 1, 2]
 
 
-def test_a_state_comes_back_from_its_text_and_nonsense_is_brought_to_order():
+def test_a_state_comes_back_from_its_text_and_nonsense_becomes_the_nearest_state():
     limits = [{"checkpoints": 10, "paths": 5, "heads": 8, "steps": 5}]
     limits.append({"checkpoints": 1, "paths": 0, "heads": 2, "steps": 1})
     code = """const round = (text) => { const state = fromHash(text, given); return state && toHash(state); };

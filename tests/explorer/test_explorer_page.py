@@ -132,7 +132,7 @@ def test_the_story_has_this_runs_numbers_and_says_what_failed(run):
     assert len(story(replace(one, emergence=None))) == 2
 
 
-def test_sizes_are_told_and_bounded(run, monkeypatch, tmp_path):
+def test_sizes_are_reported_and_bounded(run, monkeypatch, tmp_path):
     result = CliRunner().invoke(command, [str(run.path), "--json"])
     sizes = json.loads(result.stdout)
     assert sizes["bytes"] == Path(sizes["path"]).stat().st_size < 1_000_000

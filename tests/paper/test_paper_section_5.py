@@ -77,7 +77,7 @@ def test_one_run_that_learns_beyond_its_depth_refutes_both() -> None:
     assert alone.verdict == "not reproduced", "a counterexample needs no control"
 
 
-def test_what_theorem_1_allows_refutes_nothing_and_is_told() -> None:
+def test_what_theorem_1_allows_refutes_nothing_and_is_reported() -> None:
     """One hop in one layer, by looking away, and three in two: fewer than our exact minimum, more than log3(2D)."""
     found = judged(learners(1, 1, 0, 0), learners(2, 3, 1), *AS_THEORY_SAYS[2:])
     assert {finding.verdict for finding in found.values()} == {"reproduced"}

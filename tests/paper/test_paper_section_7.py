@@ -123,7 +123,7 @@ class TestC4:
         assert found.verdict == "not reproduced"
         assert "8 with t < log3(2D), 16 below the exact minimum" in found.observed
 
-    def test_a_hop_below_the_exact_minimum_alone_is_told(self):
+    def test_a_hop_below_the_exact_minimum_alone_is_reported(self):
         early = learners(2, 2, *[1] * 7)
         found = judged(PAPERS[0], early, *PAPERS[2:])["C4"]
         assert found.verdict == "reproduced"

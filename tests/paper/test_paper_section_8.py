@@ -178,7 +178,7 @@ def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> N
     assert found["C8"].n == 3
 
 
-def test_models_that_did_not_learn_are_left_out_and_told() -> None:
+def test_models_that_did_not_learn_are_left_out_and_counted() -> None:
     found = judge_circuits(*abc(), studied(None, "d", full=0.6))
     assert found["C10"].verdict == "reproduced"
     assert "1 of 4 models had not learned the task" in found["C10"].observed

@@ -80,7 +80,7 @@ def test_models_without_a_circuit_do_not_count():
     assert verdicts([]) == ["not run"] * 2
 
 
-def test_drift_is_told_from_none_and_from_too_little():
+def test_drift_is_distinguished_from_none_and_from_too_little():
     more = (*DOUBLING, (3, 2, "x0?", ">x3"), (3, 3, "x0?", ">x3"))
     before = alike(20)
     assert verdicts(before, [summary(more, seed) for seed in range(20)])[3] == "confirmed"
@@ -102,17 +102,17 @@ def drift(models: list[CircuitSummary], further: list[CircuitSummary]) -> str:
 
 
 def test_a_position_based_certified_model_refutes():
-    """At whichever hop; models without a certified circuit, and those that were not asked, do not count."""
+    """At whichever hop; models without a certified circuit, and those that were not tested, do not count."""
     low = (0.04,) * 3
     hold = (RowsMoved(1, 2, (0.1, 1.4, 0.1), (0.0, 0.04, 0.0), (0.0,) * 3, 2.0),)
     place = RowsMoved(1, 1, low, low, low, 2.0), RowsMoved(3, 2, (0.1, 0.6, 0.1), (0.0, 0.4, 0.0), (0.0,) * 3, 2.0)
 
-    def judged(certified: int, hypothesis: int, position_based: int, others: bool = False) -> Judgement:
+    def judged(certified: int, tested: int, position_based: int, others: bool = False) -> Judgement:
         models = [summary(DOUBLING, n, certified=("imposed",) if n < certified else ()) for n in range(50)]
         models = [replace(model, model=f"m{n}") for n, model in enumerate(models)]
-        asked_of = range(certified, 50) if others else range(hypothesis)
-        moved = [place if others or n < position_based else hold for n in asked_of]
-        places = tuple(PositionTest(f"m{n}", (0.0,) * 3, also) for n, also in zip(asked_of, moved, strict=True))
+        numbers = range(certified, 50) if others else range(tested)
+        moved = [place if others or n < position_based else hold for n in numbers]
+        places = tuple(PositionTest(f"m{n}", (0.0,) * 3, also) for n, also in zip(numbers, moved, strict=True))
         return census.judge(CensusResult(tuple(models), (), places))[-1]
 
     assert judged(40, 40, 0).verdict == "confirmed"
@@ -120,7 +120,7 @@ def test_a_position_based_certified_model_refutes():
     assert judged(40, 50, 1).verdict == "refuted"
     assert judged(40, 0, 0).verdict == "not run"
     assert judged(40, 0, 0, others=True).verdict == "not run"
-    assert judged(40, 50, 0).observed == "0 of 40; of those without 0 of 10"  # who is asked is chosen: no interval
+    assert judged(40, 50, 0).observed == "0 of 40; of those without 0 of 10"  # which are tested is chosen: no interval
 
 
 def test_counts_by_hand():

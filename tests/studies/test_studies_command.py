@@ -60,22 +60,22 @@ def test_stored_results_are_judged_as_they_were(
 def test_depth_runs_quick(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     once = said(["depth", str(tmp_path), "--quick", "--workers", "1", "--precision", "fp32"], capsys)
     assert "| causal/many-heads/1-hops/2-layers | x1 | 2 | 2 |" in once
-    also = json.loads(said(["depth", str(tmp_path), "--quick", "--judge", "--json"], capsys))
-    assert {judgement["verdict"] for judgement in also["judgements"]} == {"inconclusive"}
-    assert also["result"] == json.loads((tmp_path / "depth.json").read_text())
+    again = json.loads(said(["depth", str(tmp_path), "--quick", "--judge", "--json"], capsys))
+    assert {judgement["verdict"] for judgement in again["judgements"]} == {"inconclusive"}
+    assert again["result"] == json.loads((tmp_path / "depth.json").read_text())
 
 
-def test_what_was_kept_is_judged_without_its_runs_and_not_replaced(
+def test_a_stored_record_is_judged_without_its_runs_and_not_replaced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = Conditions((condition("4-layers", THREE, learns(3, 39) + learns(3, 1, 2), layers=4),))
-    records.write(tmp_path / "learning.json", kept)
+    stored = Conditions((condition("4-layers", THREE, learns(3, 39) + learns(3, 1, 2), layers=4),))
+    records.write(tmp_path / "learning.json", stored)
     assert "4 layers: x3 in 38 of 40 seeds | confirmed | 39 of 40 (87% to 100%)" in said(
         ["learning", str(tmp_path), "--judge"], capsys
     )
-    assert records.read(tmp_path / "learning.json", Conditions) == kept
+    assert records.read(tmp_path / "learning.json", Conditions) == stored
     assert "is of runs that are not there; add --judge" in said(["learning", str(tmp_path), "--quick"], capsys, 2)
-    assert records.read(tmp_path / "learning.json", Conditions) == kept
+    assert records.read(tmp_path / "learning.json", Conditions) == stored
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_record_of_another_kind_is_refused(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.slow
-def test_some_arms_alone_are_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_some_conditions_alone_are_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["plateau", str(tmp_path), "--quick", "--workers", "1", "--conditions", "learning*"]
     said([*arguments[:-1], "nothing"], capsys, 2)
     said(arguments, capsys)

@@ -1,4 +1,4 @@
-"""Questions in which look-ups meet: the rules of the study, on planted results."""
+"""Questions in which retrieval steps meet: the rules of the study, on planted results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ONE_BY_ONE: tuple[NamedPath, ...] = ((2, 1, "i?", ">0"), (3, 3, "i?", ">a"), (4,
 
 
 def planted(learn: dict[str, tuple[int, ...]], models: tuple[CircuitSummary, ...] = ()) -> ConditionalResult:
-    """Conditions of the look-ups that each seed learned, from the first on: `(3, 3, 2)` for two of three that learned
+    """Conditions of the steps that each seed learned, from the first on: `(3, 3, 2)` for two of three that learned
     all."""
     conditions = []
     for condition in STUDY.conditions:
@@ -89,7 +89,7 @@ def test_a_model_without_a_circuit_counts_against_and_one_above_the_threshold_do
     assert verdict(planted({}, (replace(without, loss=MAX_LOSS),)), certified) == "not run"
 
 
-def hypothesis(model: str, lily: float, moved: float) -> PositionTest:
+def position_test(model: str, lily: float, moved: float) -> PositionTest:
     own = (0.0, 0.0, lily, 1.0)
     first = RowsMoved(2, 1, own, (0.0, 0.0, 1.0, 1.0), own, 2.0)
     second = RowsMoved(2, 2, (0.0, 1.0, 2.0, 1.0), (0.0, 1.0, moved, 1.0), (0.0, 1.0, lily, 1.0), 0.5)
@@ -97,7 +97,7 @@ def hypothesis(model: str, lily: float, moved: float) -> PositionTest:
 
 
 def test_position_based_models() -> None:
-    """Models that do not make the look-up do not count; those of too few layers are judged by themselves too."""
+    """Models that do not make the step do not count; those of too few layers are judged by themselves too."""
     rule, shallow = "relatives: the step of several keys is content-based", "with too few layers"
 
     def verdicts(*places: PositionTest) -> list[str]:
@@ -106,10 +106,10 @@ def test_position_based_models() -> None:
 
     place, hold = ("relatives-3-layers/a", 0.02, 1.2), ("relatives-4-layers/a", 0.02, 0.05)
     assert verdicts() == ["not run", "not run"]
-    assert verdicts(*[hypothesis(*place)] * 6) == ["refuted", "refuted"]
-    assert verdicts(*[hypothesis(*hold)] * 6) == ["confirmed", "not run"]
-    assert verdicts(*[hypothesis(*hold)] * 6, *[hypothesis(*place)] * 6) == ["inconclusive", "refuted"]
-    assert verdicts(*[hypothesis("relatives-3-layers/a", 0.4, 1.2)] * 6) == ["not run", "not run"]
-    assert verdicts(*[hypothesis("functions-2-layers/a", 0.02, 1.2)] * 6) == ["not run", "not run"]
-    also = conditional.table(replace(planted({}), places=(hypothesis(*place),)))
-    assert "| relatives-3-layers/a | 3 | 0.020 | 1.20 | 2 | 1.00 | 0.50 |" in also
+    assert verdicts(*[position_test(*place)] * 6) == ["refuted", "refuted"]
+    assert verdicts(*[position_test(*hold)] * 6) == ["confirmed", "not run"]
+    assert verdicts(*[position_test(*hold)] * 6, *[position_test(*place)] * 6) == ["inconclusive", "refuted"]
+    assert verdicts(*[position_test("relatives-3-layers/a", 0.4, 1.2)] * 6) == ["not run", "not run"]
+    assert verdicts(*[position_test("functions-2-layers/a", 0.02, 1.2)] * 6) == ["not run", "not run"]
+    table = conditional.table(replace(planted({}), places=(position_test(*place),)))
+    assert "| relatives-3-layers/a | 3 | 0.020 | 1.20 | 2 | 1.00 | 0.50 |" in table

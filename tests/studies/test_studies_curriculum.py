@@ -32,10 +32,10 @@ def planted(shares: dict[str, float]) -> Conditions:
 
 def verdicts(shares: dict[str, float]) -> dict[str, str]:
     found = planted(shares)
-    return {one.name: made.verdict for one, made in zip(found.conditions, curriculum.judge(found), strict=True)}
+    return {tested.name: made.verdict for tested, made in zip(found.conditions, curriculum.judge(found), strict=True)}
 
 
-def test_arms_ask_for_what_their_names_say():
+def test_conditions_ask_for_what_their_names_say():
     targets = {name: setup.problem.target_hops for name, setup in CONDITIONS.items()}
     assert targets["3-hops/x3"] == targets["3-hops/x3-alone/10-times-the-steps"] == (3,)
     assert targets["3-hops/x1-x3"] == (1, 3)
@@ -62,7 +62,7 @@ def test_no_failure_without_a_control():
     assert verdicts({"3-hops/x1-x2-x3": 10, longer: 1})[longer] == "refuted"
 
 
-def test_one_success_without_a_curriculum_is_not_enough_and_is_told():
+def test_one_success_without_a_curriculum_is_not_enough_and_is_reported():
     found = planted({"3-hops/x1-x2-x3": 10, "3-hops/x3": 1})
     assert "1 of 10 (0% to 45%)" in curriculum.judge(found)[1].observed
 
@@ -70,11 +70,14 @@ def test_one_success_without_a_curriculum_is_not_enough_and_is_told():
 def test_few_seeds_say_nothing():
     found = planted({"3-hops/x1-x2-x3": 10, "3-hops/x3": 0})
     for count, verdict in ((4, "inconclusive"), (0, "not run")):
-        few = [replace(one, seeds=one.seeds[:count], learned=one.learned[:count]) for one in found.conditions]
+        few = [
+            replace(setting, seeds=setting.seeds[:count], learned=setting.learned[:count])
+            for setting in found.conditions
+        ]
         assert [judgement.verdict for judgement in curriculum.judge(Conditions(tuple(few)))] == [verdict] * 2
 
 
-def test_the_figure_has_a_row_an_arm():
+def test_the_figure_has_a_row_a_condition():
     axes = figure(planted({"3-hops/x1-x2-x3": 10, "3-hops/x3": 0})).axes[0]
     assert [text.get_text() for text in axes.texts] == ["200", "-"]
     assert axes.get_title(loc="left") == "n = 10 seeds each"

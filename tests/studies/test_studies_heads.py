@@ -97,10 +97,10 @@ def test_a_verdict_on_all_heads_needs_models_with_the_most_heads():
 
 def test_averaging_costs_what_it_costs_on_the_sequences_that_are_held_out():
     """Planted: five models that average, on 4,096 sequences of which the candidates' mean is nearer than of all."""
-    observed = 0.005 * torch.randn(200, 1, generator=torch.Generator().manual_seed(0))
-    drawn = 0.875 + observed + 0.001 * torch.randn(200, 5, generator=torch.Generator().manual_seed(1))
-    also = [verdicts(*(OneModel(8, 1, 16, seed, loss) for seed, loss in enumerate(row)))[0] for row in drawn.tolist()]
-    assert also.count("inconclusive") > 195
+    shared = 0.005 * torch.randn(200, 1, generator=torch.Generator().manual_seed(0))
+    drawn = 0.875 + shared + 0.001 * torch.randn(200, 5, generator=torch.Generator().manual_seed(1))
+    found = [verdicts(*(OneModel(8, 1, 16, seed, loss) for seed, loss in enumerate(row)))[0] for row in drawn.tolist()]
+    assert found.count("inconclusive") > 195
 
 
 def test_the_positive_control_is_not_of_the_survivors_alone():
@@ -114,11 +114,11 @@ def test_the_positive_control_is_not_of_the_survivors_alone():
     assert "with two layers 6 of 30" in last.observed
 
 
-def test_what_diverged_is_told_and_not_drawn():
+def test_what_diverged_is_reported_and_not_drawn():
     found = HeadsResult((*lose(models(FALLING, seeds=3), 0, 3, 4, 5), *DEEP))
-    also = heads.table(found)
-    assert "| 4 | 0.75 | 1 | 1 | 3 | 0.913 (0.909 to 0.918), 1 diverged |" in also
-    assert "| 4 | 0.75 | 1 | 2 | 3 | -, 3 diverged |" in also
+    table = heads.table(found)
+    assert "| 4 | 0.75 | 1 | 1 | 3 | 0.913 (0.909 to 0.918), 1 diverged |" in table
+    assert "| 4 | 0.75 | 1 | 2 | 3 | -, 3 diverged |" in table
     lines = figure(found).axes[0].lines
     assert [len(lines[number].get_xdata()) for number in (0, 1, 2)] == [15 - 4, 16, 4]
 

@@ -22,7 +22,7 @@ LAW, PLACE, HOLD = "no model learns a hop", "is position-based", "models are con
 
 
 def planted(learned: dict[str, tuple[int, ...]], lost: dict[str, tuple[float, ...]] | None = None) -> PlacesResult:
-    """Hops that each seed of a condition learned, and the second look-up's loss in models of it where rows are
+    """Hops that each seed of a condition learned, and the second step's loss in models of it where rows are
     moved."""
     conditions = []
     for condition in STUDY.conditions[:2]:
@@ -122,10 +122,10 @@ def test_two_position_based_layers_answer_two_hops() -> None:
     )
     query = symbols[:, 16:]
 
-    def circuit_at(who: torch.Tensor, whom: torch.Tensor) -> torch.Tensor:
-        return (3e6 * who @ whom.mT / problem.symbol_dim).softmax(dim=-1)
+    def attention(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        return (3e6 * queries @ keys.mT / problem.symbol_dim).softmax(dim=-1)
 
-    place1, place2 = circuit_at(query, first1), circuit_at(second1, first2)  # layer 1
+    place1, place2 = attention(query, first1), attention(second1, first2)  # layer 1
     answers = torch.zeros_like(query)
     for place in range(4):  # layer 2
         scores = torch.cat(

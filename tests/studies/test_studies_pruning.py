@@ -80,7 +80,7 @@ def test_a_model_above_the_threshold_when_pruned_refutes():
     assert verdicts([replace(pruned[0], loss=0.5), *pruned[1:]], never)[2] == "inconclusive"
 
 
-def test_the_arms_differ_by_pruning_alone():
+def test_the_conditions_differ_by_pruning_alone():
     study = pruning.standard(PLAIN)
     pruned = {setup.seeds: setup for setup in study.pruned_models}
     assert (len(pruned), len(study.whole_models)) == (20, 10)
@@ -97,9 +97,9 @@ def test_table_and_figure():
     result = PruningResult(0.05, tuple(models("pruned", 3, 4)), tuple(models("all-heads", 0, 2)), (5, 5, 6, 7))
     new = models("laptop", 1, 2, first=UNSEEN)
     result = replace(result, laptop=(*models("laptop", 1, 1), *new), laptop_left=(4, 6, 8))
-    also = pruning.table(result)
-    assert "| certified, own patterns | 3 of 4 (19% to 99%) | 0 of 2 (0% to 84%) | 1 of 1 (3% to 100%) |" in also
-    assert "| heads left | 5.5 (5 to 7) | all | 4 (4 to 4) | 7 (6 to 8) |" in also
+    table = pruning.table(result)
+    assert "| certified, own patterns | 3 of 4 (19% to 99%) | 0 of 2 (0% to 84%) | 1 of 1 (3% to 100%) |" in table
+    assert "| heads left | 5.5 (5 to 7) | all | 4 (4 to 4) | 7 (6 to 8) |" in table
     left, right = figure(result).axes
     assert right.get_yscale() == "log"  # of losses a hundredth and a half apart
     assert [line.get_xydata().tolist() for line in right.lines[:2]] == [[[0, 0.01], [1, 0.01]]] * 2

@@ -22,21 +22,21 @@ NEVER_TWO = "no hop is learned with fewer layers than a head a row needs, and in
 def found(learned: Mapping[tuple[int, int], tuple[int, ...]], lost: Mapping[str, float] | None = None) -> RowsResult:
     """Six seeds a condition, by hops and layers: the last hop that each learned, hop k at step 100 k.
 
-    And of some conditions a model a seed whose last look-up, at 0.02, has that loss where rows are moved.
+    And of some conditions a model a seed whose last step, at 0.02, has that loss where rows are moved.
     """
     made = []
     for (hops, layers), last in learned.items():
         times: Times = [[100 * hop if hop <= known else None for hop in range(1, hops + 1)] for known in last]
         problem = RetrievalProblem(hops=hops, chains=2)
         made.append(condition(f"{hops}-hops-{layers}-layers", problem, times, layers=layers, heads=32))
-    hypothesis = []
+    tests = []
     for name, loss in (lost or {}).items():
         losses = (0.02,) * int(name[0])
         after = (*losses[:-1], loss)
-        hypothesis += [
+        tests += [
             PositionTest(f"{name}/seed-{n}", losses, (RowsMoved(1, 2, after, after, losses, 1.0),)) for n in range(6)
         ]
-    return RowsResult(tuple(made), tuple(hypothesis))
+    return RowsResult(tuple(made), tuple(tests))
 
 
 LAWFUL = {(3, 2): (3, 2, 2, 3, 0, 1), (3, 3): (3,) * 6}
@@ -60,8 +60,8 @@ def test_position_based_models() -> None:
 
 
 def test_what_theory_says_is_confirmed() -> None:
-    also = verdicts(LAWFUL, {"3-hops-2-layers": 1.5})
-    assert also == {SAVED_3: "confirmed", SAVED_4: "confirmed", NEVER_TWO: "confirmed", BY_PLACE: "confirmed"}
+    judged = verdicts(LAWFUL, {"3-hops-2-layers": 1.5})
+    assert judged == {SAVED_3: "confirmed", SAVED_4: "confirmed", NEVER_TWO: "confirmed", BY_PLACE: "confirmed"}
 
 
 @pytest.mark.parametrize(("hypothesis", "shape"), [(SAVED_3, (3, 2)), (SAVED_4, (4, 3))])

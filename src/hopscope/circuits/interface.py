@@ -123,7 +123,7 @@ class Model:
             problem: the problem that it answers.
             parts: a function that finds the parts of such a module; see `hs.Parts`.
             untrain: a function that gives initial weights, in place, to head (layer, head), from 0, of a copy of the
-                module. Without it no circuit can be certified, since one part of the certificate needs it.
+                module. Without it cards lack a baseline, the circuit with untrained heads.
 
         Raises:
             InputError: it is not a module or does not take such inputs, the parts do not make up the module or are not

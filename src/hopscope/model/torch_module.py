@@ -189,9 +189,7 @@ class TorchModule(HookedModel):
             InputError: there is no `untrain`.
         """
         if self.untrain is None:
-            raise InputError(
-                "a certificate asks what heads with initial weights do, and nothing says how to get them; pass untrain="
-            )
+            raise InputError("nothing says how to give heads of this module initial weights; pass untrain=")
         mixed = deepcopy(self.module)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
