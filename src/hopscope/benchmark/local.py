@@ -48,7 +48,7 @@ class LocalModel:
     Args:
         source: a folder as `save_pretrained` writes it, a GGUF file or a folder of one, or a hub's name `org/model`.
         device: the device it runs on; the first GPU, if there is one, by default.
-        batch: how many sequences run at a time.
+        batch: how many sequences run at a time; in exact mode twice as many branches behind prompts that were read.
         trust_remote_code: whether the folder's own code may run, with all rights of the user.
         precision: of the weights: `fp32`, `bf16`, or `auto`: in bf16 where they are stored so and the device
             multiplies it quicker. Logits are always in single precision.
@@ -72,11 +72,10 @@ class LocalModel:
         self.name, self.batch = f"local/{opened.name}", batch
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._tokenizer = opened.tokenizer
-        bf16 = precision == "bf16" or (
-            precision == "auto" and opened.model.dtype == torch.bfloat16 and _bf16_is_quicker(self.device)
-        )
-        self.identity = {"weights": opened.content, "precision": "bfloat16" if bf16 else "float32"}
+        stored = opened.model.dtype == torch.bfloat16
+        bf16 = precision == "bf16" or (precision == "auto" and stored and _bf16_is_quicker(self.device))
         dtype = torch.bfloat16 if bf16 else torch.float32
+        self.identity = {"weights": opened.content, "precision": str(dtype).removeprefix("torch.")}
         try:
             self._model = _with_sharp_logits(opened.model.to(self.device, dtype).eval())
         except (RuntimeError, AssertionError, NotImplementedError) as error:

@@ -22,12 +22,16 @@ from hopscope.benchmark.answers import RULES, hopeful, without_frame
 
 TokenIds = tuple[int, ...]
 NextTokens = Callable[[Sequence[int], Sequence[TokenIds]], Float[Tensor, "branch token"]]
-"""The distribution over the next token behind branches of one length: the number of each one's question, its tokens."""
+"""The distribution over the next token behind each of some branches, given by the numbers of their questions and by
+their tokens, of which all have as many."""
+Turns = Callable[[TokenIds, tuple[str, ...]], tuple[dict[str, Tensor], Tensor]]
+"""What may follow a branch's tokens, given the acceptable answers: by answer, the tokens that end a reply taken for it;
+and the tokens behind which a reply may still become one."""
 BRANCHES = 4  # of a question are followed at a time, or more where few questions are left
 
 
 class Thoroughness(NamedTuple):
-    """A question is done if at most `share` of the answers found is not followed, or `most` branches were."""
+    """When a question is done: what is not followed is at most `share` of what was found, or `most` branches were."""
 
     share: float
     most: int
@@ -39,13 +43,20 @@ WHOLE_TREE = Thoroughness(1e-4, 400)  # all that matters at all
 
 @dataclass
 class Tree:
-    """The replies to one question: the `weights` found of its acceptable answers, and the branches `open` to follow."""
+    """The replies to one question.
+
+    Attributes:
+        acceptable, until: its acceptable answers, and when it is done.
+        weights: the probabilities found of these answers.
+        open: a heap of the branches that may be followed, (-probability, tokens); `left` is their probability together.
+        followed: how many branches were followed.
+    """
 
     acceptable: tuple[str, ...]
     until: Thoroughness
     weights: dict[str, float]
-    open: list[tuple[float, TokenIds]] = field(default_factory=list)  # the most probable first
-    left: float = 1.0
+    open: list[tuple[float, TokenIds]] = field(default_factory=list)
+    left: float = 0.0
     followed: int = 0
 
     @property
@@ -55,30 +66,25 @@ class Tree:
         return not self.open or self.followed >= self.until.most or self.left <= self.until.share * found
 
     def chosen(self, most: int) -> list[tuple[float, TokenIds]]:
-        """Up to so many branches to follow now, none of which is too improbable to matter, but for the first."""
+        """Up to so many branches to follow now, and their probabilities: the first, and others that may matter."""
         branches: list[tuple[float, TokenIds]] = []
         least = self.until.share * (sum(self.weights.values()) + self.left) / 2  # others may never matter
         while len(branches) < most and not self.done and (not branches or -self.open[0][0] >= least):
-            branch, tokens = heappop(self.open)
-            branches.append((-branch, tokens))
+            negative, tokens = heappop(self.open)
+            branches.append((-negative, tokens))
             self.followed += 1
-            self.left += branch
+            self.left += negative
         return branches
 
     def grow(self, branch: float, tokens: TokenIds, chance: Float[Tensor, " token"], turns: Turns) -> None:
-        """Take in what the model says behind a branch of some probability."""
+        """Add what follows some tokens, of probability `branch`, given the distribution over the next one."""
         ends, more = turns(tokens, self.acceptable)
-        for answer, those in ends.items():
-            self.weights[answer] += branch * float(chance[those].sum())
+        for answer, last in ends.items():
+            self.weights[answer] += branch * float(chance[last].sum())
         for token, share in zip(more.tolist(), chance[more].tolist(), strict=True):
             if share > 0:
                 heappush(self.open, (-branch * share, (*tokens, token)))
                 self.left += branch * share
-
-
-Turns = Callable[[TokenIds, tuple[str, ...]], tuple[dict[str, Tensor], Tensor]]
-"""Behind some tokens, by acceptable answer the tokens that end a reply taken for it; and those that may yet lead to
-one."""
 
 
 def spelling(
@@ -90,7 +96,7 @@ def spelling(
     anchor: TokenIds,
     longest: int,
 ) -> Turns:
-    """Where texts can go with one more of `size` tokens.
+    """What may follow in a reply, with one more of `size` tokens, by an answer rule.
 
     `stops` end a reply, and `by_line` a line break too; it has at most `longest` tokens. Tokenizers may write the first
     token in another way, without the space that it means, so the others are read behind the tokens `anchor`.
@@ -121,7 +127,7 @@ def spelling(
                     ends[answer].append(token)
             elif not last and hopeful(rule, whole, acceptable):
                 more.append(token)
-        return {answer: torch.tensor(those) for answer, those in ends.items()}, torch.tensor(more, dtype=torch.long)
+        return {answer: torch.tensor(found) for answer, found in ends.items()}, torch.tensor(more, dtype=torch.long)
 
     def turns(tokens: TokenIds, acceptable: tuple[str, ...]) -> tuple[dict[str, Tensor], Tensor]:
         return behind(decode(tokens) if tokens else "", bool(tokens), len(tokens) + 1 >= longest, acceptable)
@@ -143,7 +149,6 @@ def weigh(
     """
     trees = [Tree(acceptable, until, dict.fromkeys(acceptable, 0.0)) for acceptable in questions]
     for tree, chance in zip(trees, first, strict=True):
-        tree.left = 0.0
         tree.grow(1.0, (), chance, turns)
     while waiting := [number for number, tree in enumerate(trees) if not tree.done]:
         chosen = [(n, *branch) for n in waiting for branch in trees[n].chosen(max(BRANCHES, batch // len(waiting)))]

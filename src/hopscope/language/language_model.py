@@ -107,7 +107,7 @@ class LanguageModel:
         share = 0.95 if faithfulness is None else faithfulness
         wanted = SearchRecord(effort or "thorough", seed or 0, share, proof=proof or TEXT_PROOF)
 
-        def search() -> Search[Circuit]:
+        def search() -> Search[Circuit]:  # whose first step installs the hooks: not needed where a record is read
             return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted))
 
         names = ("effort", "seed", "faithfulness", "proof")

@@ -51,19 +51,18 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
 
     Raises:
         InputError: there is no such model, its weights are larger than memory or not those that its configuration
-            describes, or it needs code of its own that is not trusted.
+            describes, it needs code of its own that is not trusted, or transformers (for GGUF, gguf) is not installed.
     """
     try:
         import transformers as library
     except ImportError:
         raise needs_extra("a pretrained model", "transformers", "llm") from None
     transformers: Any = library
-    folder, gguf = _located(source)
-    named = folder.resolve().name if Path(source).exists() else str(source).replace("/", "--")
+    folder, gguf, name = _located(source)
     if gguf and not (find_spec("gguf") and find_spec("accelerate")):
         raise needs_extra("a GGUF file", "gguf", "gguf")
     _check_files(folder, gguf)
-    given: dict[str, Any] = {"gguf_file": gguf} if gguf else {"use_safetensors": True}
+    weights: dict[str, Any] = {"gguf_file": gguf} if gguf else {"use_safetensors": True}
     try:
         with _no_bars(transformers):
             tokenizer = _tokenizer(transformers, folder, gguf, trust_remote_code)
@@ -73,7 +72,7 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
                 trust_remote_code=trust_remote_code,
                 ignore_mismatched_sizes=True,  # so that they are reported, and refused below like the others
                 output_loading_info=True,
-                **given,
+                **weights,
             )
     except InputError:
         raise
@@ -87,21 +86,20 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
     if gguf:
         del model.config.quantization_config  # its weights are plain numbers now
     _check_weights(folder, model, report)
-    name = gguf.removesuffix(".gguf") if gguf else named
     return ModelFolder(name, _content_hash(folder, gguf, trust_remote_code), tokenizer, model)
 
 
-def _located(source: Path | str) -> tuple[Path, str | None]:
-    """The folder of a model and, where it is one, the name of its GGUF file."""
+def _located(source: Path | str) -> tuple[Path, str | None, str]:
+    """The folder of a model, its GGUF file's name where it is one, and the model's name."""
     path = Path(source)
     if path.is_file() and path.suffix == ".gguf":
-        return path.parent, path.name
+        return path.parent, path.name, path.stem
     if is_model_folder(path):
-        return path, None
+        return path, None, path.resolve().name
     if path.is_dir():
-        found = sorted(file.name for file in path.glob("*.gguf"))
+        found = sorted(path.glob("*.gguf"))
         if len(found) == 1:
-            return path, found[0]
+            return path, found[0].name, found[0].stem
         if (path / "adapter_config.json").is_file():
             raise InputError(f"{path} holds an adapter alone; merge it into its model (merge_and_unload) and save that")
         many = f"has {len(found)} GGUF files; give one of them" if found else "has no config.json and no GGUF file"
@@ -111,7 +109,8 @@ def _located(source: Path | str) -> tuple[Path, str | None]:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(str(source), allow_patterns=[f"*{kind}" for kind in (*_KINDS, ".py")])), None
+        folder = snapshot_download(str(source), allow_patterns=[f"*{kind}" for kind in (*_KINDS, ".py")])
+        return Path(folder), None, str(source).replace("/", "--")
     except Exception as error:  # of the network, the hub, or its cache
         raise InputError(
             f"there is no folder {source}, and no such model in the hub or its cache: {in_a_line(error)}"
