@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import hopscope as hs
 from hopscope.plot import INK, PAGE, hop_look, house, new_figure, save
+from studies.tools.records import markdown_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,13 +173,17 @@ def condense(models: Path, runs: Path, out: Path) -> None:
 
 def what_replies_are(folder: Path) -> dict[str, dict[str, float]]:
     """By D, the share of sampled first replies that are each of `REPLIES`."""
-    found: dict[str, Counter[str]] = {}
-    extensions = hs.Extensions(form="code")
+    by_hops: dict[int, list[dict[str, Any]]] = {}
     for record in _records(folder):
-        [question] = hs.questions("equations", record["hops"], record["index"] + 1, extensions=extensions)[-1:]
-        reply = (record["response"] or record["rejected"][0]).strip()
-        found.setdefault(str(record["hops"]), Counter())[_kind(reply, question)] += 1
-    return {hops: {kind: kinds[kind] / kinds.total() for kind in REPLIES} for hops, kinds in sorted(found.items())}
+        by_hops.setdefault(record["hops"], []).append(record)
+    found: dict[str, dict[str, float]] = {}
+    for hops, records in sorted(by_hops.items()):
+        count = 1 + max(record["index"] for record in records)
+        questions = hs.questions("equations", hops, count, extensions=hs.Extensions(form="code"))
+        replies = ((record["response"] or record["rejected"][0]).strip() for record in records)
+        kinds = Counter(_kind(reply, questions[r["index"]]) for reply, r in zip(replies, records, strict=True))
+        found[str(hops)] = {kind: kinds[kind] / kinds.total() for kind in REPLIES}
+    return found
 
 
 def _kind(reply: str, question: Any) -> str:
@@ -199,17 +204,18 @@ def tables(points: Sequence[dict[str, Any]], replies: dict[str, dict[str, dict[s
     """The points, and what replies are, as Markdown."""
     names = ("accuracy", "low", "high", "share", "argmax", "p_acceptable", "unweighed", "guess", "shortcut")
     head = ("model", "form", "formulation", "hops", "n", "mode")
-    rows = [f"| {' | '.join((*head, *names))} |", "| --- " * (len(head) + len(names)) + "|"]
-    for point in points:
-        values = ("-" if point[name] is None else f"{point[name]:.3f}" for name in names)
-        rows.append(f"| {' | '.join((*(str(point[name]) for name in head), *values))} |")
-    if replies:
-        rows += ["", "What sampled replies to equations as code are:", "", f"| model | D | {' | '.join(REPLIES)} |"]
-        rows.append("| --- " * (2 + len(REPLIES)) + "|")
-    for model, by_hops in replies.items():
-        for hops, shares in by_hops.items():
-            rows.append(f"| {model} | {hops} | {' | '.join(f'{shares[kind]:.2f}' for kind in REPLIES)} |")
-    return "\n".join(rows) + "\n"
+    numbers = [["-" if point[name] is None else f"{point[name]:.3f}" for name in names] for point in points]
+    rows = [[*(point[name] for name in head), *row] for point, row in zip(points, numbers, strict=True)]
+    shares = [
+        [model, hops, *(f"{those[kind]:.2f}" for kind in REPLIES)]
+        for model, by_hops in replies.items()
+        for hops, those in by_hops.items()
+    ]
+    text = markdown_table((*head, *names), rows)
+    if shares:
+        kinds = markdown_table(("model", "D", *REPLIES), shares)
+        text += f"\nWhat sampled replies to equations as code are:\n\n{kinds}"
+    return text
 
 
 def figure_2(points: Sequence[dict[str, Any]]) -> Figure:
