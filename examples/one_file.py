@@ -9,9 +9,9 @@ neighbours, the deepest links first and each block shuffled, then the N heads of
 
     x2 x3  x2 x3  ... | x1 x2  x1 x2  ... | x0 x1  x0 x1  ... | x0 x0 ...
 
-At each question the model returns x1, x2 and x3 of its chain. To find x3 it must look up x1, then x2, then x3, and it
-has fewer layers than a look-up a layer would need. This file shares no code with the package; a test holds that both
-compute the same.
+At each question the model returns x1, x2 and x3 of its chain. To find x3 it must retrieve x1, then x2, then x3: heads
+of one layer use what those of the layers before have found. This file shares no code with the package; a test holds
+that both compute the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 HOPS, CHAINS, WIDTH = 3, 4, 4  # D, N, K
 LENGTH = CHAINS * (2 * HOPS + 1)
 LINKS = range(HOPS, 0, -1)  # the blocks in their order: the links to x3, then to x2, then to x1
-ROLES = [f"{name}" for link in LINKS for name in (f"x{link - 1}>", f">x{link}")] + ["x0?"]
+ROLES = [name for link in LINKS for name in (f"x{link - 1}>", f">x{link}")] + ["x0?"]
 
 
 def position_code() -> Tensor:  # T K
@@ -213,7 +213,7 @@ def picture(rows: list, model: Transformer, found: list) -> str:
     for hop, colour in enumerate(colours[:HOPS]):
         points = " ".join(f"{40 + 300 * step / last:.1f},{240 - 200 * min(1.0, by[hop]):.1f}" for step, by in rows)
         out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        out.append(f'<text x="{300}" y="{60 + 18 * hop}" fill="{colour}">x{hop + 1}</text>')
+        out.append(f'<text x="300" y="{60 + 18 * hop}" fill="{colour}">x{hop + 1}</text>')
     out.append('<path d="M40 40V240H340" fill="none" stroke="#888"/><text x="40" y="30">loss by hop</text>')
     out.append(f'<text x="280" y="258">step {last}</text><text x="8" y="46">1</text><text x="8" y="244">0</text>')
     x = {role: 420 + 70 * number for number, role in enumerate(ROLES)}
