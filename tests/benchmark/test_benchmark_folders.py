@@ -48,7 +48,7 @@ def test_a_folder_without_a_tokenizer_is_refused(family: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("config", "dropped", "told"),
+    ("config", "dropped", "sentence"),
     [
         ({}, "model.layers.0.self_attn.", r"model\.layers\.0\.self_attn\.k_proj\.weight is missing .* \(and 3 more\)"),
         ({"num_hidden_layers": 2}, None, r"model\.layers\.2\..* has no place in the model"),
@@ -57,7 +57,7 @@ def test_a_folder_without_a_tokenizer_is_refused(family: str, tmp_path: Path) ->
     ],
 )
 def test_weights_that_are_not_the_configurations_are_refused(
-    config: dict[str, int], dropped: str | None, told: str, tmp_path: Path
+    config: dict[str, int], dropped: str | None, sentence: str, tmp_path: Path
 ) -> None:
     """The library fills what is missing with random numbers and leaves out what is too much."""
     publish(make_model(TextModelRecipe()), tmp_path)
@@ -67,7 +67,7 @@ def test_weights_that_are_not_the_configurations_are_refused(
         weights = load_file(tmp_path / "model.safetensors")
         kept = {name: weight for name, weight in weights.items() if not name.startswith(dropped)}
         save_file(kept, tmp_path / "model.safetensors", {"format": "pt"})
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=sentence):
         open_model_folder(tmp_path)
 
 
@@ -116,9 +116,9 @@ def test_an_added_token_that_no_text_has_is_no_hindrance(tmp_path: Path, folders
 
 def test_questions_that_a_tokenizer_does_not_read_are_refused_before_any_is_asked(folders: dict[str, Path]) -> None:
     """Ours knows equations alone: of anything else the model would see but unknown tokens, and answer all the same."""
-    told = r"no token for some characters \('\w+.*'\) in a question of kingdoms"
+    sentence = r"no token for some characters \('\w+.*'\) in a question of kingdoms"
     for settings in (WEIGHING, SAMPLING):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=sentence):
             ask(folders["plain"], 2, settings, cell=Cell("kingdoms", 5))
 
 
@@ -131,12 +131,12 @@ def test_models_that_look_ahead_or_cannot_be_run_are_refused(tmp_path: Path) -> 
     }  # fmt: skip
     ahead = transformers.BertLMHeadModel(transformers.BertConfig(**small))  # its folder does not say `is_decoder`
     broken = transformers.StableLmForCausalLM(transformers.StableLmConfig(**small))  # 32 key heads, the default
-    for model, told in ((ahead, "looks ahead in a text"), (broken, "cannot be run: ")):
+    for model, sentence in ((ahead, "looks ahead in a text"), (broken, "cannot be run: ")):
         stir(model)
         folder = tmp_path / type(model).__name__
         model.save_pretrained(folder)
         make_tokenizer().save_pretrained(folder)
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=sentence):
             LocalModel(folder, "cpu")
 
 

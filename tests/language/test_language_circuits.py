@@ -108,8 +108,10 @@ def test_a_false_circuit_is_not_certified(kind: str, failed: set[str]) -> None:
     ours = evaluator()
     planted_one = dict.fromkeys(ours.rows, UNIFORM) | {path.row: one_hot(path.key) for path in _planted_falsely(kind)}
     own = ours.mse([{}])[0]
-    bar = own + 0.05 * (0.75 - own)
-    evidence = Evidence(ours, Units.of(ours).hypotheses, planted_one, bar, 7, CertificateConfig(sequences=128, few=64))
+    max_loss = own + 0.05 * (0.75 - own)
+    evidence = Evidence(
+        ours, Units.of(ours).hypotheses, planted_one, max_loss, 7, CertificateConfig(sequences=128, few=64)
+    )
     checks = run_checks(evidence)
     assert all_passed(checks) == (kind == "true")
     assert failed <= {name for name, check in checks.items() if not check.passed}
@@ -122,7 +124,7 @@ def test_padding_changes_no_answer() -> None:
     lengths = {int(end) + 1 for end in one.answer}
     model = HookedDecoder(_random(len(made)))
     ours = TextEvaluator(model, made, task, one)
-    alone = [TextEvaluator(model, made, task, text_batch(task, made, 12, 3)[n : n + 1]) for n in range(12)]
+    alone = [TextEvaluator(model, made, task, one[n : n + 1]) for n in range(12)]
     assert ours.own.tolist() == pytest.approx([float(single.own) for single in alone], abs=1e-5)
     assert ours.where.role.shape[1] == max(lengths)
 
