@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hopscope.checks import check_path
-from hopscope.circuits.checks.card import Card, CertificateConfig, Check, CheckName, Curve, Strategy, all_passed
+from hopscope.circuits.checks.card import (
+    Card,
+    CertificateConfig,
+    Check,
+    CheckName,
+    Curve,
+    Strategy,
+    all_passed,
+    not_passed,
+)
 from hopscope.circuits.checks.delivery import strategy
 from hopscope.circuits.circuit_parts import (
     WIDTH,
@@ -142,7 +151,7 @@ class Circuit:
     @property
     def failed(self) -> tuple[CheckName, ...]:
         """The checks that it did not pass."""
-        return tuple(name for name, check in self.checks.items() if check.outcome in ("failed", "not testable"))
+        return not_passed(self.checks)
 
     @property
     def given_up(self) -> bool:

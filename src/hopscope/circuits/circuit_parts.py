@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from hopscope.circuits.checks.card import Card, CertificateConfig, Check, CheckName, Faithfulness, all_passed
+from hopscope.circuits.checks.card import (
+    Card,
+    CertificateConfig,
+    Check,
+    CheckName,
+    Faithfulness,
+    all_passed,
+    not_passed,
+)
 from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.search.config import Effort, SearchBudget
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow, NamedPath
@@ -15,7 +23,7 @@ from hopscope.problem.paths import AttentionPath, Feed, HeadRow, NamedPath
 
 @dataclass(frozen=True)
 class Scores:
-    """How well questions are answered under a program.
+    """How well questions are answered, by the model as it is or under interventions.
 
     Attributes:
         accuracy: share of questions whose right answer is the likeliest of the acceptable ones.
@@ -259,11 +267,11 @@ def path_lines(paths: Sequence[CircuitPath], roles: Sequence[str]) -> list[str]:
 def imposed_lines(circuit: ImposedCircuit) -> list[str]:
     """The circuit of Appendix E: its losses, and which checks it failed."""
     own = f", {circuit.own.mean:.3f} with own patterns" if circuit.own else ""
-    failed = ", ".join(name for name, check in circuit.checks.items() if not check.passed) or "no check"
+    failed = ", ".join(not_passed(circuit.checks))
+    outcome = f"failed {failed}" if failed else "passed all checks" if circuit.checks else "not checked"
     heads = ", ".join(f"{layer}.{head}" for layer, head in circuit.fewest_heads)
     text = (
         f"imposed patterns (Appendix E): {len(circuit.paths)} paths, loss {circuit.loss(circuit.fill).mean:.3f}{own}; "
-        f"failed {failed if circuit.checks else 'unknown'}; fewest whole heads: {heads}, loss "
-        f"{circuit.fewest_heads_loss.mean:.3f}"
+        f"{outcome}; fewest whole heads: {heads}, loss {circuit.fewest_heads_loss.mean:.3f}"
     )
     return textwrap.wrap(text, WIDTH)
