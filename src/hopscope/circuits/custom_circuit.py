@@ -108,14 +108,17 @@ def _of_parts(
     groups = []
     for part in parts:
         members = part.paths if isinstance(part, PathGroup) else part.split(" or ") if isinstance(part, str) else [part]
-        found = [_one_part(member, evaluator, hypotheses, whole) for member in members]
-        paths = tuple(path for path in found if path is not None)
-        for path in paths:
-            keys.setdefault(path.row, []).append(path.key)
+        paths: list[AttentionPath] = []
+        for found in (_one_part(member, evaluator, hypotheses) for member in members):
+            if isinstance(found, AttentionPath):
+                paths.append(found)
+                keys.setdefault(found.row, []).append(found.key)
+            else:
+                whole |= found
         if len(members) > 1:
             if len(paths) < len(members):
                 raise InputError(f"a group is of paths, as 'L2.H1 x0? -> >x1 or L3.H1 x0? -> >x1', got {part!r}")
-            groups.append(part if isinstance(part, PathGroup) else PathGroup(paths))
+            groups.append(part if isinstance(part, PathGroup) else PathGroup(tuple(paths)))
     if not keys and not whole:
         raise InputError("a circuit has a path at least, and none is given; pass paths, as 'L2.H1 x0? -> >x1'")
     if twice := [row for row in keys if row in whole or len({*keys[row]}) < len(keys[row])]:
@@ -124,20 +127,18 @@ def _of_parts(
     return dict.fromkeys(evaluator.rows, UNIFORM) | whole | attending, tuple(groups)
 
 
-def _one_part(
-    part: Location, evaluator: Evaluator, hypotheses: Hypotheses, whole: Interventions
-) -> AttentionPath | None:
-    """The path that a part is; a row or head is added to the `whole` rows."""
+def _one_part(part: Location, evaluator: Evaluator, hypotheses: Hypotheses) -> AttentionPath | Interventions:
+    """The path that a part is, or what a row or the rows of a head are at."""
     location, _, name = part.partition("=") if isinstance(part, str) else (part, "", "")
     rows, path = rows_at(location, evaluator.names, evaluator.shape)
-    live = [row for row in rows if row in {*evaluator.live_rows}]
+    live = [row for row in evaluator.live_rows if row in rows]
     if not live:
         raise InputError(f"nothing that {part} writes can reach an answer, so it is in no circuit")
     if path is None:
         if name and name not in ROW_ABLATIONS:
             raise InputError(f"a row is at one of {', '.join(ROW_ABLATIONS)}, got {name!r} for {location}")
-        whole |= {row: hypotheses.mean(row) if name == "mean" else ROW_ABLATIONS[name or "keep"] for row in live}
-    elif name or not evaluator.where.visible[path.query, path.key]:
+        return {row: hypotheses.mean(row) if name == "mean" else ROW_ABLATIONS[name or "keep"] for row in live}
+    if name or not evaluator.where.visible[path.query, path.key]:
         raise InputError(f"{part} is no path: it must go to a role that the mask does not hide, and a row is at a mean")
     return path
 

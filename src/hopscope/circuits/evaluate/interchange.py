@@ -31,34 +31,34 @@ def highest_rise(evaluator: Evaluator, interventions: Interventions, layers: Ite
     harmless causes of its own, and by the choice among what does not move; the higher of these two counts. None with
     one chain, and in text: there is no other position then. Layers count from 0; None for all.
     """
-    problem, wanted = evaluator.problem, None if layers is None else [*layers]
-    if problem.chains < 2 or evaluator.elsewhere(1) is None:
+    wanted = {*range(evaluator.shape.layers)} if layers is None else {*layers}
+    pairs = range(1, evaluator.problem.hops + 1) if evaluator.problem.chains > 1 else ()
+    places = [elsewhere for elsewhere in map(evaluator.elsewhere, pairs) if elsewhere is not None]
+    if not places:
         return None
-    own = evaluator.errors([interventions])[0].mean(dim=0)
-    rises = [0.0]
-    for pair in range(1, problem.hops + 1):
-        for taken in _taken_from_elsewhere(evaluator, interventions, pair, wanted):
+    own, rises = evaluator.errors([interventions])[0].mean(dim=0), [0.0]
+    for elsewhere in places:
+        for taken in _taken_from_elsewhere(evaluator, interventions, elsewhere, wanted):
             by_pattern, by_writing, by_choice = (evaluator.squared_errors(x).mean(dim=0) - own for x in taken)
             rises += torch.maximum(torch.minimum(by_pattern, by_writing), by_choice).tolist()
     return max(rises)
 
 
 def _taken_from_elsewhere(
-    evaluator: Evaluator, interventions: Interventions, pair: int, layers: Collection[int] | None
+    evaluator: Evaluator, interventions: Interventions, elsewhere: Elsewhere, layers: Collection[int]
 ) -> list[tuple[Queried, Queried, Queried]]:
     """For each layer, the streams that the answers are read out of with its attention taken from elsewhere, at all
-    positions that do not move: by pattern, by writing, by choice. Pairs count from 1, layers from 0; None for all."""
-    model, elsewhere, reads = evaluator.transformer, evaluator.elsewhere(pair), evaluator.shape.reads
-    assert elsewhere is not None
+    positions that do not move: by pattern, by writing, by choice. Layers count from 0."""
+    model, reads = evaluator.transformer, evaluator.shape.reads
     both, block = (evaluator, elsewhere.evaluator), elsewhere.block[None, :, :, None]
     here, there = (side.edit(interventions) if interventions else Hooks() for side in both)
     x, y = (model.embed(side.batch.inputs[None]) for side in both)
-    wanted, found = {*range(evaluator.shape.layers)} if layers is None else {*layers}, []
-    for layer in range(max(wanted, default=-1) + 1):
+    found = []
+    for layer in range(max(layers, default=-1) + 1):
         seen, own = Patched(there), Patched(here)
         y_after = model.run(y, start=layer, stop=layer + 1, hooks=seen)
         x_after = model.run(x, start=layer, stop=layer + 1, hooks=own)
-        if layer in wanted:
+        if layer in layers:
             pattern, before = _carried(seen.patterns[layer], elsewhere), own.patterns[layer]
             by_pattern, by_choice = (
                 model.run(x, start=layer, hooks=Patched(here, {layer: taken}), reads=reads)
