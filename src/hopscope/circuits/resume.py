@@ -80,7 +80,7 @@ def run_search(
 
     `save` is called whenever a stage was added to those saved.
     """
-    check_type("progress", progress, Callable | None, "a function")
+    check_type("progress", progress, Callable, "a function")
     saved, result = saved or SavedSearch(), None
     while True:
         try:

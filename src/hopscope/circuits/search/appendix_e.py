@@ -303,13 +303,12 @@ def whole_heads(evaluator: Evaluator, units: Units, config: SearchConfig) -> Int
         moves = [{**off, head: ablation} for head in heads if head not in off for ablation in IDLE]
         gauge.rough.depart_from(interventions(off))
         now, *costs = gauge.rough.mse([interventions(off), *map(interventions, moves)])
-        free, least = FREE * max(gauge.max_loss - now, 0.0), min(costs)
-        together = dict(off)
-        for cost, move in sorted(zip(costs, moves, strict=True), key=lambda pair: pair[0]):
+        free, together = FREE * max(gauge.max_loss - now, 0.0), dict(off)
+        by_cost = sorted(zip(costs, moves, strict=True), key=lambda pair: pair[0])
+        for cost, move in by_cost:
             if cost - now <= free:
                 together = move | together
-        order = sorted(range(len(moves)), key=lambda n: costs[n] - least)
-        tries = [together] * (len(together) > len(off)) + [moves[number] for number in order[:2]]
+        tries = [together] * (len(together) > len(off)) + [move for _, move in by_cost[:2]]
         fitting = next((move for move in tries if gauge.passes(interventions(move), gauge.max_loss)), None)
         if fitting is None:
             return interventions(off)

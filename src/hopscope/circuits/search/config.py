@@ -52,7 +52,7 @@ JITTERED = 0.1
 """What is added to costs before that, as a share of `max_loss`, so that any change that costs little may go first."""
 
 FEW = 8
-"""How many sequences subsets are measured on first."""
+"""The fewest sequences that anything is measured on; parts of a circuit are measured on so many first."""
 
 
 @dataclass(frozen=True)

@@ -152,8 +152,8 @@ class Gauge:
         if self.middle is not None:
             _, least = self.costs(interventions, [near[number] for number in hopeful], self.middle)
             hopeful = [hopeful[number] for number in self.hopeful(interventions, least, limit)]
-        margin, factors = JITTERED * self.max_loss, jitter(len(near), generator)
-        weighed = [(cost - min(costs) + margin) * factor for cost, factor in zip(costs, factors, strict=True)]
+        cheapest, margin, factors = min(costs, default=0.0), JITTERED * self.max_loss, jitter(len(near), generator)
+        weighed = [(cost - cheapest + margin) * factor for cost, factor in zip(costs, factors, strict=True)]
         return sorted(hopeful, key=lambda n: (weighed[n], n))
 
     def _scores(self, losses: Float[Tensor, "candidate sequence"]) -> Float[Tensor, " candidate"]:
