@@ -106,7 +106,7 @@ class Model:
         parts: Callable[[Any], Parts],
         untrain: Callable[[Any, int, int], None] | None = None,
     ) -> Model:
-        """A torch module of your own: see its attention, ablate it, and find its circuit with a certificate::
+        """A torch module of your own: see its attention, ablate it, and find and check its circuit::
 
             model = hs.Model.from_torch(
                 gpt,
@@ -157,7 +157,7 @@ class Model:
         proof: CertificateConfig | None = None,
         progress: SearchProgress = SILENT,
     ) -> Circuit:
-        """Its circuit, found and certified, for `circuit.save(path)`.
+        """Its circuit, found and checked, for `circuit.save(path)`.
 
         A model whose loss is not below the threshold has no circuit: the record says so.
 
@@ -165,12 +165,11 @@ class Model:
             effort: effort of the search: `quick`, `thorough` (by default), or an `hs.SearchConfig`.
             max_loss: the largest loss that a circuit may have; the paper's 0.05 by default.
             seed: seed of the search, which decides its sequences and random orders; 0 by default.
-            proof: how many sequences and random draws the certificate is measured on.
+            proof: how many sequences and random draws checks and card are measured on.
             progress: called with what is being done, stages finished, stages in all.
 
         Raises:
-            InputError: a value is out of range, the model's answers are not finite, or its heads cannot be given
-                initial weights.
+            InputError: a value is out of range, or the model's answers are not finite.
         """
         config, proof = SearchConfig.of(effort, max_loss, seed), CertificateConfig.of(proof)
         evaluator = self.evaluator.fresh(config.budget.confirming, config.seed, "circuit search")
