@@ -51,3 +51,9 @@ def test_an_untrained_head_has_initial_weights_and_the_others_keep_theirs(how: I
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> hs.Run:
     return hs.train(TINY, PROBLEM, tmp_path_factory.mktemp("untrained") / "run", seeds=[3, 5])
+
+
+def test_a_run_gives_untrained_heads_the_weights_that_its_recipe_draws(run: hs.Run) -> None:
+    """Seed 7 draws them as for a whole model; as torch draws weights they would be far smaller."""
+    assert torch.equal(untrained(run[1].evaluator), of_head(drawn(SHARP, 7), 1)[0])
+    assert not torch.equal(untrained(hs.Model(run[1].transformer, PROBLEM).evaluator), of_head(drawn(SHARP, 7), 1)[0])
