@@ -81,12 +81,12 @@ def test_fewest_whole_heads_are_the_fewest_of_all_choices(share: float) -> None:
     louder(made.transformer, 1, 0, 1 - share)
     evaluator, _ = searched(made)
     heads = list(product(range(2), range(3)))
-    programs = [
+    candidates = [
         {HeadRow(*head, query): form for head, form in zip(heads, forms, strict=True) for query in range(3)}
         for forms in product((KEEP, UNIFORM, IDENTITY), repeat=len(heads))
     ]
-    losses = evaluator.mse(programs)
-    kept = [sum(form == KEEP for form in program.values()) // 3 for program in programs]
+    losses = evaluator.mse(candidates)
+    kept = [sum(form == KEEP for form in candidate.values()) // 3 for candidate in candidates]
     fewest = min(count for count, loss in zip(kept, losses, strict=True) if loss <= CONFIG.max_loss)
     units = Units.of(evaluator)
     found = whole_heads(evaluator, units, CONFIG)

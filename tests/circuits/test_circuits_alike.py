@@ -1,4 +1,4 @@
-"""Rows that attend to all chains alike: what is shared, what stays, and what the checks make of it."""
+"""Rows that attend to all chains alike: what is shared among chains, and what stays."""
 
 from __future__ import annotations
 

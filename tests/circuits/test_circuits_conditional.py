@@ -42,9 +42,9 @@ def evidence(*written: str) -> Evidence:
     """The evidence on a model that knows nothing, said to have these paths."""
     evaluator = VectorEvaluator(random_model(PROBLEM, layers=3, heads=3), PROBLEM, some_batch(PROBLEM, 6))
     units = Units.of(evaluator)
-    program = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in paths(*written)}
+    interventions = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in paths(*written)}
     proof = CertificateConfig(sequences=8, deciding=8, few=4, draws=2, halves=4)
-    return Evidence(evaluator, units.hypotheses, program, 0.05, 1, proof)
+    return Evidence(evaluator, units.hypotheses, interventions, 0.05, 1, proof)
 
 
 def test_a_row_is_the_same_in_a_fact_and_in_its_distractors() -> None:
@@ -67,7 +67,7 @@ def test_a_row_is_the_same_in_a_fact_and_in_its_distractors() -> None:
 def test_a_circuit_without_one_of_the_look_ups_that_meet_is_no_circuit(
     left_out: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The certificate's part, where every row matters: it passes the whole circuit alone."""
+    """The check of delivery, where every row matters: it passes the whole circuit alone."""
     known = evidence(*(path for path in PATHS if path != left_out))
     monkeypatch.setattr(Evidence, "screened", lambda self, candidates, *limits: [1e3] * len(candidates))
     part = check_delivery(known)
@@ -113,21 +113,21 @@ def test_a_circuit_is_drawn_with_its_symbols() -> None:
     assert {"i", "0", "f", "a", "3", "i?", "f?"} <= labels
 
 
-def test_attention_between_rows_is_told_of_the_chains_that_have_both() -> None:
+def test_attention_between_rows_is_averaged_over_the_chains_that_have_both() -> None:
     """Rows of distractors have no other fact to attend to, so they are no reason to call attention weak."""
     problem = RetrievalProblem(3, chains=2, graph="functions", causal=False)
     evaluator = VectorEvaluator(random_model(problem, layers=1, heads=2), problem, some_batch(problem, 3))
     (pattern,), maps = evaluator.transformer.patterns(evaluator.batch.inputs[None]), evaluator.role_maps()
     query, key = (problem.roles.index(name) for name in ("a>", ">a"))
     place = evaluator.where.place
-    looks = [
+    weights = [
         pattern[0, sequence, 1, int(row[query]), int(row[key])]
         for sequence, rows in enumerate(place)
         for row in rows
         if row[query] >= 0 and row[key] >= 0
     ]
-    assert len(looks) == 3 * problem.chains < int((place[..., query] >= 0).sum())
-    assert float(maps.same[0, 0, 1, query, key]) == pytest.approx(float(torch.stack(looks).mean()), rel=1e-5)
+    assert len(weights) == 3 * problem.chains < int((place[..., query] >= 0).sum())
+    assert float(maps.same[0, 0, 1, query, key]) == pytest.approx(float(torch.stack(weights).mean()), rel=1e-5)
 
 
 def test_what_knows_chains_alone_says_so(tmp_path: Path) -> None:

@@ -48,28 +48,28 @@ def _out(model: FastTransformer, layer: int, head: int) -> torch.Tensor:
     return model.blocks[layer].attention.out.weight[:, head * width : (head + 1) * width]
 
 
-def _evaluators(silent=SILENT) -> tuple[VectorEvaluator]:
+def _evaluators(silent=SILENT) -> tuple[VectorEvaluator, VectorEvaluator]:
     """All heads computed; the same model, with those skipped that write nothing."""
     whole, batch = _model(silent), held_out(PROBLEM, 12, 0, "skipped")
     return VectorEvaluator(whole, PROBLEM, batch), VectorEvaluator(single(whole, 0), PROBLEM, batch)
 
 
-def _programs(count: int, forms: list[Ablation] = FORMS) -> list[Interventions]:
-    """Programs in which every row has a form, among others those of silent heads."""
+def _some_candidates(count: int, forms: list[Ablation] = FORMS) -> list[Interventions]:
+    """Interventions that name an ablation for every row, among others those of silent heads."""
     drawn, rows = torch.Generator().manual_seed(0), [*product(range(LAYERS), range(HEADS), range(5))]
     numbers = torch.randint(len(forms), (count, len(rows)), generator=drawn).tolist()
     return [{HeadRow(*row): forms[one] for row, one in zip(rows, number, strict=True)} for number in numbers]
 
 
 @pytest.mark.parametrize("forms", [FORMS, [UNIFORM, ZERO, IDENTITY, one_hot(2)], [KEEP, POSITIONAL]])
-def test_losses_under_programs_are_the_same(forms: list[Ablation]) -> None:
+def test_losses_under_interventions_are_the_same(forms: list[Ablation]) -> None:
     every, some = _evaluators()
     assert every.skipped == frozenset()
     assert some.skipped == SILENT
-    programs = _programs(6, forms)
-    torch.testing.assert_close(some.errors(programs), every.errors(programs), rtol=1e-4, atol=1e-5)
+    candidates = _some_candidates(6, forms)
+    torch.testing.assert_close(some.errors(candidates), every.errors(candidates), rtol=1e-4, atol=1e-5)
     for evaluator in (every, some):
-        evaluator.depart_from(programs[0])
-    changed = [programs[0] | {HeadRow(1, head, 4): UNIFORM} for head in range(HEADS)]
+        evaluator.depart_from(candidates[0])
+    changed = [candidates[0] | {HeadRow(1, head, 4): UNIFORM} for head in range(HEADS)]
     torch.testing.assert_close(some.errors(changed), every.errors(changed), rtol=1e-4, atol=1e-5)
     assert len({*map(float, some.errors(changed).mean(dim=(1, 2)))}) > 1  # it matters which head a form is of

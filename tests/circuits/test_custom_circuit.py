@@ -1,4 +1,4 @@
-"""Circuits that are given and not searched for: what is certified, what is refused, and how it is said."""
+"""Circuits of your own, not searched for: what is certified, what is refused, and what the message says."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ PROBLEM = hs.RetrievalProblem(hops=2, chains=2, symbol_dim=3)
 TINY = hs.Recipe(layers=2, heads=2, d_model=8, steps=4, batch_size=4, log_every=2, final_steps=2, checkpoint_every=2)
 
 
-def certified(given, bar: float | None = None, seed: int = 1) -> Circuit:
-    return run_search(check_custom_circuit(EVALUATOR, given, bar, seed, Origin("a model"), LITTLE))
+def certified(given, max_loss: float | None = None, seed: int = 1) -> Circuit:
+    return run_search(check_custom_circuit(EVALUATOR, given, max_loss, seed, Origin("a model"), LITTLE))
 
 
 def failed(circuit: Circuit) -> set[str]:
@@ -108,8 +108,8 @@ def test_rows_and_heads_are_active_with_all_their_keys() -> None:
     first, *others = MADE.circuit
     assert first.layer == first.head == 0
     circuit = certified([row, *others])
-    program = circuit.interventions
-    assert program[first.row] == KEEP
+    interventions = circuit.interventions
+    assert interventions[first.row] == KEEP
     assert first in [path.path for path in circuit.paths]
     whole = certified([f"L{layer + 1}.H1" for layer in range(EVALUATOR.shape.layers)])
     assert {row for row in whole.interventions if row.head == 0} <= {*EVALUATOR.live_rows}
@@ -161,16 +161,16 @@ def test_mean_rows_of_a_record_take_the_models_own_mean() -> None:
     spare = HeadRow(0, 1, MADE.circuit[0].query)
     weights = [0.0] * 10
     weights[MADE.circuit[0].key] = 1.0
-    looks = Ablation(AblationKind.MEAN, (), tuple(weights))
-    found = certified(replace(circuit, interventions={**circuit.interventions, spare: looks})).interventions[spare]
+    attending = Ablation(AblationKind.MEAN, (), tuple(weights))
+    found = certified(replace(circuit, interventions={**circuit.interventions, spare: attending})).interventions[spare]
     assert found.kind is AblationKind.MEAN
     assert found.weights[MADE.circuit[0].key] < 0.5
 
 
-@pytest.mark.parametrize("bar", [0, -1.0, float("nan"), float("inf"), "0.05", True])
-def test_loss_threshold_out_of_range_is_refused(bar) -> None:
+@pytest.mark.parametrize("max_loss", [0, -1.0, float("nan"), float("inf"), "0.05", True])
+def test_loss_threshold_out_of_range_is_refused(max_loss) -> None:
     with pytest.raises(hs.InputError, match="max_loss"):
-        certified(PATHS, bar)
+        certified(PATHS, max_loss)
 
 
 @pytest.fixture(scope="module")

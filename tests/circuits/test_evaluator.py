@@ -1,4 +1,4 @@
-"""Programs in a model: its answers follow them, and many along one batch come to the losses of each alone."""
+"""Interventions in a model: its answers follow them, and many along one batch come to the losses of each alone."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
     model = random_model(problem, layers=3, mlp=mlp)
     batch = some_batch(problem, 4)
     evaluator = VectorEvaluator(model, problem, batch)
-    programs: list[dict[HeadRow, Ablation]] = [
+    candidates: list[dict[HeadRow, Ablation]] = [
         {},
         {HeadRow(0, 1, 1): one_hot(0)},
         {HeadRow(1, 2, 4): UNIFORM, HeadRow(2, 0, 4): RESAMPLE},
@@ -79,23 +79,23 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
     ]
     where = coordinates(batch, causal)
     expected = []
-    for program in programs:
-        edit = InterventionHooks([by_layer(program, 3)], 3, PatternCache(where))
+    for interventions in candidates:
+        edit = InterventionHooks([by_layer(interventions, 3)], 3, PatternCache(where))
         answers = model(batch.inputs[None], edit)[0]
         errors = (answers - batch.targets).square().view(4, 3, 2, 3)
         expected.append(errors.mean(dim=(1, 3)))
-    torch.testing.assert_close(evaluator.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
-    evaluator.depart_from(programs[-1])
-    torch.testing.assert_close(evaluator.errors(programs), torch.stack(expected), rtol=1e-4, atol=1e-5)
-    further = {**programs[-1], HeadRow(2, 2, 4): UNIFORM}
-    evaluator.depart_from(programs[1])
+    torch.testing.assert_close(evaluator.errors(candidates), torch.stack(expected), rtol=1e-4, atol=1e-5)
+    evaluator.depart_from(candidates[-1])
+    torch.testing.assert_close(evaluator.errors(candidates), torch.stack(expected), rtol=1e-4, atol=1e-5)
+    further = {**candidates[-1], HeadRow(2, 2, 4): UNIFORM}
+    evaluator.depart_from(candidates[1])
     first = evaluator.errors([further])
-    evaluator.depart_from(programs[-1])
+    evaluator.depart_from(candidates[-1])
     torch.testing.assert_close(evaluator.errors([further]), first, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("program", "says"),
+    ("interventions", "says"),
     [
         ({HeadRow(2, 0, 0): UNIFORM}, "layer must be from 0 to 1, got 2"),
         ({HeadRow(0, 3, 0): UNIFORM}, "head must be from 0 to 2, got 3"),
@@ -105,9 +105,9 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
         ({HeadRow(0, 0, 2): Ablation(AblationKind.MEAN, (), (1.0,) * 4)}, "mean needs 10 weights"),
     ],
 )
-def test_interventions_that_do_not_fit_are_refused(program: dict[HeadRow, Ablation], says: str) -> None:
+def test_interventions_that_do_not_fit_are_refused(interventions: dict[HeadRow, Ablation], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        VectorEvaluator(random_model(PROBLEM), PROBLEM, BATCH).errors([program])
+        VectorEvaluator(random_model(PROBLEM), PROBLEM, BATCH).errors([interventions])
 
 
 def test_one_model_of_many() -> None:

@@ -37,8 +37,8 @@ def test_interventions_on_a_module_equal_those_on_the_transformer(mlp: bool) -> 
     assert model.loss == pytest.approx(same.mse([{}])[0], rel=1e-5)
     torch.testing.assert_close(model.attention(), same.role_maps().same[0], rtol=1e-4, atol=1e-5)
     for row in (HeadRow(0, 1, 2), HeadRow(1, 0, 4), HeadRow(2, 1, 4)):
-        programs = [{row: form} for form in ABLATIONS.values()]
-        assert model.evaluator.mse(programs) == pytest.approx(same.mse(programs), rel=1e-4)
+        candidates = [{row: form} for form in ABLATIONS.values()]
+        assert model.evaluator.mse(candidates) == pytest.approx(same.mse(candidates), rel=1e-4)
 
 
 @pytest.mark.slow

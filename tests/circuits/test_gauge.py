@@ -52,7 +52,7 @@ def test_candidate_near_a_measured_one_is_not_measured(evaluator: Evaluator, mon
     measured: list[Interventions] = []
     measure = gauge.further.measured
     monkeypatch.setattr(
-        gauge.further, "measured", lambda program, limit: measured.append(program) or measure(program, limit)
+        gauge.further, "measured", lambda candidate, limit: measured.append(candidate) or measure(candidate, limit)
     )
     near: Interventions = {**WITHOUT, LAST_OF_TWO._replace(head=1, query=3).row: UNIFORM}
     assert gauge.passes(near, 1.01 * score)

@@ -54,9 +54,9 @@ def of_layer(edits: dict[tuple[int, int], Ablation]) -> LayerAblations:
     return by_layer({HeadRow(0, head, query): edit for (head, query), edit in edits.items()}, 1)[0]
 
 
-def changed_by(programs: list[LayerAblations], heads: int, pattern: torch.Tensor) -> torch.Tensor:
-    """The patterns of one layer, of sequences under each program in turn: axes program, batch, head, query, key."""
-    edit = InterventionHooks([[program] for program in programs], heads, PatternCache(WHERE))
+def changed_by(candidates: list[LayerAblations], heads: int, pattern: torch.Tensor) -> torch.Tensor:
+    """The patterns of one layer, of sequences under each candidate in turn: axes candidate, batch, head, query, key."""
+    edit = InterventionHooks([[candidate] for candidate in candidates], heads, PatternCache(WHERE))
     return edit.pattern(0, pattern.flatten(0, 1)[None]).view(pattern.shape)
 
 
@@ -235,12 +235,12 @@ def test_fixed_patterns_are_imposed_without_computing_own_ones(
     rows: list[dict[tuple[int, int, int], tuple[AblationKind, list[float]]]], reads: int | None, seed: int
 ) -> None:
     """In one pass, and as the plain transformer has it with its patterns in hand."""
-    programs = [
-        by_layer({HeadRow(*row): make_edit(kind, row[2], numbers) for row, (kind, numbers) in program.items()}, 2)
-        for program in rows
+    candidates = [
+        by_layer({HeadRow(*row): make_edit(kind, row[2], numbers) for row, (kind, numbers) in candidate.items()}, 2)
+        for candidate in rows
     ]
-    edit, plain = InterventionHooks(programs, 3, PatternCache(WHERE)), random_model(PROBLEM, seed=seed, spread=1.5)
-    x = plain.embed(BATCH.inputs[None]).repeat(1, len(programs), 1, 1)
+    edit, plain = InterventionHooks(candidates, 3, PatternCache(WHERE)), random_model(PROBLEM, seed=seed, spread=1.5)
+    x = plain.embed(BATCH.inputs[None]).repeat(1, len(candidates), 1, 1)
     with torch.no_grad(), counted_passes() as passes:
         found = quick(plain).run(x, hooks=edit, reads=reads)
         assert passes == [1, 1]

@@ -54,7 +54,7 @@ def on_vectors(hops: int = 2, sequences: int = 32) -> Evaluator:
     return VectorEvaluator(witness.transformer, witness.problem, held_out(witness.problem, sequences, 0, "large"))
 
 
-def some_programs(evaluator: Evaluator) -> list[Interventions]:
+def some_candidates(evaluator: Evaluator) -> list[Interventions]:
     """Changes in different layers, and one that mixes sequences."""
     last, query = evaluator.shape.layers - 1, evaluator.where.roles - 1
     nothing: Interventions = dict.fromkeys(evaluator.rows, UNIFORM)
@@ -75,9 +75,9 @@ def test_search_among_many_heads_finds_the_planted_circuit(monkeypatch: pytest.M
 
 
 def _few_at_most(eliminated: Any, most: int) -> Any:
-    def checked(gauge: Gauge, program: Interventions, moves: list[Interventions], *rest: Any) -> Interventions:
+    def checked(gauge: Gauge, interventions: Interventions, moves: list[Interventions], *rest: Any) -> Interventions:
         assert len(moves) <= most, "each of many is scored alone"
-        found: Interventions = eliminated(gauge, program, moves, *rest)
+        found: Interventions = eliminated(gauge, interventions, moves, *rest)
         return found
 
     return checked
@@ -106,19 +106,19 @@ def test_halving_keeps_needed_heads_in_any_order(monkeypatch: pytest.MonkeyPatch
 def test_splitting_a_batch_and_caching_fewer_streams_changes_no_loss(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fails where a share forgets the program that candidates depart from, or mixes its own sequences alone."""
+    """Fails where a share forgets the interventions that candidates depart from, or mixes its own sequences alone."""
     whole = make()
-    programs = some_programs(whole)
-    expected, maps = whole.errors(programs), whole.role_maps(programs[1]).expected
+    candidates = some_candidates(whole)
+    expected, maps = whole.errors(candidates), whole.role_maps(candidates[1]).expected
     monkeypatch.setattr(evaluators, "_ROWS_AT_ONCE", 5 * whole.where.role.shape[1])
     monkeypatch.setattr(evaluators, "STREAMS", 4 * 5 * whole.where.role.shape[1] * whole.shape.d_model)
     shared = make()
     assert len(shared._shares) == 7
     assert shared._shares[0]._stride == shared.shape.layers
-    for trunk in programs[:4]:
+    for trunk in candidates[:4]:
         shared.depart_from(trunk)
-        torch.testing.assert_close(shared.errors(programs), expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(shared.role_maps(programs[1]).expected, maps, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(shared.errors(candidates), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(shared.role_maps(candidates[1]).expected, maps, rtol=1e-4, atol=1e-5)
     if isinstance(whole, TextEvaluator):
         assert shared.scores({}).log_loss == pytest.approx(whole.scores({}).log_loss, abs=1e-5)
 

@@ -18,9 +18,8 @@ from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.store import CircuitStore
 from hopscope.circuits.search.config import SearchBudget
 from hopscope.training.execution import Execution, REFERENCE
-from hopscope.training.recipe import Recipe
+from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.recipe import Setup
 
 import_all()
 witness, root = disguised_witness(1), Path(sys.argv[1])

@@ -30,22 +30,22 @@ class Planted(Gauge):
     def __init__(self) -> None:
         self.max_loss = 0.05
         self.evaluator: Any = SimpleNamespace(
-            rows=(ONE, TWO), own=torch.zeros(4), depart_from=lambda program: None,
-            mse=lambda programs: [self.score(program) for program in programs],
+            rows=(ONE, TWO), own=torch.zeros(4), depart_from=lambda interventions: None,
+            mse=lambda candidates: [self.score(candidate) for candidate in candidates],
         )  # fmt: skip
 
     def limit(self, share: float = 1.0) -> float:
         return 0.05
 
-    def score(self, program: Interventions) -> float:
-        if UNIFORM in (program[ONE], program[TWO]):
+    def score(self, interventions: Interventions) -> float:
+        if UNIFORM in (interventions[ONE], interventions[TWO]):
             return 1.0
-        return 0.25 if program[TWO] == one_hot(1) and program[ONE] == KEEP else 0.0
+        return 0.25 if interventions[TWO] == one_hot(1) and interventions[ONE] == KEEP else 0.0
 
     def costs(
-        self, program: Interventions, near: Sequence[Interventions], few: Evaluator | None = None
+        self, interventions: Interventions, near: Sequence[Interventions], few: Evaluator | None = None
     ) -> tuple[list[float], list[float]]:
-        return [self.score(neighbour) - self.score(program) for neighbour in near], []
+        return [self.score(neighbour) - self.score(interventions) for neighbour in near], []
 
 
 class Known(Hypotheses):

@@ -92,8 +92,8 @@ class VectorEvaluator(Evaluator):
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
         """Squared errors of the answers at the last positions, as means over queries and components."""
         answers = self.transformer.answers(x[:, :, -self.shape.reads :])
-        by_program = answers.view(-1, self.sequences, *answers.shape[-2:])
-        return squared_errors(by_program, self.batch.targets, self.problem.symbol_dim).flatten(0, 1)
+        by_candidate = answers.view(-1, self.sequences, *answers.shape[-2:])
+        return squared_errors(by_candidate, self.batch.targets, self.problem.symbol_dim).flatten(0, 1)
 
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> VectorEvaluator:
         """The same batch under a copy of the model in which some heads have initial weights."""
