@@ -84,7 +84,7 @@ class RunModel(Model):
         overwrite: bool = False,
         progress: SearchProgress = SILENT,
     ) -> Circuit:
-        """The model's circuit, found and certified; stored beside the run, from where a second call reads it.
+        """The model's circuit, found and checked; stored beside the run, from where a second call reads it.
 
         A stored circuit of another search is replaced; a certified one by `overwrite` alone.
 
@@ -95,15 +95,23 @@ class RunModel(Model):
             effort: effort of the search: `quick`, `thorough` (the default), or an `hs.SearchConfig`.
             max_loss: the largest mean squared error that a circuit may have; the paper's 0.05 by default.
             seed: seed of the search, which decides its sequences and random orders; 0 by default.
-            proof: numbers of sequences and random draws behind the certificate.
+            proof: how many sequences and random draws checks and card are measured on.
             overwrite: search even if a stored circuit exists.
-            progress: called with the name of a stage as it begins, stages finished, stages in all.
+            progress: called with what is being done, stages finished, stages in all.
 
         Raises:
             InputError: there is no checkpoint, a value is out of range, or another search found the stored circuit.
         """
-        how: dict[str, Any] = {"effort": effort, "max_loss": max_loss, "seed": seed, "proof": proof}
-        return CircuitStore(self.run).find(self.number, self.step, progress=progress, overwrite=overwrite, **how)
+        return CircuitStore(self.run).find(
+            self.number,
+            self.step,
+            effort=effort,
+            max_loss=max_loss,
+            seed=seed,
+            proof=proof,
+            progress=progress,
+            overwrite=overwrite,
+        )
 
     def to_transformer_lens(self) -> TransformerBridge:
         """The model in TransformerLens, for its caches, hooks and patches.
