@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from by_place import PositionBased
 from planted_models import by_place, evidence_of, witness
+from position_based_model import PositionBased
 from small_models import random_model
 
 from hopscope.circuits.evaluate.ablations import KEEP

@@ -103,7 +103,7 @@ def test_answers_and_losses_are_those_of_pytorch_under_every_intervention(name):
     answers = torch.tensor([programs[0]["answers"] for programs in found]).view_as(model(batch.inputs[None])[0])
     assert (answers - model(batch.inputs[None])[0]).abs().max() < 1e-3
     again = [(program["answers"], program["again"]) for programs in found for program in programs]
-    assert all(one == other for one, other in again)  # from the trunk or from nothing
+    assert all(first == other for first, other in again)  # from the trunk or from nothing
     spread = (expected - expected[:1]).abs().amax(dim=(1, 2))
     assert (spread[1:] > 1e-3).all(), "an intervention that does nothing proves nothing"
 
@@ -138,8 +138,8 @@ def test_the_flow_along_paths_is_the_theorys():
     sets = [paths, paths[:2], paths[2:], [*paths, AttentionPath(2, 0, 6, 3)]]
     given = [[path._asdict() for path in cut] for cut in sets]
     found = in_node(asked, {"problem": {"hops": 3, "position": "token"}, "sets": given})
-    for one, history in zip(sets, found, strict=True):
-        growth = deliver(3, one).growth
+    for cut, history in zip(sets, found, strict=True):
+        growth = deliver(3, cut).growth
         expected = [[int(name[1:]) for name in held if name.startswith("x")] for held in growth]
         assert history[: len(expected)] == expected
     assert found[3][3] == [0, 1, 2]

@@ -158,7 +158,7 @@ def test_ids_are_unique_and_references_resolve(page: tuple[str, Path]) -> None:
     assert len(ids) == len(set(ids))
     referred = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)|aria-labelledby="([^"]+)"', html)
     assert len(referred) > 50
-    assert {one or two or three for one, two, three in referred} <= set(ids)
+    assert {"".join(groups) for groups in referred} <= set(ids)
 
 
 def test_all_fifteen_rows_with_their_verdict_in_words(page: tuple[str, Path]) -> None:

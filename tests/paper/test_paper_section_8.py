@@ -47,9 +47,9 @@ GOOD, FILLS = Learned(0.008, 0.007, (0.006, 0.009)), ("zero", "uniform", "identi
 
 class TestC6:
     def with_losses(self, *learned: Learned) -> Finding:
-        return judge_circuits(*(studied(imposed(), f"m{place}", learned=one) for place, one in enumerate(learned)))[
-            "C6"
-        ]
+        return judge_circuits(
+            *(studied(imposed(), f"m{place}", learned=outcome) for place, outcome in enumerate(learned))
+        )["C6"]
 
     def test_one_lucky_window_among_spikes_does_not_pass(self) -> None:
         """The mean over the last 100 steps is 0.008; over the last tenth the median is 0.012."""

@@ -41,7 +41,7 @@ def test_what_follows_the_law_is_confirmed(causal, heads):
 
 def test_one_run_beyond_its_depth_refutes_both():
     found = lawful()
-    place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 3)
+    place = next(n for n, known in enumerate(found) if known.last == 4 and known.layers == 3)
     found[place] = condition("4/3", found[place].problem, learns(4, 6, 3)[:5] + learns(4, 1), layers=3)
     answers = depth.judge(Conditions(tuple(found)))
     assert answers[0].verdict == "refuted"
@@ -51,16 +51,16 @@ def test_one_run_beyond_its_depth_refutes_both():
 
 def test_nothing_learned_says_nothing():
     """Models that never learn stay within every bound."""
-    found = [condition(one.name, one.problem, learns(one.last, 6, 0), layers=one.layers) for one in lawful()]
+    found = [condition(known.name, known.problem, learns(known.last, 6, 0), layers=known.layers) for known in lawful()]
     assert set(verdicts(found)) == {"inconclusive"}
 
 
 def test_training_that_needs_a_layer_more_refutes():
     found = lawful()
-    place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 4)
+    place = next(n for n, known in enumerate(found) if known.last == 4 and known.layers == 4)
     found[place] = condition("4/4", found[place].problem, learns(4, 6, 3), layers=4)
     assert verdicts(found)[4] == "refuted"
-    deeper = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 5)
+    deeper = next(n for n, known in enumerate(found) if known.last == 4 and known.layers == 5)
     for many, verdict in ((1, "inconclusive"), (3, "inconclusive"), (4, "refuted")):  # Fisher: 0.5, 0.09, 0.03
         learned = learns(4, 6 - many, 3) + learns(4, many)
         found[deeper] = condition("4/5", found[deeper].problem, learned, layers=5)
@@ -70,7 +70,7 @@ def test_training_that_needs_a_layer_more_refutes():
 def test_one_that_came_as_far_as_its_depth_allows_does_not_say_that_none_goes_on():
     """Planted: of six or of twelve with a layer less some learned what they may, and none all."""
     found = lawful()
-    place = next(n for n, one in enumerate(found) if one.last == 4 and one.layers == 3)
+    place = next(n for n, known in enumerate(found) if known.last == 4 and known.layers == 3)
     for some, others, verdict in ((1, 5, "inconclusive"), (5, 7, "inconclusive"), (6, 6, "confirmed")):
         learned = learns(4, some, 3) + learns(4, others, 1)
         found[place] = condition("4/3", found[place].problem, learned, layers=3)
@@ -80,7 +80,7 @@ def test_one_that_came_as_far_as_its_depth_allows_does_not_say_that_none_goes_on
 def test_a_depth_that_does_no_better_than_a_layer_less_is_no_minimum():
     """Planted: so many learn all at the theory's depth, and none of so many with a layer less, all of which could."""
     found = lawful()
-    of_four = {one.layers: place for place, one in enumerate(found) if one.last == 4}
+    of_four = {known.layers: place for place, known in enumerate(found) if known.last == 4}
     problem = RetrievalProblem(hops=4)
     for there, less, verdict in ((3, 6, "inconclusive"), (4, 6, "confirmed"), (2, 30, "confirmed")):
         found[of_four[3]] = condition("4/3", problem, learns(4, less, 3), layers=3)

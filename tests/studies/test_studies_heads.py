@@ -67,7 +67,7 @@ def test_the_control_must_work_at_every_number_of_chains():
 
 def lose(found: list[OneModel], *places: int) -> list[OneModel]:
     """The same, of which some diverged."""
-    return [replace(one, loss=None) if number in places else one for number, one in enumerate(found)]
+    return [replace(model, loss=None) if number in places else model for number, model in enumerate(found)]
 
 
 def test_a_model_that_diverged_is_not_left_out():
@@ -80,7 +80,7 @@ def test_a_model_that_diverged_is_not_left_out():
     assert first.observed.startswith("0.307 (")
     assert heads.judge(HeadsResult((*lose(found, *range(32, 40)), *DEEP)))[0].reason == "8 of 8 diverged"
     assert verdicts(*lose(found, *range(40)), *DEEP) == ["inconclusive"] * 3
-    most = [number for number, one in enumerate(found) if one.heads > 2]
+    most = [number for number, model in enumerate(found) if model.heads > 2]
     assert verdicts(*lose(found, *most), *DEEP)[1] == "refuted"
 
 
@@ -108,7 +108,7 @@ def test_the_positive_control_is_not_of_the_survivors_alone():
     shallow = [model for chains in (2, 4, 8) for model in models(FALLING, chains=chains, seeds=5)]
     deep = [model for chains in (2, 4, 8) for model in models({1: 0.01, 16: 0.01}, layers=2, chains=chains, seeds=5)]
     assert verdicts(*shallow, *deep)[-1] == "confirmed"
-    lost = lose(deep, *(number for number, one in enumerate(deep) if one.heads == 1 or one.seed > 1))
+    lost = lose(deep, *(number for number, model in enumerate(deep) if model.heads == 1 or model.seed > 1))
     last = heads.judge(HeadsResult((*shallow, *lost)))[-1]
     assert (last.verdict, last.reason) == ("inconclusive", "no positive control")
     assert "with two layers 6 of 30" in last.observed

@@ -85,7 +85,7 @@ def _needed(rng: Rng, models: int, idle: float, little: bool = False) -> Verdict
             without[-1] = 0.045
         losses = [Measured(mse, (0.97 * mse, 1.03 * mse)) for mse in map(float, without)]
         reading = imposed(zero=loss(own), first_layer_uniform=loss(rng.uniform(own, 0.05 if little else 0.1)))
-        paths = [replace(path, without=one) for path, one in zip(reading.paths, losses, strict=True)]
+        paths = [replace(path, without=measured) for path, measured in zip(reading.paths, losses, strict=True)]
         readings.append(replace(reading, paths=tuple(paths)))
     return judge_circuits(*_named(readings))["C11"].verdict
 

@@ -66,7 +66,7 @@ class Simulated:
             broken=sum(not _is_run(holding) for holdings in history for holding in holdings),
             too_long=sum(holding.bit_count() > 3**t + 1 for t, holdings in enumerate(history) for holding in holdings),
             longest=tuple(max(holding.bit_count() for holding in holdings) for holdings in history),
-            unlawful=sum(bool(one & other) for place, one in enumerate(start) for other in start[place + 2 :]),
+            unlawful=sum(bool(first & other) for place, first in enumerate(start) for other in start[place + 2 :]),
         )
 
 
