@@ -253,6 +253,11 @@ def test_text_is_one_screen() -> None:
     hasty = replace(found(), search=SearchRecord(proof=CertificateConfig(sequences=64)))
     assert "measured on 64 sequences, fewer than usual" in str(hasty)
     assert "given, not searched for" in str(hasty)
+    imposed = found().imposed
+    assert imposed is not None
+    for outcome, says in (("not asked", "passed all checks"), ("not testable", "failed delivery")):
+        checks = PASSED | {"delivery": Check("delivery", outcome, "")}  # type: ignore[arg-type]
+        assert f"{says}; fewest" in " ".join(str(replace(found(), imposed=replace(imposed, checks=checks))).split())
 
 
 def test_the_curve_and_its_areas() -> None:
