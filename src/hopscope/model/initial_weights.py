@@ -61,9 +61,9 @@ def with_untrained_heads(
         columns = slice(head * width, (head + 1) * width)
         attention, untrained = _attention(mixed, layer), _attention(fresh, layer)
         for name in ("query", "key", "value"):
-            own, drawn = getattr(attention, name), getattr(untrained, name)
-            own.weight[..., columns] = drawn.weight[..., columns]
-            own.bias[..., columns] = drawn.bias[..., columns]
+            own, new = getattr(attention, name), getattr(untrained, name)
+            own.weight[..., columns] = new.weight[..., columns]
+            own.bias[..., columns] = new.bias[..., columns]
         attention.out.weight[:, columns] = untrained.out.weight[:, columns]
     return mixed
 
