@@ -64,7 +64,7 @@ def test_position_based_models() -> None:
 def test_the_table_and_the_figure_take_what_there_is() -> None:
     result = planted({SHALLOW: (2, 1)}, {SHALLOW: (1.5,)})
     assert f"| {SHALLOW}/seed-0 | 0.020 | 1.50 | 1 | 2 | 0.30 |" in places.table(result)
-    assert [axes.get_title(loc="left")[:5] for axes in figure(result).axes] == ["n = 2", "a mar", "2 lay"]
+    assert [axes.get_title(loc="left")[:5] for axes in figure(result).axes] == ["n = 2", "posit", "2 lay"]
     assert [text.get_text() for text in figure(result).axes[1].texts] == ["0.05"]
 
 
