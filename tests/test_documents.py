@@ -37,6 +37,8 @@ def blocks(page: Path) -> Iterator[tuple[str, str]]:
 def commands() -> list[tuple[str, str]]:
     """Where each `hopscope ...` line stands, and the line without remarks and pipes."""
     lines = [(page.name, line) for page in PAGES for _, text in blocks(page) for line in text.splitlines()]
+    rows = re.findall(r"^\|.*", PAGES[0].read_text(), flags=re.MULTILINE)  # of the README's tables
+    lines += [(PAGES[0].name, code) for row in rows for code in re.findall(r"`(.*?)`", row)]
     for verb in VERBS:
         command = program.get_command(click.Context(program), verb)
         group = command.commands.values() if isinstance(command, click.Group) else [command]
