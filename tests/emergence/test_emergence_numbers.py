@@ -1,4 +1,4 @@
-"""Crossings, spreads, plateaus and progress measures."""
+"""Crossings, spreads and plateaus."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from known_run import WITNESS, scaled
 
-from hopscope.emergence.observe import defined, measured
 from hopscope.emergence.timing import Plateau, crossings, first_crossings, hop_of, plateau
-from hopscope.emergence.track import _settled
 from hopscope.lab import train
-from hopscope.model.initial_weights import initialise
-from hopscope.model.transformer import Transformer
 from hopscope.paper.models import all_learned_at
 from hopscope.paper.section_7 import TrainedModel
 from hopscope.plot.training import Panel
@@ -95,52 +90,6 @@ def test_plateau_starts_ends_and_ignores_a_dip():
     assert plateau(gone, chains=4).left == 30  # a diverged row is not off the plateau
     spike = plateau(metrics([0.75, 0.6, 0.4, 0.1, 0.9, 0.1], [0.75] * 6), chains=4)
     assert (spike.left, spike.learned) == (20, (30, None))  # what was learned once has left it
-
-
-def test_a_witness_has_every_measure_in_full():
-    measures = defined(WITNESS.circuit, WITNESS.problem)
-    assert [str(measure) for measure in measures] == [
-        "previous-token match, head 1.1",
-        "symbol match, heads 1.1 and 2.1",
-        "copy of x1, head 2.1",
-        "copy of x2, head 3.1",
-    ]
-    whole, weak = (
-        [measured(transformer, WITNESS.problem, measure) for measure in measures]
-        for transformer in (WITNESS.transformer, scaled(0.002))
-    )
-    assert whole == pytest.approx([1.0] * 4, abs=0.02)
-    assert 0.05 < weak[0] < 0.5
-    assert weak[1:] == pytest.approx([1.0] * 3, abs=0.02)
-
-
-@pytest.mark.parametrize("symbols", [4, 16])
-def test_at_random_weights_a_measure_is_0_give_or_take_chance(symbols):
-    """The match of the token before hardly differs from 0; a cosine does by 1/K, so 2/K of it may be chance."""
-    problem = RetrievalProblem(hops=3, symbol_dim=symbols)
-    shape = Recipe(layers=3, heads=2, d_model=64, steps=1, batch_size=1).architecture(problem)
-    values = []
-    for seed in range(100):
-        random = Transformer(shape)
-        initialise(random, [seed])
-        values.append([measured(random, problem, measure) for measure in defined(WITNESS.circuit, problem)])
-    previous, *cosines = torch.tensor(values).T
-    assert previous.abs().max() < 0.04
-    for cosine in cosines:
-        assert cosine.mean().abs() < 0.4 / symbols
-        assert cosine.std() == pytest.approx(1 / symbols, rel=0.3)
-
-
-def test_a_measure_counts_from_when_it_stays():
-    steps = [0, 10, 20, 30]
-    for values, right in (
-        ([0.9, 0.1, 0.3, 0.7], 25.0),
-        ([0.9, 0.8, 0.9, 0.7], 0.0),
-        ([0.9, 0.9, 0.9, 0.5], None),
-        ([0.0, 1.0, 1.0, 1.0], 5.0),
-    ):
-        found = _settled(steps, torch.tensor(values, dtype=torch.float64))
-        assert found == (None if right is None else pytest.approx(right))
 
 
 def test_a_path_is_drawn_with_the_furthest_symbol_it_touches():

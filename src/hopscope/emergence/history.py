@@ -51,25 +51,6 @@ class PathHistory:
 
 
 @dataclass(frozen=True)
-class MeasureHistory:
-    """One progress measure over the checkpoints.
-
-    Attributes:
-        name: the measure's name.
-        heads: layer and head, from 1, of the heads that it measures.
-        hop: the hop that it is about; None if it is about none.
-        values: the measure by checkpoint.
-        settled: the step from which on it stays above 0.5; None if there is none.
-    """
-
-    name: str
-    heads: tuple[tuple[int, int], ...]
-    hop: int | None
-    values: tuple[float, ...]
-    settled: float | None
-
-
-@dataclass(frozen=True)
 class Emergence:
     """One model's circuit over all checkpoints; `save` writes it as `emergence.json`, `load` reads it.
 
@@ -95,7 +76,6 @@ class Emergence:
             `training.metrics.learned_below`).
         order: the order in which the hops are delivered, see `hopscope.emergence.timing`.
         plateau: the plateau, from the metrics of training.
-        measures: the progress measures.
         circuit: losses of the circuit that is followed, as its own record has them.
         troubles: a sentence for each checkpoint that could not be used.
         asked: the target hops, which the losses are of.
@@ -121,7 +101,6 @@ class Emergence:
     learned: tuple[Crossing, ...]
     order: Order
     plateau: Plateau
-    measures: tuple[MeasureHistory, ...]
     circuit: dict[str, Any]
     troubles: tuple[str, ...]
     asked: tuple[int, ...]

@@ -9,14 +9,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.checks import finite_or_none
 from hopscope.circuits.evaluate.bootstrap import intervals
 from hopscope.circuits.evaluate.vector_evaluator import single
 from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.config import EmergenceConfig
-from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, MapsOverTime, MeasureHistory, PathHistory
-from hopscope.emergence.observe import Measure, Observation, check_paths, defined, observe
-from hopscope.emergence.timing import LEVEL, crossings, first_crossings, hop_of, order, plateau
+from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, MapsOverTime, PathHistory
+from hopscope.emergence.observe import Observation, check_paths, observe
+from hopscope.emergence.timing import crossings, hop_of, order, plateau
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
@@ -112,11 +111,11 @@ def follow(
     """
     problem = run.problem
     check_paths(paths, problem, run.recipe.architecture(problem))
-    batch, measures = held_out(problem, settings.sequences, settings.seed, "emergence"), defined(paths, problem)
+    batch = held_out(problem, settings.sequences, settings.seed, "emergence")
     troubles: list[str] = []
     observed: dict[int, Observation] = {}
     for step, ensemble in readable(run, troubles.append):
-        found = observe(single(ensemble, number), problem, batch, paths, settings.ablation, measures)
+        found = observe(single(ensemble, number), problem, batch, paths, settings.ablation)
         if not bool(torch.isfinite(found.errors).all() and torch.isfinite(found.attention).all()):
             troubles.append(f"the model of step {step} gives answers that are not finite: training had diverged")
             continue
@@ -128,7 +127,7 @@ def follow(
             f"{run.path} has {counted(len(observed), 'checkpoint')} that can be read, and a curve needs two; train "
             f"with --checkpoint-every{''.join(f'; {trouble}' for trouble in troubles[:1])}"
         )
-    emergence = _history(run, paths, number, settings, dict(circuit_losses or {}), observed, measures, troubles)
+    emergence = _history(run, paths, number, settings, dict(circuit_losses or {}), observed, troubles)
     maps = MapsOverTime.of([*observed], [found.maps for found in observed.values()], problem.roles)
     return emergence, maps
 
@@ -140,7 +139,6 @@ def _history(
     settings: EmergenceConfig,
     circuit_losses: dict[str, float],
     observed: dict[int, Observation],
-    measures: Sequence[Measure],
     troubles: list[str],
 ) -> Emergence:
     problem, recipe, steps, seed = run.problem, run.recipe, [*observed], settings.seed
@@ -186,10 +184,6 @@ def _history(
         learned=tuple(learned),
         order=order(paths, found, resampled, problem.hops),
         plateau=plateau(run.regular_metrics, problem.chains, number),
-        measures=tuple(
-            MeasureHistory(measure.name, measure.heads, measure.hop, tuple(values.tolist()), _settled(steps, values))
-            for measure, values in zip(measures, stacked("measures", 1), strict=True)
-        ),
         circuit=circuit_losses,
         troubles=tuple(troubles),
         asked=problem.target_hops,
@@ -198,12 +192,6 @@ def _history(
 
 def _means(values: Float[Tensor, "row sequence"]) -> tuple[float, ...]:
     return tuple(values.double().mean(dim=-1).tolist())
-
-
-def _settled(steps: Sequence[int], values: Float[Tensor, " step"]) -> float | None:
-    """The interpolated step from which on a measure stays above 0.5; a cosine may be above it by chance at first."""
-    last_below = max((place for place, value in enumerate(values.tolist()) if not value > LEVEL), default=0)
-    return finite_or_none(first_crossings(steps[last_below:], values[last_below:]).item())
 
 
 def readable(run: RunFolder, trouble: Callable[[str], None]) -> Iterator[tuple[int, Transformer]]:
