@@ -40,7 +40,7 @@ SWEEP = ["sweep", "new", *TINY[2:-4], *"--depths 1 --hops 1 --plain-hops 1 --see
 
 COMMANDS = [
     TRAIN, SWEEP, CIRCUIT, SHOW, ["emergence", "run", "--no-figures", "--sequences", "4"],
-    ["theory", "--hops", "3"], ["theory", "--show", "--hops", "2"], ["theory", "--graph", "graph.json"],
+    ["theory", "--hops", "3"], ["theory", "--show", "--hops", "2"],
     ["sample", "equations"], ["sample", "vectors"], ["sample", "functions", "--roles"], ["check", "run"],
 ]  # fmt: skip
 """Commands that end in a moment, to be bent."""
@@ -61,8 +61,6 @@ class Attack:
         for arguments in (["train", "run", *TINY], CIRCUIT):
             ended = call_in_fork(arguments, self._good, seconds=600)
             assert ended.status == 0, ended.said
-        graph = {"steps": [{"keys": ["a"], "value": "b"}], "known": ["a"], "target": "b"}
-        (self._good / "graph.json").write_text(json.dumps(graph))
 
     def bend_options(self) -> None:
         """A command with one or two options or arguments bent."""

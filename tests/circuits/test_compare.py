@@ -6,6 +6,7 @@ import random
 
 import pytest
 from known_run import DOUBLING, SERIAL, made
+from pointer_doubling import pointer_doubling
 
 from hopscope.circuits.compare import compare
 from hopscope.problem.retrieval import RetrievalProblem
@@ -74,13 +75,13 @@ def test_the_schedules_of_the_theory_double(hops: int) -> None:
     """Two stretches are joined where neighbours meet, too: that is no line by line."""
     for problem in orders(hops):
         for one_place in (False, True):
-            schedule = shortest_schedule(problem, one_place=one_place)
+            schedule = pointer_doubling(problem) if one_place else shortest_schedule(problem)
             assert made(*(path.names(problem.roles) for path in schedule), hops=hops).strategy == "doubling"
 
 
 def test_stretches_that_are_joined_with_layers_to_spare_still_double() -> None:
     problem = RetrievalProblem(7, order="1,3,4,7,6,2,5")
-    paths = [path.names(problem.roles) for path in shortest_schedule(problem, one_place=True)]
+    paths = [path.names(problem.roles) for path in pointer_doubling(problem)]
     assert (3, 1, ">x5", ">x6") in paths
     assert made(*paths, (5, 1, "x0?", ">x5"), hops=7).strategy == "doubling"
 

@@ -58,11 +58,6 @@ def test_hops_are_written_in_several_ways(capsys: pytest.CaptureFixture[str], te
         ("--hops 900 --show", "hops must be at most 256 there, got 900"),
         ("--hops 5 --show --order sideways", "order must be deepest-first, shallowest-first"),
         ("--hops 5 --figure flow.gif", "must end in .png, .svg or .pdf, got 'flow.gif'"),
-        ("--graph no-such-file", "no-such-file does not exist"),
-        (
-            "--graph functions --best-order",
-            "--graph has one depth, which is all that is printed; leave --best-order out",
-        ),
         ("--hops 3 --no-mask", "both masks; leave --no-mask out"),
         ("--hops 3 --witness --show", "shows no flow; leave --show out"),
         ("--hops 4 --order 1,2,4,3 --best-order", "leave out either"),
@@ -155,18 +150,3 @@ def test_figure_draws_an_edge_for_every_shared_piece() -> None:
     assert [len(shared.texts) - 2, len(without.patches), len(causal.patches)] == [11, 11 * 4, 11 * 5]
     filled = [to_hex(patch.get_facecolor()).upper() in (SYMBOL, PLACE) for patch in causal.patches]
     assert [sum(filled[row * 11 : row * 11 + 11]) for row in range(5)] == [1, 2, 4, 8, 11]
-
-
-def test_graph(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    record = read(capsys, "--graph", "relatives")
-    assert (record["causal"]["layers"], record["no_mask"]["layers"]) == (4, 3)
-    assert "functions, causal mask: 3 layers until the answer, 3, is known" in run(capsys, "--graph", "functions")[1]
-    circle = [{"keys": ["a"], "value": "b"}, {"keys": ["b"], "value": "a"}]
-    for graph, words in (
-        ({"steps": circle, "known": ["q"]}, "have keys, each in the question or the value of an earlier fact"),
-        ({"known": ["q"]}, "bad.json as a graph of facts: Object missing required field steps"),
-    ):
-        (tmp_path / "bad.json").write_text(json.dumps(graph))
-        status, _, err = run(capsys, "--graph", str(tmp_path / "bad.json"))
-        assert status == 2
-        assert words in err

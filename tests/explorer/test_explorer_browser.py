@@ -17,7 +17,7 @@ from hopscope.circuits.evaluate.ablations import UNIFORM
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
 from hopscope.emergence.history import Emergence
 from hopscope.explorer.arrays import batch_of, half
-from hopscope.explorer.static import births
+from hopscope.explorer.tables import births
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -166,13 +166,13 @@ def test_nothing_overflows(tab, page, view, width, dark):
 
 
 @pytest.mark.slow
-def test_without_scripts_the_figures_are_there(tab, page):
+def test_without_scripts_the_tables_are_there(tab, page):
     tab.open(page, scripts=False)
     shown = tab.tell("DOM.getDocument", depth=-1)["root"]["nodeId"]
-    found = tab.tell("DOM.querySelectorAll", nodeId=shown, selector=".static figure svg")["nodeIds"]
-    assert len(found) == 2
+    found = tab.tell("DOM.querySelectorAll", nodeId=shown, selector=".static summary")["nodeIds"]
+    assert len(found) == 3
     for node in found:
-        assert tab.tell("DOM.getBoxModel", nodeId=node)["model"]["height"] > 100
+        assert tab.tell("DOM.getBoxModel", nodeId=node)["model"]["height"] > 10
     hidden = tab.tell("DOM.querySelector", nodeId=shown, selector="#app[hidden]")["nodeId"]
     assert hidden
 

@@ -103,12 +103,7 @@ def test_numbers_are_the_records(run, reader):
     assert model["problem"]["blocks"] == [3, 2, 1]
 
 
-def test_figures_and_tables_are_there_without_scripts(reader):
-    drawings = [given["aria-label"] for tag, given in reader.elements if tag == "svg"]
-    assert drawings == [
-        f"Circuit of seed 0: {len(WITNESS.circuit)} paths",
-        "Validation loss by hop over training steps",
-    ]
+def test_tables_are_there_without_scripts(reader):
     assert "Table: the paths of the circuit" in reader.text
     assert "Table: validation losses by hop" in reader.text
 

@@ -161,10 +161,6 @@ def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says
         (lambda run: hs.Run(3), "a run is given by its path, as text or a pathlib.Path, got 3"),
         (lambda run: hs.Run("a\0b"), "no null character"),
         (lambda run: run[0].ablate("L1.H1"), "an ablation says what to put where"),
-        (
-            lambda run: hs.theory.shortest_schedule(hs.RetrievalProblem(hops=4, graph="relatives"), one_place=True),
-            "one_place is for chains, and the problem is of relatives",
-        ),
         (lambda run: run[0].at("a").loss, "the step of a checkpoint must be a whole number of at least 0, got 'a'"),
         (lambda run: run.explore(model="a"), "model must be a whole number of at least 0, got 'a'"),
         (lambda run: run[0].find_circuit(max_loss="a"), "max_loss must be above 0 and below 0.5, got 'a'"),

@@ -1,16 +1,14 @@
-"""Conditional retrieval: the published questions with all their lines, graphs from files, and circuits of them."""
+"""Conditional retrieval: the published questions with all their lines, and circuits of them."""
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hopscope.errors import InputError
-from hopscope.problem.graph import FUNCTIONS, Graph, Step, read_graph
+from hopscope.problem.graph import Graph, Step
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import minimum_in_order, minimum_of_hop
@@ -77,30 +75,6 @@ def test_a_distractor_replaces_all_that_follows_from_its_value() -> None:
     (first, *_) = (other for other in Graph(("a", "c", "e"), steps).distractors if other.others[0] == "c")
     assert set(first.others) == {"c", "d", "f", "g", "h"}
     assert {steps[number - 1].value for number in first.steps} == {"d", "f", "g", "h"}
-
-
-@pytest.mark.parametrize(
-    ("record", "sentence"),
-    [
-        (3, "Expected object"),
-        ({"known": ["a"], "steps": [{"keys": "ab", "value": "c"}]}, "keys"),
-        ({"known": ["a"], "steps": []}, "a graph of facts needs steps"),
-        ({"known": ["a"], "steps": [{"keys": [], "value": "b"}]}, "the fact of 'b' must .* have keys"),
-        ({"known": ["a"], "steps": [{"keys": ["a"], "value": "a"}]}, "the fact of 'a' must be the only one"),
-    ],
-)
-def test_files_that_hold_no_graph(tmp_path: Path, record: object, sentence: str) -> None:
-    (tmp_path / "graph.json").write_text(json.dumps(record))
-    with pytest.raises(InputError, match=sentence):
-        read_graph(str(tmp_path / "graph.json"))
-
-
-def test_a_graph_from_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "graph.json"
-    file.write_text(json.dumps(asdict(FUNCTIONS)))
-    assert read_graph(str(file)) == read_graph("functions") == FUNCTIONS
-    with pytest.raises(InputError, match="does not exist"):
-        read_graph(str(tmp_path / "nothing.json"))
 
 
 CIRCUITS = {

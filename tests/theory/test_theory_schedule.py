@@ -8,6 +8,7 @@ from itertools import combinations, permutations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pointer_doubling import pointer_doubling
 
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
@@ -31,7 +32,7 @@ def path(text: str, hops: int = 3) -> AttentionPath:
 
 @given(settings, st.booleans())
 def test_a_schedule_delivers_in_the_fewest_layers_and_paths(problem: RetrievalProblem, one_place: bool) -> None:
-    schedule = shortest_schedule(problem, one_place=one_place)
+    schedule = pointer_doubling(problem) if one_place else shortest_schedule(problem)
     delivery = deliver(problem.hops, schedule)
     assert delivery.delivered
     assert not delivery.refused
@@ -54,7 +55,7 @@ def test_no_smaller_schedule_exists(hops: int, layers: int) -> None:
 
 
 def test_pointer_doubling_in_words() -> None:
-    assert [path.describe(role_names(3)) for path in shortest_schedule(RetrievalProblem(hops=3), one_place=True)] == [
+    assert [path.describe(role_names(3)) for path in pointer_doubling(RetrievalProblem(hops=3))] == [
         "layer 1 head 1: >x1 -> x0>",
         "layer 1 head 1: >x2 -> x1>",
         "layer 1 head 1: >x3 -> x2>",

@@ -28,11 +28,10 @@ _ORDERS = ("D", "order, first to last", "in this order", "a head a row", "in the
 @click.option("--order", help="Order of the pairs: deepest-first, shallowest-first, or as in 1,2,4,3.")
 @click.option("--best-order", is_flag=True, help="An order of the pairs that needs the fewest layers, and how many.")
 @click.option("--witness", is_flag=True, help="Build a transformer by hand at the exact minimum and run it.")
-@click.option("--graph", help="Conditional retrieval: functions, relatives, or a JSON file with a graph of facts.")
 @json_option("all of it")
 def theory(
     hops: tuple[int, ...], show: bool, figure: Path | None, causal: bool, order: str | None, best_order: bool,
-    witness: bool, graph: str | None,
+    witness: bool,
 ) -> tuple[Any, str]:  # fmt: skip
     """How many layers D hops need: the paper's bound, and the exact minimum.
 
@@ -56,12 +55,7 @@ def theory(
       hopscope theory --hops 4 --witness
       hopscope theory --hops 4 --order 1,2,4,3
       hopscope theory --hops 1-16 --best-order
-      hopscope theory --graph functions
     """
-    if graph is not None:
-        others = ("hops", "show", "figure", "causal", "order", "best_order", "witness")
-        refuse_given("--graph has one depth, which is all that is printed", *others)
-        return _graph(graph)
     if best_order and order is not None:
         raise hs.InputError("--best-order finds an order and --order states one; leave out either")
     one, ordered = show or witness or figure is not None, best_order or order is not None
@@ -139,22 +133,3 @@ def _witness(problem: hs.RetrievalProblem) -> tuple[Any, str]:
     for missing in trial.without:
         lines.append(f"without layer {missing.layer + 1}: loss of x{hops} {missing.loss:.2f}; {missing.why}")
     return trial._asdict() | {"circuit": circuit, "without": without}, "\n".join(lines)
-
-
-def _graph(source: str) -> tuple[Any, str]:
-    from hopscope.problem.graph import read_graph
-    from hopscope.theory.information_flow import flow_until
-    from hopscope.theory.scene import graph_scene
-
-    graph, found, lines = read_graph(source), {}, []
-    for mask, name in (("causal", "causal mask"), ("no_mask", "no mask")):
-        scene = graph_scene(graph, range(len(graph.steps), 0, -1), mask == "causal")
-        flow, by_row = flow_until(scene), len(flow_until(scene, head_a_row=True).holdings) - 1
-        layers = len(flow.holdings) - 1
-        growth = [[symbol for symbol in flow.asked(layer) if symbol in graph.symbols] for layer in range(layers + 1)]
-        found[mask] = {"layers": layers, "growth": growth, "head_a_row": by_row}
-        until = f"{counted(layers, 'layer')} until the answer, {graph.values[-1]}, is known"
-        lines.append(f"{source}, {name}: {until}; with a head a row {by_row}")
-        for layer, symbols in enumerate(growth):
-            lines.append(f"  {f'layer {layer}' if layer else 'start':<8} {', '.join(symbols)}")
-    return {"graph": source, **found}, "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The page as one file, put together from sources, data and static parts; the same inputs give the same bytes."""
+"""The page as one file, put together from sources, data and tables; the same inputs give the same bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hopscope.checks import check_outside_runs
 from hopscope.errors import InputError
 from hopscope.explorer.exhibit import Exhibit, exhibits
 from hopscope.explorer.manifest import Arrays, manifest
-from hopscope.explorer.static import static
+from hopscope.explorer.tables import tables
 from hopscope.records import read_bytes, write_text
 from hopscope.training.run import RunFolder
 from hopscope.version import VERSION
@@ -121,7 +121,7 @@ def build(shown: Sequence[Exhibit]) -> Page:
         script=Markup(script),
         manifest=numbers,
         view=Markup('{"hash": ""}'),
-        static=[static(exhibit) for exhibit in shown],
+        shown=[(exhibit, tables(exhibit)) for exhibit in shown],
         chunks=arrays.items(),
     )
     sizes = Counter({"program and styles": len(script) + len(css), "numbers": len(numbers)})

@@ -14,11 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from typing import NamedTuple
-
-from hopscope.errors import InputError
-from hopscope.records import convert, read_json
 
 
 @dataclass(frozen=True)
@@ -70,25 +66,10 @@ class Graph:
     Args:
         known: the symbols of the question, which is answered at the last of them.
         steps: the facts, in the order of retrieval; the last value is the answer.
-
-    Raises:
-        InputError: there is no fact, a fact has no key or one that is not known before, or two give one symbol.
     """
 
     known: tuple[str, ...]
     steps: tuple[Step, ...]
-
-    def __post_init__(self) -> None:
-        reached = {*self.known}
-        for step in self.steps:
-            if not step.keys or step.value in reached or not reached.issuperset(step.keys):
-                raise InputError(
-                    f"the fact of {step.value!r} must be the only one of that symbol, and have keys, each in the "
-                    "question or the value of an earlier fact"
-                )
-            reached.add(step.value)
-        if not self.steps:
-            raise InputError("a graph of facts needs steps, facts with keys and a value, got none")
 
     @cached_property
     def values(self) -> tuple[str, ...]:
@@ -151,14 +132,6 @@ Where does Eve live? (Appendix A.5)"""
 
 CONDITIONAL = {"functions": FUNCTIONS, "relatives": RELATIVES}
 """The graphs in which retrieval steps meet, by name."""
-
-
-def read_graph(source: str) -> Graph:
-    """A graph by name (`functions`, `relatives`) or from a JSON file with the fields of `Graph`, which is checked."""
-    if source in CONDITIONAL:
-        return CONDITIONAL[source]
-    values = read_json(Path(source), "a graph of facts (or name functions or relatives)")
-    return convert(values, Graph, f"{source} as a graph of facts")
 
 
 def look_ups(graph: str, otherwise: int = 3) -> int:

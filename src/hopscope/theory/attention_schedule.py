@@ -1,21 +1,17 @@
 """One shortest schedule: which positions attend to which, layer by layer, so that x{D} arrives as early as possible.
 
 A schedule proves an upper bound on depth. Without any one of its attention paths x{D} does not arrive, and it has 2D of
-them, the fewest possible (Theorem 5). With any number of heads it is traced through the simulation, backwards from the
-query. Where each position attends to one position per layer, it is the construction of Theorem 4, pointer doubling in
-any order, which needs no search because the theorem proves it shortest.
+them, the fewest possible (Theorem 5). It is traced through the simulation, backwards from the query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 
-from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem, check_problem
-from hopscope.problem.roles import first_member, query_role, second_member
 from hopscope.theory.depth import theorem_1_bound
 from hopscope.theory.information_flow import Flow, flow_until
 from hopscope.theory.path_flow import arrives
@@ -25,22 +21,18 @@ from hopscope.words import counted
 _WIDEST = 100
 
 
-def shortest_schedule(problem: RetrievalProblem, *, one_place: bool = False) -> tuple[AttentionPath, ...]:
+def shortest_schedule(problem: RetrievalProblem) -> tuple[AttentionPath, ...]:
     """Attention paths that carry x{D} to its query in the fewest layers, ordered by layer.
 
     Args:
         problem: the problem; its chains behave alike, so roles are enough.
-        one_place: whether a position may attend to only one position per layer, as with one head.
 
     Raises:
-        InputError: x{D} never reaches the query, `one_place` is set for a graph of facts, for which no such schedule is
-            known, or `problem` is not a `RetrievalProblem`.
+        InputError: x{D} never reaches the query, or `problem` is not a `RetrievalProblem`.
     """
     check_problem(problem)
-    if one_place and problem.graph != "chain":
-        raise InputError(f"one_place is for chains, and the problem is of {problem.graph}; leave it out")
     flow = flow_until(problem_scene(problem))
-    return tuple(sorted(_doubling(problem))) if one_place else _pruned(flow.scene, _cut_out(flow.scene, flow.holdings))
+    return _pruned(flow.scene, _cut_out(flow.scene, flow.holdings))
 
 
 def _cut_out(scene: Scene, history: tuple[tuple[int, ...], ...]) -> list[AttentionPath]:
@@ -73,30 +65,6 @@ def _match(scene: Scene, shared: int, position: int, key: int) -> int:
     """The shared piece that is cheapest to have: at best, both positions hold it from the start."""
     start = (scene.holdings[position], scene.holdings[key])
     return 1 << max(members(shared), key=lambda piece: sum(holding >> piece & 1 for holding in start))
-
-
-def _doubling(problem: RetrievalProblem) -> Iterator[AttentionPath]:
-    """Pointer doubling in any order of the pairs.
-
-    Second members first learn their first member. Then, of two neighbouring stretches of 2^a pairs, the second member
-    that comes last of all attends to the last one of the other stretch. The query attends to the last second member of
-    pair 1, of pairs 2 and 3, of pairs 4 to 7, ....
-    """
-    hops = problem.hops
-    block = {pair: number for number, pair in enumerate(problem.blocks)}
-
-    def last(first: int, size: int) -> int:
-        return max(range(first, min(first + size, hops + 1)), key=block.__getitem__)
-
-    for k in range(1, hops + 1):
-        yield AttentionPath(0, 0, second_member(k), first_member(k))
-    for layer in range(1, hops.bit_length() + 1):
-        size = 1 << layer - 1
-        yield AttentionPath(layer, 0, query_role(hops), second_member(last(size, size)))
-        # Below 2^layer the stretches are the query's own.
-        for first in range(2 * size, hops + 1 - size, 2 * size):
-            earlier, later = sorted((last(first, size), last(first + size, size)), key=block.__getitem__)
-            yield AttentionPath(layer, 0, second_member(later), second_member(earlier))
 
 
 def _pruned(scene: Scene, paths: list[AttentionPath]) -> tuple[AttentionPath, ...]:

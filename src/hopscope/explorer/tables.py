@@ -1,0 +1,62 @@
+"""The tables beside the page's figures, which are there without scripts too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hopscope.circuits.circuit import Circuit
+from hopscope.emergence.history import Emergence
+from hopscope.explorer.exhibit import Exhibit
+from hopscope.training.metrics import Metrics
+
+
+class Table(NamedTuple):
+    """A table of the page."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def tables(shown: Exhibit) -> list[Table]:
+    """The tables of one model: paths of its circuit, losses by hop, checks."""
+    circuit, found = shown.circuit, list[Table]()
+    if circuit is not None and circuit.found:
+        found.append(_paths(circuit, shown.emergence))
+    if shown.metrics is not None:
+        found.append(_losses(shown.metrics, shown.number))
+    if circuit is not None and circuit.checks:
+        checks = circuit.checks.values()
+        rows = [(check.outcome, check.name.replace("_", " "), check.says) for check in checks]
+        found.append(Table("the checks of the circuit", ("", "check", "what was found"), rows))
+    return found
+
+
+def _paths(circuit: Circuit, emergence: Emergence | None) -> Table:
+    rows = []
+    for place, number in enumerate(births(circuit, emergence), start=1):
+        path, history = circuit.paths[number], emergence.paths[number] if emergence else None
+        step = history.crossing.step if history else None
+        layer, head, query, key = path.path.names(circuit.roles)
+        born = "never" if history and step is None else "–" if step is None else f"{step:,.0f}"
+        rise = f"{history.change[-1]:+.3f}" if history else "–"
+        known = str(place), f"{layer}.{head}", f"{query} → {key}", f"{path.weight:.2f}", born, rise
+        rows.append((*known, f"{path.without_imposed.mean:.3f}", "; ".join(path.uses(circuit.roles))))
+    header = ("birth", "head", "path", "attention", "born at step", "rise of loss, cut alone", "circuit without it")
+    return Table("the paths of the circuit", (*header, "feeds"), rows)
+
+
+def _losses(metrics: Metrics, model: int) -> Table:
+    """A table of the losses by hop at some logged steps."""
+    every = max(1, len(metrics) // 60)
+    steps, losses = metrics.steps[::every].tolist(), metrics.partial_losses[::every, model].tolist()
+    rows = [(f"{step:,}", *(f"{loss:.3f}" for loss in row)) for step, row in zip(steps, losses, strict=True)]
+    return Table("validation losses by hop", ("step", *(f"x{hop}" for hop in metrics.hops)), rows)
+
+
+def births(circuit: Circuit, emergence: Emergence | None) -> list[int]:
+    """Numbers of the paths, from 0, in the order of their births; those whose attention never crosses 0.5 last."""
+    steps = [path.crossing.step for path in emergence.paths] if emergence else [None] * len(circuit.paths)
+    late = [float("inf") if step is None else step for step in steps]
+    return sorted(range(len(circuit.paths)), key=lambda n: (late[n], circuit.paths[n].path.layer, n))
