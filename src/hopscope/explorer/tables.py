@@ -11,7 +11,7 @@ from hopscope.explorer.exhibit import Exhibit
 from hopscope.training.metrics import Metrics
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """A table of the page."""
 
     title: str
@@ -19,9 +19,9 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def tables(shown: Exhibit) -> list[Table]:
+def tables(shown: Exhibit) -> list[PageTable]:
     """The tables of one model: paths of its circuit, losses by hop, checks."""
-    circuit, found = shown.circuit, list[Table]()
+    circuit, found = shown.circuit, list[PageTable]()
     if circuit is not None and circuit.found:
         found.append(_paths(circuit, shown.emergence))
     if shown.metrics is not None:
@@ -29,11 +29,11 @@ def tables(shown: Exhibit) -> list[Table]:
     if circuit is not None and circuit.checks:
         checks = circuit.checks.values()
         rows = [(check.outcome, check.name.replace("_", " "), check.says) for check in checks]
-        found.append(Table("the checks of the circuit", ("", "check", "what was found"), rows))
+        found.append(PageTable("the checks of the circuit", ("", "check", "what was found"), rows))
     return found
 
 
-def _paths(circuit: Circuit, emergence: Emergence | None) -> Table:
+def _paths(circuit: Circuit, emergence: Emergence | None) -> PageTable:
     rows = []
     for place, number in enumerate(births(circuit, emergence), start=1):
         path, history = circuit.paths[number], emergence.paths[number] if emergence else None
@@ -44,15 +44,15 @@ def _paths(circuit: Circuit, emergence: Emergence | None) -> Table:
         known = str(place), f"{layer}.{head}", f"{query} → {key}", f"{path.weight:.2f}", born, rise
         rows.append((*known, f"{path.without_imposed.mean:.3f}", "; ".join(path.uses(circuit.roles))))
     header = ("birth", "head", "path", "attention", "born at step", "rise of loss, cut alone", "circuit without it")
-    return Table("the paths of the circuit", (*header, "feeds"), rows)
+    return PageTable("the paths of the circuit", (*header, "feeds"), rows)
 
 
-def _losses(metrics: Metrics, model: int) -> Table:
+def _losses(metrics: Metrics, model: int) -> PageTable:
     """A table of the losses by hop at some logged steps."""
     every = max(1, len(metrics) // 60)
     steps, losses = metrics.steps[::every].tolist(), metrics.partial_losses[::every, model].tolist()
     rows = [(f"{step:,}", *(f"{loss:.3f}" for loss in row)) for step, row in zip(steps, losses, strict=True)]
-    return Table("validation losses by hop", ("step", *(f"x{hop}" for hop in metrics.hops)), rows)
+    return PageTable("validation losses by hop", ("step", *(f"x{hop}" for hop in metrics.hops)), rows)
 
 
 def births(circuit: Circuit, emergence: Emergence | None) -> list[int]:
