@@ -1,4 +1,4 @@
-"""Statistics that several parts need: proportions, ranks, and multiple tests.
+"""Statistics that several parts need: proportions, ranks, multiple tests, and means with bootstrap intervals.
 
 Distributions, intervals of proportions and rank tests are scipy's.
 
@@ -11,12 +11,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
-from typing import Literal
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Literal
 
 from hopscope.errors import InputError
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from torch import Tensor
+
 __all__ = ["clopper_pearson", "fisher", "holm", "rank_correlation", "sign_test", "wilson"]
+
+Interval = tuple[float, float]
+
+_RESAMPLES = 2000
 
 
 @cache
@@ -92,3 +101,52 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     if len(first) < 3 or len({*first}) < 2 or len({*second}) < 2:
         return 0.0
     return float(spearmanr(first, second).statistic)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A mean over sequences that no search saw, with its 95% interval by the bootstrap; six digits of each."""
+
+    mean: float
+    interval: Interval
+
+    def __post_init__(self) -> None:
+        if self.interval[0] > self.interval[1]:
+            raise InputError(f"an interval must be its lowest and highest number, got {self.interval}")
+
+
+def tidy(value: float) -> float:
+    """A value rounded to six digits: more would be noise."""
+    return float(f"{value:.6g}")
+
+
+def measured(values: Tensor, seed: int) -> Measured:
+    """The mean of values [sequence], with its interval from `seed`."""
+    ((low, high),) = intervals(values[None], seed)
+    return Measured(tidy(float(values.mean())), (tidy(low), tidy(high)))
+
+
+def intervals(values: Tensor, seed: int, level: float = 0.95) -> list[Interval]:
+    """Percentile intervals of the mean of each row of values [measurement, sequence]: those of `scipy.stats.bootstrap`.
+
+    Rows share their resamples, so pass differences to get intervals of differences. `level` is how often such an
+    interval should contain the mean over all possible sequences.
+    """
+    import numpy as np
+
+    if not len(values):
+        return []
+    means = values.double().cpu().numpy() @ _drawn(values.shape[1], seed) / values.shape[1]
+    low, high = np.quantile(means, ((1 - level) / 2, (1 + level) / 2), axis=1).tolist()
+    return list(zip(low, high, strict=True))
+
+
+@lru_cache(maxsize=4)  # the checks measure hundreds of losses on a few sets of sequences
+def _drawn(sequences: int, seed: int) -> npt.NDArray[Any]:
+    """How often each resample draws each sequence: (sequence, resample)."""
+    import numpy as np
+
+    random, often = np.random.default_rng(seed), np.empty((sequences, _RESAMPLES))
+    for resample in range(_RESAMPLES):
+        often[:, resample] = np.bincount(random.integers(0, sequences, sequences), minlength=sequences)
+    return often

@@ -14,9 +14,9 @@ from hopscope.circuits.checks.necessity import necessity
 from hopscope.circuits.checks.outside import outside
 from hopscope.circuits.checks.right_keys import ImposedRow, right_keys
 from hopscope.circuits.checks.sufficiency import ALIKE_ROWS, BLIND, sufficiency
-from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import Measured
 from hopscope.theory.path_flow import deliver
 
 LIMIT = 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -267,6 +267,30 @@ def test_the_curve_and_its_areas() -> None:
     assert (beyond.cpr, beyond.cmd) == (1.0, 1.0)
     with pytest.raises(InputError, match="the card of this circuit was not measured"):
         made(*SERIAL).faithfulness_curve()
+
+
+def test_the_card_as_a_figure() -> None:
+    circuit = found()
+    curve, paths, shares, checks = circuit.plot_card().axes
+    assert list(curve.lines[0].get_xdata()) == [rows for rows, _ in CARD.curve.points]
+    labels = [text.get_text() for text in curve.get_legend().get_texts()]  # type: ignore[union-attr]
+    assert labels == ["this circuit", "ACDC's rule 0.50", "attribution 0.60"], "7 random ones are too few"
+    drawn = sorted(float(line.get_xdata()[0]) for line in shares.lines[:6])  # type: ignore[index]
+    assert drawn == sorted([*asdict(CARD.own).values(), *asdict(CARD.imposed).values()])
+    widths = [bar.get_width() for bar in paths.patches]  # type: ignore[attr-defined]
+    wanted = [path.without.mean for path in circuit.paths] + [helper.without.mean for helper in circuit.helpers]
+    assert widths == wanted + [path.without_imposed.mean for path in circuit.paths]
+    assert [text.get_text() for text in checks.texts] == [f"✓ {name.replace('_', ' ')}" for name in CHECKS]
+    failed = replace(circuit, checks=PASSED | {"outside": Check("outside", "failed", "")})
+    assert failed.plot_card().axes[3].texts[3].get_text() == "✗ outside"
+    title = circuit.plot_card().get_suptitle()
+    assert circuit.imposed is not None
+    assert circuit.imposed.own is not None
+    assert f"{circuit.imposed.own.mean:.3f} with own patterns" in title
+    with pytest.raises(InputError, match="no card with own patterns was measured"):
+        replace(circuit, card=None).plot_card()
+    imposed = replace(circuit, imposed=replace(circuit.imposed, card=CARD)).plot_card("imposed").axes[1]
+    assert [bar.get_width() for bar in imposed.patches] == [path.without.mean for path in circuit.imposed.paths]  # type: ignore[attr-defined]
 
 
 def test_drawing(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from hopscope.circuits.checks.delivery import check_delivery
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, SearchRecord
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
-from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.emergence.track import emergence_of_run
@@ -23,6 +22,7 @@ from hopscope.explorer.exhibit import exhibits
 from hopscope.plot.circuit import figure_5
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import Measured
 from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.trainer import train

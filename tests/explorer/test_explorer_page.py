@@ -20,6 +20,8 @@ from click.testing import CliRunner
 from explorer_pages import Reader, explored, witness_recipes
 from known_run import WITNESS, circuit_json, known_run
 
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import card_rows
 from hopscope.cli.folder_verbs import explore as command
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.errors import InputError
@@ -28,6 +30,7 @@ from hopscope.explorer.exhibit import exhibit, exhibits
 from hopscope.explorer.manifest import _gone
 from hopscope.explorer.page import build, explore
 from hopscope.explorer.story import story
+from hopscope.explorer.tables import tables
 from hopscope.theory.witness import build_witness
 from hopscope.training.run import RunFolder
 
@@ -103,9 +106,16 @@ def test_numbers_are_the_records(run, reader):
     assert model["problem"]["blocks"] == [3, 2, 1]
 
 
-def test_tables_are_there_without_scripts(reader):
+def test_tables_are_there_without_scripts(reader, run):
     assert "Table: the paths of the circuit" in reader.text
     assert "Table: validation losses by hop" in reader.text
+    stored = Circuit.load(ROOT / "results" / "explorers" / "a" / "circuit.json")
+    assert stored.card is not None
+    assert stored.imposed is not None
+    assert stored.imposed.own is not None
+    card = tables(replace(exhibit(run, 0), circuit=stored, emergence=None))[-1]
+    assert card.rows[:-1] == card_rows(stored.card)
+    assert f"{stored.imposed.own.mean:.3f} with own patterns" in card.rows[-1][1]
 
 
 def test_the_story_has_this_runs_numbers_and_says_what_failed(run):

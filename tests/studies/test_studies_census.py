@@ -9,9 +9,9 @@ import pytest
 from planted_studies import DOUBLING, SERIAL, TIES, summary
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.errors import InputError
 from hopscope.paper.recipes import LAPTOP
+from hopscope.statistics import Measured
 from studies import census
 from studies.census import CensusResult
 from studies.figures.census import census as figure

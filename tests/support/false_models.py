@@ -25,11 +25,11 @@ from made_results import (
 )
 
 from hopscope.circuits.circuit_parts import ImposedCircuit
-from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.emergence.timing import Order, Plateau
 from hopscope.paper.claims import Verdict
 from hopscope.paper.models import Learned, Studied
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.statistics import Measured
 
 Rng = np.random.Generator
 Gaps = Callable[[Rng, int], list[float]]

@@ -13,12 +13,12 @@ from hopscope.circuits.checks import CHECKS, Check
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, SearchRecord
 from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, one_hot, to_json
-from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import text_role_names
 from hopscope.records import seal
+from hopscope.statistics import Measured
 from hopscope.theory.witness import build_witness
 from hopscope.training.execution import REFERENCE
 from hopscope.training.metrics import MetricsRow

@@ -11,7 +11,6 @@ import numpy as np
 from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.circuits.circuit_parts import ImposedCircuit, ImposedPath
-from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.paper import section_4, section_8, section_9
@@ -21,7 +20,7 @@ from hopscope.paper.section_7 import TrainedModel
 from hopscope.problem.paths import NamedPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.questions import FORMULATIONS
-from hopscope.statistics import wilson
+from hopscope.statistics import Measured, wilson
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe, Setup
 

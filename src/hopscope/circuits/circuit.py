@@ -20,6 +20,7 @@ from hopscope.circuits.checks.card import (
     Check,
     CheckName,
     Curve,
+    Patterns,
     Strategy,
     all_passed,
     not_passed,
@@ -35,7 +36,7 @@ from hopscope.circuits.circuit_parts import (
     SearchRecord,
     card_lines,
     check_lines,
-    imposed_lines,
+    imposed_words,
     path_lines,
 )
 from hopscope.circuits.evaluate.ablations import CHOSEN, UNIFORM, Interventions, from_json, to_json
@@ -122,7 +123,7 @@ class Circuit:
             f"also found: {counted(len(other.paths), 'path')}, loss {other.mse:.3f}, {other.overlap:.0%} shared"
             for other in self.others
         ]
-        lines += ["", *imposed_lines(self.imposed)] if self.imposed else []
+        lines += ["", *textwrap.wrap(imposed_words(self.imposed), WIDTH)] if self.imposed else []
         return "\n".join(lines)
 
     @property
@@ -197,6 +198,11 @@ class Circuit:
         """The circuit as a figure, in the manner of the paper's Figure 5."""
         drawing = import_module("hopscope.plot.circuit")  # a room above this one, loaded where somebody draws
         figure: Figure = drawing.figure_5(self)
+        return figure
+
+    def plot_card(self, patterns: Patterns = "own") -> Figure:
+        """The card as a figure; with `imposed` that of the circuit of the Appendix E procedure."""
+        figure: Figure = import_module("hopscope.plot.card").card(self, patterns)
         return figure
 
     @property

@@ -16,9 +16,9 @@ from hopscope.circuits.checks.card import (
     all_passed,
     not_passed,
 )
-from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.search.config import Effort, SearchBudget
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow, NamedPath
+from hopscope.statistics import Measured
 
 
 @dataclass(frozen=True)
@@ -216,8 +216,8 @@ WIDTH = 80
 """The longest line."""
 
 
-def card_lines(card: Card) -> list[str]:
-    """The numbers of the card."""
+def card_rows(card: Card) -> list[tuple[str, str]]:
+    """The numbers of the card in words, each with its name; one that is empty goes on with the name before it."""
     size, damage, others = card.size, card.completeness, card.baselines
 
     def shares(faithfulness: Faithfulness) -> str:
@@ -227,25 +227,25 @@ def card_lines(card: Card) -> list[str]:
         return unless if value is None else f"{value:.3f}"
 
     based = "content or position: not asked" if card.found_by == "not asked" else f"{card.found_by}-based"
-    rows = {
-        "size": f"{size.paths} paths; {size.active} active rows and {size.at_mean} at a mean: "
-        f"{size.not_off / size.rows:.0%} of {size.rows}",
-        "faithfulness": f"own patterns; rest {shares(card.own)}",
-        "": f"imposed patterns; rest {shares(card.imposed)}",
-        "curve": f"CPR {card.curve.cpr:.3f}, CMD {card.curve.cmd:.3f}",
-        "completeness": f"{damage.whole:.2f} of the damage, worst row {damage.worst_row:.2f}, "
-        f"worst key {damage.worst_key:.2f}",
-        "baselines": f"best of {others.drawn} random circuits {share(others.random, 'not testable')}, "
-        f"ACDC {share(others.acdc)}, attribution {share(others.attribution)}, "
-        f"untrained heads {share(others.untrained)}",
-        "tags": f"{card.strategy}; {based}",
-    }
-    indent = " " * 14
     return [
-        line
-        for name, text in rows.items()
-        for line in textwrap.wrap(f"{name:<13} {text}", WIDTH, subsequent_indent=indent)
-    ]
+        ("size", f"{size.paths} paths; {size.active} active rows and {size.at_mean} at a mean: "
+        f"{size.not_off / size.rows:.0%} of {size.rows}"),
+        ("faithfulness", f"own patterns; rest {shares(card.own)}"),
+        ("", f"imposed patterns; rest {shares(card.imposed)}"),
+        ("curve", f"CPR {card.curve.cpr:.3f}, CMD {card.curve.cmd:.3f}"),
+        ("completeness", f"{damage.whole:.2f} of the damage, worst row {damage.worst_row:.2f}, "
+        f"worst key {damage.worst_key:.2f}"),
+        ("baselines", f"best of {others.drawn} random circuits {share(others.random, 'not testable')}, "
+        f"ACDC {share(others.acdc)}, attribution {share(others.attribution)}, "
+        f"untrained heads {share(others.untrained)}"),
+        ("tags", f"{card.strategy}; {based}"),
+    ]  # fmt: skip
+
+
+def card_lines(card: Card) -> list[str]:
+    """The numbers of the card, as they are printed."""
+    texts = (f"{name:<13} {text}" for name, text in card_rows(card))
+    return [line for text in texts for line in textwrap.wrap(text, WIDTH, subsequent_indent=" " * 14)]
 
 
 def check_lines(check: Check) -> list[str]:
@@ -264,14 +264,13 @@ def path_lines(paths: Sequence[CircuitPath], roles: Sequence[str]) -> list[str]:
     return [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in lines]
 
 
-def imposed_lines(circuit: ImposedCircuit) -> list[str]:
-    """The circuit of Appendix E: its losses, and which checks it failed."""
+def imposed_words(circuit: ImposedCircuit) -> str:
+    """The circuit of Appendix E in a sentence: its losses, and which checks it failed."""
     own = f", {circuit.own.mean:.3f} with own patterns" if circuit.own else ""
     failed = ", ".join(not_passed(circuit.checks))
     outcome = f"failed {failed}" if failed else "passed all checks" if circuit.checks else "not checked"
     heads = ", ".join(f"{layer}.{head}" for layer, head in circuit.fewest_heads)
-    text = (
+    return (
         f"imposed patterns (Appendix E): {len(circuit.paths)} paths, loss {circuit.loss(circuit.fill).mean:.3f}{own}; "
         f"{outcome}; fewest whole heads: {heads}, loss {circuit.fewest_heads_loss.mean:.3f}"
     )
-    return textwrap.wrap(text, WIDTH)

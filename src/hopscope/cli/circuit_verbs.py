@@ -181,13 +181,15 @@ def _stored(path: Path, task: TextTask | None, number: int, step: int | None) ->
 
 
 def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: TextTask | None) -> list[Path]:
-    """Draw the circuit, and of a run's model its attention by role; gives the files."""
+    """Draw the circuit and its card, and of a run's model its attention by role; gives the files."""
     from hopscope.language.language_model import text_circuit_path
 
     figures = model.path if task else model.run.path / "figures"
     suffix = (f"-{circuit.number}" if circuit.number else "") + ("" if step is None else f"-step-{step:06d}")
     stem = text_circuit_path(figures, task).with_suffix("") if task else figures / f"circuit{suffix}"
     written = hs.plot.save(circuit.plot(), stem) if circuit.found else []
+    if circuit.card is not None:
+        written += hs.plot.save(circuit.plot_card(), stem.with_name(f"{stem.name}-card"))
     if task is None:
         maps = hs.plot.appendix_c(model.attention(), model.problem, circuit)
         written += hs.plot.save(maps, figures / f"maps{suffix}")

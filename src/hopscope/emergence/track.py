@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.bootstrap import intervals
 from hopscope.circuits.evaluate.vector_evaluator import single
 from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.config import EmergenceConfig
@@ -19,6 +18,7 @@ from hopscope.emergence.timing import crossings, hop_of, order, plateau
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
+from hopscope.statistics import intervals
 from hopscope.training.data import held_out
 from hopscope.training.metrics import learned_below
 from hopscope.training.run import RunFolder

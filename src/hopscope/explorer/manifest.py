@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import card_rows, imposed_words
 from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, MapsOverTime
 from hopscope.emergence.timing import hop_of
 from hopscope.explorer.arrays import PROMPTS, Chunk, circuit_alone, half, pack, prompts, weights
@@ -112,6 +113,8 @@ def _circuit(circuit: Circuit) -> dict[str, Any]:
             }
             for path in circuit.paths
         ],
+        "card": [list(row) for row in card_rows(circuit.card)] if circuit.card else [],
+        "imposed": imposed_words(circuit.imposed) if circuit.imposed else "",
         "checks": [
             {"name": check.name, "outcome": check.outcome, "says": check.says} for check in circuit.checks.values()
         ],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import card_rows, imposed_words
 from hopscope.emergence.history import Emergence
 from hopscope.explorer.exhibit import Exhibit
 from hopscope.training.metrics import Metrics
@@ -20,7 +21,7 @@ class PageTable(NamedTuple):
 
 
 def tables(shown: Exhibit) -> list[PageTable]:
-    """The tables of one model: paths of its circuit, losses by hop, checks."""
+    """The tables of one model: paths of its circuit, losses by hop, checks, card."""
     circuit, found = shown.circuit, list[PageTable]()
     if circuit is not None and circuit.found:
         found.append(_paths(circuit, shown.emergence))
@@ -30,6 +31,10 @@ def tables(shown: Exhibit) -> list[PageTable]:
         checks = circuit.checks.values()
         rows = [(check.outcome, check.name.replace("_", " "), check.says) for check in checks]
         found.append(PageTable("the checks of the circuit", ("", "check", "what was found"), rows))
+    if circuit is not None and circuit.card is not None:
+        numbers = card_rows(circuit.card)
+        numbers += [("Appendix E", imposed_words(circuit.imposed))] if circuit.imposed else []
+        found.append(PageTable("the card of the circuit", ("", "on sequences that the search never saw"), numbers))
     return found
 
 

@@ -6,16 +6,16 @@ and in a head that is, the whole pattern is imposed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+from hopscope.circuits.checks.card import Card, Check, CheckName, not_passed
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, Fill, ImposedCircuit
 from hopscope.circuits.compare import overlap, steps_beyond_first
-from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import CircuitStore
 from hopscope.paper.claims import Finding, Verdict, in_folder
@@ -37,8 +37,9 @@ from hopscope.paper.models import (
     spans,
 )
 from hopscope.paper.report import PageFigure, Section, Table
+from hopscope.plot.card import card
 from hopscope.plot.circuit import figure_5
-from hopscope.statistics import clopper_pearson
+from hopscope.statistics import Measured, clopper_pearson
 from hopscope.theory.depth import depths
 from hopscope.training.run import RunFolder
 from hopscope.words import counted
@@ -278,6 +279,9 @@ def section(result: CircuitResult) -> Section | None:
             "Numbers: loss of the circuit without the path, with the model's own patterns."
         )
         drawn.append(PageFigure(stem, figure_5(circuit), caption))
+        if circuit.card is not None:
+            caption = f"The card of the circuit of seed {circuit.seed}: `docs/circuits.md` explains it."
+            drawn.append(PageFigure(f"{stem}-card", card(circuit), caption))
     heads = ", ".join(str(len(circuit.used_heads)) for _, circuit in found)
     layers, total = found[0][1].layers, found[0][1].layers * found[0][1].heads
     certified = sum(circuit.certified for _, circuit in found)
@@ -287,6 +291,12 @@ def section(result: CircuitResult) -> Section | None:
         "Paths: mean attention in the model; loss of the circuit without the path, with its patterns imposed and with "
         "the model's own; and what uses it.",
     )
+    cards = Table(
+        ["seed", "circuit", "paths", "loss, own patterns", "loss, imposed", "best random", "ACDC", "checks failed"],
+        [row for _, circuit in found if circuit.found for row in _card_rows(circuit)],
+        "Circuits alone: each as it was found with the model's own patterns, and as the paper's procedure (Appendix E) "
+        "finds it with patterns imposed; and the faithfulness of other circuits of its size.",
+    )
     return Section(
         "Circuits (Section 8, Appendix E)",
         paragraphs=[
@@ -295,8 +305,27 @@ def section(result: CircuitResult) -> Section | None:
             "check; `docs/circuits.md` says what the checks mean.",
         ],
         figures=drawn,
-        tables=[table] if table.rows else [],
+        tables=[cards, table] if table.rows else [],
     )
+
+
+def _card_rows(circuit: Circuit) -> list[list[object]]:
+    """The circuit with own patterns, and that of Appendix E if there is one: losses, baselines, checks."""
+
+    def words(value: float | None) -> str:
+        return "–" if value is None else f"{value:.3f}"
+
+    def row(name: str, paths: int, card: Card | None, checks: Mapping[CheckName, Check], *losses: float | None) -> Any:
+        others = (card.baselines.random, card.baselines.acdc) if card else (None, None)
+        failed = ", ".join(not_passed(checks)).replace("_", " ") or ("none" if checks else "not measured")
+        return [circuit.seed, name, paths, *map(words, (*losses, *others)), failed]
+
+    own, imposed = (circuit.losses[patterns] for patterns in ("own", "imposed")), circuit.imposed
+    rows = [row("own patterns", len(circuit.paths), circuit.card, circuit.checks, *own)]
+    if imposed:
+        losses = imposed.own.mean if imposed.own else None, imposed.loss(imposed.fill).mean
+        rows.append(row("Appendix E", len(imposed.paths), imposed.card, imposed.checks, *losses))
+    return rows
 
 
 def _row(circuit: Circuit, path: CircuitPath) -> list[object]:

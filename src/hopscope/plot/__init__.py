@@ -7,6 +7,7 @@
 ['losses.png', 'losses.svg', 'losses.pdf']
 """
 
+from hopscope.plot.card import card
 from hopscope.plot.circuit import appendix_c, figure_5
 from hopscope.plot.style import (
     BLUE,
@@ -38,6 +39,7 @@ __all__ = [
     "PURPLE",
     "VERMILION",
     "appendix_c",
+    "card",
     "figure_5",
     "figure_6",
     "hop_label",

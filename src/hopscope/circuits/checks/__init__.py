@@ -18,9 +18,9 @@ from hopscope.circuits.checks.necessity import check_necessity
 from hopscope.circuits.checks.outside import check_outside
 from hopscope.circuits.checks.right_keys import check_right_keys
 from hopscope.circuits.checks.sufficiency import check_sufficiency
-from hopscope.circuits.evaluate.bootstrap import Measured, tidy
 from hopscope.circuits.resume import Search, Stage
 from hopscope.records import convert, plain
+from hopscope.statistics import Measured, tidy
 
 __all__ = [
     "CHECKS", "Card", "CertificateConfig", "Check", "CheckName", "Evidence", "Measured", "Patterns",

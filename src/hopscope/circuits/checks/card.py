@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from hopscope.checks import check_count, make_plain
-from hopscope.circuits.evaluate.bootstrap import Interval
 from hopscope.errors import InputError
+from hopscope.statistics import Interval
 
 CheckName = Literal["sufficiency", "necessity", "completeness", "outside", "right_keys", "delivery"]
 CHECKS: tuple[CheckName, ...] = get_args(CheckName)

@@ -26,11 +26,11 @@ from hopscope.circuits.evaluate.ablations import (
     knock_out,
     moved,
 )
-from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses
 from hopscope.circuits.evaluate.role_maps import seen_elsewhere
 from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
+from hopscope.statistics import Measured
 
 COUNTS = 0.2
 """How much the loss must rise without a row or path, as a share of the threshold, for that to count."""

@@ -20,13 +20,13 @@ from hopscope.circuits.checks.card import (
 from hopscope.circuits.checks.delivery import strategy
 from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Interventions
-from hopscope.circuits.evaluate.bootstrap import tidy
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.interchange import highest_rise
 from hopscope.circuits.search.baselines import swept
 from hopscope.circuits.search.gradients import row_scores
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
+from hopscope.statistics import tidy
 
 _SIZES = 12
 """How many points the curve has beyond the circuit, up to the whole model."""

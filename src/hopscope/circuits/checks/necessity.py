@@ -8,7 +8,7 @@ from itertools import combinations
 from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import Evidence, Lost
 from hopscope.circuits.evaluate.ablations import Interventions
-from hopscope.circuits.evaluate.bootstrap import Measured
+from hopscope.statistics import Measured
 
 
 def check_necessity(evidence: Evidence) -> Check:

@@ -9,8 +9,8 @@ import torch
 from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import CHOSEN, Interventions, knock_out
-from hopscope.circuits.evaluate.bootstrap import Measured
 from hopscope.problem.paths import AttentionPath, HeadRow
+from hopscope.statistics import Measured
 
 
 def check_outside(evidence: Evidence) -> Check:

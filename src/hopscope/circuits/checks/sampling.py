@@ -12,10 +12,10 @@ from torch import Tensor
 
 from hopscope.circuits.checks.card import CertificateConfig
 from hopscope.circuits.evaluate.ablations import Ablation, Interventions
-from hopscope.circuits.evaluate.bootstrap import Measured, measured
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import HeadRow
+from hopscope.statistics import Measured, measured
 
 T = TypeVar("T")
 

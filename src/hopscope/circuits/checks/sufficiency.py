@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import KEEP, Ablation, AblationKind
-from hopscope.circuits.evaluate.bootstrap import Measured
+from hopscope.statistics import Measured
 
 BLIND = "rows at their mean attend to their own chain as to any other"
 ALIKE_ROWS = "rows kept as they are attend to all chains alike but for named keys"

@@ -78,7 +78,14 @@ function aboutCircuit(model) {
     el("dl", {}, el("dt", {}, "paths"), el("dd", {}, `${model.paths.length} in ${heads} of ${model.shape.layers * model.shape.heads} heads, ${model.used.length} layers`),
       el("dt", {}, "theory needs"), el("dd", {}, theory.least === null ? "no depth is enough" : `${theory.least} layers (Theorem 1: at least ${theory.theorem_1})`),
       el("dt", {}, "loss"), el("dd", {}, `${decimal(losses.full)} model, ${decimal(losses.own)} circuit with own patterns, ${decimal(losses.imposed)} imposed, ${decimal(losses.nothing)} nothing`)),
-    checks(circuit), el("p", { class: "hint" }, "Click an arrow, a strip or a head."));
+    card(circuit), checks(circuit), el("p", { class: "hint" }, "Click an arrow, a strip or a head."));
+}
+
+/** The numbers of the card, and the circuit of Appendix E with its loss with own patterns. */
+function card(circuit) {
+  const rows = [...circuit.card, ...(circuit.imposed ? [["Appendix E", circuit.imposed]] : [])];
+  if (!rows.length) return null;
+  return el("table", { class: "measured" }, el("tbody", {}, rows.map(([name, text]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, text)))));
 }
 
 function checks(circuit) {
