@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: reproduce test test-all test-lowest lint race claims docs clean
+.PHONY: reproduce test test-all test-lowest lint race claims docs release clean
 
 reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
@@ -57,5 +57,21 @@ claims: $(VENV)/.installed
 	$(RUN)/hopscope report results/paper --claims-only
 	$(RUN)/python -m hopscope.paper.claims README.md docs/claims.md laptop=results/laptop/claims.json figure-4=results/figure-4/claims.json paper-short=results/paper-short/claims.json paper=results/paper/claims.json
 
+# A wheel and a source archive in build/release, each below 1 MB; the wheel is tried in an environment of its own with
+# the core alone: help, theory and the main job, without a compiler and, where Linux allows it, without a network.
+TRY := env -i HOME="$$PWD" PATH="$$PWD/env/bin" $$(command -v unshare >/dev/null && unshare -rn true 2>/dev/null && echo "$$(command -v unshare) -rn")
+
+release: $(VENV)/.installed-dev
+	rm -rf build/release
+	$(RUN)/hatchling build -d build/release
+	$(RUN)/python -c "import pathlib; sizes = {f.name: f.stat().st_size for f in pathlib.Path('build/release').iterdir()}; print(sizes); assert len(sizes) == 2 and max(sizes.values()) < 1e6"
+	$(PYTHON) -m venv build/release/env
+	build/release/env/bin/pip install --quiet --disable-pip-version-check -c constraints.txt build/release/*.whl
+	cd build/release && env/bin/pip check
+	cd build/release && $(TRY) env/bin/hopscope --version
+	cd build/release && $(TRY) env/bin/hopscope theory --hops 1-8
+	cd build/release && $(TRY) env/bin/hopscope reproduce --preset tiny --out tiny
+	cd build/release && $(TRY) env/bin/hopscope check tiny
+
 clean:
-	rm -rf $(VENV) .venv-lowest .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,6 +1,6 @@
 """C that is compiled for the machine at hand, once per machine, in a few seconds, into the user's cache.
 
-Where there is no compiler, torch computes the same instead; nothing needs the C. A compiler that fails is reported.
+Where there is no compiler, or one that fails, torch computes the same instead, and one line says so.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def kernels() -> ctypes.CDLL | None:
         known = _loaded(path) if path.exists() else None
         compiler, *options = shlex.split(named or "cc")
         found = shutil.which(compiler)
-        if known is not None or (found is None and not named):
+        if known is not None:
             return known
         if found is None:
-            raise OSError(f"CC is {named!r}, and there is no {compiler}")
+            raise OSError(f"CC is {named!r}, and there is no {compiler}" if named else "there is no C compiler, cc")
         # The file is missing, or it is something else.
         _compile([found, *options], [text for text in texts if text.suffix == ".c"], path)
         return _loaded(path)
