@@ -1,5 +1,5 @@
 """The tables of "How often these rules are wrong": of `docs/claims.md` by `python tests/false_claims`, in a minute, and
-with `--studies` those of `docs/studies/index.md`, in another."""
+with `--studies` those of `docs/studies/how-often-wrong.md`, in another."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from false_claims import Case, cases
 from false_studies import cases as cases_of_studies
 
 DOCS = Path(__file__).parents[2] / "docs"
-CLAIMS, STUDIES = (DOCS / "claims.md").read_text(), (DOCS / "studies" / "index.md").read_text()
+CLAIMS, STUDIES = (DOCS / "claims.md").read_text(), (DOCS / "studies" / "how-often-wrong.md").read_text()
 DRAWS = 40
 EVERY = [*((CLAIMS, case) for case in cases()), *((STUDIES, case) for case in cases_of_studies())]
 QUICK = 30

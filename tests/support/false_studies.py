@@ -29,7 +29,7 @@ STUDY_HEADS = {
     False: ("rule", "false data", "n", "confirmed"),
     True: ("rule", "true data", "n", "refuted", "confirmed"),
 }
-"""The heads of both tables of `docs/studies/index.md`, by whether the hypothesis is true of the data."""
+"""The heads of both tables of `docs/studies/how-often-wrong.md`, by whether the hypothesis is true of the data."""
 
 
 @dataclass(frozen=True)
@@ -201,5 +201,5 @@ STUDIES = [
 
 
 def cases() -> list[Case]:
-    """All cases, in the order of `docs/studies/index.md`: false ones, then true ones."""
+    """All cases, in the order of `docs/studies/how-often-wrong.md`: false ones, then true ones."""
     return sorted([*SHARES, *STUDIES], key=lambda case: case.true)

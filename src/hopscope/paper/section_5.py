@@ -204,7 +204,7 @@ def section(result: TheoryResult) -> Section:
             "the other knows, information spreads along the chain by a factor of three a layer at most. Theorem 1 "
             "follows; it is not tight. Under these two assumptions, for interleaved chains whose pair blocks are "
             "deepest or shallowest first, the exact minimum is ceil(log3(4D + 1)) without a mask and floor(log2 D) + 2 "
-            "under a causal one. `docs/theory.md` has the proofs, and what other orders change.",
+            "under a causal one. `docs/theory.md` says what other orders change, `docs/proofs.md` has the proofs.",
         ],
         figures=[
             PageFigure(
