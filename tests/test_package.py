@@ -18,7 +18,7 @@ from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli import main, program
 from hopscope.model.architecture import HeldHead
 from hopscope.problem.text.formulation import Extensions
-from hopscope.training.side_by_side import RayCluster
+from hopscope.training.execution import RayCluster
 
 SOURCE = Path(hs.__file__).parent
 HEAVY = (
@@ -64,6 +64,7 @@ def test_training_loads_torch_and_no_other_heavy_package(tmp_path):
         ("--help", set()),
         ("benchmark --help", set()),
         ("report --help", set()),
+        ("train --help", set()),
         ("theory --hops 1-64", set()),
         ("sample equations", set()),
         ("sample vectors", {"torch", "numpy"}),

@@ -12,7 +12,6 @@ from hopscope.errors import UNTOUCHED, InputError
 from hopscope.paper.claims import read_claims
 from hopscope.records import check_seal, load_tensors, read_json, read_rows
 from hopscope.training.run import RunFolder
-from hopscope.training.seed_ensembles import ENSEMBLES
 
 _OWNERS: dict[str, Callable[[Path], RunFolder | Results]] = {"run.json": RunFolder, "benchmark.json": Results}
 """The files that name a run, or a benchmark, to which the files around them belong."""
@@ -45,7 +44,7 @@ def check(folder: Path) -> list[Checked]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder of a run, or what holds runs or a benchmark")
-    files = [path for path in sorted(folder.rglob("*.*")) if ENSEMBLES not in path.parts]
+    files = sorted(folder.rglob("*.*"))
     opened = {path.parent: _OWNERS[path.name] for path in files if path.name in _OWNERS}
     found = [result for owner, open_folder in opened.items() for result in _check_owner(owner, open_folder, files)]
     for path in files:

@@ -9,9 +9,12 @@ import pytest
 
 from hopscope.errors import InputError
 from hopscope.paper.section_7 import DepthStudy
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import row_lines
 from hopscope.training.execution import Execution
-from hopscope.training.recipe import Recipe
-from hopscope.training.side_by_side import finished, train_all
+from hopscope.training.metrics import rows_of
+from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.side_by_side import finished, progress_of, train_all
 from hopscope.training.trainer import Progress
 
 RECIPE = Recipe(
@@ -79,3 +82,17 @@ def test_the_error_of_a_worker_is_raised(tmp_path):
     with pytest.raises(InputError, match="ic-layers-1-seed-0"):
         train_all(STUDY.setups(), tmp_path, execution=Execution(workers=2))
     assert (tmp_path / "ic-layers-1-seed-0" / "other.txt").read_text() == "mine"
+
+
+def test_progress_is_read_from_the_last_whole_row(tmp_path):
+    """Read at any byte of the metrics."""
+    setup = Setup("condition", RetrievalProblem(hops=2, chains=1), RECIPE, (1,))
+    path = tmp_path / "condition" / "metrics.jsonl"
+    path.parent.mkdir()
+    texts = [row_lines(rows_of(step, [[0.0] * 40], [[float(step)]]), "a run") for step in range(1, 4)]
+    before, whole = len("".join(texts[:-1])), "".join(texts)
+    for size in [0, 1, len(texts[0]) - 1, *range(before, len(whole) + 1, 7), len(whole)]:
+        path.write_text(whole[:size])
+        found = progress_of([setup], tmp_path)["condition"]
+        step = 3 if size == len(whole) else 2 if size >= before else 0
+        assert (found.step, found.partial_losses) == (step, ((float(step),),) if step else ())

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from hopscope.cli.training_verbs import sweep as command
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training.execution import Execution
+from hopscope.training.execution import Execution, RayCluster
 from hopscope.training.recipe import Recipe, Setup
-from hopscope.training.side_by_side import RayCluster, progress_of, train_all
+from hopscope.training.side_by_side import progress_of, train_all
 from hopscope.training.trainer import Progress
 
 RECIPE = Recipe(

@@ -14,7 +14,7 @@ from hopscope.cli.display import counting_display, runs_display, say_execution
 from hopscope.cli.folder_verbs import PRESETS
 from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option, refuse_given
 from hopscope.problem.graph import look_ups
-from hopscope.training.side_by_side import ProgressDisplay, RayCluster
+from hopscope.training.execution import RayCluster
 
 _RECIPE = choice(*hs.recipes.BY_NAME, default="laptop", help="The recipe to start from.")
 
@@ -159,6 +159,7 @@ def reproduce(preset: str, out: Path | None, execution: dict[str, Any]) -> tuple
       hopscope reproduce --out elsewhere --workers 1
     """
     from hopscope.paper.reproduce import write_pages
+    from hopscope.training.side_by_side import ProgressDisplay
 
     how = hs.Execution(**execution)
     say_execution(how)

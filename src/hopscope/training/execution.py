@@ -1,4 +1,4 @@
-"""How work is computed: device, precision, threads, processes.
+"""How work is computed: device, precision, threads, processes, a cluster.
 
 An execution never changes what is computed, only rounding. A run records the one it was begun with and keeps it when it
 resumes, so that on a CPU a resumed run gives the same bits; on a machine that lacks it, it goes on in the same
@@ -12,14 +12,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
-import torch
-
-from hopscope.checks import Count, check_choice, check_fields
+from hopscope.checks import Count, NonNegative, check_fields
 from hopscope.errors import InputError, in_a_line
-from hopscope.kernels import Precision, best_precision, fused_attention, fused_block
-from hopscope.kernels import attention as attention_kernels
 from hopscope.machine import in_words, memory
 from hopscope.model.architecture import Architecture
 from hopscope.problem.retrieval import RetrievalProblem
@@ -60,14 +56,13 @@ class Execution:
 
     device: str | None = None
     threads: Count | None = None
-    precision: Precision | Literal["auto"] = "auto"
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
     compiled: bool | None = None
     kernels: bool | None = None
     workers: Count | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_choice("precision", self.precision, ("auto", *get_args(Precision)))
         if self.device is not None and (not isinstance(self.device, str) or not self.device):
             raise InputError(f"device must be a name such as cpu, got {self.device!r}")
 
@@ -77,11 +72,13 @@ class Execution:
         Raises:
             InputError: this machine lacks the device or that many threads.
         """
+        from hopscope.kernels import best_precision
+
         device, threads = self.device or default_device(), self.threads or threads_by_default()
         replace(self, device=device, threads=threads).check()
         precision = best_precision(device) if self.precision == "auto" else self.precision
         chosen = replace(self, device=device, threads=threads, precision=precision, workers=1)
-        on_cpu, recipe, compiled = torch.device(device).type == "cpu", setup.recipe, self.compiled
+        on_cpu, recipe, compiled = _on_cpu(device), setup.recipe, self.compiled
         if self.kernels is None:
             fit = not on_cpu or any(kernels_used(setup.problem, recipe, replace(chosen, kernels=True)))
             chosen = replace(chosen, kernels=fit)
@@ -103,6 +100,8 @@ class Execution:
 
     def check(self) -> None:
         """Check that torch can compute on the device here, and that there are no more threads than cores."""
+        import torch
+
         try:
             torch.zeros(1, device=self.device).item()
         except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
@@ -125,14 +124,35 @@ REFERENCE = Execution("cpu", threads=1, precision="fp32", compiled=False, kernel
 """Plain torch in fp32 on one thread, with which everything faster is compared."""
 
 
+@dataclass(frozen=True)
+class RayCluster:
+    """Where runs are trained, and what each of them takes.
+
+    Args:
+        address: address of the Ray cluster; `None` uses RAY_ADDRESS, or this machine alone if that is unset.
+        cpus_each: CPU cores per run (Ray only).
+        gpus_each: GPUs per run (Ray only); 0.25 lets four runs share one, 0 trains on CPUs.
+    """
+
+    address: str | None = None
+    cpus_each: Count = 1
+    gpus_each: NonNegative = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
 def kernels_used(problem: RetrievalProblem, recipe: Recipe, execution: Execution) -> tuple[bool, bool]:
     """Whether attention, and whether whole blocks, go through our own kernels."""
     device, precision = str(execution.device), execution.precision
     if not execution.kernels or precision == "auto":
         return False, False
+    from hopscope.kernels import attention as attention_kernels
+    from hopscope.kernels import fused_attention, fused_block
+
     shape, length = recipe.architecture(problem), problem.sequence_length
     quick = attention_kernels.fits(length, shape.d_head, device) and attention_kernels.available(device)
-    if torch.device(device).type != "cpu":
+    if not _on_cpu(device):
         return quick, False
     whole = fused_block.fits(precision, length, shape.d_model, shape.d_head)
     return quick and shape.d_head in fused_attention.QUICK, whole and fused_block.available(precision)
@@ -140,7 +160,7 @@ def kernels_used(problem: RetrievalProblem, recipe: Recipe, execution: Execution
 
 def models_at_once(problem: RetrievalProblem, recipe: Recipe, models: int, execution: Execution) -> int:
     """How many models of an ensemble share one batched operation: all on a GPU, as many as caches hold on a CPU."""
-    if torch.device(str(execution.device)).type != "cpu":
+    if not _on_cpu(str(execution.device)):
         return models
     return max(1, min(models, _POSITIONS_AT_ONCE // (recipe.batch_size * problem.sequence_length)))
 
@@ -175,13 +195,21 @@ def check_memory(setup: Setup, execution: Execution) -> None:
 
 def memory_of(execution: Execution) -> int:
     """Bytes of memory of the device."""
+    import torch
+
     device = torch.device(str(execution.device))
     return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else memory()
 
 
 def default_device() -> str:
     """`cuda` if there is a GPU, else `cpu`."""
+    import torch
+
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _on_cpu(device: str) -> bool:
+    return device.partition(":")[0] == "cpu"
 
 
 def available_cores() -> int:
@@ -198,6 +226,8 @@ def threads_by_default() -> int:
 @contextmanager
 def using_threads(threads: int) -> Iterator[None]:
     """A context in which torch runs on that many threads."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

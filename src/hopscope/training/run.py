@@ -142,10 +142,6 @@ class RunFolder:
                 raise InputError(f"{self.path} holds a run with {name} = {found}, not {value}; choose another folder")
         return self
 
-    def has_models_of(self, setup: Setup) -> bool:
-        """Whether the models of a setup are among those of this run."""
-        return (setup.problem, setup.recipe) == (self.problem, self.recipe) and {*setup.seeds} <= {*self.seeds}
-
     @staticmethod
     def writing(path: Path, patience: float = 10.0) -> AbstractContextManager[None]:
         """A context in which this process is a run folder's only writer; it waits that many seconds for another, then

@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 
-from hopscope.checks import Count, NonNegative, check_fields
 from hopscope.errors import InputError, in_a_line, needs_extra
 from hopscope.processes import claim_process, in_processes, tune_process
 from hopscope.training.execution import (
     FASTEST,
     Execution,
+    RayCluster,
     available_cores,
     check_memory,
     default_device,
@@ -32,7 +32,6 @@ from hopscope.training.execution import (
 from hopscope.training.metrics import MetricsRow
 from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.seed_ensembles import train_ensembles
 from hopscope.training.trainer import Progress, train
 
 RunsProgress = Callable[[dict[str, Progress]], None]
@@ -57,24 +56,6 @@ _LIVES = 50
 """How often the worker of one run may be killed before the run itself is taken to be the cause."""
 
 
-@dataclass(frozen=True)
-class RayCluster:
-    """Where runs are trained, and what each of them takes.
-
-    Args:
-        address: address of the Ray cluster; `None` uses RAY_ADDRESS, or this machine alone if that is unset.
-        cpus_each: CPU cores per run (Ray only).
-        gpus_each: GPUs per run (Ray only); 0.25 lets four runs share one, 0 trains on CPUs.
-    """
-
-    address: str | None = None
-    cpus_each: Count = 1
-    gpus_each: NonNegative = 0.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-
 def train_all(
     setups: Sequence[Setup],
     folder: Path,
@@ -93,8 +74,7 @@ def train_all(
         >>> (folder / "runs" / "seed-1" / "result.json").exists()
         True
 
-    On a CPU each worker trains runs on its share of the cores; on a GPU one process trains one run after the other, and
-    runs that differ only by their seeds together, as ensembles.
+    Each worker trains runs on its share of the cores; on a GPU there is one worker unless `execution` has more.
 
     Args:
         setups: what to train; finished runs are skipped.
@@ -109,9 +89,9 @@ def train_all(
     """
     left = unfinished(setups, folder)
 
-    def show(of_ensemble: dict[str, Progress] | None = None) -> None:
+    def show() -> None:
         if progress is not None:
-            progress(progress_of(setups, folder) | (of_ensemble or {}))
+            progress(progress_of(setups, folder))
 
     if cluster is not None:
         if left:
@@ -127,9 +107,6 @@ def train_all(
     each = replace(execution, device=device, threads=share)
     for setup in left:  # before training any, so that none is refused after others were trained
         check_memory(setup, each.resolve(setup))
-    if device != "cpu":
-        train_ensembles(left, folder, each, show)
-        left = unfinished(left, folder)
     if workers > 1:
         in_processes(_train, [(setup, folder / setup.name, each) for setup in left], workers, lambda _: show())
     else:
@@ -235,6 +212,10 @@ def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
     return {setup.name: RunFolder(folder / setup.name).require(setup) for setup in there}
 
 
+_ROWS_READ = 1 << 16
+"""Bytes at the end of the metrics in which the last row is looked for."""
+
+
 def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
     """The progress of every run, by the setup's name, read from its folder; a run without a folder is at step 0. Of the
     losses those of the last model."""
@@ -242,10 +223,15 @@ def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
     for setup in setups:
         row = None
         with suppress(OSError, ValueError, IndexError):  # there is no row yet, or it is damaged
-            rows = (folder / setup.name / "metrics.jsonl").read_bytes().split(b"\n")
-            row = msgspec.json.decode(rows[-2], type=MetricsRow)
+            row = msgspec.json.decode(_end_of(folder / setup.name / "metrics.jsonl").split(b"\n")[-2], type=MetricsRow)
         step, steps = row.step if row else 0, setup.recipe.steps
         if (folder / setup.name / "result.json").exists():
             step = steps = step or steps  # that rows of a finished run are missing is reported when it is opened
         found[setup.name] = Progress(step, steps, (row.partial_losses,) if row else ())
     return found
+
+
+def _end_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _ROWS_READ))
+        return file.read()
