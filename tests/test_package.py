@@ -115,7 +115,7 @@ def test_every_public_name_is_there():
             ["sweep", "", "--depths", "1"],
             "FOLDER needs a path that is not empty and has no null character in it, got ''",
         ),
-        (["circuit", "compare", "a", ""], "RUN needs a path that is not empty"),
+        (["circuit", ""], "RUN needs a path that is not empty"),
         (["explore", "{}"], "run.json does not exist"),
         (["train", "{}", "--held", "foo"], "a held head is written LAYER.HEAD=PATTERN, as in 1.2=previous, got 'foo'"),
         (["check", "{}/nowhere"], "nowhere is not a folder; give the folder of a run"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from known_run import DOUBLING, SERIAL, made
+from known_run import SERIAL, made
 from small_models import disguised_witness
 from unchecked import unchecked
 
@@ -20,7 +20,6 @@ from hopscope.circuits.checks import CHECKS, Card, CertificateConfig, Check
 from hopscope.circuits.checks.card import Baselines, Curve, Damage, Faithfulness, Size
 from hopscope.circuits.circuit import FORM, Circuit
 from hopscope.circuits.circuit_parts import Asked, SearchRecord
-from hopscope.circuits.compare import compare
 from hopscope.circuits.evaluate.ablations import KEEP, one_hot
 from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import Search, Stage
@@ -249,7 +248,6 @@ def test_text_is_one_screen() -> None:
     assert str(none).startswith("no circuit: model m")
     assert "FAIL  sufficiency" in str(none)
     assert "neither checks nor card were measured" in str(replace(found(), checks={}, card=None))
-    assert "different mechanisms" in compare(made(*SERIAL), made(*DOUBLING)).as_text("a", "b")
     hasty = replace(found(), search=SearchRecord(proof=CertificateConfig(sequences=64)))
     assert "measured on 64 sequences, fewer than usual" in str(hasty)
     assert "given, not searched for" in str(hasty)

@@ -76,13 +76,15 @@ def test_missing_path_extra_path_and_wrong_key_fail() -> None:
     assert "right_keys" in failed(refused)
 
 
-def test_the_parts_of_a_circuit_are_its_interventions() -> None:
+@pytest.mark.parametrize("needs", [1, 2])
+def test_the_parts_of_a_circuit_are_its_interventions(needs: int) -> None:
     """Rows at whatever they can be at, a row with two keys, and a group: written and read again."""
     last = max(MADE.circuit)
     backup, second = last._replace(head=1), last._replace(key=1)
     rows = ["L1.H2 >x2=mean", "L1.H2 >x1=positional", "L2.H2 >x2=identity", "L2.H3 x0?=zero", "L1.H3 x0?=keep"]
-    group = PathGroup((MADE.circuit[0], backup))
+    group = PathGroup((MADE.circuit[0], backup, backup._replace(head=2)), needs)
     circuit = certified([*MADE.circuit[1:], second, group, *rows, "L1.H3 >x1=alike"])
+    assert circuit.parts[0].startswith("2 of L") == (needs == 2)
     again = certified(circuit.parts)
     assert circuit.groups == again.groups == (group,)
     assert again.interventions == circuit.interventions

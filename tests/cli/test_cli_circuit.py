@@ -1,4 +1,4 @@
-"""`hopscope circuit`: find, show, replace and compare circuits from the command line."""
+"""`hopscope circuit`: find, show and replace circuits from the command line."""
 
 from __future__ import annotations
 
@@ -83,7 +83,6 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
     [
         (("{folder}/nowhere",), "does not exist"),
         (("{run}", "--max-loss", "0.9"), "max_loss must be above 0 and below 0.5"),
-        (("compare", "{run}"), "at least two circuits"),
         (("{run}", "--model", "2"), "model must be from 0 to 1 (the run has 2), got 2"),
         (("{run}", "--checkpoint", "7"), "no checkpoint at step 7; the nearest is at step 1"),
         (("{run}", "--show", "--max-loss", "0.1"), "--show searches nothing; leave --max-loss out"),
@@ -209,36 +208,6 @@ def circuits(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         replace(found, model=f"w{hops}").save(folder / f"{hops}" / "circuit.json")
     return folder
-
-
-def test_circuits_are_compared_in_pairs(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    two, part, third = str(circuits / "2" / "circuit.json"), str(circuits / "part.json"), str(circuits / "third.json")
-    whole = Circuit.load(two)
-    replace(whole, paths=whole.paths[:1]).save(part)
-    whole.save(third)
-    assert call("compare", two, part) == 0
-    assert "different mechanisms" in capsys.readouterr().out
-    assert call("compare", two, part, "--json") == 0
-    row = json.loads(capsys.readouterr().out)
-    assert (row["identical"], row["same_mechanism"]) == (False, False)
-    assert (row["first"], row["second"]) == (two, part)
-    assert call("compare", two, part, third, "--json") == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [(pair["first"], pair["second"]) for pair in rows] == [(two, part), (two, third), (part, third)]
-    assert rows[0] == row
-
-
-def test_circuits_that_cannot_be_compared(circuits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, two, record = str(circuits / "1"), str(circuits / "2"), circuits / "1" / "circuit.json"
-    (tmp_path / "none").mkdir()
-    replace(Circuit.load(record), paths=()).save(tmp_path / "none" / "circuit.json")
-    for others, words in (
-        ([two], f"only circuits of one problem can be compared, got {one} of D = 1, {two} of D = 2"),
-        ([str(tmp_path)], "circuit.json does not exist; expected the record of a circuit"),
-        ([str(tmp_path / "none")], "none says that its model has no circuit; leave it out"),
-    ):
-        assert call("compare", one, *others) == 2
-        assert words in capsys.readouterr().err
 
 
 def test_a_record_is_shown_without_its_run(circuits: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,15 +168,20 @@ class Circuit:
     def parts(self) -> tuple[str, ...]:
         """Its paths, and the rows that are at something else than uniform, as `model.check` takes them.
 
-        A path is `L2.H1 x0? -> >x1`, a row `L1.H1 >x2=mean`; redundant paths have ` or ` between them. What a row is at
-        is measured in the model, so that the same parts, checked with the same seed, get the same card.
+        A path is `L2.H1 x0? -> >x1`, a row `L1.H1 >x2=mean`; redundant paths have ` or ` between them, and `2 of `
+        before them if two are needed. What a row is at is measured in the model, so that the same parts, checked with
+        the same seed, get the same card.
         """
 
         def written(row: HeadRow, key: int) -> str:
             return f"{row.describe(self.roles)} -> {self.roles[key]}"
 
         grouped = {path for group in self.groups for path in group.paths}
-        parts = [" or ".join(written(path.row, path.key) for path in group.paths) for group in self.groups]
+        parts = [
+            (f"{group.needs} of " if group.needs > 1 else "")
+            + " or ".join(written(path.row, path.key) for path in group.paths)
+            for group in self.groups
+        ]
         for row, ablation in sorted(self.interventions.items()):
             if ablation.kind in CHOSEN:
                 parts += [written(row, key) for key in ablation.keys if AttentionPath(*row, key) not in grouped]

@@ -34,7 +34,8 @@ Location = str | AttentionPath | HeadRow
 layers and heads counted from 1; or the typed value."""
 
 Part = Location | PathGroup
-"""A path, row or head of a circuit, or redundant paths: a `PathGroup`, or paths with ` or ` between them. A row or head
+"""A path, row or head of a circuit, or redundant paths: a `PathGroup`, or paths with ` or ` between them (and `2 of `
+before them if two are needed). A row or head
 says what it is at, as in `L3.H1 x0?=mean`; without that it is active with all that it attends to."""
 
 CustomCircuit = Circuit | Iterable[Part]
@@ -45,6 +46,7 @@ ROW_ABLATIONS: Mapping[str, Ablation] = {
 }  # fmt: skip
 """What a row of a circuit can be said to be at, by name; the mean is that of the model."""
 
+_SEVERAL = re.compile(r"(?:([1-9]\d{0,3}) of )?(.* or .*)")
 _HEAD = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})")
 
 
@@ -90,7 +92,7 @@ def check_custom_circuit(
     hypotheses = Units.of(evaluator).hypotheses
     if isinstance(circuit, Circuit):
         max_loss = circuit.max_loss if max_loss is None else max_loss
-        circuit = [*circuit.groups, *(part for part in circuit.parts if " or " not in part)]
+        circuit = circuit.parts
     interventions, groups = _of_parts(circuit, evaluator, hypotheses)
     max_loss = SearchConfig.of(max_loss=max_loss).max_loss
     evidence = Evidence(evaluator, hypotheses, interventions, max_loss, seed + 1, proof, groups=groups)
@@ -107,7 +109,7 @@ def _of_parts(
     whole: Interventions = {}
     groups = []
     for part in parts:
-        members = part.paths if isinstance(part, PathGroup) else part.split(" or ") if isinstance(part, str) else [part]
+        needs, members = _members(part)
         paths: list[AttentionPath] = []
         for found in (_one_part(member, evaluator, hypotheses) for member in members):
             if isinstance(found, AttentionPath):
@@ -118,13 +120,21 @@ def _of_parts(
         if len(members) > 1:
             if len(paths) < len(members):
                 raise InputError(f"a group is of paths, as 'L2.H1 x0? -> >x1 or L3.H1 x0? -> >x1', got {part!r}")
-            groups.append(part if isinstance(part, PathGroup) else PathGroup(tuple(paths)))
+            groups.append(PathGroup(tuple(paths), needs))
     if not keys and not whole:
         raise InputError("a circuit has a path at least, and none is given; pass paths, as 'L2.H1 x0? -> >x1'")
     if twice := [row for row in keys if row in whole or len({*keys[row]}) < len(keys[row])]:
         raise InputError(f"{twice[0].describe(evaluator.names)} is given twice: once as a row or path is enough")
     attending = {row: _attending(row, several, hypotheses) for row, several in keys.items()}
     return dict.fromkeys(evaluator.rows, UNIFORM) | whole | attending, tuple(groups)
+
+
+def _members(part: Part) -> tuple[int, Sequence[Location]]:
+    """How many paths of a part are needed, and its members: several for a group, else itself."""
+    if isinstance(part, PathGroup):
+        return part.needs, part.paths
+    several = _SEVERAL.fullmatch(part) if isinstance(part, str) else None
+    return (int(several[1] or 1), several[2].split(" or ")) if several else (1, [part])
 
 
 def _one_part(part: Location, evaluator: Evaluator, hypotheses: Hypotheses) -> AttentionPath | Interventions:

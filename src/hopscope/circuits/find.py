@@ -28,7 +28,6 @@ from hopscope.circuits.circuit_parts import (
     OtherCircuit,
     SearchRecord,
 )
-from hopscope.circuits.compare import overlap
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
@@ -82,12 +81,13 @@ def search_circuit(
         return replace(without_circuit(evaluator, origin, max_loss, result.full_mse, search, checks), imposed=imposed)
     first, *rest = result.found
     live, off, others = {*units.rows}, units.hypotheses.is_off, list[OtherCircuit]()
+    chosen = units.paths(first.interventions)
     removed = [row for row, ablation in first.interventions.items() if row in live and off(row, ablation)]
     search = replace(search, orders_ending_here=first.orders, removed=tuple(removed))
     for other in rest:
         paths = units.paths(other.interventions)
-        shared = overlap({*units.paths(first.interventions)}, {*paths})
-        others.append(OtherCircuit(tuple(paths), tidy(other.mse), other.orders, tidy(shared)))
+        both, either = {*chosen} & {*paths}, {*chosen} | {*paths}
+        others.append(OtherCircuit(tuple(paths), tidy(other.mse), other.orders, tidy(len(both) / len(either))))
     interventions, groups = with_backups(evaluator, units, first.interventions, max_loss)
     evidence = Evidence(evaluator, units.hypotheses, interventions, max_loss, config.seed + 1, proof, groups=groups)
     circuit = yield from checked_circuit(evidence, origin, search)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -52,9 +53,9 @@ Search = Generator[Stage[Any], Any, T]
 
 @dataclass(frozen=True)
 class FinishedStage:
-    """The result of a stage, how many evaluations it took, and the state of its random generator after it."""
+    """The result of a stage as JSON, how many evaluations it took, and its random generator's state after it."""
 
-    result: Any
+    result: str
     evaluations: int
     random: str = ""
 
@@ -95,10 +96,11 @@ def run_search(
             result = stage.compute()
             plain = stage.to_json(result) if stage.to_json else to_json(result, problem)
             state = bytes(generator.get_state().tolist()).hex() if generator else ""
-            saved.stages[stage.name] = FinishedStage(plain, stage.evaluator.evaluations - before, state)
+            text = json.dumps(plain, allow_nan=False)  # once: all stages so far are written after each
+            saved.stages[stage.name] = FinishedStage(text, stage.evaluator.evaluations - before, state)
             save(saved)
         else:
-            plain = finished.result
+            plain = json.loads(finished.result)
             result = stage.from_json(plain) if stage.from_json else from_json(plain, problem)
             stage.evaluator.count(finished.evaluations)
             if generator:

@@ -1,9 +1,7 @@
-"""`hopscope circuit`: find the circuit of a trained model and certify it; compare circuits. `hopscope emergence`."""
+"""`hopscope circuit`: find the circuit of a trained model and certify it. `hopscope emergence`."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _RunOrVerb(click.Group):
-    """`circuit RUN` finds; `circuit compare ...` compares. A folder named like a verb is written `./compare`."""
+    """`circuit RUN` finds; `circuit certify RUN` certifies. A folder named like a verb is written `./certify`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `find` in front of anything that does not begin with a verb."""
@@ -41,7 +39,7 @@ class _RunOrVerb(click.Group):
 
 @click.group(cls=_RunOrVerb, add_help_option=False)
 def circuit() -> None:
-    """Find circuits and compare them."""
+    """Find circuits and certify them."""
 
 
 _SHARE = "Share of the way from guessing to the language model that its circuit must go  [default: 0.95]."
@@ -89,7 +87,6 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, **options: Any)
       hopscope circuit runs/first --checkpoint 1000     of the model before it was finished
       hopscope circuit my-model --formulation equations --hops 2
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'   a circuit of your own
-      hopscope circuit compare runs/a runs/b runs/c     circuits side by side
     """
     task = _task(path, **options)
     if show:
@@ -194,35 +191,6 @@ def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: TextTask | No
         maps = hs.plot.appendix_c(model.attention(), model.problem, circuit)
         written += hs.plot.save(maps, figures / f"maps{suffix}")
     return written
-
-
-@circuit.command("compare")
-@click.argument("paths", metavar="RUN...", nargs=-1, required=True, type=PATH)
-@json_option("the comparison, a list of them for more than two circuits,")
-def compare(paths: tuple[Path, ...]) -> tuple[Any, str]:
-    """Set circuits side by side, each pair: same paths, same mechanism?
-
-    RUN is a folder with a stored circuit, or a circuit.json.
-
-    \b
-    Examples:
-      hopscope circuit compare runs/a runs/b runs/c
-      hopscope circuit compare runs/a/circuit.json runs/a/circuit-1.json --json
-    """
-    from hopscope.circuits.compare import compare as compared
-
-    if len(paths) < 2:
-        raise hs.InputError(f"compare needs at least two circuits, got {len(paths)}; name another run")
-    records = [path / "circuit.json" if path.is_dir() else path for path in paths]
-    circuits = {str(path): hs.Circuit.load(record) for path, record in zip(paths, records, strict=True)}
-    if without := [name for name, circuit in circuits.items() if not circuit.found]:
-        raise hs.InputError(f"{without[0]} says that its model has no circuit; leave it out")
-    if len({circuit.roles for circuit in circuits.values()}) > 1:
-        named = ", ".join(f"{name} of {circuit.problem.named}" for name, circuit in circuits.items())
-        raise hs.InputError(f"only circuits of one problem can be compared, got {named}")
-    pairs = [(names, compared(*(circuits[name] for name in names))) for names in combinations(circuits, 2)]
-    rows = [{"first": first, "second": second, **asdict(pair)} for (first, second), pair in pairs]
-    return rows[0] if len(rows) == 1 else rows, "\n".join(pair.as_text(*names) for names, pair in pairs)
 
 
 @click.command()

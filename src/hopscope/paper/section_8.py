@@ -15,7 +15,6 @@ from typing import Any, get_args
 from hopscope.circuits.checks.card import Card, Check, CheckName, not_passed
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, Fill, ImposedCircuit
-from hopscope.circuits.compare import overlap, steps_beyond_first
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import CircuitStore
 from hopscope.paper.claims import Finding, Verdict, in_folder
@@ -39,6 +38,7 @@ from hopscope.paper.models import (
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.plot.card import card
 from hopscope.plot.circuit import figure_5
+from hopscope.problem.paths import NamedPath
 from hopscope.statistics import Measured, clopper_pearson
 from hopscope.theory.depth import depths
 from hopscope.training.run import RunFolder
@@ -181,6 +181,17 @@ def _first_ties(circuits: Circuits, scale: str) -> Finding:
     low, high = clopper_pearson(outcomes.count("meets"), circuits.models)
     interval = f"share of models {low:.2f} to {high:.2f}"
     return Finding("C8", verdict, observed + circuits.aside, circuits.models, interval, scale, reason=reason)
+
+
+def steps_beyond_first(paths: Sequence[NamedPath]) -> set[tuple[str, str]]:
+    """Query and key role of the paths beyond the first useful layer, in whatever layer and head (C9)."""
+    first = min((layer for layer, *_ in paths), default=0)
+    return {(query, key) for layer, _, query, key in paths if layer > first}
+
+
+def overlap(one: set[Any], other: set[Any]) -> float:
+    """What both sets have in common, as a share of all that either has; 1 where both are empty."""
+    return len(one & other) / len(one | other) if one | other else 1.0
 
 
 def _differ(circuits: Circuits, scale: str) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import torch
 
@@ -19,10 +20,10 @@ from hopscope.circuits.checks.card import (
 )
 from hopscope.circuits.checks.delivery import strategy
 from hopscope.circuits.checks.evidence import Evidence
-from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Interventions
+from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Interventions, changed
+from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.interchange import highest_rise
-from hopscope.circuits.search.baselines import swept
 from hopscope.circuits.search.gradients import row_scores
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
@@ -50,7 +51,7 @@ _THRESHOLDS = (16.0, 4.0, 1.0, 0.2, 0.05, 0.01, 0.002)
 def measure_card(evidence: Evidence, checks: Mapping[CheckName, Check]) -> Card:
     """The card of a circuit whose checks were measured."""
     numbers = checks["completeness"].numbers
-    scores = row_scores(evidence.few)
+    scores = evidence.few.once("attribution", partial(row_scores, evidence.few))
     by_score = sorted(evidence.evaluator.live_rows, key=lambda row: -float(scores[row.layer, row.head, row.query]))
     order = _falling(evidence)
     return Card(
@@ -134,12 +135,29 @@ def _acdc(evidence: Evidence) -> float:
     low, high = 0, len(_THRESHOLDS)
     while low < high:
         middle = (low + high) // 2
-        left = swept(evidence.rough, units, _THRESHOLDS[middle] * evidence.max_loss)
+        threshold = _THRESHOLDS[middle] * evidence.max_loss
+        left = evidence.rough.once(f"ACDC {threshold}", partial(swept, evidence.rough, units, threshold))
         if len(units.on(left)) <= len(evidence.rows):
             found, low = left, middle + 1
         else:
             high = middle
     return _faithful(evidence, [found])[0]
+
+
+def swept(evaluator: Evaluator, units: Units, threshold: float) -> Interventions:
+    """What ACDC's rule (Conmy et al. 2023) leaves of `units.base`.
+
+    From the last layer to the first, each row is tried once, and removed if the loss rises by less than the threshold.
+    """
+    interventions = units.base
+    (now,) = evaluator.mse([interventions])
+    for row in sorted(units.on(interventions), reverse=True):
+        evaluator.depart_from(interventions)
+        without = changed(interventions, {row: UNIFORM})
+        (loss,) = evaluator.mse([without])
+        if loss - now < threshold:
+            interventions, now = without, loss
+    return interventions
 
 
 def _untrained(evidence: Evidence) -> float | None:

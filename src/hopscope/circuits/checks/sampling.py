@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 import torch
@@ -43,14 +43,18 @@ class Sampling:
         self, evaluator: Evaluator, base: Interventions, max_loss: float, seed: int, proof: CertificateConfig
     ) -> None:
         self.base, self.max_loss, self.seed, self.proof = base, max_loss, seed, proof
-        self.evaluator = evaluator.fresh(proof.sequences, seed, _FRESH)
+        fresh = partial(evaluator.fresh, proof.sequences, seed, _FRESH)
+        self.evaluator = evaluator.once(f"{_FRESH}: {proof.sequences} from {seed}", fresh)
         self.few, self.rough = self.evaluator.part(proof.few), self.evaluator.part(proof.rough)
-        self._known: dict[tuple[Evaluator, frozenset[tuple[HeadRow, Ablation]]], Float[Tensor, " sequence"]] = {}
+        self._known: dict[tuple[Evaluator, frozenset[tuple[HeadRow, Ablation]]], Float[Tensor, " sequence"]] = (
+            self.evaluator.once("losses", dict)
+        )
 
     @cached_property
     def more(self) -> Evaluator:
         """The model on many other sequences, for what `evaluator` leaves open."""
-        return self.evaluator.fresh(self.proof.deciding, self.seed, f"{_FRESH}, in doubt")
+        fresh = partial(self.evaluator.fresh, self.proof.deciding, self.seed, f"{_FRESH}, in doubt")
+        return self.evaluator.once(f"in doubt: {self.proof.deciding}", fresh)
 
     def losses(
         self, evaluator: Evaluator, candidates: Sequence[Interventions], near: Interventions | None = None

@@ -7,10 +7,10 @@ below the first one that a candidate changes are computed once, for the interven
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,6 +24,8 @@ from hopscope.model.hooks import HookedModel, Pattern, PatternRecorder, Stream
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.scene import Scene
+
+T = TypeVar("T")
 
 _ROWS_AT_ONCE = 16_384
 """How many positions go through the model together; with more, activations no longer fit into a CPU's caches."""
@@ -70,6 +72,7 @@ class Evaluator(ABC):
         self.where = coordinates(batch, self.shape.causal)
         self._evaluations = 0
         self._parts: dict[int, Evaluator] = {}
+        self._computed: dict[str, Any] = {}
         self._whole: Evaluator | None = None
         self.cache = PatternCache(self.where)
         self._checked: dict[HeadRow, Ablation] = {}
@@ -146,6 +149,13 @@ class Evaluator(ABC):
         self._evaluations -= 1  # not counted: a resumed search, which measures it again, would count it twice
         return self.errors([{}])[0].double().mean(dim=1)
 
+    def once(self, name: str, compute: Callable[[], T]) -> T:
+        """What `compute` gives, computed once a name: both cards of a model are measured on the same sequences."""
+        if name not in self._computed:
+            self._computed[name] = compute()
+        found: T = self._computed[name]
+        return found
+
     def require_finite(self) -> None:
         """Check that the model gives answers that can be judged."""
         if not bool(self.own.isfinite().all()):
@@ -177,13 +187,21 @@ class Evaluator(ABC):
         results: dict[int, Tensor] = {}
         for first in range(0, len(order), at_once):
             chosen = order[first : first + at_once]
-            start = starts[chosen[0]] // self._stride * self._stride
-            x = self._stream(start).repeat(1, len(chosen), 1, 1)
-            hooks = InterventionHooks([ablations[number] for number in chosen], self.shape.heads, self.cache)
-            x = self.transformer.run(x, start=start, hooks=hooks, reads=self.shape.reads)
+            x = self._last_stream([ablations[number] for number in chosen], [starts[number] for number in chosen])
             errors = self.squared_errors(x).view(len(chosen), self.sequences, -1)
             results |= dict(zip(chosen, errors, strict=True))
         return torch.stack([results[number] for number in range(len(candidates))])
+
+    def _last_stream(self, candidates: Sequence[list[LayerAblations]], starts: Sequence[int]) -> Stream:
+        """The stream after the last block under candidates, each of which joins the others where it starts."""
+        joins = [start // self._stride * self._stride for start in starts]  # rising
+        layers, x = sorted({*joins}), self._stream(joins[0])[:, :0]
+        for layer, stop in zip(layers, [*layers[1:], self.shape.layers], strict=True):
+            joining = self._stream(layer).repeat(1, joins.count(layer), 1, 1)
+            x = torch.cat([x, joining], dim=1) if x.shape[1] else joining
+            hooks = InterventionHooks(candidates[: x.shape[1] // self.sequences], self.shape.heads, self.cache)
+            x = self.transformer.run(x, start=layer, stop=stop, hooks=hooks, reads=self.shape.reads)
+        return x
 
     @property
     def _positions_at_once(self) -> int:
