@@ -11,7 +11,6 @@ from hopscope.checks import check_count, check_folder, check_path, check_type, p
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.vector_evaluator import single
 from hopscope.circuits.find import Origin
 from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import SILENT, SearchProgress
@@ -21,6 +20,7 @@ from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.track import emergence_of_run
 from hopscope.errors import InputError
+from hopscope.model.fast import single
 from hopscope.model.transformer import Transformer
 from hopscope.model.transformer_lens import to_transformer_lens
 from hopscope.problem.retrieval import RetrievalProblem

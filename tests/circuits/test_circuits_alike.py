@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from small_models import disguised_witness
 
 from hopscope.circuits.evaluate.ablations import Ablation, AblationKind
-from hopscope.circuits.evaluate.role_maps import ChainsSeen, coordinates
+from hopscope.circuits.evaluate.chains import ChainsSeen
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.model.role_maps import coordinates
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.data import held_out

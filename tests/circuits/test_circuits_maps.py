@@ -6,7 +6,7 @@ import pytest
 import torch
 from small_models import random_model, some_batch
 
-from hopscope.circuits.evaluate.role_maps import coordinates, role_maps, visible_roles
+from hopscope.model.role_maps import coordinates, role_maps, visible_roles
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.scene import place_in_sequence
 

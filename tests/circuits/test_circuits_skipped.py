@@ -20,8 +20,8 @@ from hopscope.circuits.evaluate.ablations import (
     Interventions,
     one_hot,
 )
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
-from hopscope.model.fast import FastTransformer
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.model.fast import FastTransformer, single
 from hopscope.problem.paths import HeadRow
 from hopscope.training.data import held_out
 

@@ -19,9 +19,10 @@ from hopscope.circuits.evaluate.ablations import (
     one_hot,
 )
 from hopscope.circuits.evaluate.apply import InterventionHooks, PatternCache, by_layer
-from hopscope.circuits.evaluate.role_maps import coordinates
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.errors import InputError
+from hopscope.model.fast import single
+from hopscope.model.role_maps import coordinates
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem

@@ -20,10 +20,10 @@ from hopscope.circuits.evaluate.ablations import (
     one_hot,
 )
 from hopscope.circuits.evaluate.apply import InterventionHooks, LayerAblations, PatternCache, by_layer
-from hopscope.circuits.evaluate.role_maps import Coordinates, coordinates
 from hopscope.errors import InputError
 from hopscope.kernels import fused_attention
 from hopscope.model.fast import FastTransformer
+from hopscope.model.role_maps import Coordinates, coordinates
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 

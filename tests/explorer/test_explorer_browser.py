@@ -14,10 +14,11 @@ from explorer_pages import Tab, witness_recipes
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import UNIFORM
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.emergence.history import Emergence
 from hopscope.explorer.arrays import batch_of, half
 from hopscope.explorer.tables import births
+from hopscope.model.fast import single
 
 pytestmark = pytest.mark.xdist_group("browser")
 

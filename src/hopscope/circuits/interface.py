@@ -34,8 +34,7 @@ from hopscope.circuits.resume import SILENT, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
-from hopscope.model.hooks import reach_beside
-from hopscope.model.torch_module import Parts, TorchModule, in_evaluation
+from hopscope.model.torch_module import Parts, TorchModule
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
@@ -49,9 +48,6 @@ ABLATIONS: Mapping[str, Ablation] = {
 
 OF_A_PATH: Mapping[str, Callable[[int], Ablation]] = {"knock_out": knock_out, "moved": moved}
 """What it can do to one key of a row, by name: mask it, or attend to it in other chains instead."""
-
-_BESIDE = 1e-4
-"""Largest share of the stream, or of the answers, that another order of summation may change."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,10 @@ class Model:
             InputError: it is not a module or does not take such inputs, the parts do not make up the module or are not
                 those of a copy, or patterns do not pass where they are said to, one a block.
         """
-        return Model(_checked_module(module, problem, parts, untrain), problem)
+        check_type("problem", problem, RetrievalProblem, "an hs.RetrievalProblem")
+        inputs = held_out(problem, 2, purpose="notebook").inputs
+        made = TorchModule.of(module, parts, untrain, inputs, problem.target_dim, problem.chains, problem.causal)
+        return Model(made, problem)
 
     @property
     def transformer(self) -> Transformer | TorchModule:
@@ -289,40 +288,3 @@ def _check_problem(shape: Architecture, problem: RetrievalProblem) -> None:
                 f"the transformer has {name}={has}, and {problem.named} {name}={needs}; pass the problem that it was "
                 "trained on"
             )
-
-
-def _checked_module(
-    module: nn.Module,
-    problem: RetrievalProblem,
-    parts: Callable[[Any], Parts],
-    untrain: Callable[[Any, int, int], None] | None,
-) -> TorchModule:
-    """A module with its parts, if it suits the problem; for the arguments see `Model.from_torch`."""
-    check_type("module", module, nn.Module, "a torch.nn.Module")
-    check_type("problem", problem, RetrievalProblem, "an hs.RetrievalProblem")
-    if not callable(parts) or not callable(untrain or parts):
-        raise InputError(f"parts and untrain are functions of the module, got {parts!r} and {untrain!r}")
-    inputs = held_out(problem, 2, purpose="notebook").inputs
-    try:
-        with torch.no_grad(), in_evaluation(module):
-            answers = module(inputs)
-    except Exception as error:  # whatever somebody's module raises
-        raise InputError(
-            f"the module must take inputs [sequence, position, {problem.input_dim}] of single precision on the CPU, "
-            f"but it raises {type(error).__name__}: {error}"
-        ) from error
-    if not isinstance(answers, Tensor) or answers.dim() != 3 or answers.shape[-1] != problem.target_dim:
-        shape = tuple(answers.shape) if isinstance(answers, Tensor) else type(answers).__name__
-        raise InputError(
-            f"the module must answer with a tensor [sequence, position, {problem.target_dim}], got {shape}"
-        )
-    if not bool(torch.isfinite(answers).all()):
-        raise InputError("the module gives answers that are not finite; see that its weights are")
-    checked = TorchModule.of(module, parts, untrain, inputs, problem.chains, problem.causal)
-    for read in (lambda stream: stream, lambda stream: checked.answers(stream[:, :, -problem.chains :])):
-        if not (share := reach_beside(checked, inputs, inputs.flip(0), read)) <= _BESIDE:
-            raise InputError(
-                "its positions reach one another beside the patterns that are shown, unseen by a circuit (another "
-                f"sequence changes a share of {share:.2g} where all attend to themselves); give a pattern for all"
-            )
-    return checked

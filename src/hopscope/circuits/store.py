@@ -9,11 +9,12 @@ from typing import Any
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator, single
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import Origin, search_circuit
 from hopscope.circuits.resume import SAVED, SILENT, SavedSearch, Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
 from hopscope.errors import InputError
+from hopscope.model.fast import single
 from hopscope.records import content_hash, plain
 from hopscope.training.run import RunFolder
 

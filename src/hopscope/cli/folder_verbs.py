@@ -111,7 +111,7 @@ def export(source: Path, library: str, out: Path, model: int, step: int | None) 
         refuse_given("a folder with a language model has one model and no checkpoints", "model", "step")
         export_model_folder(source, out)
     else:
-        from hopscope.circuits.evaluate.vector_evaluator import single
+        from hopscope.model.fast import single
         from hopscope.model.transformer_lens import export_to_transformer_lens
         from hopscope.training.run import RunFolder
 

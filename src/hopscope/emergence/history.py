@@ -13,8 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.role_maps import RoleMaps
 from hopscope.emergence.timing import Crossing, Order, Plateau
+from hopscope.model.role_maps import RoleMaps
 from hopscope.records import RecordFormat, plain
 
 

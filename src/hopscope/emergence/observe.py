@@ -11,12 +11,12 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import UNIFORM, knock_out
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.role_maps import Coordinates, RoleMaps, role_maps
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.emergence.config import PathAblation
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.hooks import Pattern
+from hopscope.model.role_maps import Coordinates, RoleMaps, role_maps
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem

@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.vector_evaluator import single
 from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, MapsOverTime, PathHistory
 from hopscope.emergence.observe import Observation, check_paths, observe
 from hopscope.emergence.timing import crossings, hop_of, order, plateau
 from hopscope.errors import InputError
+from hopscope.model.fast import single
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.statistics import intervals

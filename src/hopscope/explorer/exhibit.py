@@ -11,12 +11,12 @@ from typing import TypeVar
 import torch
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.vector_evaluator import single
 from hopscope.circuits.store import CircuitStore, circuit_path
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.emergence.track import emergence_path, maps_over_time_path
 from hopscope.errors import InputError
 from hopscope.explorer.arrays import halved
+from hopscope.model.fast import single
 from hopscope.model.transformer import Transformer
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Setup

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from hopscope.errors import InputError
 from hopscope.kernels import (
     DTYPES,
     EPSILON,
@@ -259,6 +260,17 @@ class FastTransformer(Transformer):
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
         """See `Transformer.answers`."""
         return _after(self.norm, x.flatten(1, 2), self.read.weight, self.read.bias).view(*x.shape[:3], -1)
+
+
+def single(transformer: Transformer, model: int) -> Transformer:
+    """Model `model` of an ensemble, alone."""
+    if not 0 <= model < transformer.models:
+        raise InputError(f"model must be from 0 to {transformer.models - 1}, got {model}")
+    alone = type(transformer)(transformer.shape, 1)
+    alone.load_state_dict({name: tensor[model : model + 1] for name, tensor in transformer.state_dict().items()})
+    if isinstance(alone, FastTransformer):
+        alone.compute_those_that_write()
+    return alone.requires_grad_(False)
 
 
 def _write(attention: Attention | SomeHeads, pattern: Pattern, value: Heads) -> Float[Tensor, "model row d_model"]:

@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from hopscope.checks import check_type
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
-from hopscope.model.hooks import HookedModel, Hooks, Pattern, Queried, Stream
+from hopscope.model.hooks import HookedModel, Hooks, Pattern, Queried, Stream, reach_beside
 
 _SAME = 1e-4
 """Largest difference allowed between a module and its parts run one by one, as a share of the largest answer, or of 1.
@@ -99,6 +100,7 @@ class TorchModule(HookedModel):
         parts: Callable[[Any], Parts],
         untrain: Callable[[Any, int, int], None] | None,
         inputs: Float[Tensor, "sequence pos d_input"],
+        d_output: int,
         reads: int,
         causal: bool,
     ) -> TorchModule:
@@ -109,13 +111,19 @@ class TorchModule(HookedModel):
             parts: see the class.
             untrain: see the class.
             inputs: the inputs to try it on.
+            d_output: width of its answers.
             reads: number of last positions at which it answers.
             causal: whether its positions may attend to earlier ones alone.
 
         Raises:
-            InputError: the parts do not make up the module, patterns do not pass where they are said to, blocks differ
-                in their number of heads, or positions attend to later ones although `causal`.
+            InputError: it is no module that takes such inputs and answers so, the parts do not make it up, patterns do
+                not pass where they are said to, blocks differ in their number of heads, or positions attend to later
+                ones although `causal`, or reach one another beside the patterns.
         """
+        check_type("module", module, nn.Module, "a torch.nn.Module")
+        if not callable(parts) or not callable(untrain or parts):
+            raise InputError(f"parts and untrain are functions of the module, got {parts!r} and {untrain!r}")
+        _check_answers(module, inputs, d_output)
         found = parts(module)
         if not isinstance(found, Parts):
             raise InputError(f"parts must give an hs.Parts, got {found!r}")
@@ -148,7 +156,14 @@ class TorchModule(HookedModel):
         again = some.run(stream[None], hooks=_Uniform(), reads=reads)
         if _close(some.answers(again)[0], own):
             raise InputError("patterns changed where they are said to pass change no answer")
-        return replace(some, shape=replace(shape, heads=patterns[0].shape[2], d_output=answers.shape[-1]))
+        made = replace(some, shape=replace(shape, heads=patterns[0].shape[2], d_output=d_output))
+        for read in (lambda stream: stream, lambda stream: made.answers(stream[:, :, -reads:])):
+            if not (share := reach_beside(made, inputs, inputs.flip(0), read)) <= _SAME:
+                raise InputError(
+                    "its positions reach one another beside the patterns that are shown, unseen by a circuit (another "
+                    f"sequence changes a share of {share:.2g} where all attend to themselves); give a pattern for all"
+                )
+        return made
 
     def embed(self, inputs: Float[Tensor, "model batch pos d_input"]) -> Stream:
         """The stream that enters the first block."""
@@ -196,6 +211,23 @@ class TorchModule(HookedModel):
             for layer, head in heads:
                 self.untrain(mixed, layer, head)
         return replace(self, module=mixed)
+
+
+def _check_answers(module: nn.Module, inputs: Float[Tensor, "sequence pos d_input"], d_output: int) -> None:
+    """Check that a module takes inputs and gives answers of this width, all of them finite."""
+    try:
+        with in_evaluation(module):
+            answers = module(inputs)
+    except Exception as error:  # whatever somebody's module raises
+        raise InputError(
+            f"the module must take inputs [sequence, position, {inputs.shape[-1]}] of single precision on the CPU, "
+            f"but it raises {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(answers, Tensor) or answers.dim() != 3 or answers.shape[-1] != d_output:
+        shape = tuple(answers.shape) if isinstance(answers, Tensor) else type(answers).__name__
+        raise InputError(f"the module must answer with a tensor [sequence, position, {d_output}], got {shape}")
+    if not bool(torch.isfinite(answers).all()):
+        raise InputError("the module gives answers that are not finite; see that its weights are")
 
 
 def _check_patterns(patterns: Sequence[Pattern], causal: bool) -> None:

@@ -26,9 +26,9 @@ from hopscope.circuits.evaluate.ablations import (
     knock_out,
     moved,
 )
+from hopscope.circuits.evaluate.chains import seen_elsewhere
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses
-from hopscope.circuits.evaluate.role_maps import seen_elsewhere
 from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 from hopscope.statistics import Measured
 

@@ -16,9 +16,10 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, Interventions
-from hopscope.circuits.evaluate.role_maps import ChainsSeen, Coordinates, SharedKeys
+from hopscope.circuits.evaluate.chains import ChainsSeen, SharedKeys
 from hopscope.kernels import FixedRows
 from hopscope.model.hooks import Hooks, Pattern
+from hopscope.model.role_maps import Coordinates
 from hopscope.model.skipped_heads import SkippingHooks
 
 _FROM_MODEL = (

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import CHOSEN, Ablation, AblationKind, Interventions
 from hopscope.circuits.evaluate.apply import MIXING, InterventionHooks, LayerAblations, PatternCache, by_layer
-from hopscope.circuits.evaluate.role_maps import RoleMaps, Sequences, coordinates, role_maps
 from hopscope.errors import InputError
 from hopscope.model.hooks import HookedModel, Pattern, PatternRecorder, Stream
+from hopscope.model.role_maps import RoleMaps, Sequences, coordinates, role_maps
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.scene import Scene

@@ -23,7 +23,7 @@ from hopscope.circuits.evaluate.ablations import (
     own_pattern,
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.role_maps import RoleMaps
+from hopscope.model.role_maps import RoleMaps
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 

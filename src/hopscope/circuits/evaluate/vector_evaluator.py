@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.evaluate.evaluator import Elsewhere, Evaluator
-from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, InitialWeights
 from hopscope.model.fast import FastTransformer
 from hopscope.model.hooks import Stream
@@ -103,14 +102,3 @@ class VectorEvaluator(Evaluator):
         else:
             mixed = model.with_untrained(heads, seed)
         return VectorEvaluator(mixed, self.problem, self.batch, self.initial)
-
-
-def single(transformer: Transformer, model: int) -> Transformer:
-    """Model `model` of an ensemble, alone."""
-    if not 0 <= model < transformer.models:
-        raise InputError(f"model must be from 0 to {transformer.models - 1}, got {model}")
-    alone = type(transformer)(transformer.shape, 1)
-    alone.load_state_dict({name: tensor[model : model + 1] for name, tensor in transformer.state_dict().items()})
-    if isinstance(alone, FastTransformer):
-        alone.compute_those_that_write()
-    return alone.requires_grad_(False)
