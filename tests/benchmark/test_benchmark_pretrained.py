@@ -122,6 +122,22 @@ def test_an_architecture_that_transformers_does_not_know_is_refused(tmp_path: Pa
         open_model_folder(tmp_path / "odd.gguf")
 
 
+def test_a_packed_file_is_measured_as_it_is_once_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,024 weights of 4 bits take 4,096 bytes in fp32."""
+    gguf = pytest.importorskip("gguf", reason="the extra `gguf` is not installed")
+    numpy = pytest.importorskip("numpy")
+    writer = gguf.GGUFWriter(tmp_path / "packed.gguf", "llama")
+    packed = gguf.quants.quantize(numpy.ones((4, 256), dtype=numpy.float32), gguf.GGMLQuantizationType.Q4_0)
+    writer.add_tensor("weight", packed, raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    monkeypatch.setattr(model_folder, "memory", lambda: 4095)
+    with pytest.raises(InputError, match=r"holds 4\.1 kB of weights and there are 4\.09 kB of memory"):
+        open_model_folder(tmp_path / "packed.gguf")
+
+
 def test_a_name_that_neither_disk_nor_hub_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="there is no folder some/model, and no such model in the hub or its cache"):

@@ -7,7 +7,7 @@ import json
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -136,9 +136,19 @@ def _check_files(folder: Path, gguf: str | None) -> None:
     if packed:
         method = packed.get("quant_method", "an unknown method") if isinstance(packed, dict) else packed
         raise InputError(f"{folder} is quantised by {method}, which is not read here; give the plain model or its GGUF")
-    needed, there = sum(path.stat().st_size for path in weights), memory()
+    needed, there = sum(map(_size_once_open, weights)), memory()
     if needed > there:
         raise InputError(f"{folder} holds {in_words(needed)} of weights and there are {in_words(there)} of memory")
+
+
+def _size_once_open(path: Path) -> int:
+    """Bytes that a file of weights takes in memory: those of a GGUF are unpacked to fp32."""
+    if path.suffix == ".gguf":
+        with suppress(Exception):  # a damaged file is reported by who opens it
+            from gguf import GGUFReader
+
+            return 4 * sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors)
+    return path.stat().st_size
 
 
 @contextmanager
