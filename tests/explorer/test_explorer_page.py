@@ -29,7 +29,6 @@ from hopscope.explorer import page as pages
 from hopscope.explorer.exhibit import exhibit, exhibits
 from hopscope.explorer.manifest import _gone
 from hopscope.explorer.page import build, explore
-from hopscope.explorer.story import story
 from hopscope.explorer.tables import tables
 from hopscope.theory.witness import build_witness
 from hopscope.training.run import RunFolder
@@ -116,25 +115,6 @@ def test_tables_are_there_without_scripts(reader, run):
     card = tables(replace(exhibit(run, 0), circuit=stored, emergence=None))[-1]
     assert card.rows[:-1] == card_rows(stored.card)
     assert f"{stored.imposed.own.mean:.3f} with own patterns" in card.rows[-1][1]
-
-
-def test_the_story_has_this_runs_numbers_and_says_what_failed(run):
-    one = exhibit(run, 0)
-    steps = story(one)
-    assert [step["title"] for step in steps] == [
-        "The task", "Nothing happens", "The first head", "The others, in order", "Cut it yourself",
-    ]  # fmt: skip
-    first = min(path.crossing.step for path in one.emergence.paths)
-    assert f"crosses 0.5 at step {first:,.0f}" in steps[2]["caption"]
-    assert steps[2]["holds"] is True
-    assert steps[3]["holds"] is one.emergence.order.one_by_one
-    early = replace(one.emergence, plateau=replace(one.emergence.plateau, left=10))
-    assert story(replace(one, emergence=early))[1]["holds"] is False
-    assert "Halfway, the mean attention of 3 of 6 paths is above 0.5" in steps[1]["caption"]
-    idle = [replace(path, attention=(0.5,) * len(path.attention)) for path in one.emergence.paths]
-    nothing = story(replace(one, emergence=replace(one.emergence, paths=tuple(idle))))[1]
-    assert "Halfway, the mean attention of no path is above 0.5" in nothing["caption"]
-    assert len(story(replace(one, emergence=None))) == 2
 
 
 def test_sizes_are_reported_and_bounded(run, monkeypatch, tmp_path):

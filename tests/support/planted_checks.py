@@ -20,8 +20,7 @@ from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import position_codes
 from hopscope.theory.witness import Witness, build_witness
-from hopscope.theory.witness.matching import same_code, same_symbol
-from hopscope.theory.witness.program import Head, LayerProgram, Term, assemble
+from hopscope.theory.witness.program import Head, LayerProgram, Term, assemble, same_code, same_symbol
 from hopscope.training.data import held_out
 from studies.calibration import resting as rests
 from studies.calibration.altered import Altered, BlockWithMore

@@ -15,7 +15,6 @@ from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, MapsOverTime
 from hopscope.emergence.timing import hop_of
 from hopscope.explorer.arrays import PROMPTS, Chunk, circuit_alone, half, pack, prompts, weights
 from hopscope.explorer.exhibit import Exhibit
-from hopscope.explorer.story import story
 from hopscope.model.skipped_heads import those_that_write
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
@@ -69,7 +68,6 @@ def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "emergence": shown.emergence and _emergence(shown.emergence),
         "maps": shown.maps and _maps(shown.maps, f"{prefix}-maps", arrays),
         "live": shown.transformer and _live(shown, shown.transformer, prefix, arrays),
-        "story": story(shown),
     }
 
 

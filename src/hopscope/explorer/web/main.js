@@ -3,7 +3,7 @@
 async function start() {
   const pristine = "<!doctype html>\n" + document.documentElement.outerHTML;
   const manifest = JSON.parse($("manifest").textContent), models = manifest.models.map(prepared);
-  const limits = models.map((model) => ({ checkpoints: model.steps.length, paths: model.paths.length, heads: model.shape.layers * model.shape.heads, steps: model.story.length }));
+  const limits = models.map((model) => ({ checkpoints: model.steps.length, paths: model.paths.length, heads: model.shape.layers * model.shape.heads }));
   const saved = JSON.parse($("view").textContent).hash || "";
   const state = store(fromHash(location.hash, limits) || fromHash(saved, limits) || { ...FRESH, t: models[0].steps.length - 1 });
   const lab = laboratory(() => render(state.get()));
@@ -13,8 +13,7 @@ async function start() {
   tips($("tip"));
 
   const model = () => models[state.get().m];
-  const set = (changes) => state.set(changes);
-  const go = (changes) => set({ ...changes, y: -1 });
+  const go = (changes) => state.set(changes);
   const cut = (number) => go({ x: toggled(state.get().x, number), p: number, h: -1, t: model().steps.length - 1 });
   const pick = (number, event) => {
     if (event && event.shiftKey && state.get().p >= 0 && state.get().p !== number) return go({ q: state.get().q === number ? -1 : number });
@@ -24,11 +23,6 @@ async function start() {
   const atStep = (step) => {
     const { steps } = model(), near = steps.reduce((best, one, i) => (Math.abs(one - step) < Math.abs(steps[best] - step) ? i : best), 0);
     go({ t: near });
-  };
-  const tell = (number) => {
-    const one = model().story[number], path = one.path ?? -1, { steps } = model();
-    const t = one.at === null ? steps.length - 1 : steps.reduce((best, step, i) => (Math.abs(step - one.at) < Math.abs(steps[best] - one.at) ? i : best), 0);
-    set({ y: number, t, p: path, q: -1, h: -1, x: [...one.cut], a: model().live ? one.axis : "chain", b: "model", c: null });
   };
   const hold = () => {
     const { c, m, t, x } = state.get();
@@ -71,7 +65,7 @@ async function start() {
     const one = models[now.m], look = lookOf(now, now, true);
     $("facts").textContent = one.facts;
     document.title = document.querySelector("h1").textContent = one.name;
-    story(now, one);
+    redraw($("headline"), headline(one));
     circuit(now, one, look);
     side(now, one, look);
     redraw($("time"), timePicture(one, look, Math.max(300, room($("time")))), slider(now, one));
@@ -123,12 +117,6 @@ async function start() {
     redraw($("inspector"), ...parts.map((part) => el("div", { class: "about" }, part)));
   }
 
-  function story(now, one) {
-    const chapter = one.story[now.y];
-    redraw($("story"), el("ol", {}, one.story.map((step, i) => el("li", {}, el("button", { type: "button", "aria-current": i === now.y ? "step" : null, onclick: () => tell(i) }, el("b", {}, String(i + 1)), el("span", { class: "words" }, step.title))))),
-      el("p", { class: "caption", role: "status" }, chapter ? chapter.caption : headline(one), chapter && chapter.claim ? el("span", { class: "claim" }, ` Claim: ${chapter.claim}`, chapter.holds === null ? "." : chapter.holds ? ": holds here." : el("span", { class: "fails" }, ": does not hold here.")) : null));
-  }
-
   function slider(now, one) {
     const { steps } = one;
     if (steps.length < 2) return "";
@@ -149,13 +137,13 @@ async function start() {
   }
 
   toolbar({ models, state, set: go, pristine, model, look: () => lookOf(state.get(), state.get(), true), hash: () => own });
-  keys({ state, go, cut, play, tell, model, playing: () => Boolean(playing) });
+  keys({ state, go, cut, play, model, playing: () => Boolean(playing) });
   notes(models, state.get().m);
   state.tell((now) => {
     notes(models, now.m);
     load(now).then(() => render(state.get()));
   });
-  addEventListener("hashchange", () => location.hash.slice(1) !== own && set(fromHash(location.hash, limits) || {}));
+  addEventListener("hashchange", () => location.hash.slice(1) !== own && go(fromHash(location.hash, limits) || {}));
   let waiting = 0;
   addEventListener("resize", () => (clearTimeout(waiting), (waiting = setTimeout(() => render(state.get()), 80))));
   onPaper(() => render(state.get()));

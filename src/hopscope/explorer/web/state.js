@@ -6,17 +6,17 @@
  * @property {number} q  path beside it, -1 @property {number} h  chosen head: layer * heads + head, -1
  * @property {number[]} x  paths cut, ascending @property {"chain"|"prompt"} a  axis @property {number} s  prompt
  * @property {"model"|"alone"} b  what is cut from @property {"circuit"|"roles"|"others"|"prompt"} v  heads shown
- * @property {boolean} k  whether who knows what is shown @property {number} y  step of the story, -1
+ * @property {boolean} k  whether who knows what is shown
  * @property {{m: number, t: number, x: number[]}|null} c  what is held beside it
  */
 
-const FRESH = { m: 0, t: -1, p: -1, q: -1, h: -1, x: [], a: "chain", s: 0, b: "model", v: "roles", k: true, y: -1, c: null };
+const FRESH = { m: 0, t: -1, p: -1, q: -1, h: -1, x: [], a: "chain", s: 0, b: "model", v: "roles", k: true, c: null };
 const WORDS = { a: ["chain", "prompt"], b: ["model", "alone"], v: ["circuit", "roles", "others", "prompt"] };
 
 /** @param {State} state */
 function toHash(state) {
   const parts = ["v1", `m${state.m}`, `t${state.t}`];
-  for (const name of ["p", "q", "h", "y"]) if (state[name] >= 0) parts.push(name + state[name]);
+  for (const name of ["p", "q", "h"]) if (state[name] >= 0) parts.push(name + state[name]);
   if (state.x.length) parts.push("x" + state.x.join("-"));
   for (const name of ["a", "b", "v"]) if (state[name] !== FRESH[name]) parts.push(name + WORDS[name].indexOf(state[name]));
   if (state.s) parts.push("s" + state.s);
@@ -25,19 +25,18 @@ function toHash(state) {
   return parts.join(".");
 }
 
-/** The state that a hash says, as far as it makes sense. `limits` gives a model's numbers of checkpoints, paths, heads, steps. */
+/** The state that a hash says, as far as it makes sense. `limits` gives a model's numbers of checkpoints, paths, heads. */
 function fromHash(text, limits) {
   const parts = text.replace(/^#/, "").split("."), said = {};
   if (parts[0] !== "v1") return null;
   for (const part of parts.slice(1)) if (/^[a-z]\d+(-\d+)*$/.test(part)) said[part[0]] = part.slice(1).split("-").map(Number);
   const state = { ...FRESH, x: [] }, one = (name, below) => (said[name] && said[name][0] < below ? said[name][0] : FRESH[name]);
   state.m = one("m", limits.length);
-  const { checkpoints, paths, heads, steps } = limits[state.m];
+  const { checkpoints, paths, heads } = limits[state.m];
   state.t = Math.min(said.t ? said.t[0] : checkpoints - 1, Math.max(0, checkpoints - 1));
   state.p = one("p", paths);
   state.q = one("q", paths);
   state.h = one("h", heads);
-  state.y = one("y", steps);
   state.s = one("s", 1e6);
   state.x = uncommon(said.x || [], paths);
   for (const name of ["a", "b", "v"]) if (said[name]) state[name] = WORDS[name][said[name][0]] || FRESH[name];

@@ -46,21 +46,20 @@ function menu(page) {
 }
 
 function help() {
-  const rows = [["← →", "a checkpoint back, forth"], ["Home End", "first, last checkpoint"], ["Space", "play, pause"], ["1 … 9", "cut or restore path n, by birth"], ["0", "restore all"], ["n p", "story: next, previous step"], ["Tab Enter", "to an arrow; choose it"], ["Shift + click", "compare with the chosen path"], ["Esc", "choose nothing"], ["?", "this"]];
+  const rows = [["← →", "a checkpoint back, forth"], ["Home End", "first, last checkpoint"], ["Space", "play, pause"], ["1 … 9", "cut or restore path n, by birth"], ["0", "restore all"], ["Tab Enter", "to an arrow; choose it"], ["Shift + click", "compare with the chosen path"], ["Esc", "choose nothing"], ["?", "this"]];
   $("help").replaceChildren(el("h2", { id: "help-title" }, "Keys"), el("dl", {}, rows.flatMap(([key, words]) => [el("dt", {}, key), el("dd", {}, words)])),
     el("p", { class: "hint" }, "A cut makes the path's row of attention uniform, as the paper does. Recorded numbers come from hopscope's own measurements; live numbers are computed here, by the network whose weights (in half precision) are in this file."),
     el("form", { method: "dialog" }, el("button", {}, "Close")));
   $("help").showModal();
 }
 
-function keys({ state, go, cut, play, tell, model, playing }) {
+function keys({ state, go, cut, play, model, playing }) {
   document.addEventListener("keydown", (event) => {
     const now = state.get(), last = model().steps.length - 1, typing = event.target.closest("select, input:not([type=range]), textarea, dialog");
     if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
     const on = event.target.closest("button, summary, a, [role=button]"), acts = {
       ArrowLeft: () => go({ t: Math.max(0, now.t - 1) }), ArrowRight: () => go({ t: Math.min(last, now.t + 1) }), Home: () => go({ t: 0 }), End: () => go({ t: last }),
       Escape: () => go({ p: -1, q: -1, h: -1 }), 0: () => go({ x: [] }), "?": help,
-      n: () => model().story.length && tell(Math.min(model().story.length - 1, now.y + 1)), p: () => model().story.length && tell(Math.max(0, now.y - 1)),
     };
     if (event.key === " " && !on) acts[" "] = () => play(!playing());
     if (/^[1-9]$/.test(event.key) && model().order[event.key - 1] !== undefined && model().paths.length) acts[event.key] = () => cut(model().order[event.key - 1]);

@@ -26,8 +26,7 @@ from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import first_member, query_role, second_member
 from hopscope.theory.depth import minimum_causal
-from hopscope.theory.witness.matching import earlier, not_the_first, same_code, same_symbol
-from hopscope.theory.witness.program import Head, LayerProgram, Term
+from hopscope.theory.witness.program import Head, LayerProgram, Term, earlier, not_the_first, same_code, same_symbol
 
 _MATCH, _AVOID, _EARLIER, _IN_VAIN = 800.0, 60.0, 6.0, 100.0
 

@@ -22,8 +22,7 @@ from itertools import pairwise
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.scene import reachability, role_at
-from hopscope.theory.witness.matching import same_code, same_symbol
-from hopscope.theory.witness.program import Head, LayerProgram, Term
+from hopscope.theory.witness.program import Head, LayerProgram, Term, same_code, same_symbol
 
 _MATCH, _AVOID_SYMBOL, _AVOID_CODE = 800.0, 60.0, 80.0
 
