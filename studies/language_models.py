@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import hopscope as hs
 from hopscope.plot import INK, PAGE, hop_look, house, new_figure, save
-from studies.tools.records import markdown_table
+from studies.tools.records import markdown_table, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,6 +62,11 @@ class Asking:
     def folder(self) -> Path:
         """Where its records are, below the folder of all."""
         return Path(self.model) / (f"{self.form}-sampled" if self.sampled else self.form)
+
+    @property
+    def precision(self) -> str:
+        """In which it is computed: in bf16, as its weights are stored, what would be slowest; else in fp32."""
+        return "bf16" if (self.model, self.form) == (LARGE, "instruction") else "fp32"
 
 
 def plan() -> Iterator[Asking]:
@@ -101,9 +106,8 @@ def ask(models: Path, runs: Path) -> None:
                 print(f"{asking.folder}: {done} questions, now {record.formulation}, D = {record.hops}", flush=True)
 
         before, began = len(_records(folder)), time.process_time()
-        hs.benchmark(
-            [str(models / asking.model)], folder, formulations, hops, asking.count, settings, progress, precision="fp32"
-        )
+        model, precision = [str(models / asking.model)], asking.precision
+        hs.benchmark(model, folder, formulations, hops, asking.count, settings, progress, precision=precision)
         if new := len(_records(folder)) - before:
             with (folder / "seconds.jsonl").open("a") as file:
                 row = {"questions": new, "cpu_seconds": round(time.process_time() - began, 1)}
@@ -165,7 +169,7 @@ def condense(models: Path, runs: Path, out: Path) -> None:
         raise hs.InputError(f"nothing was asked yet in {runs}; run ask first")
     out.mkdir(parents=True, exist_ok=True)
     whole = {"points": points, "replies": replies}
-    (out / "summary.json").write_text(json.dumps(whole, indent=1) + "\n")
+    write(out / "summary.json", whole)
     (out / "tables.md").write_text(tables(points, replies))
     save(figure_2(points), out / "figure-2")
     save(by_size(points), out / "by-size")

@@ -1,0 +1,394 @@
+"""What makes one hop and two hops harder for a pretrained model, and what does it say instead? (Section 4)
+
+The same drawn questions of equations, written as code, in other dress: other orders, names and numbers of chains, facts
+twice, solved questions before, comments, earlier values, dead ends, chains of unequal length. One forward pass of each
+prompt and a space gives the probability of every letter and digit as the next word.
+
+    python -m examples.models qwen
+    python -m studies.harder ask models/Qwen2.5-Coder-1.5B-Instruct runs/harder
+    python -m studies.harder condense runs/harder results/language-models/harder
+
+Asking goes one dress and D at a time, and on where it was stopped; condensing reads what there is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_lowercase, digits
+from typing import TYPE_CHECKING, Any
+
+import hopscope as hs
+from hopscope.plot import BLUE, FAINT, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, hop_look, house, new_figure, save
+from hopscope.statistics import holm, sign_test, wilson
+from studies.tools import records
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+HOPS = (1, 2, 3)
+BATCH = 16
+COMMENTS = ("# nothing changes below", "# see the notes of the last meeting", "# this part was written in spring") * 3
+LEVEL = 0.05
+
+KINDS = {
+    "right": BLUE,
+    "own earlier value": PURPLE,
+    "value of another chain": VERMILION,
+    "letter of its own chain": GREEN,
+    "another letter": ORANGE,
+    "another digit": FAINT,
+    "anything else": "white",
+}
+"""What the next word can be, with the colour in which it is drawn."""
+
+CODE = hs.Extensions(form="code")
+Question = Any
+
+
+@dataclass(frozen=True)
+class Dress:
+    """A way to write a drawn question; `write` makes the prompt where the extensions alone do not."""
+
+    name: str
+    extensions: hs.Extensions = CODE
+    chains: int = 4
+    write: Callable[[Question], str] = lambda question: str(question.prompt)
+    least_hops: int = 1
+
+    def file(self, runs: Path, hops: int) -> Path:
+        """Where its records are, a line a question."""
+        return runs / f"{self.name.replace(' ', '-').replace(chr(39), '')}-{hops}.jsonl"
+
+
+def with_comments(question: Question) -> str:
+    """Nine lines of comments between the facts and the question."""
+    return _lines(*_facts(question), *COMMENTS, question.question.text)
+
+
+def with_earlier_values(question: Question) -> str:
+    """Before everything else each letter that gets a number gets another one; the last one counts, as in Python."""
+    latent = question.latent
+    earlier = [f"{letter} = {earlier_value(latent, number)}" for number, letter in enumerate(latent.words[1])]
+    return _lines(*earlier, *_facts(question), question.question.text)
+
+
+def earlier_value(latent: Any, number: int) -> str:
+    """The number that a letter of level 1 has at first: that of the next chain."""
+    values = latent.words[0]
+    return str(values[(latent.links[0][number] + 1) % len(values)])
+
+
+def with_dead_ends(question: Question) -> str:
+    """Each letter that could be asked for is copied to one more letter, which nobody asks for."""
+    words = question.latent.words
+    used = sum(map(len, words[1:]))
+    more = zip(ascii_lowercase[used:], words[-1], strict=False)
+    return _lines(*_facts(question), *(f"{letter} = {copied}" for letter, copied in more), question.question.text)
+
+
+def with_unequal_chains(question: Question) -> str:
+    """The chains that are not asked for end at once: their last letters get their numbers directly."""
+    latent = question.latent
+    path = latent.path
+    short = {
+        f"{letter} = {latent.words[-2][path(number)[1]]}": f"{letter} = {latent.words[0][path(number)[-1]]}"
+        for number, letter in enumerate(latent.words[-1])
+        if number != latent.asked
+    }
+    return _lines(*(short.get(fact, fact) for fact in _facts(question)), question.question.text)
+
+
+def _facts(question: Question) -> list[str]:
+    return [line.text for line in question.facts]
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(lines)
+
+
+def _code(**changed: Any) -> hs.Extensions:
+    return hs.Extensions(form="code", **changed)
+
+
+DRESSES = (
+    Dress("as published"),
+    Dress("question's block first", _code(lines="reversed")),
+    Dress("lines shuffled", _code(lines="shuffled")),
+    Dress("names in random order", _code(names="random")),
+    Dress("facts twice", _code(repeat=2)),
+    Dress("1 solved question", _code(shots=1)),
+    Dress("4 solved questions", _code(shots=4)),
+    Dress("2 chains", _code(names="extended"), chains=2),
+    Dress("3 chains", _code(names="extended"), chains=3),
+    Dress("8 chains", _code(names="extended"), chains=8),
+    Dress("comments", write=with_comments),
+    Dress("earlier values", write=with_earlier_values),
+    Dress("dead ends", write=with_dead_ends),
+    Dress("unequal chains", write=with_unequal_chains, least_hops=2),
+)
+PUBLISHED = DRESSES[0].name
+
+
+class NextWord:
+    """A pretrained model whose tokenizer writes a digit behind a space as two tokens, a letter as one: Qwen's does."""
+
+    def __init__(self, folder: Path) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        library: Any = AutoModelForCausalLM
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = library.from_pretrained(folder, dtype=torch.bfloat16).eval()
+        self.head = self.model.get_output_embeddings().weight.detach().float()  # in bf16 logits are an eighth apart
+        self.space = self._ids(" ")
+        self.letters, self.digits = [self._ids(f" {x}") for x in ascii_lowercase], [self._ids(x) for x in digits]
+        self.words = [*ascii_lowercase, *digits]
+
+    def _ids(self, text: str) -> int:
+        found = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        if len(found) != 1:
+            raise hs.InputError(f"{text!r} must be one token, and is {len(found)} in this tokenizer; ask Qwen's models")
+        return int(found[0])
+
+    def chances(self, prompts: Sequence[str]) -> list[dict[str, float]]:
+        """For each prompt the probability of every letter and digit as the next word, behind a space."""
+        import torch
+
+        ids = [[*self.tokenizer(prompt)["input_ids"], self.space] for prompt in prompts]
+        found: list[dict[str, float]] = [{} for _ in prompts]
+        alike = defaultdict[int, list[int]](list)
+        for number, row in enumerate(ids):
+            alike[len(row)].append(number)
+        for numbers in alike.values():
+            with torch.no_grad():
+                hidden = self.model.model(input_ids=torch.tensor([ids[n] for n in numbers])).last_hidden_state
+                said = (hidden[:, -2:].float() @ self.head.T).softmax(-1)
+            both = torch.cat([said[:, 0, self.letters], said[:, :1, self.space] * said[:, 1, self.digits]], dim=1)
+            for number, row in zip(numbers, both.tolist(), strict=True):
+                found[number] = dict(zip(self.words, row, strict=True))
+        return found
+
+
+def ask(model: Path, runs: Path, count: int) -> None:
+    """Ask what has not been asked: every dress at each D, the first `count` questions."""
+    answering: NextWord | None = None
+    for hops in HOPS:
+        for dress in DRESSES:
+            if hops < dress.least_hops:
+                continue
+            path = dress.file(runs, hops)
+            done = len(path.read_text().splitlines()) if path.is_file() else 0
+            if done >= count:
+                continue
+            answering = answering or NextWord(model)
+            asked = hs.questions("equations", hops, count, chains=dress.chains, extensions=dress.extensions)
+            runs.mkdir(parents=True, exist_ok=True)
+            for start in range(done, count, BATCH):
+                part = asked[start : start + BATCH]
+                chances = answering.chances([dress.write(question) for question in part])
+                rows = [_record(question, chance, dress) for question, chance in zip(part, chances, strict=True)]
+                with path.open("a") as file:
+                    file.write("".join(json.dumps(row) + "\n" for row in rows))
+            print(f"D = {hops}, {dress.name}: {count} questions", flush=True)
+
+
+def _record(question: Question, chance: dict[str, float], dress: Dress) -> dict[str, Any]:
+    """Whether the right answer is the likeliest word, its share among the values, and the probability of each kind."""
+    kinds = dict.fromkeys(KINDS, 0.0)
+    for word, probability in chance.items():
+        kinds[_kind(word, question, dress)] += probability
+    kinds["anything else"] += max(0.0, 1 - sum(chance.values()))
+    values = sum(chance[value] for value in question.acceptable)
+    return {
+        "index": question.index,
+        "likeliest": max(chance, key=chance.__getitem__) == question.answer,
+        "share": round(chance[question.answer] / values, 5),
+        "lines": question.lines,
+        "kinds": {kind: round(probability, 5) for kind, probability in kinds.items()},
+    }
+
+
+def _kind(word: str, question: Question, dress: Dress) -> str:
+    latent = question.latent
+    path = latent.path(latent.asked)
+    own = {latent.words[-1 - step][symbol] for step, symbol in enumerate(path)}
+    if word == question.answer:
+        return "right"
+    if dress.write is with_earlier_values and word == earlier_value(latent, path[-2]):
+        return "own earlier value"
+    if word in question.acceptable:
+        return "value of another chain"
+    if word in own:
+        return "letter of its own chain"
+    return "another letter" if word.isalpha() else "another digit"
+
+
+@dataclass(frozen=True)
+class DressPoint:
+    """What a dress does at a D.
+
+    Attributes:
+        likeliest: of `n` questions, how many have the right answer as the likeliest next word; `low`, `high`: the 95%
+            Wilson interval of their share.
+        share: mean of P(right) / P(a value of the text); `guess`: what a guess among the values reaches.
+        lost, won: questions that only the published dress, or only this one, gets right; `p`: McNemar's exact test,
+            corrected by Holm over all dresses of this D that have the same chains.
+        kinds: mean probability of each kind of next word.
+    """
+
+    dress: str
+    hops: int
+    n: int
+    likeliest: int
+    low: float
+    high: float
+    share: float
+    guess: float
+    lost: int | None
+    won: int | None
+    p: float | None
+    kinds: dict[str, float]
+
+
+def points(runs: Path) -> list[DressPoint]:
+    """What was found, in the order of `DRESSES`."""
+    found: list[DressPoint] = []
+    for hops in HOPS:
+        paths = {dress: dress.file(runs, hops) for dress in DRESSES}
+        rows = {
+            dress: [json.loads(line) for line in path.read_text().splitlines()]
+            for dress, path in paths.items()
+            if path.is_file()
+        }
+        published = [row["likeliest"] for dress, those in rows.items() if dress.name == PUBLISHED for row in those]
+        paired = {
+            dress: [row["likeliest"] - before for row, before in zip(those, published, strict=False)]
+            for dress, those in rows.items()
+            if dress.chains == 4 and dress.name != PUBLISHED
+        }
+        tests = dict(zip(paired, holm([sign_test(changes) for changes in paired.values()]), strict=True))
+        for dress, those in rows.items():
+            right, changes = sum(row["likeliest"] for row in those), paired.get(dress)
+            found.append(
+                DressPoint(
+                    dress.name,
+                    hops,
+                    len(those),
+                    right,
+                    *wilson(right, len(those)),
+                    share=sum(row["share"] for row in those) / len(those),
+                    guess=1 / dress.chains,
+                    lost=changes.count(-1) if changes is not None else None,
+                    won=changes.count(1) if changes is not None else None,
+                    p=tests.get(dress),
+                    kinds={kind: sum(row["kinds"][kind] for row in those) / len(those) for kind in KINDS},
+                )
+            )
+    return found
+
+
+def condense(runs: Path, out: Path) -> None:
+    """Write summary.json, table.md and figure.png from what was asked."""
+    found = points(runs)
+    if not found:
+        raise hs.InputError(f"nothing was asked yet in {runs}; run ask first")
+    records.write(out / "summary.json", found)
+    (out / "table.md").write_text(table(found))
+    save(figure(found), out / "figure")
+
+
+def table(found: Sequence[DressPoint]) -> str:
+    """The points as Markdown."""
+    head = ("D", "dress", "n", "likeliest", "95% interval", "share", "lost", "won", "p", *KINDS)
+    rows = [
+        (
+            *(point.hops, point.dress, point.n, f"{point.likeliest / point.n:.2f}"),
+            *(f"{point.low:.2f} to {point.high:.2f}", f"{point.share:.2f}"),
+            *("-" if number is None else number for number in (point.lost, point.won)),
+            "-" if point.p is None else f"{point.p:.2g}",
+            *(f"{point.kinds[kind]:.2f}" for kind in KINDS),
+        )
+        for point in found
+    ]
+    return records.markdown_table(head, rows)
+
+
+def figure(found: Sequence[DressPoint]) -> Figure:
+    """Left: how often the right answer is the likeliest, by dress and D; right: what the next word is at D = 2."""
+    names = [dress.name for dress in DRESSES if any(point.dress == dress.name for point in found)]
+    with house():
+        drawn = new_figure(PAGE, 3.6)
+        left, right = drawn.subplots(1, 2, sharey=True, width_ratios=[1, 1.1])
+        for hops in HOPS:
+            _dots(left, [point for point in found if point.hops == hops], names, hops)
+        left.set_yticks(range(len(names)), names)
+        left.set_ylim(len(names) - 0.4, -0.6)
+        left.set_xlim(-0.02, 1.03)
+        left.set_xlabel("right answer likeliest")
+        left.legend(loc="upper left", fontsize=6.5)
+        for point in (point for point in found if point.hops == 2):
+            start = 0.0
+            for kind, color in KINDS.items():
+                label = kind if point.dress == PUBLISHED else None
+                width = point.kinds[kind]
+                right.barh(names.index(point.dress), width, 0.7, start, color=color, edgecolor=INK, lw=0.3, label=label)
+                start += width
+        right.set_xlim(0, 1)
+        right.set_xlabel("probability of the next word, D = 2")
+        drawn.legend(loc="outside lower center", ncols=4, fontsize=6.5, handles=right.get_legend_handles_labels()[0])
+    return drawn
+
+
+def _dots(axes: Axes, found: Sequence[DressPoint], names: Sequence[str], hops: int) -> None:
+    look = hop_look(hops)
+    at = [names.index(point.dress) + 0.2 * (hops - 2) for point in found]
+    shares = [point.likeliest / point.n for point in found]
+    ends = [
+        [share - point.low for share, point in zip(shares, found, strict=True)],
+        [point.high - share for share, point in zip(shares, found, strict=True)],
+    ]
+    axes.errorbar(
+        shares,
+        at,
+        xerr=ends,
+        color=look.color,
+        marker=look.marker,
+        linestyle="none",
+        elinewidth=0.8,
+        label=f"D = {hops}",
+    )
+    if hops == HOPS[0]:
+        axes.vlines([p.guess for p in found], [y - 0.2 for y in at], [y + 0.6 for y in at], color=INK, linestyle=":")
+
+
+def main() -> int:
+    """Ask or condense; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m studies.harder", description=__doc__.splitlines()[0])
+    what = parser.add_subparsers(dest="what", required=True)
+    asking, condensing = what.add_parser("ask"), what.add_parser("condense")
+    asking.add_argument("model", type=Path, help="the folder of the model")
+    asking.add_argument("runs", type=Path, help="the folder of the records")
+    asking.add_argument("--count", type=int, default=100, help="questions of each dress and D")
+    condensing.add_argument("runs", type=Path, help="the folder of the records")
+    condensing.add_argument("results", type=Path, help="the folder of the summary, table and figure")
+    given = parser.parse_args()
+    try:
+        if given.what == "ask":
+            ask(given.model, given.runs, given.count)
+        else:
+            condense(given.runs, given.results)
+    except hs.InputError as error:
+        print(f"studies: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
