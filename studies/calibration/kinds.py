@@ -12,7 +12,7 @@ its own chain, where it reads nothing, as a path (`sink`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -36,16 +36,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Host:
-    """A model built by hand, with three heads per layer in random places: the real one, one that attends alike and
-    writes next to nothing, and one that attends like the real one of another layer and writes nothing. There is noise
-    on every weight.
+    """A model whose circuit is known: built by hand, or trained, with a circuit that a search found and certified.
 
     Attributes:
         hops: D.
-        seed: the seed of places and noise.
+        seed: the seed of a built model's places and noise, or the one that a model was trained from.
         transformer: the model.
         problem: the problem that it answers.
         circuit: its circuit.
+        beside: rows without a path that the circuit has at something else than uniform, and what they are at.
+        others: circuits of other trained models of the same shape; None for a model built by hand.
     """
 
     hops: int
@@ -53,10 +53,16 @@ class Host:
     transformer: hs.Transformer
     problem: hs.RetrievalProblem
     circuit: tuple[hs.AttentionPath, ...]
+    beside: Mapping[Any, Any] = field(default_factory=dict)
+    others: tuple[tuple[hs.AttentionPath, ...], ...] | None = None
 
     @classmethod
     def build(cls, hops: int, seed: int) -> Host:
-        """The model of so many hops and that seed."""
+        """The model built by hand of so many hops and that seed.
+
+        It has three heads per layer in random places: the real one, one that attends alike and writes next to nothing,
+        and one that attends like the real one of another layer and writes nothing. There is noise on every weight.
+        """
         witness = hs.theory.build_witness(hops, spare_heads=2)
         model, generator = witness.transformer, torch.Generator().manual_seed(seed)
         places = [torch.randperm(3, generator=generator).tolist() for _ in range(model.shape.layers)]
@@ -74,6 +80,21 @@ class Host:
         paths = tuple(path._replace(head=places[path.layer][path.head]) for path in witness.circuit)
         return cls(hops, seed, model.requires_grad_(False), witness.problem, paths)
 
+    @classmethod
+    def trained(cls, model: Any, circuit: hs.Circuit, others: Sequence[hs.Circuit]) -> Host:
+        """A trained model with the circuit that was found in it, which has neither groups nor helpers."""
+        paths = tuple(found.path for found in circuit.paths)
+        beside = {row: ablation for row, ablation in circuit.interventions.items() if row not in circuit.rows}
+        elsewhere = tuple(tuple(found.path for found in other.paths) for other in others)
+        transformer = model.transformer.requires_grad_(False)
+        return cls(circuit.hops, circuit.seed, transformer, circuit.problem, paths, beside, elsewhere)
+
+    def parts(self, circuit: Sequence[hs.AttentionPath | str]) -> list[hs.AttentionPath | str]:
+        """A circuit as `Model.check` takes it: its paths, and the rows that are not uniform."""
+        roles, used = self.problem.roles, {path.row for path in circuit if isinstance(path, hs.AttentionPath)}
+        rows = [(row.describe(roles), ablation) for row, ablation in self.beside.items() if row not in used]
+        return [*circuit, *(f"{row}={ablation.kind.value}" for row, ablation in rows)]
+
     @cached_property
     def model(self) -> Any:
         """The model, to ablate and to check circuits of."""
@@ -81,16 +102,14 @@ class Host:
 
     @cached_property
     def attended(self) -> list[hs.AttentionPath]:
-        """A path for every role that a row attends to, with a tenth of its weight more than to others."""
+        """A path for every role to which a row that can reach an answer gives more than a tenth of its weight."""
         maps = self.model.attention()
-        roles = range(len(self.problem.roles))
+        keys = range(len(self.problem.roles))
         return [
-            hs.AttentionPath(layer, head, query, key)
-            for layer, heads in enumerate(maps)
-            for head, attention in enumerate(heads)
-            for query in roles
-            for key in roles
-            if key != query and float(attention[query, key]) > 0.1
+            hs.AttentionPath(row.layer, row.head, row.query, key)
+            for row in self.model.evaluator.live_rows
+            for key in keys
+            if key != row.query and float(maps[row][key]) > 0.1
         ]
 
     @property
@@ -143,17 +162,11 @@ def label(kind: str, host: Host, planted: Planted, max_loss: float) -> Label:
     return "false" if loss >= high else "equivalent" if loss <= low else "undecided"
 
 
-def _all_but(host: Host, circuit: Sequence[hs.AttentionPath | str]) -> dict[str, str]:
+def _all_but(host: Host, circuit: Sequence[hs.AttentionPath | str]) -> dict[Any, Any]:
     """The ablation of every row that has no path among these; those are left as the model has them."""
     used = {path.row for path in circuit if isinstance(path, hs.AttentionPath)}
-    shape, roles = host.transformer.shape, host.problem.roles
-    return {
-        f"L{layer + 1}.H{head + 1} {role}": "uniform"
-        for layer in range(shape.layers)
-        for head in range(shape.heads)
-        for query, role in enumerate(roles)
-        if (layer, head, query) not in used
-    }
+    rows = [row for row in host.model.evaluator.live_rows if row not in used]
+    return {row: host.beside.get(row, "uniform") for row in rows}
 
 
 def plant(kind: str, host: Host, generator: torch.Generator) -> Planted | None:
@@ -208,6 +221,9 @@ def _twin(host: Host, generator: torch.Generator) -> Planted | None:
 
 
 def _other_model(host: Host, generator: torch.Generator) -> Planted | None:
+    if host.others is not None:
+        circuit = _one(host.others, generator)
+        return Planted(circuit, "the circuit of another trained model") if circuit else None
     other = Host.build(host.hops, host.seed + 1 + int(torch.randint(100, (), generator=generator)))
     return Planted(other.circuit, f"the circuit of the model of seed {other.seed}")
 

@@ -1,5 +1,7 @@
 """The tables of "How often these rules are wrong": of `docs/claims.md` by `python tests/false_claims`, in a minute, and
-with `--studies` those of `docs/studies/how-often-wrong.md`, in another."""
+with `--studies` those of `docs/studies/how-often-wrong.md`, in another. With `--circuits FOLDER` how often false
+circuits pass with own and with imposed patterns, in an hour of a core (`python -m studies calibration` has own patterns
+alone)."""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+from false_circuits import calibrate
 from false_claims import DRAWS_OF_PAGES, cases, table
 from false_studies import cases as cases_of_studies
 
@@ -21,7 +24,11 @@ def main() -> None:
         "--draws", type=int, default=DRAWS_OF_PAGES, help=f"how often each kind of data is drawn ({DRAWS_OF_PAGES})"
     )
     parser.add_argument("--seed", type=int, default=0, help="the seed of the draws (0)")
+    parser.add_argument("--circuits", type=Path, metavar="FOLDER", help="false circuits, not rules; continued if begun")
     options = parser.parse_args()
+    if options.circuits:
+        print(calibrate(options.circuits))
+        return
     every = cases_of_studies() if options.studies else cases()
     for true in (False, True):
         print(table([case for case in every if case.true == true], options.draws, options.seed), end="\n\n")
