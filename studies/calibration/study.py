@@ -3,7 +3,7 @@
 False circuits of eleven kinds (`studies.calibration.kinds`), and the true ones, are planted in models whose circuit is
 known, and checked like any other, on as many sequences as any other, with fresh sequences and draws each time. Models
 are built by hand (nine of one, two and three hops) or trained: two hops, three layers, the laptop's recipe, seeds 1100
-to 1107, those of them in which a quick search finds a certified circuit without groups and helpers. Of each kind
+to 1103, those of them in which a quick search finds a certified circuit without groups and helpers. Of each kind
 circuits are planted, model after model, until 60 have a label, or ten a model have been planted (thirty a trained one).
 Trained models come last: where time does not suffice, a smaller n is reported.
 
@@ -77,7 +77,7 @@ class CalibrationStudy:
     built: tuple[tuple[int, int], ...] = tuple(
         (hops, seed) for hops, seeds in ((1, 3), (2, 4), (3, 2)) for seed in range(160, 160 + seeds)
     )
-    trained: tuple[int, ...] = tuple(range(1100, 1108))
+    trained: tuple[int, ...] = tuple(range(1100, 1104))
     kinds: tuple[str, ...] = tuple(KINDS)
     each: int = 60
     most: int = 10
@@ -175,28 +175,32 @@ def quick(recipe: hs.Recipe) -> CalibrationStudy:
 
 def run(study: CalibrationStudy, folder: Path, work: Work) -> CalibrationResult:
     """Plant and check what is not done yet; each circuit is a file of its own in `folder / runs`."""
-    runs, cells = folder / "runs", list[Cell]()
+    runs = folder / "runs"
+    built = _planted(study, "built", study.built, study.most, runs, work)
     work.train(study.setups, runs)
     trained = [run.path for run in finished(study.setups, runs).values()]
     work.each("circuits", search_circuit, [(path, None, study.search) for path in trained])
     usable = [path for path in trained if (path / "circuit.json").exists() and _usable(study, path)]
-    origins: dict[str, list[tuple[Any, ...]]] = {
-        "built": [(hops, seed) for hops, seed in study.built],
-        "trained": [(path, tuple(trained), study.search) for path in usable],
-    }
-    for origin, models in origins.items():
-        done: dict[str, list[Certified]] = {kind: [] for kind in study.kinds}
-        for number in range(study.most if origin == "built" else 3 * study.most):
-            wanted = [kind for kind in study.kinds if sum(one.counts for one in done[kind]) < study.each]
-            jobs = [(study, model, kind, number, runs / "circuits") for model in models for kind in wanted]
-            work.each(f"{origin} models, round {number + 1}", certify, jobs)
-            for _, model, kind, *_ in jobs:
-                if (record := _record(runs / "circuits", model, kind, number)).exists():
-                    found = records.read(record, Certified | None)  # type: ignore[arg-type]
-                    done[kind] += [found] if found else []
-        patterns = dict.fromkeys(name for circuits in done.values() for one in circuits for name in one.refused)
-        cells += [Cell.of(origin, name, kind, circuits) for name in patterns for kind, circuits in done.items()]
-    return CalibrationResult(tuple(cells), len(usable), len(study.trained))
+    models = [(path, tuple(trained), study.search) for path in usable]
+    cells = [*built, *_planted(study, "trained", models, 3 * study.most, runs, work)]
+    return CalibrationResult(tuple(cells), len(usable), len(trained))
+
+
+def _planted(
+    study: CalibrationStudy, origin: str, models: Sequence[tuple[Any, ...]], most: int, runs: Path, work: Work
+) -> list[Cell]:
+    """What becomes of circuits planted in models of one origin, at most so many of a kind in each."""
+    done: dict[str, list[Certified]] = {kind: [] for kind in study.kinds}
+    for number in range(most):
+        wanted = [kind for kind in study.kinds if sum(circuit.counts for circuit in done[kind]) < study.each]
+        jobs = [(study, model, kind, number, runs / "circuits") for model in models for kind in wanted]
+        work.each(f"{origin} models, round {number + 1}", certify, jobs)
+        for _, model, kind, *_ in jobs:
+            if (record := _record(runs / "circuits", model, kind, number)).exists():
+                found = records.read(record, Certified | None)  # type: ignore[arg-type]
+                done[kind] += [found] if found else []
+    patterns = dict.fromkeys(name for circuits in done.values() for circuit in circuits for name in circuit.refused)
+    return [Cell.of(origin, name, kind, circuits) for name in patterns for kind, circuits in done.items()]
 
 
 def _usable(study: CalibrationStudy, path: Path) -> bool:
