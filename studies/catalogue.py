@@ -19,6 +19,7 @@ from studies import (
     rows,
     text,
     unsaid,
+    whole,
 )
 from studies.calibration import study as calibration
 from studies.figures.census import census as draw_census
@@ -50,6 +51,7 @@ STUDIES: dict[str, tuple[Study[Any, Any], Callable[[Any], Any] | None]] = {
         (descent.STUDY, draw_descent),
         (conditional.STUDY, lambda found: draw_survival(Conditions(found.conditions))),
         (text.STUDY, None),
+        (whole.STUDY, None),
         (calibration.STUDY, None),
     )
 }

@@ -1,0 +1,132 @@
+"""Do whole models get a certified circuit? The laptop's recipe, but no head is ever removed.
+
+The recipe prunes heads that a model can do without, from its last hop learned on; here `prune_every` is None and
+nothing else is changed. Ten seeds are trained as one run, three hops, four layers of 16 heads, and the circuit of every
+model whose own loss is below the threshold is searched for with little effort. A search that is left with more than 64
+rows is given up; such a model has neither card nor checks. Reported are how many models are certified, and of the
+others how faithful their circuit is with own patterns, the rest uniform, and how many of the six checks it passes.
+
+Confirmed: the lower 95% Clopper-Pearson bound on the share of certified models among those that learned the task is
+above one half. Refuted: the upper bound is below it. Otherwise inconclusive.
+
+    python -m studies whole results/studies/whole
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+import hopscope as hs
+from studies.tools import records
+from studies.tools.circuits import HASTY, Search
+from studies.tools.conditions import finished
+from studies.tools.judgements import Judgement, most_of
+from studies.tools.study import Study
+from studies.tools.work import Work
+
+
+@dataclass(frozen=True)
+class WholeStudy:
+    """What is trained, as one run, and how circuits are searched for."""
+
+    setup: hs.Setup
+    search: Search = field(default_factory=Search)
+
+    @classmethod
+    def of(cls, recipe: hs.Recipe) -> WholeStudy:
+        """The study of a recipe."""
+        seeds = tuple(range(1000, 1010))
+        return cls(hs.Setup("whole", hs.RetrievalProblem(hops=3), replace(recipe, prune_every=None), seeds))
+
+    @classmethod
+    def quick(cls, recipe: hs.Recipe) -> WholeStudy:
+        """A tiny version that only shows that the study runs: one model of one hop."""
+        return cls(hs.Setup("whole", hs.RetrievalProblem(hops=1), recipe, (0,)), HASTY)
+
+
+@dataclass(frozen=True)
+class WholeModel:
+    """One model and its circuit.
+
+    Attributes:
+        seed: the seed that it was trained from.
+        loss: the loss of the model; None where it diverged.
+        learned: whether that is below the threshold.
+        paths: how many paths the circuit has; 0 without a circuit.
+        not_off: how many rows of the circuit are active or at a mean; of a search that was given up, the rows left.
+        faithfulness: of the circuit, with own patterns and the rest uniform; None without a circuit.
+        failed: the checks that the circuit did not pass; empty without a circuit.
+    """
+
+    seed: int
+    loss: float | None
+    learned: bool = False
+    paths: int = 0
+    not_off: int = 0
+    faithfulness: float | None = None
+    failed: tuple[str, ...] = ()
+
+    @property
+    def certified(self) -> bool:
+        """Whether its circuit passed all checks."""
+        return self.paths > 0 and not self.failed
+
+    @classmethod
+    def of(cls, circuit: hs.Circuit) -> WholeModel:
+        """The numbers of a model's circuit."""
+        loss, card, failed = circuit.losses["full"], circuit.card, tuple(circuit.failed)
+        if card is None:
+            left = int(circuit.checks["sufficiency"].numbers.get("rows_left", 0))
+            return cls(circuit.seed, loss, loss < circuit.max_loss, not_off=left)
+        return cls(circuit.seed, loss, True, len(circuit.paths), card.size.not_off, card.own.uniform, failed)
+
+
+@dataclass(frozen=True)
+class WholeResult:
+    """All models."""
+
+    models: tuple[WholeModel, ...]
+
+
+def run(study: WholeStudy, folder: Path, work: Work) -> WholeResult:
+    """Train what is not trained yet, and find the circuit of every model; those found are stored in the run."""
+    work.train([study.setup], folder / "runs")
+    models = []
+    for trained in finished([study.setup], folder / "runs").values():
+        for number, ended in enumerate(trained.result.models):
+            if ended.diverged:
+                models.append(WholeModel(ended.seed, None))
+            else:
+                found = trained[number].find_circuit(effort=study.search.budget, proof=study.search.proof)
+                models.append(WholeModel.of(found))
+    return WholeResult(tuple(models))
+
+
+def judge(result: WholeResult) -> list[Judgement]:
+    """Judge by the rule above."""
+    learned = [model for model in result.models if model.learned]
+    others = [model for model in learned if model.paths and not model.certified]
+    also = f"{sum(not model.paths for model in learned)} given up"
+    if others:
+        faithful = median(model.faithfulness for model in others if model.faithfulness is not None)
+        passed = median(6 - len(model.failed) for model in others)
+        also = f"{also}; median of the {len(others)} others: faithfulness {faithful:.3f}, {passed:g} of 6 checks"
+    return [most_of("most whole models that learned the task are certified", [m.certified for m in learned], also)]
+
+
+def table(result: WholeResult) -> str:
+    """A Markdown table with a row for each model."""
+    rows = []
+    for model in result.models:
+        verdict = "certified" if model.certified else ", ".join(model.failed) or ("given up" if model.learned else "-")
+        loss, faithful = (f"{x:.3f}" if x is not None else "-" for x in (model.loss, model.faithfulness))
+        rows.append((model.seed, loss, model.paths or "-", model.not_off or "-", faithful, verdict))
+    return records.markdown_table(("seed", "loss", "paths", "rows not off", "faithfulness", "failed checks"), rows)
+
+
+STUDY = Study(
+    "whole", "Do models get a certified circuit if no head is pruned?", WholeResult, WholeStudy.of, WholeStudy.quick,
+    run, judge, table, recipe=hs.recipes.LAPTOP,
+)  # fmt: skip
