@@ -6,7 +6,7 @@ are built by hand (nine of one, two and three hops) or trained: two hops, three 
 and 1101, those of them in which a quick search finds a certified circuit without groups and helpers. Of each kind
 circuits are planted, model after model, until 60 have a label, or 15 a model have been planted (thirty a trained one).
 After three rounds models of three hops get no more, and trained ones come last and get fewer where time does not
-suffice: both were decided when the cost had been seen, and before any outcome had.
+suffice: both were decided when the cost had been seen, and of the outcomes only those of a trial of 36 circuits.
 
 Whether a planted circuit is false of its model is decided by losses on sequences that no check uses, with a margin and
 with own patterns: a wrong path may be as good as the right one where its key holds the same symbol. Circuits that are
