@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from false_circuits import refused
 
 import hopscope as hs
 from studies.calibration.kinds import KINDS, Host, Planted, label, plant
@@ -22,6 +23,13 @@ def test_what_is_planted_answers_as_the_model_did_and_is_false_or_true(kind: str
     assert planted is not None
     assert (planted.model or host.model).loss < 1e-3
     assert label(kind, host, planted, 0.05) == ("true" if kind == "true" else "false")
+
+
+def test_a_circuit_is_refused_by_the_first_check_that_it_fails() -> None:
+    """With imposed patterns a circuit may do without its first path, and yet does not pass without it."""
+    host = Host.build(1, 3)
+    assert refused(host.model, host.circuit, 0.05, 0) == {"own": (), "imposed": ()}
+    assert refused(host.model, host.circuit[1:], 0.05, 0) == {"own": ("sufficiency",), "imposed": ("necessity",)}
 
 
 def test_a_circuit_that_does_as_well_is_not_false(host: Host) -> None:
