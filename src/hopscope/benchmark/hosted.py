@@ -137,6 +137,8 @@ def guard(model: Model) -> Model:
         try:
             return clean(await inner(*arguments, **named))
         except Exception as error:
+            if body := getattr(error, "body", None):  # what the server said, which its client may leave out
+                error.args = (*error.args, body)
             clean(error)
             raise
 
@@ -147,6 +149,7 @@ def guard(model: Model) -> Model:
 def said(error: Exception) -> str:
     """What an error says, in one line and without the colour marks that Inspect AI writes."""
     text = redacted(re.sub(r"\[/?(bold|italic|red|blue|green|yellow)[a-z ]*\]", "", str(error))).strip()
+    text = re.split(r"(?:\n|\\+n)}(?:\n|\\+n){2}", text)[-1]  # what Inspect writes before this is the request
     lines = filter(None, map(str.strip, text.removeprefix("ERROR: ").splitlines()))
     return shown(": ".join(lines)[:300]) or type(error).__name__
 
