@@ -55,7 +55,7 @@ claims: $(VENV)/.installed
 	$(RUN)/hopscope report results/figure-4 --claims-only
 	$(RUN)/hopscope report results/paper-short --claims-only
 	$(RUN)/hopscope report results/paper --claims-only
-	$(RUN)/python -m hopscope.paper.claims README.md docs/claims.md laptop=results/laptop/claims.json figure-4=results/figure-4/claims.json paper-short=results/paper-short/claims.json paper=results/paper/claims.json
+	$(RUN)/python -m hopscope.paper.pages README.md docs/claims.md results/paper results/figure-4 results/paper-short results/laptop results/language-models
 
 # A wheel and a source archive in build/release, each below 1 MB; the wheel is tried in an environment of its own with
 # the core alone: help, theory and the main job, without a compiler and, where Linux allows it, without a network.

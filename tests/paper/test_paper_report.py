@@ -79,9 +79,9 @@ def full(folder: Path, text: str = "plain") -> str:
     ]
     sections = [Section(text, [text], figures, [Table([text, "loss"], [[text, 0.5]], text)])]
     found = [
-        Finding("C3", "reproduced", text, 3, text, f"{text}: {text}", "", text),
-        Finding("C4", "not reproduced", "a", 8, (0.1234, 2), "laptop: b", run="sweep/ic layers"),
-        Finding("C5", "inconclusive", text, 2, text, text, reason=text),
+        Finding("C3", "yes", text, text, "open", (3, 4), text, f"{text}: {text}", text),
+        Finding("C4", "no", "a", "b", "does not hold", (1, 8), "c", "laptop: b", "sweep/ic layers"),
+        Finding("C5", reason=text),
     ]
     return write(folder, sections, found, text)
 
@@ -161,19 +161,17 @@ def test_ids_are_unique_and_references_resolve(page: tuple[str, Path]) -> None:
     assert {"".join(groups) for groups in referred} <= set(ids)
 
 
-def test_all_fifteen_rows_with_their_verdict_in_words(page: tuple[str, Path]) -> None:
+def test_a_row_for_each_claim_with_this_run_and_the_stored_ones_beside_it(page: tuple[str, Path]) -> None:
     parsed = Parsed(page[0])
-    assert [attrs["id"] for attrs in parsed.all("tr") if attrs.get("id")] == [f"C{n}" for n in range(1, 16)]
-    # Each verdict stands once more in the tally above the table.
-    spans = [attrs for attrs in parsed.all("span") if (attrs.get("class") or "").startswith("verdict ")]
-    shown = [(attrs["class"] or "").removeprefix("verdict ") for attrs in spans]
-    counts = [shown.count(name) for name in ("reproduced", "not-reproduced", "inconclusive", "not-run")]
-    assert counts == [2, 2, 2, 13]
-    assert re.search(r"1\s+reproduced\s+1\s+not reproduced\s+1\s+inconclusive\s+12\s+not run", parsed.text)
-    assert "at laptop scale" in parsed.text
-    assert re.search(r"n = 8, runs with the curriculum", parsed.text)
-    assert len(parsed.all("details")) == 15
-    assert "[0.123 to 2]" in parsed.text
+    assert [attrs["id"] for attrs in parsed.all("tr") if attrs.get("id")] == [f"C{n}" for n in range(1, 22)]
+    assert len(parsed.all("details")) == 21
+    row = page[0].partition('id="C4"')[2].partition("</tr>")[0]
+    run, stored = (" ".join(re.sub(r"<[^>]*>", "", part).split()) for part in row.split('data-label="')[2:])
+    assert "no as the paper did it: a" in run
+    assert "does not hold in general, 1 of 8 (0% to 53%): c" in run
+    assert "yes as the paper did it: x1, x2, ... learned by" in stored
+    assert "results/paper/sweep" in stored
+    assert page[0].index("Figure") < page[0].index('id="claims"') < page[0].index("How to run this again")
 
 
 def test_the_page_can_be_heard(page: tuple[str, Path]) -> None:

@@ -1,4 +1,4 @@
-"""Section 8: the judging of C6 to C11, by circuits in which claims are false, true and open, and which models count."""
+"""Section 8: C6 to C11 and C21, by circuits in which claims are false, true and open, and which models count."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from made_results import (
-    ALL,
     BACKWARD,
     DOUBLING,
     SERIAL,
@@ -17,222 +16,131 @@ from made_results import (
     imposed,
     judge_circuits,
     loss,
+    many,
     searched,
     studied,
 )
 
-from hopscope.paper.claims import Finding
-from hopscope.paper.models import Learned, Studied
+from hopscope.paper.models import Learned
+
+ALL = ("C7", "C8", "C9", "C10", "C11")
 
 
-def verdict(claim: str, *models: Studied) -> str:
-    return judge_circuits(*models)[claim].verdict
-
-
-def test_the_papers_own_description_would_be_reproduced() -> None:
-    found = judge_circuits(*abc())
-    assert {claim: found[claim].verdict for claim in ("C6", *ALL[:4])} == dict.fromkeys(("C6", *ALL[:4]), "reproduced")
-    assert found["C11"].verdict == "inconclusive"
-    assert found["C11"].reason == "too few models: 3, and the rule asks for 10"
+def test_the_papers_own_description_would_hold() -> None:
+    found = judge_circuits(*abc(zero=loss(0.03)))
+    columns = {claim: found[claim].as_the_paper for claim in ("C6", *ALL)}
+    assert columns == dict.fromkeys(("C6", "C7", "C8", "C10"), "3 of 3") | {"C9": "yes", "C11": "9 of 9"}
+    assert all(found[claim].share == (3, 3) for claim in columns)
     assert all(finding.scale == "paper: D = 3, 12 layers x 1 head, 3 seeds" for finding in found.values())
-    assert all(finding.interval is not None and finding.run == "transformers" for finding in found.values())
+    assert {finding.run for finding in found.values() if finding.known} == {"transformers"}
 
 
-def test_nothing_is_not_run() -> None:
-    assert {finding.verdict for finding in judge_circuits().values()} == {"not run"}
+def test_other_models_are_not_as_the_paper_did_it() -> None:
+    found = judge_circuits(*many(40, imposed(SERIAL)))
+    assert {finding.as_the_paper for finding in found.values()} == {"not run"}
+    assert {claim: found[claim].in_general for claim in ("C6", "C7", "C8", "C10", "C11")} == dict.fromkeys(
+        ("C6", "C7", "C8", "C10", "C11"), "holds"
+    )
+    assert found["C9"].in_general == "does not hold", "all are one plan"
+    two = judge_circuits(*abc()[:2])
+    assert {finding.as_the_paper for finding in two.values()} == {"not run"}, "C is missing"
 
 
-GOOD, FILLS = Learned(0.008, 0.007, (0.006, 0.009)), ("zero", "uniform", "identity")
+def test_the_last_steps_decide_and_the_best_are_shown() -> None:
+    spiked = Learned(0.058, 0.003, (0.01, 0.012))
+    models = [*abc()[:2], replace(abc()[2], learned=spiked)]
+    found = judge_circuits(*models)["C6"]
+    assert (found.as_the_paper, found.share) == ("2 of 3", (2, 3))
+    assert found.numbers == "0.0080, 0.0080, 0.0580; at the best 100 steps 3 of 3"
+    assert (
+        "diverged"
+        in judge_circuits(*(replace(model, learned=Learned(None, None, None)) for model in abc()))["C6"].numbers
+    )
 
 
-class TestC6:
-    def with_losses(self, *learned: Learned) -> Finding:
-        return judge_circuits(
-            *(studied(imposed(), f"m{place}", learned=outcome) for place, outcome in enumerate(learned))
-        )["C6"]
-
-    def test_one_lucky_window_among_spikes_does_not_pass(self) -> None:
-        """The mean over the last 100 steps is 0.008; over the last tenth the median is 0.012."""
-        assert self.with_losses(GOOD, GOOD, replace(GOOD, median=0.012)).verdict == "not reproduced"
-
-    @pytest.mark.parametrize(
-        ("held_out", "expected"),
-        [((0.006, 0.009), "reproduced"), ((0.009, 0.012), "inconclusive"), ((0.011, 0.012), "not reproduced"),
-         (None, "not reproduced")],
-    )  # fmt: skip
-    def test_the_held_out_loss_decides_with_its_interval(self, held_out: Any, expected: str) -> None:
-        assert self.with_losses(GOOD, GOOD, replace(GOOD, held_out=held_out)).verdict == expected
-
-    def test_a_model_whose_run_is_gone_leaves_it_open(self) -> None:
-        """Three that learned say nothing of a fourth that is not known, nor does it excuse one that did not."""
-        known = [studied(imposed(), name, learned=GOOD) for name in "abc"]
-        gone = replace(studied(imposed(), "d"), learned=None)
-        assert judge_circuits(*known)["C6"].verdict == "reproduced"
-        found = judge_circuits(*known, gone)["C6"]
-        assert (found.verdict, found.n, found.reason) == ("inconclusive", 4, "1 model whose run is missing")
-        failed = replace(known[0], learned=replace(GOOD, median=0.012))
-        assert judge_circuits(failed, *known[1:], gone)["C6"].verdict == "not reproduced"
+@pytest.mark.parametrize(
+    ("paths", "paper", "share"),
+    [
+        (SERIAL, "3 of 3", (3, 3)),
+        ((*TIES, (11, 1, "x0?", ">x3"), (4, 1, "x0?", ">x1")), "0 of 3", (3, 3)),
+        ((*SERIAL, (9, 1, "x0?", ">x3")), "0 of 3", (0, 3)),
+    ],
+)
+def test_few_is_four_in_the_paper_and_a_third_in_general(paths: Any, paper: str, share: Any) -> None:
+    found = judge_circuits(*(replace(model, circuit=studied(imposed(paths)).circuit) for model in abc()))["C7"]
+    assert (found.as_the_paper, found.share) == (paper, share)
 
 
-class TestC7:
-    def heads(self, count: int) -> tuple[tuple[int, int], ...]:
-        return tuple((layer, 1) for layer in range(1, count + 1))
-
-    @pytest.mark.parametrize(("count", "expected"), [(4, "reproduced"), (5, "not reproduced"), (6, "not reproduced")])
-    def test_few_is_a_third(self, count: int, expected: str) -> None:
-        assert verdict("C7", *abc(fewest_heads=self.heads(count))) == expected
-
-    @pytest.mark.parametrize(("layers", "heads", "expected"), [(4, 2, "inconclusive"), (3, 3, "reproduced")])
-    def test_a_model_that_cannot_do_with_few_says_nothing(self, layers: int, heads: int, expected: str) -> None:
-        """Three hops take three layers, and a third of eight heads is two; of nine it is three."""
-        setup = abc()[0].setup
-        setup = replace(setup, recipe=replace(setup.recipe, layers=layers, heads=heads))
-        found = judge_circuits(*(replace(model, setup=setup) for model in abc(fewest_heads=self.heads(3))))["C7"]
-        assert (found.verdict, found.n) == (expected, 3)
-        assert found.observed.startswith(f"{', '.join([f'3 of {layers * heads}'] * 3)} heads; 3 layers of one")
+@pytest.mark.parametrize("paths", [(TIES[0], *SERIAL[3:]), (*SERIAL, (1, 1, "x0?", "x0>"))])
+def test_the_first_layer_ties_every_pair_and_does_nothing_else(paths: tuple[NamedPath, ...]) -> None:
+    models = [*abc()[:2], replace(abc()[2], circuit=studied(imposed(paths)).circuit)]
+    found = judge_circuits(*models)["C8"]
+    assert (found.as_the_paper, found.share, found.numbers) == ("2 of 3", (2, 3), "A does, B does, C does not")
 
 
-class TestC8:
-    def test_one_tie_is_not_every_tie(self) -> None:
-        assert verdict("C8", *abc()[:2], studied(imposed((TIES[0], *SERIAL[3:])), "c")) == "not reproduced"
-
-    def test_a_first_layer_that_does_something_else_too_does_not_pass(self) -> None:
-        more: NamedPath = (1, 1, "x0?", "x0>")
-        found = judge_circuits(*abc()[:2], studied(imposed((*SERIAL, more)), "c"))["C8"]
-        assert found.verdict == "not reproduced"
-        assert "every pair tied in 3 of 3 circuits; something else there in 1" in found.observed
-
-
-class TestC9:
-    def test_three_circuits_of_one_model_are_not_different(self) -> None:
-        """As different from each other as searches of one model are."""
-        sets = (SERIAL, DOUBLING, BACKWARD)
-        turned = [studied(imposed(sets[n], others=(sets[n - 2], sets[n - 1])), f"m{n}") for n in range(3)]
-        assert verdict("C9", *turned) == "not reproduced"
-
-    def test_the_same_steps_in_other_layers_and_heads_are_the_same(self) -> None:
-        moved = tuple((layer + 1, 1, query, key) for layer, _, query, key in SERIAL)
-        sets = (SERIAL, moved, DOUBLING)
-        assert verdict("C9", *[studied(imposed(s), n) for s, n in zip(sets, "abc", strict=True)]) == "not reproduced"
-
-    def test_the_first_layer_does_not_count(self) -> None:
-        found = judge_circuits(*abc())["C9"]
-        assert (found.verdict, found.n, found.interval) == ("reproduced", 3, (0.0, pytest.approx(0.2)))
+def test_the_same_steps_in_other_layers_and_heads_are_the_same() -> None:
+    moved = tuple((layer + 1, 1, query, key) for layer, _, query, key in SERIAL)
+    a, b, c = abc()
+    found = judge_circuits(a, b, replace(c, circuit=studied(imposed(moved)).circuit))["C9"]
+    assert (found.as_the_paper, found.share) == ("no", (1, 3))
+    assert "A and C 1.00" in found.numbers
+    differ = judge_circuits(*many(3, imposed(SERIAL), imposed(DOUBLING), imposed(BACKWARD)))["C9"]
+    assert differ.share == (3, 3)
 
 
-class TestC10:
-    def test_rows_left_at_their_mean_do_not_help(self) -> None:
-        """The loss with own patterns is 0.008, with imposed ones 0.154."""
-        bad = loss(0.154)
-        assert verdict("C10", *abc(zero=bad, uniform=bad, identity=bad)) == "not reproduced"
-
-    def test_one_filling_must_serve_all_models(self) -> None:
-        high = dict.fromkeys(FILLS, loss(0.2))
-        assert (
-            verdict("C10", *(studied(imposed(**high | {good: loss(0.01)}), good) for good in FILLS)) == "not reproduced"
-        )
-        found = judge_circuits(*abc(zero=loss(0.2), identity=loss(0.2)))["C10"]
-        assert found.verdict == "reproduced"
-        assert str(found.interval).startswith("uniform: ")
-        assert "zero 0.2000, 0.2000, 0.2000; uniform 0.0200" in found.observed
+def test_other_rows_are_zero_in_the_paper_and_filled_by_what_serves_most_in_general() -> None:
+    bad = judge_circuits(*abc(zero=loss(0.2), identity=loss(0.2)))["C10"]
+    assert (bad.as_the_paper, bad.share) == ("0 of 3", (3, 3))
+    assert bad.spread == "by filling: zero 0, uniform 3, identity 0"
+    high = dict.fromkeys(("zero", "uniform", "identity"), loss(0.2))
+    each = [imposed(**high | {good: loss(0.01)}) for good in high]
+    assert judge_circuits(*many(3, *each))["C10"].share == (1, 3), "one filling must serve all"
 
 
-class TestC11:
-    def many(self, meet: int, of: int = 10) -> list[Studied]:
-        return [studied(imposed(without=0.4 if number < meet else 0.04), f"m{number}") for number in range(of)]
-
-    @pytest.mark.parametrize(
-        ("meet", "of", "expected"),
-        [(9, 9, "inconclusive"), (10, 10, "reproduced"), (9, 10, "inconclusive"), (18, 20, "reproduced"),
-         (17, 20, "inconclusive"), (7, 10, "inconclusive"), (4, 10, "not reproduced"), (0, 10, "not reproduced"),
-         (42, 50, "reproduced"), (35, 50, "not reproduced")],
-    )  # fmt: skip
-    def test_it_is_a_distribution(self, meet: int, of: int, expected: str) -> None:
-        found = judge_circuits(*self.many(meet, of))["C11"]
-        assert found.verdict == expected
-        assert f"{meet} of {of} models meet it" in found.observed
-
-    @pytest.mark.parametrize(("without", "expected"), [(0.099, "not reproduced"), (0.102, "reproduced")])
-    def test_paths_that_cost_no_more_than_the_exempt_layer_are_not_needed(self, without: float, expected: str) -> None:
-        """Each path costs a little: the circuit has 0.045, and 0.06 to 0.1 without any one."""
-        changes = {"without": without, "first_layer_uniform": loss(0.05), "zero": loss(0.045)}
-        assert verdict("C11", *(studied(imposed(**changes), f"m{number}") for number in range(10))) == expected
+def test_every_later_path_must_cost_what_the_paper_reports() -> None:
+    found = judge_circuits(*many(4, imposed(), imposed(without=0.16)))["C11"]
+    assert found.share == (2, 4)
+    assert "6 of 12 in the paper's range; first layer uniform 0.08 to 0.08, 4 of 4 in it" in found.spread
 
 
-GIVEN_UP = {"given_up": True}
+def test_one_circuit_of_three_heads_is_enough() -> None:
+    three = imposed((*TIES, (4, 1, "x0?", ">x1"), (11, 1, ">x2", ">x3")))
+    found = judge_circuits(*many(4, imposed(), imposed(), imposed(), three))["C21"]
+    assert (found.in_general, found.share) == ("holds", (1, 4))
+    assert judge_circuits(*many(4, imposed()))["C21"].in_general == "open"
+    weak = replace(three, zero=loss(0.2), uniform=loss(0.2), identity=loss(0.2))
+    assert judge_circuits(*many(4, weak))["C21"].share == (0, 4), "it does not work alone"
+
+
+def test_a_model_that_solves_and_has_no_circuit_counts_against() -> None:
+    found = judge_circuits(*many(3, imposed()), studied(None, "d"))
+    assert {claim: found[claim].share for claim in ("C7", "C8", "C10", "C9", "C11")} == {
+        "C7": (3, 4), "C8": (3, 4), "C10": (3, 4), "C9": (0, 3), "C11": (3, 3)
+    }  # fmt: skip
+    weak = imposed(zero=loss(0.2), uniform=loss(0.2), identity=loss(0.2))
+    assert judge_circuits(*many(3, imposed()), studied(weak, "d"))["C7"].share == (3, 4), "nor one that does not work"
+
+
+@pytest.mark.parametrize("how", [{"given_up": True}, {"max_loss": 0.4}])
+def test_models_whose_search_decides_nothing_are_named_and_in_no_share(how: dict[str, Any]) -> None:
+    found = judge_circuits(*many(3, imposed()), searched(studied(None, "d"), **how))
+    assert {found[claim].share for claim in ALL if claim != "C9"} == {(3, 3)}
+    assert "1 model not searched to the end" in found["C7"].spread
+    unsearched = judge_circuits(*many(3, imposed()), replace(studied(None, "d"), circuit=None))
+    assert "1 model not searched to the end" in unsearched["C7"].spread
+
+
+def test_models_that_did_not_learn_are_left_out() -> None:
+    assert judge_circuits(*many(3, imposed()), studied(None, "d", full=0.6))["C10"].share == (3, 3)
+    nobody = judge_circuits(studied(None, "a", full=0.6))
+    assert not any(nobody[claim].known for claim in ALL)
+    assert nobody["C7"].reason == "no model that solves the task was searched for its circuit"
 
 
 def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> None:
-    """They meet C7, C10 and C11 by construction, and fail C9; beside models that were not pruned they do not count."""
-    setup = abc()[0].setup
+    setup = many(1, imposed())[0].setup
     lean = replace(setup, recipe=replace(setup.recipe, schedule="decay-when-learned", prune_every=8))
-    found = judge_circuits(*[replace(model, setup=lean) for model in abc()])
-    assert {claim: found[claim].verdict for claim in ALL} == {
-        "C7": "not run", "C8": "reproduced", "C9": "not run", "C10": "not run", "C11": "not run"
-    }  # fmt: skip
-    assert found["C10"].reason == "heads were pruned while the models trained"
-    one, *others = abc()
-    found = judge_circuits(replace(one, setup=lean), *others)
-    assert {found[claim].n for claim in ("C7", "C10", "C11")} == {2}
-    assert "too few models with a circuit: 2" in found["C9"].reason
-    assert found["C8"].n == 3
-
-
-def test_models_that_did_not_learn_are_left_out_and_counted() -> None:
-    found = judge_circuits(*abc(), studied(None, "d", full=0.6))
-    assert found["C10"].verdict == "reproduced"
-    assert "1 of 4 models had not learned the task" in found["C10"].observed
-    nobody = judge_circuits(studied(None, "a", full=0.6))
-    assert {nobody[claim].verdict for claim in ALL} == {"not run"}
-    assert nobody["C7"].reason == "no model had learned the task"
-
-
-def test_a_model_that_solves_and_has_no_circuit_speaks_against_c10() -> None:
-    found = judge_circuits(*abc(), studied(None, "d"))
-    assert found["C10"].verdict == "not reproduced"
-    assert "no circuit in 1 model" in found["C10"].observed
-    assert found["C7"].verdict == found["C8"].verdict == "inconclusive"
-
-
-ELSEWHERE = "1 model searched at another threshold than 0.05"
-NOBODY_KNOWS = {
-    "given up": (searched(studied(None, "d"), **GIVEN_UP), "1 model whose search was given up"),
-    "another threshold": (searched(studied(imposed(), "d"), max_loss=0.4), ELSEWHERE),
-    "none at another threshold": (searched(studied(None, "d"), max_loss=0.01), ELSEWHERE),
-    "unsearched": (replace(studied(None, "d"), circuit=None), "1 model whose circuit was not searched for"),
-}
-"""Models that solve the task, and why the record of their circuit decides nothing."""
-
-
-class TestModelsOfWhichNobodyKnows:
-    """They are neither left out nor held against a claim."""
-
-    @pytest.mark.parametrize("how", NOBODY_KNOWS)
-    def test_they_leave_a_claim_open(self, how: str) -> None:
-        unknown, reason = NOBODY_KNOWS[how]
-        found = judge_circuits(*abc(), unknown)
-        for claim in ("C7", "C8", "C10"):
-            assert (found[claim].verdict, found[claim].n, found[claim].reason) == ("inconclusive", 4, reason)
-            assert reason in found[claim].observed
-        assert found["C9"].verdict == "reproduced", "which compares circuits"
-        bad = loss(0.2)
-        failing = judge_circuits(*abc(zero=bad, uniform=bad, identity=bad), unknown)["C10"]
-        assert failing.verdict == "not reproduced", "others fail"
-
-    def test_they_count_for_neither_bound_of_c11(self) -> None:
-        good = [studied(imposed(), f"m{number}") for number in range(10)]
-        more = [studied(imposed(), f"n{number}") for number in range(10)]
-        bad = [studied(imposed(without=0.04), f"b{number}") for number in range(10)]
-        unknown = [searched(studied(None, f"g{number}"), **GIVEN_UP) for number in range(10)]
-        for models, expected in (
-            ((*good, *more, *unknown[:1]), "reproduced"),
-            ((*good, *unknown[:1]), "inconclusive"),
-            ((*good, *unknown), "inconclusive"),
-            ((*bad, *unknown[:1]), "not reproduced"),
-            ((*bad, *unknown), "not reproduced"),
-            ((*bad[:3], *good[:7], *unknown), "inconclusive"),
-        ):
-            found = judge_circuits(*models)["C11"]
-            assert (found.verdict, found.n) == (expected, len(models))
-        found = judge_circuits(*good[:9], *unknown)["C11"]
-        assert (found.verdict, found.reason) == ("inconclusive", "too few models: 9, and the rule asks for 10")
+    found = judge_circuits(*many(4, imposed(), setup=lean))
+    assert {claim for claim in ALL if not found[claim].known} == {"C7", "C9"}
+    assert "heads were pruned" in found["C7"].reason
+    assert found["C10"].spread.endswith("heads were pruned in training")

@@ -14,14 +14,14 @@ from math import sqrt
 import numpy as np
 
 Draw = Callable[[np.random.Generator], str]
-"""The verdict on a claim, of one draw of the data."""
+"""What is said of a claim in general, of one draw of the data."""
 
 DRAWS_OF_PAGES = 250
 """How often each kind of data was drawn for the pages."""
 
 HEADS = {
-    False: ("claim", "false data", "n", "reproduced"),
-    True: ("claim", "true data", "n", "not reproduced", "reproduced"),
+    False: ("claim", "false data", "n", "holds"),
+    True: ("claim", "true data", "n", "does not hold", "holds"),
 }
 """The heads of both tables of `docs/claims.md`, by whether the claim is true of the data."""
 
@@ -31,7 +31,7 @@ class Case:
     """One kind of data.
 
     Attributes:
-        claim: `C1` to `C15`.
+        claim: one of `hopscope.paper.claims.CLAIMS`.
         data: what the data are like, in words.
         n: how much of it there is, in words.
         true: whether the claim is true of what the data are drawn from.

@@ -9,7 +9,7 @@ import numpy as np
 from false_claims import Case
 from made_results import trained
 
-from hopscope.paper.claims import Verdict
+from hopscope.paper.claims import General
 from hopscope.paper.presets import PAPER
 from hopscope.paper.section_7 import DepthResult, TrainedModel
 from hopscope.paper.section_7_claims import judge
@@ -64,12 +64,12 @@ def _ladder(rng: Rng, layers: int, needs: Sequence[int] = (2, 3, 3, 4, 4), luck:
     return found
 
 
-def _verdict(claim: str, models: Sequence[TrainedModel]) -> Verdict:
+def _verdict(claim: str, models: Sequence[TrainedModel]) -> General:
     found = judge(DepthResult(PAPER.depth, tuple(models), (), "sweep"))
-    return {finding.id: finding.verdict for finding in found}[claim]
+    return {finding.id: finding.in_general for finding in found}[claim]
 
 
-def _plain(rng: Rng, succeeds: Sequence[float]) -> Verdict:
+def _plain(rng: Rng, succeeds: Sequence[float]) -> General:
     """C3: 64 runs without the curriculum, of which such shares succeed with 1, 2, ... layers where theory allows it."""
     plain = [
         model
@@ -81,15 +81,15 @@ def _plain(rng: Rng, succeeds: Sequence[float]) -> Verdict:
     return _verdict("C3", [*_by_depth(rng, _as_stored), *plain])
 
 
-def _harder(rng: Rng, law: Law, seeds: Sequence[int] = (8,) * 8) -> Verdict:
+def _harder(rng: Rng, law: Law, seeds: Sequence[int] = (8,) * 8) -> General:
     return _verdict("C4", _by_depth(rng, law, seeds))
 
 
-def _ordered(rng: Rng, turned: Callable[..., bool]) -> Verdict:
+def _ordered(rng: Rng, turned: Callable[..., bool]) -> General:
     return _verdict("C5", _by_depth(rng, _as_stored, turned=turned))
 
 
-def _noisy_order(rng: Rng) -> Verdict:
+def _noisy_order(rng: Rng) -> General:
     """C5: hops one after the other, about 200 steps apart and logged every 10, as in Figure 4's runs."""
     models: list[TrainedModel] = []
     for layers in range(1, 9):

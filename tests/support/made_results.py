@@ -16,6 +16,7 @@ from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.paper import section_4, section_8, section_9
 from hopscope.paper.claims import Finding
 from hopscope.paper.models import FollowedModel, Learned, ModelStudy, Studied
+from hopscope.paper.recipes import A, B, C
 from hopscope.paper.section_7 import TrainedModel
 from hopscope.problem.paths import NamedPath
 from hopscope.problem.retrieval import RetrievalProblem
@@ -130,15 +131,20 @@ ALL = ("C7", "C8", "C9", "C10", "C11")
 
 
 def judge_circuits(*models: Studied, scale: str = "paper") -> dict[str, Finding]:
-    """The findings on C6 to C11, by claim, of a study that found these models."""
+    """The findings on C6 to C11 and C21, by claim, of a study that found these models."""
     study = ModelStudy(scale, (A_LIKE,), "transformers", "quick")
     return {finding.id: finding for finding in section_8.judge(section_8.CircuitResult(study, models))}
 
 
 def abc(**changes: Any) -> list[Studied]:
-    """Three models as the paper describes them, all with the same changes."""
-    mechanisms = zip("abc", (SERIAL, DOUBLING, BACKWARD), strict=True)
-    return [studied(imposed(paths, **changes), name) for name, paths in mechanisms]
+    """Transformers A, B and C as the paper describes them, all with the same changes."""
+    setups = zip((A, B, C), (SERIAL, DOUBLING, BACKWARD), strict=True)
+    return [studied(imposed(paths, **changes), setup.name, setup) for setup, paths in setups]
+
+
+def many(count: int, *readings: ImposedCircuit, **changes: Any) -> list[Studied]:
+    """So many models of A's shape with these readings in turn."""
+    return [studied(readings[n % len(readings)], f"m{n}", **changes) for n in range(count)]
 
 
 def emergence(**changes: Any) -> Emergence:
@@ -163,16 +169,13 @@ def model_d(name: str = "d", learned: Learned | None = None, **changes: Any) -> 
 
 
 def judge_histories(*followed: FollowedModel, scale: str = "paper") -> dict[str, Finding]:
-    """The findings on C12 and C13, by claim."""
+    """The findings on C12, C13 and C16 to C19, by claim."""
     study = ModelStudy(scale, (D_LIKE,), "transformers", "quick")
     return {finding.id: finding for finding in section_9.judge(section_9.EmergenceResult(study, followed))}
 
 
-AS_IN_PAPER = emergence()
-
-
-def follow(count: int = 3, first: Emergence | None = AS_IN_PAPER, **changes: Any) -> list[FollowedModel]:
-    return [FollowedModel(model_d(f"d{number}"), emergence(**changes), first, None) for number in range(count)]
+def follow(count: int = 3, **changes: Any) -> list[FollowedModel]:
+    return [FollowedModel(model_d(f"d{number}"), emergence(**changes), None) for number in range(count)]
 
 
 NINE = [("equations", hops) for hops in range(1, 6)]

@@ -146,5 +146,5 @@ def report(folder: Path, preset: str | None, claims_only: bool) -> tuple[Any, st
     from hopscope.paper.reproduce import read, write_pages
 
     found = read(named(name), folder)
-    page = folder / "claims.json" if claims_only else write_pages(found)
-    return [claim.to_json() for claim in found.claims], str(page)
+    pages = [folder / "claims.json"] if claims_only else write_pages(found)
+    return [claim.to_json() for claim in found.claims], "\n".join(map(str, pages))

@@ -135,7 +135,7 @@ def sweep(
     page = section(found)
     for figure in page.figures if page else ():
         hs.plot.save(figure.figure, folder / "figures" / figure.name)
-    lines = [f"{finding.id}  {finding.verdict:<14}  {finding.reason or finding.observed}" for finding in judge(found)]
+    lines = [f"{finding.id}  {finding.reason or finding.general_column}" for finding in judge(found)]
     return plain(found.models), "\n".join([*lines, str(folder / "figures")])
 
 
@@ -147,7 +147,8 @@ def sweep(
 def reproduce(preset: str, out: Path | None, execution: dict[str, Any]) -> tuple[Any, str]:
     """Train, analyse and report: every figure and claim that the preset covers.
 
-    Ends with the path of the report. Stopped and called again it continues; finished, it only rebuilds the report.
+    Ends with the table of claims and the paths of explorer and report. Stopped and called again it continues; finished,
+    it only rebuilds the report.
 
     \b
     Examples:
@@ -158,14 +159,15 @@ def reproduce(preset: str, out: Path | None, execution: dict[str, Any]) -> tuple
       hopscope reproduce --preset tiny       a minute: does everything work here?
       hopscope reproduce --out elsewhere --workers 1
     """
+    from hopscope.paper.claims import claim_lines
     from hopscope.paper.reproduce import write_pages
     from hopscope.training.side_by_side import ProgressDisplay
 
     how = hs.Execution(**execution)
     say_execution(how)
     found = hs.reproduce(preset, out, how, ProgressDisplay(runs_display, counting_display))
-    judged = [claim for claim in found.claims if claim.verdict != "not run"]
-    lines = [f"{claim.id:>4}  {claim.verdict:<14}  {claim.reason or claim.observed}" for claim in judged]
+    lines = claim_lines(found.claims)
     if preset == "tiny":
         lines.insert(0, "tiny models learn next to nothing: no verdict means anything, only that all of it runs")
-    return [claim.to_json() for claim in found.claims], "\n".join([*lines, str(write_pages(found))])
+    lines += ["", *map(str, write_pages(found))]
+    return [claim.to_json() for claim in found.claims], "\n".join(lines)

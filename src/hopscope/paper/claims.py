@@ -1,116 +1,177 @@
-"""The fifteen claims of the paper, the rules by which they are judged, what was found of each, and both as Markdown.
-
-`python -m hopscope.paper.claims README.md docs/claims.md NAME=claims.json ...` writes them into pages (`make claims`).
-"""
+"""The claims distilled from the paper, and what was found of each, in two columns."""
 
 from __future__ import annotations
 
-import sys
+import re
 import textwrap
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.records import convert, read_json, sealed_table, write_json, write_text
-from hopscope.words import markdown_table
+from hopscope.records import convert, read_json, sealed_table, write_json
+from hopscope.statistics import clopper_pearson
 
-Verdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+NOT_RUN: Literal["not run"] = "not run"
+THEOREM: Literal["theorem, checked"] = "theorem, checked"
+General = Literal["holds", "does not hold", "open", "theorem, checked", "not run"]
+"""What is said in general; by `general` where it is a share of cases."""
 
-_OF_THE_RULE = ("title", "paper", "unit", "rule")
-"""Fields of a row of `claims.json` that follow from its claim."""
+ALWAYS = 0.9
+"""What surely holds of a larger share of cases than this, with 95% confidence, holds in general."""
+
+_OUTCOME = re.compile(r"yes|no|\d+ of \d+|theorem, checked|not run")
+_TEMPLATES = Path(str(files("hopscope.paper") / "templates"))
+STORED = _TEMPLATES / "stored.json"
+"""Where the package has what the stored runs show (`make claims`)."""
 
 
 @dataclass(frozen=True)
-class Rule:
-    """What the paper claims, and how it is judged.
+class Claim:
+    """What the paper claims.
 
     Attributes:
         title: the claim.
-        number: the number to meet.
+        number: the paper's number.
         where: the section or figure of the paper.
-        unit: what n counts.
-        rule: when the claim is reproduced, when it is not, and when the data do not say.
+        case: what a case of the second column is, and when it is as claimed.
     """
 
     title: str
     number: str
     where: str
-    unit: str
-    rule: str
-
-    @property
-    def paper(self) -> str:
-        """The number to meet, and the section or figure that has it."""
-        return f"{self.number} ({self.where})"
+    case: str
 
 
-def _rules() -> Mapping[str, Rule]:
-    claims = tomllib.loads((files("hopscope.paper") / "templates" / "claims.toml").read_text(encoding="utf-8"))
-    return {id: Rule(**{**fields, "rule": fields["rule"].replace("\n", " ")}) for id, fields in claims.items()}
+CLAIMS: Mapping[str, Claim] = {
+    id: Claim(**{**fields, "case": fields["case"].replace("\n", " ")})
+    for id, fields in tomllib.loads((_TEMPLATES / "claims.toml").read_text(encoding="utf-8")).items()
+}
+"""The claims by id. No numbers of the paper's figures beyond these are public."""
 
-
-RULES = _rules()
-"""The rules by claim, in the paper's order. No figure values beyond these numbers are public."""
+_OF_THE_CLAIM = ("title", "paper", "case", "interval")
+"""Fields of a row of `claims.json` that follow from the others."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one claim.
+    """What was found about one claim: as the paper did it, and in general.
 
     Args:
-        id: the claim, C1 to C15.
-        verdict: one of `VERDICTS`.
-        observed: the numbers found, in words; never empty where something ran.
-        n: how many models, runs, pairs or questions the verdict rests on; the rule's `unit` says which.
-        interval: the interval of what was found, in words, or as lowest and highest value; None where nothing ran.
+        id: the claim, one of `CLAIMS`.
+        as_the_paper: with the paper's own models, by its measure and sentence: `yes`, `no`, `2 of 3`, `theorem,
+            checked`, `not run`.
+        numbers: our numbers by that measure, in words, to be read beside the paper's.
+        reason: one sentence: why it is `no`, or why a column is not run.
+        in_general: what is said in general.
+        share: how many cases are as claimed, and how many there are; the claim's `case` says of what.
+        spread: the distribution over these cases, in words.
         scale: how large the study was, beginning with the preset's name: `laptop: D = 3, 1..4 layers x 2 seeds`.
-        reason: why it is inconclusive, or not run; empty elsewhere.
         run: the folder that holds the evidence, relative to the report's; None where there is none.
 
     Raises:
-        InputError: an unknown claim, a verdict without its numbers, or an inconclusive one without its reason.
+        InputError: an unknown claim or outcome, or a column without its numbers.
     """
 
     id: str
-    verdict: Verdict
-    observed: str = ""
-    n: int = 0
-    interval: str | tuple[float, float] | None = None
-    scale: str = ""
+    as_the_paper: str = NOT_RUN
+    numbers: str = ""
     reason: str = ""
+    in_general: General = NOT_RUN
+    share: tuple[int, int] | None = None
+    spread: str = ""
+    scale: str = ""
     run: str | None = None
 
     def __post_init__(self) -> None:
-        if self.id not in RULES:
-            raise InputError(f"a claim must be one of C1 to C{len(RULES)}, got {self.id!r}")
-        needed = {"inconclusive": ("reason",), "not run": ()}.get(self.verdict, ("observed", "scale", "n", "interval"))
+        if self.id not in CLAIMS:
+            raise InputError(f"a claim must be one of C1 to C{len(CLAIMS)}, got {self.id!r}")
+        if not _OUTCOME.fullmatch(self.as_the_paper):
+            raise InputError(f"an outcome must be yes, no, 2 of 3 or the like, got {self.as_the_paper!r}")
+        needed = [] if self.as_the_paper == NOT_RUN else ["numbers", "scale"]
+        needed += ["reason"] if self.as_the_paper == "no" else []
+        needed += [] if self.in_general in (NOT_RUN, THEOREM) else ["scale"] if self.spread else ["share", "scale"]
         if missing := [name for name in needed if not getattr(self, name)]:
-            raise InputError(f"{self.id} is judged {self.verdict!r}, so it needs {', '.join(missing)}")
+            raise InputError(f"{self.id} is {self.as_the_paper!r} and {self.in_general!r}; it needs {missing[0]}")
 
     @property
-    def claim(self) -> Rule:
-        """What the paper claims, and how it is judged."""
-        return RULES[self.id]
+    def claim(self) -> Claim:
+        """What the paper claims."""
+        return CLAIMS[self.id]
+
+    @property
+    def known(self) -> bool:
+        """Whether either column says something."""
+        return not self.as_the_paper == self.in_general == NOT_RUN
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95% (Clopper-Pearson) interval of the share."""
+        return clopper_pearson(*self.share) if self.share else None
+
+    @property
+    def share_in_words(self) -> str:
+        """The share with its interval: `6 of 10 (26% to 88%)`; empty where there is none."""
+        if self.share is None:
+            return ""
+        low, high = clopper_pearson(*self.share)
+        return f"{self.share[0]} of {self.share[1]} ({low:.0%} to {high:.0%})"
+
+    @property
+    def short(self) -> str:
+        """Both columns in a few words: `1 of 3; does not hold, 1 of 10`."""
+        share = f", {self.share[0]} of {self.share[1]}" if self.share else ""
+        said = "" if self.in_general in (NOT_RUN, self.as_the_paper) else self.in_general + share
+        return "; ".join(part for part in (self.as_the_paper.replace(NOT_RUN, ""), said) if part) or NOT_RUN
+
+    @property
+    def paper_column(self) -> str:
+        """The first column in words: `2 of 3: 0.005, 0.059, 0.019`."""
+        return ": ".join(part for part in (self.as_the_paper, self.numbers) if part)
+
+    @property
+    def general_column(self) -> str:
+        """The second column in words: `open, 6 of 10 (26% to 88%): 0.005 to 0.6`."""
+        shown = ", ".join(part for part in (self.in_general, self.share_in_words) if part)
+        return ": ".join(part for part in (shown, self.spread) if part)
 
     def to_json(self) -> dict[str, Any]:
-        """The row of `claims.json`: what was found, what the paper says, and the rule."""
-        return {"id": self.id, **{name: getattr(self.claim, name) for name in _OF_THE_RULE}, **asdict(self)}
+        """The row of `claims.json`: the claim, the paper's number, and both columns."""
+        claim = {"title": self.claim.title, "paper": f"{self.claim.number} ({self.claim.where})"}
+        return {"id": self.id, **claim, "case": self.claim.case, **asdict(self), "interval": self.interval}
+
+
+FirstColumn = tuple[str, str, str]
+"""`as_the_paper`, `numbers` and `reason` of a finding."""
+
+
+def general(
+    claim: str, successes: int, cases: int, first: FirstColumn = (NOT_RUN, "", ""), *, spread: str = "", scale: str = ""
+) -> Finding:
+    """A finding whose second column is a share of cases.
+
+    It holds where the lower 95% Clopper-Pearson bound is `ALWAYS` at least, which takes 36 of 36; it does not where the
+    upper one is below; else it is open. Without cases it is not run.
+    """
+    if not cases:
+        return Finding(claim, *first, scale=scale)
+    low, high = clopper_pearson(successes, cases)
+    said: General = "holds" if low >= ALWAYS else "does not hold" if high < ALWAYS else "open"
+    return Finding(claim, *first, said, (successes, cases), "" if spread == first[1] else spread, scale)
 
 
 def in_folder(folder: str, found: Iterable[Finding]) -> list[Finding]:
     """The findings, with the folder that holds their evidence."""
-    return [finding if finding.verdict == "not run" else replace(finding, run=folder) for finding in found]
+    return [replace(finding, run=folder) if finding.known else finding for finding in found]
 
 
 def complete(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The fifteen rows in order; claims that nobody judged are `not run`."""
+    """A row for each claim, in order; claims that nobody judged are not run."""
     by_claim = {finding.id: finding for finding in found}
-    return tuple(by_claim.get(claim) or Finding(claim, "not run") for claim in RULES)
+    return tuple(by_claim.get(claim) or Finding(claim) for claim in CLAIMS)
 
 
 def write_claims(path: Path, claims: Iterable[Finding]) -> None:
@@ -130,12 +191,12 @@ def check_replaces_claims(path: Path) -> None:
         InputError: something else is there, or something that cannot be read.
     """
     rows = read_json(path, "a table of claims") if path.exists() else []
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and str(row.get("id")) in RULES for row in rows):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and str(row.get("id")) in CLAIMS for row in rows):
         raise InputError(f"{path} is not a table of claims and is not replaced; choose another folder")
 
 
 def read_claims(path: Path) -> tuple[Finding, ...]:
-    """Read `claims.json`. What the paper says and the rules are today's.
+    """Read `claims.json`. What the paper says, and what a case is, are today's.
 
     Raises:
         InputError: the file is missing or damaged.
@@ -147,59 +208,21 @@ def read_claims(path: Path) -> tuple[Finding, ...]:
         content = [{name: value for name, value in row.items() if name != "checksum"} for row in rows]
         if rows != sealed_table(content):
             raise InputError("its content does not fit its checksum")
-        found = [{name: value for name, value in row.items() if name not in _OF_THE_RULE} for row in content]
+        found = [{name: value for name, value in row.items() if name not in _OF_THE_CLAIM} for row in content]
         return complete(convert(row, Finding, "a row", complete=True) for row in found)
     except InputError as error:
         raise InputError(f"{path} is not a table of claims, or damaged: {error}; {UNTOUCHED}") from None
 
 
-def verdict_table(tables: Mapping[str, Sequence[Finding]]) -> str:
-    """A row for each claim, a column a preset: the verdict with its n, or the reason why there is none, in Markdown."""
-    rows = (
-        [claim, rule.title, *(_cell(table[place]) for table in tables.values())]
-        for place, (claim, rule) in enumerate(RULES.items())
-    )
-    return markdown_table(["", "claim", *tables], rows)
+def stored() -> tuple[Finding, ...]:
+    """What the stored runs show, the largest first: those of the paper's scale where a claim was asked there."""
+    return read_claims(STORED)
 
 
-def _cell(finding: Finding) -> str:
-    from hopscope.benchmark.results import markdown
-
-    if finding.verdict in ("inconclusive", "not run"):
-        return finding.verdict + (f": {markdown(finding.reason.partition(': ')[0])}" if finding.reason else "")
-    return f"**{finding.verdict}**, n = {finding.n}"
-
-
-def rule_texts() -> str:
-    """Every claim with the paper's number, what n counts, and its rule, in Markdown."""
-    return "\n".join(
-        f"**{claim}** {rule.title}  \n*{rule.paper}; n counts {rule.unit}*\n\n"
-        f"{textwrap.fill(rule.rule, 120, break_long_words=False, break_on_hyphens=False)}\n"
-        for claim, rule in RULES.items()
-    )
-
-
-def between_marks(text: str, name: str, made: str) -> str:
-    """The text with `made` between the two marks of that name.
-
-    Raises:
-        InputError: the text does not have both marks, once each.
-    """
-    first, last = f"<!-- {name}: made by `make claims` -->", f"<!-- end of {name} -->"
-    if text.count(first) != 1 or text.count(last) != 1:
-        raise InputError(f"the text must have each of the marks {first} and {last} once")
-    before, _, rest = text.partition(first)
-    return f"{before}{first}\n{made}{last}{rest.partition(last)[2]}"
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Write both into their pages: the README, the page of rules, then `name=claims.json` for every column."""
-    readme, page = map(Path, arguments[:2])
-    columns = (column.partition("=") for column in arguments[2:])
-    tables = {name: read_claims(Path(file)) for name, _, file in columns}
-    for path, name, made in ((readme, "claims", verdict_table(tables)), (page, "rules", rule_texts())):
-        write_text(path, between_marks(path.read_text(encoding="utf-8"), name, made))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def claim_lines(claims: Sequence[Finding]) -> list[str]:
+    """The table at the end of `hopscope reproduce`: claim, this run, and the stored runs, a line each."""
+    known = {finding.id: finding.short for finding in stored()}
+    rows = [("", "claim", "this run", "stored runs, at the paper's scale where there are such")]
+    for row in claims:
+        rows.append((row.id, textwrap.shorten(row.claim.title, 46, placeholder=" ..."), row.short, known[row.id]))
+    return [f"{id:<4}{title:<48}{now:<30}{before}".rstrip() for id, title, now, before in rows]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -19,7 +16,6 @@ from hopscope.emergence.history import Emergence
 from hopscope.emergence.timing import Plateau, plateau
 from hopscope.emergence.track import emergence_path
 from hopscope.errors import InputError
-from hopscope.paper.claims import Verdict
 from hopscope.training.execution import Execution
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Setup
@@ -31,21 +27,8 @@ from hopscope.words import counted
 MAX_LOSS = 0.05
 """A loss counts as low below this (Appendix E), whatever threshold a search was given."""
 
-LEAST_MODELS = 3
-"""Fewer models, or trained runs, do not carry a verdict of `reproduced`. The paper has three: A, B and C."""
-
-RUN_GONE = "whose run is missing"
-"""Said of a model whose loss after training is therefore not known."""
-
-PRUNED = "heads were pruned while the models trained"
+PRUNED = "heads were pruned while the models trained: what is left is small, and alike"
 """Why a claim is not run if there are no other models."""
-
-_GIVEN_UP = "whose search was given up"
-_OTHER_THRESHOLD = f"searched at another threshold than {MAX_LOSS:g}"
-_UNSEARCHED = "whose circuit was not searched for"
-
-ModelVerdict = Literal["meets", "fails", "open"]
-"""What one model says about a claim; `open` where an interval lies across the threshold."""
 
 
 @dataclass(frozen=True)
@@ -71,24 +54,25 @@ class Learned:
 
     Attributes:
         window: the validation loss as the paper takes it, the mean over the last steps.
-        median: the median of the validation losses logged over the last tenth of training.
+        best: the lowest mean over as many steps, wherever these end.
         held_out: the 95% interval of the held-out loss at the end.
     """
 
     window: float | None
-    median: float | None
+    best: float | None
     held_out: tuple[float, float] | None
 
     @classmethod
     def of(cls, run: RunFolder, number: int) -> Learned:
         """The outcome of training one model of a finished run."""
-        result, every = run.result.models[number], run.regular_metrics
-        end = run.schedule.of_model(number).end
-        late = every.after(end * 9 // 10, end).validation_loss[:, number]
-        median = float(np.median(late)) if len(late) else float("nan")
+        result, steps, wide = run.result.models[number], run.metrics.steps, run.recipe.final_steps
+        sums = np.concatenate([[0.0], np.cumsum(run.metrics.validation_loss[:, number])])
+        starts = np.searchsorted(steps, steps - wide, side="right")
+        means = (sums[1:] - sums[starts]) / (np.arange(len(steps)) + 1 - starts)
+        whole = means[(steps >= wide) & np.isfinite(means)]
         held_out, error = result.held_out_loss, result.held_out_standard_error
         known = None if held_out is None or error is None else (held_out - 1.96 * error, held_out + 1.96 * error)
-        return cls(result.final_validation_loss, median if np.isfinite(median) else None, known)
+        return cls(result.final_validation_loss, float(whole.min()) if len(whole) else None, known)
 
 
 @dataclass(frozen=True)
@@ -120,13 +104,9 @@ class Studied:
         return found if found is not None and found.paths else None
 
     @property
-    def undecided(self) -> str:
-        """Why the record of its circuit decides nothing; empty if it decides something."""
-        if self.circuit is None:
-            return _UNSEARCHED
-        if self.circuit.max_loss != MAX_LOSS:
-            return _OTHER_THRESHOLD
-        return _GIVEN_UP if self.circuit.given_up else ""
+    def decided(self) -> bool:
+        """Whether its record says that there is a circuit at the paper's threshold, or that there is none."""
+        return self.circuit is not None and self.circuit.max_loss == MAX_LOSS and not self.circuit.given_up
 
     @property
     def solves(self) -> bool:
@@ -134,6 +114,13 @@ class Studied:
         if self.circuit is not None:
             return self.circuit.losses["full"] < MAX_LOSS
         return self.learned is not None and self.learned.held_out is not None and self.learned.held_out[1] < MAX_LOSS
+
+    @property
+    def working(self) -> ImposedCircuit | None:
+        """Its circuit by the paper's procedure, where its loss alone is below the threshold with some filling."""
+        found = self.imposed
+        works = found is not None and min(found.zero.mean, found.uniform.mean, found.identity.mean) < MAX_LOSS
+        return found if works else None
 
     @property
     def pruned(self) -> bool:
@@ -147,62 +134,17 @@ class Studied:
 
 
 @dataclass(frozen=True)
-class Circuits:
-    """The circuits of some models by the Appendix E procedure. Models without one count too.
-
-    Attributes:
-        found: the models with a circuit at the paper's threshold, each with that circuit.
-        missing: how many models have none, though the search for it ended.
-        undecided: why the record of each other model decides nothing.
-    """
-
-    found: tuple[tuple[Studied, ImposedCircuit], ...]
-    missing: int
-    undecided: tuple[str, ...]
-
-    @classmethod
-    def of(cls, models: Sequence[Studied]) -> Circuits:
-        """The circuits of models of which the same is claimed."""
-        decided = [model for model in models if not model.undecided]
-        found = tuple((model, model.imposed) for model in decided if model.imposed)
-        return cls(found, len(decided) - len(found), tuple(model.undecided for model in models if model.undecided))
-
-    @property
-    def decided(self) -> int:
-        """How many models are known to have a circuit or to have none."""
-        return len(self.found) + self.missing
-
-    @property
-    def models(self) -> int:
-        """How many models there are in all."""
-        return self.decided + len(self.undecided)
-
-    @property
-    def nothing(self) -> str:
-        """Why these models decide nothing, where no search ended or was given up; else empty."""
-        return "" if self.decided or _GIVEN_UP in self.undecided else by_reason(self.undecided)
-
-    @property
-    def aside(self) -> str:
-        """The models without a circuit that is known, in words, to be added to the numbers of the others."""
-        lost = [f"no circuit in {counted(self.missing, 'model')}"] if self.missing else []
-        return "".join(f"; {words}" for words in (*lost, by_reason(self.undecided)) if words)
-
-
-@dataclass(frozen=True)
 class FollowedModel:
     """One model followed through training.
 
     Attributes:
-        model: the model, with its circuit at the end.
+        model: the model, with its circuit.
         final: how that circuit came to be; None where this is not known.
-        first: the same for the circuit found at the checkpoint where all hops had just been learned.
         metrics: the metrics of its run; None where the run itself is missing.
     """
 
     model: Studied
     final: Emergence | None
-    first: Emergence | None
     metrics: Metrics | None
 
     @property
@@ -234,28 +176,18 @@ def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
     return tuple(found)
 
 
-def _circuit(folder: Path, setup: Setup, number: int, run: RunFolder | None, step: int | None = None) -> Circuit | None:
-    """The record of a model's circuit, at the end or at a step; None where there is no file. The run may be missing."""
-    path = circuit_path(folder, number, step)
+def _circuit(folder: Path, setup: Setup, number: int, run: RunFolder | None) -> Circuit | None:
+    """The record of a model's circuit; None where there is no file. The run may be missing."""
+    path = circuit_path(folder, number)
     if not path.exists():
         return None
-    return CircuitStore(run).load(number, step) if run is not None else Circuit.load(path, setup.content_hash)
-
-
-def all_learned_at(run: RunFolder, number: int) -> int | None:
-    """The first checkpoint at which all hops have been learned; None if there is none, or if it is the last."""
-    learned = [math.inf if step is None else step for step in run.regular_metrics.first_below()[number]]
-    return next((step for step in sorted(run.checkpoints)[:-1] if step >= max(learned)), None)
+    return CircuitStore(run).load(number) if run is not None else Circuit.load(path, setup.content_hash)
 
 
 def read_followed(model: Studied, folder: Path) -> FollowedModel:
-    """How the circuits of a model of a run in `folder` came to be; `InputError` if a record is not of the model."""
-    path, number, run, first = folder / model.setup.name, model.number, model.run, None
-    final = _history(emergence_path(path, number), model)
-    if run is not None and (step := all_learned_at(run, number)) is not None:
-        then = replace(model, circuit=_circuit(path, model.setup, number, run, step))
-        first = _history(emergence_path(path, number, step), then)
-    return FollowedModel(model, final, first, run.metrics if run else None)
+    """How the circuit of a model of a run in `folder` came to be; `InputError` if a record is not of the model."""
+    final = _history(emergence_path(folder / model.setup.name, model.number), model)
+    return FollowedModel(model, final, model.run.metrics if model.run else None)
 
 
 def _history(path: Path, model: Studied) -> Emergence | None:
@@ -291,39 +223,6 @@ def shape_in_words(models: Sequence[Studied]) -> str:
     return f"D = {hops}, {counted(layers, 'layer')} x {counted(heads, 'head')}, {counted(len(models), 'seed')}"
 
 
-def below(interval: tuple[float, float], threshold: float) -> ModelVerdict:
-    """Whether a loss with this interval lies below the threshold."""
-    low, high = interval
-    return "meets" if high < threshold else "fails" if low >= threshold else "open"
-
-
-def every_model(
-    outcomes: Sequence[ModelVerdict],
-    least: int = LEAST_MODELS,
-    open_ones: str = "with an interval across the threshold",
-    unjudged: Sequence[str] = (),
-) -> tuple[Verdict, str]:
-    """The verdict on a claim that all models must meet, and why it is inconclusive where it is.
-
-    One model that fails refutes it, however few there are. `open_ones` says what is wrong with models that are open;
-    `unjudged` says for every further model why it is not judged: `whose search was given up`.
-    """
-    if not outcomes and not unjudged:
-        return "not run", ""
-    if "fails" in outcomes:
-        return "not reproduced", ""
-    if "open" in outcomes or unjudged:
-        return "inconclusive", by_reason([open_ones] * outcomes.count("open") + list(unjudged))
-    if len(outcomes) < least:
-        return "inconclusive", f"too few models: {len(outcomes)}, and the rule asks for {least}"
-    return "reproduced", ""
-
-
-def by_reason(reasons: Sequence[str]) -> str:
-    """`1 model searched at another threshold, 2 models whose search was given up`: how many models with each."""
-    return ", ".join(f"{counted(number, 'model')} {reason}" for reason, number in Counter(reasons).items())
-
-
 def ranged(values: Sequence[float]) -> str:
     """Lowest and highest value in words: `0.17 to 0.89`."""
     return f"{min(values):.2f} to {max(values):.2f}" if values else "-"
@@ -332,8 +231,3 @@ def ranged(values: Sequence[float]) -> str:
 def losses(values: Sequence[float | None]) -> str:
     """Losses in words: `0.012, diverged`."""
     return ", ".join("diverged" if value is None else f"{value:.4f}" for value in values)
-
-
-def spans(intervals: Sequence[tuple[float, float]]) -> str:
-    """Intervals in words: `0.007 to 0.009, 0.01 to 0.02`."""
-    return ", ".join(f"{low:.3g} to {high:.3g}" for low, high in intervals)

@@ -1,4 +1,4 @@
-"""The report: one HTML page that needs nothing but itself, with the claims table, figures and how to rerun.
+"""The report: one HTML page that needs nothing but itself, with figures, the table of claims and how to rerun.
 
 Everything is inlined; the page forbids its own reader every script and every load (Content-Security-Policy). Links lead
 to run folders and to the figures' files beside the page, by relative paths.
@@ -7,7 +7,6 @@ to run folders and to the figures' files beside the page, by relative paths.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from hopscope.paper.claims import VERDICTS, Finding
+from hopscope.paper.claims import Finding, stored
 from hopscope.plot.style import save
 from hopscope.records import write_text
 from hopscope.version import VERSION
@@ -76,26 +75,25 @@ def write_page(
     *,
     explorer: bool = False,
 ) -> None:
-    """Write the page, atomically: title, lead, the table of claims, sections, and shell commands that make it again.
+    """Write the page, atomically: title, lead, sections, the table of claims, and shell commands that make it again.
 
     Args:
         path: the HTML file; figures are written to `figures/` beside it, and links are relative to its folder.
         title: the title of the page.
         lead: the first sentences, under the title.
-        claims: the rows of the claims table, in order.
-        sections: the sections that follow the table.
+        claims: the rows of the claims table, in order; those of the stored runs stand beside them.
+        sections: the sections before the table.
         rerun: the shell commands.
         explorer: whether explorer.html is beside it, so that a link leads there.
     """
-    figures, counts = path.parent / "figures", Counter(claim.verdict for claim in claims)
+    figures = path.parent / "figures"
     options: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
     environment = Environment(loader=PackageLoader("hopscope.paper"), autoescape=True, **options)
     environment.filters["inline"] = inline
     html = environment.get_template("page.html").render(
         title=title,
         lead=lead,
-        claims=[(claim, _interval(claim.interval)) for claim in claims],
-        verdicts=[(verdict, counts[verdict]) for verdict in VERDICTS],
+        claims=list(zip(claims, stored(), strict=True)),
         sections=[(section, [_drawn(figure, figures) for figure in section.figures]) for section in sections],
         rerun="\n".join(rerun),
         made=datetime.now(UTC),
@@ -128,10 +126,6 @@ def _formulas(text: str) -> str:
     text = text.replace("&lt;=", "≤").replace("&gt;=", "≥")
     text = re.sub(r"\b([A-Za-z]) ([=≤≥]|&lt;|&gt;) (?=\S)", "\\1\N{NO-BREAK SPACE}\\2\N{NO-BREAK SPACE}", text)
     return re.sub(r"\b(Section|Figure|Appendix|Theorem) (?=\w)", "\\1\N{NO-BREAK SPACE}", text)
-
-
-def _interval(interval: str | tuple[float, float] | None) -> str:
-    return f"{interval[0]:.3g} to {interval[1]:.3g}" if isinstance(interval, tuple) else interval or ""
 
 
 def _drawn(figure: PageFigure, folder: Path) -> dict[str, Any]:

@@ -6,8 +6,8 @@ sweep/          run folders of the depth study
 transformers/   run folders of transformers trained by themselves; with the records of their circuits and emergence
 benchmark/      what `hopscope benchmark` found, where it was asked
 summary.json    results of every run of the depth study
-claims.json     the fifteen claims
-report.html     the report: the table of claims, figures/ (PNG, SVG, PDF), explorer.html
+claims.json     the claims
+report.html     the report: figures (in figures/ as PNG, SVG, PDF), the table of claims; beside it explorer.html
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ LEAD = (
 )
 
 _SECTIONS: tuple[tuple[Callable[[Any], list[Finding]], Callable[[Any], Section | None]], ...] = (
-    (section_4.judge, section_4.section),
-    (section_5.judge, section_5.section),
     (section_7_claims.judge, section_7_figures.section),
     (section_8.judge, section_8.section),
     (section_9.judge, section_9.section),
+    (section_5.judge, section_5.section),
+    (section_4.judge, section_4.section),
 )
-"""What judges the result of each section of the paper, and what draws it."""
+"""What judges the result of each section of the paper, and what draws it, in the order of the report."""
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The results, section by section, and the fifteen claims, judged."""
+    """The results, section by section, and the claims, judged."""
 
     preset: Preset
     folder: Path
-    benchmark: section_4.BenchmarkResult
-    theory: section_5.TheoryResult
     depth: section_7.DepthResult
     circuits: section_8.CircuitResult
     emergence: section_9.EmergenceResult
+    theory: section_5.TheoryResult
+    benchmark: section_4.BenchmarkResult
     claims: tuple[Finding, ...]
 
 
@@ -119,17 +119,18 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
     depth = section_7.read(preset.depth, folder)
-    circuits, emergence = section_8.read(preset.circuits, folder), section_9.read(preset.emergence, folder)
+    circuits = section_8.read(preset.circuits, folder)
+    emergence = section_9.read(preset.emergence, folder, circuits.models)
     studied = (*circuits.models, *(followed.model for followed in emergence.followed))
     swept = {setup.name for setup in preset.depth.setups()}
     alone = [model for model in studied if model.setup.name not in swept]
     trained = [*depth.models, *(TrainedModel.of(model.run)[model.number] for model in alone if model.run)]
     results = (
-        section_4.read(preset.questions, folder),
-        section_5.TheoryResult.of(preset.name, preset.depth.hops, trained, preset.simulated_hops),
         depth,
         circuits,
         emergence,
+        section_5.TheoryResult.of(preset.name, preset.depth.hops, trained, preset.simulated_hops),
+        section_4.read(preset.questions, folder),
     )
     findings = [finding for (judge, _), result in zip(_SECTIONS, results, strict=True) for finding in judge(result)]
     claims = complete(findings)
@@ -137,15 +138,15 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     return Reproduction(preset, folder, *results, claims)
 
 
-def write_pages(found: Reproduction) -> Path:
-    """Write the explorer of the first model that was followed, if its run is there, and the report; return its path."""
+def write_pages(found: Reproduction) -> list[Path]:
+    """Write the explorer of the first model that was followed, if its run is there, and the report; their paths."""
     for followed in found.emergence.followed:
         path = found.folder / found.emergence.study.at / followed.model.setup.name
         if followed.final is not None and (path / "run.json").exists():
             explore([RunFolder(path)], found.folder / "explorer.html", model=followed.model.number)
             break
     name, folder = found.preset.name, found.folder
-    results = (found.benchmark, found.theory, found.depth, found.circuits, found.emergence)
+    results = (found.depth, found.circuits, found.emergence, found.theory, found.benchmark)
     sections = [draw(result) for (_, draw), result in zip(_SECTIONS, results, strict=True)]
     out = "" if folder.as_posix() == f"runs/{name}" else f" --out {quote(folder.as_posix())}"
     which = "" if folder.name == name else f" --preset {name}"
@@ -158,4 +159,4 @@ def write_pages(found: Reproduction) -> Path:
         rerun=[f"hopscope reproduce --preset {name}{out}", f"hopscope report {quote(folder.as_posix())}{which}"],
         explorer=(folder / "explorer.html").exists(),
     )
-    return folder / "report.html"
+    return [page for page in (folder / "explorer.html", folder / "report.html") if page.exists()]

@@ -13,10 +13,11 @@ from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.redaction import shown as harmless
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
-from hopscope.paper.claims import Finding, Verdict
+from hopscope.paper.claims import THEOREM, Finding
 from hopscope.paper.report import PageFigure, Section
 from hopscope.plot.style import INK, PAGE, Look, hop_look, house, new_figure
 from hopscope.problem.text.questions import FORMULATIONS, questions
+from hopscope.records import read_json
 from hopscope.statistics import holm, wilson
 from hopscope.words import counted
 
@@ -36,9 +37,6 @@ ACCEPTED = 0.95
 GUESS: Mapping[str, float] = {"equations": 1 / 4, "lives-with": 1 / 4, "kingdoms": 1 / 4, "functions": 1 / 4,
                               "relatives": 1 / 16}  # fmt: skip
 """The floors in the paper: the accuracy of a random guess."""
-
-LEAST_QUESTIONS = 500
-"""The fewest questions of every formulation for C15; the paper asks as many."""
 
 OTHERS = ("lives-with", "kingdoms", "functions", "relatives")
 """The formulations beside equations, in the order of Figure 2."""
@@ -81,38 +79,46 @@ def judge(result: BenchmarkResult) -> list[Finding]:
 def _models(summary: Summary | None) -> Finding:
     """Judge C14."""
     if summary is None:
-        return Finding("C14", "not run", reason="no model was asked")
+        return Finding("C14", reason="no language model was asked")
     names = list(dict.fromkeys(point.model for point in summary.points))
     whole = {name: points for name in names if (points := _nine(summary.points, name)) is not None}
     if not whole:
-        return Finding("C14", "not run", reason=f"no model was asked everything ({len(names)} in part)")
+        return Finding("C14", reason=f"no model was asked everything ({len(names)} in part)")
     changed = ", ".join(summary.settings.extensions.changed())
     faults = {name: _fault(points, changed, summary.settings) for name, points in whole.items()}
     fair = {name: points for name, points in whole.items() if not faults[name]}
     solvers = _solvers(fair, asked=len(names))
     shown = max(fair or whole, key=lambda name: (name in solvers, _worst(whole[name]).low))
     worst = _worst(whole[shown])
-    observed = (
-        f"{harmless(shown)}: lowest accuracy {_percent(worst.accuracy)} ({worst.formulation}, D = {worst.hops}); "
-        f"{len(solvers)} of {counted(len(whole), 'model')} asked everything meet it"
-        + (", the best of many shown" if len(whole) > 1 else "")
+    spread = (
+        f"the best, {harmless(shown)}, has its lowest accuracy {_percent(worst.accuracy)} "
+        f"({_percent(worst.low)} to {_percent(worst.high)}) at {worst.formulation}, D = {worst.hops}"
         + (f"; {counted(len(names) - len(whole), 'model')} asked in part" if len(names) > len(whole) else "")
     )
-    verdict: Verdict = "inconclusive"
-    reason = ""
-    if solvers:
-        verdict = "reproduced"
-    elif any(
-        all(wilson(point.correct, point.accepted, 1 - LEVEL / 9)[1] >= NEAR_PERFECT for point in points)
-        for points in fair.values()
-    ):
-        reason = f"an interval across {NEAR_PERFECT:.0%}, with Holm's correction over {counted(len(names), 'model')}"
-    elif len(fair) < len(whole):
-        reason = "; ".join(f"{fault} ({harmless(name)})" for name, fault in faults.items() if fault)
-    else:
-        verdict = "not reproduced"
     scale = f"{counted(len(whole), 'model')}, {min(point.asked for point in whole[shown])} or more questions a point"
-    return Finding("C14", verdict, observed, len(whole), (worst.low, worst.high), scale, reason=reason, run="benchmark")
+    return Finding(
+        "C14",
+        reason="" if solvers else "; ".join(f"{fault} ({harmless(name)})" for name, fault in faults.items() if fault),
+        in_general="holds" if solvers else "open",
+        share=(len(solvers), len(whole)),
+        spread=spread,
+        scale=scale,
+        run="benchmark",
+    )
+
+
+def small_models(path: Path) -> Finding:
+    """C14 by the pretrained models in the summary of `studies.language_models`, asked equations in other forms."""
+    points = [point for point in read_json(path, "a summary")["points"] if point["formulation"] == "equations"]
+    tables: dict[str, dict[int, float]] = {}
+    for point in sorted(points, key=lambda point: (point["hops"], point["accuracy"])):
+        tables.setdefault(point["model"], {})[point["hops"]] = point["accuracy"]
+    good = sum(all(found.get(hops, 0) >= NEAR_PERFECT for hops in range(1, 6)) for found in tables.values())
+    name, best = max(tables.items(), key=lambda item: sum(item[1].values()) / len(item[1]))
+    spread = f"{name}: " + ", ".join(f"{accuracy:.2f}" for accuracy in best.values()) + f" at D = 1..{max(best)}"
+    why = "not the paper's models, and not asked by its instruction"
+    scale = f"language-models: {min(point['n'] for point in points)} or more equations a point, as code or completion"
+    return Finding("C14", reason=why, in_general="open", share=(good, len(tables)), spread=spread, scale=scale)
 
 
 def _nine(points: Sequence[Point], model: str) -> list[Point] | None:
@@ -158,22 +164,26 @@ def _worst(points: Sequence[Point]) -> Point:
 def _guessing(blind: Sequence[BlindScore], spreads: Sequence[AnswerSpread]) -> Finding:
     """Judge C15."""
     if not blind:
-        return Finding("C15", "not run")
+        return Finding("C15")
     wrong = [score.formulation for score in blind if score.guess != GUESS[score.formulation]]
     above, uneven = (sum(p <= 0.01 for p in holm([score.p for score in scores])) for scores in (blind, spreads))
+    best = max(blind, key=lambda score: score.accuracy - score.guess)
     n = min(score.asked for score in blind)
-    best = {name: max((s for s in blind if s.formulation == name), key=lambda s: s.accuracy) for name in GUESS}
-    observed = (
-        f"{above} of {counted(len(blind), 'trial')} of blind solvers above the floor; the best: "
-        + ", ".join(f"{name} {_percent(score.accuracy)} ({score.solver})" for name, score in best.items())
-        + f"; answers uneven in {uneven} of {counted(len(spreads), 'formulation')}"
+    numbers = (
+        f"{above} of {counted(len(blind), 'trial')} of blind programs above the floor, {n} questions each; the best "
+        f"{_percent(best.accuracy)} ({best.formulation}, {best.solver}); answers uneven in {uneven} of "
+        f"{counted(len(spreads), 'formulation')}"
     )
-    interval = ", ".join(f"{name} {score.low:.1%} to {score.high:.1%}" for name, score in best.items())
-    scale = f"{n} fresh questions of each formulation"
-    if wrong or above or uneven:
-        return Finding("C15", "not reproduced", observed, n, interval, scale)
-    reason = f"too few questions: {n}, and the rule asks for {LEAST_QUESTIONS}" if n < LEAST_QUESTIONS else ""
-    return Finding("C15", "inconclusive" if reason else "reproduced", observed, n, interval, scale, reason=reason)
+    broken = bool(wrong or above or uneven)
+    return Finding(
+        "C15",
+        "no" if broken else THEOREM,
+        numbers,
+        "a program that follows no fact is above the floor, or answers are uneven" if broken else "",
+        "does not hold" if broken else THEOREM,
+        share=(n, n) if broken else None,
+        scale=f"{n} fresh questions of each formulation",
+    )
 
 
 def _percent(share: float | None) -> str:

@@ -8,14 +8,12 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hopscope.paper.claims import Finding
-from hopscope.paper.models import LEAST_MODELS
+from hopscope.paper.claims import THEOREM, Finding, general
 from hopscope.paper.report import PageFigure, Section, Table
-from hopscope.paper.section_7 import TrainedModel
+from hopscope.paper.section_7 import TrainedModel, learned_deeper
 from hopscope.plot.style import BLUE, INK, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import symbol_of
-from hopscope.statistics import clopper_pearson
 from hopscope.theory.depth import depths
 from hopscope.theory.information_flow import Flow, flow_until, spread
 from hopscope.theory.scene import place_in_sequence, problem_scene, reachability, role_at
@@ -27,9 +25,6 @@ if TYPE_CHECKING:
 
 SYMBOL, PLACE = BLUE, VERMILION
 """The colours of symbols and of places."""
-
-_CLAIMED = 64
-"""The least D up to which simulation must come."""
 
 
 @dataclass(frozen=True)
@@ -107,85 +102,45 @@ def _simulated(largest_hops: int) -> tuple[Simulated, ...]:
 
 def judge(result: TheoryResult) -> list[Finding]:
     """Findings on C1 and C2."""
-    return [_theorem_1(result), _lemmas(result)]
-
-
-def _theorem_1(result: TheoryResult) -> Finding:
-    runs = result.simulated
+    runs, hops = result.simulated, result.largest_hops
+    scale = f"{result.scale}: simulated, D = 1..{hops}; {counted(len(result.trained), 'trained run')}"
     cases = [(run, t) for run in runs for t in range(len(run.longest)) if 3**t < 2 * run.problem.hops]
     solved = sum(run.depth <= t for run, t in cases)
     formulas = [(depths(run.problem.hops), run) for run in runs]
     exact = all(run.depth == (known.causal if run.problem.causal else known.no_mask) for known, run in formulas)
-    no_mask, causal, _ = runs[-3:]  # of the longest chain
-    tested, hops, learned, below_exact = _beyond_depth(result.trained)
-    observed = (
-        f"simulated: solved in {solved} of {len(cases)} cases with t < log3(2D); the minimum at D = "
-        f"{result.largest_hops} is {no_mask.depth} without a mask, {causal.depth} causal, "
-        f"{'equal to' if exact else 'NOT'} the exact formulas at every D; "
-        f"trained: {learned} of {counted(hops, 'hop')} with t < log3(2D) learned, in {counted(tested, 'run')} put to "
-        f"the test, and {below_exact} others below the exact minimum"
+    numbers = f"solved in {solved} of {len(cases)} cases, D = 1..{hops}; the least depth " + (
+        "is that of our exact formulas at every D" if exact else "is NOT that of our exact formulas"
     )
-    return _judged("C1", result, observed, tested, learned, holds=not solved and not learned)
-
-
-def _beyond_depth(models: Sequence[TrainedModel]) -> tuple[int, int, int, int]:
-    """How many runs are put to the test, with how many hops, of these learned, and other hops learned too early.
-
-    A hop is a test where Theorem 1 forbids it and a run of the same formulation with more layers learned it: the
-    positive control. Learned too early are hops that Theorem 1 allows and the exact minimum does not.
-    """
-    tested = tests = learned = early = 0
-    for model in models:
-        if model.diverged:
-            continue
-        alike = (model.hops, model.chains, model.curriculum)
-        deeper = [
-            other
-            for other in models
-            if other.layers > model.layers and (other.hops, other.chains, other.curriculum) == alike
-        ]
-        found = [hop for hop in model.asked if model.learned(hop) and model.forbidden(hop)]
-        hops = [hop for hop in model.asked if model.forbidden(hop) and any(other.learned(hop) for other in deeper)]
-        early += sum(model.learned(hop) and model.too_shallow(hop) for hop in model.asked) - len(found)
-        learned += len(found)
-        tested += bool(hops or found)
-        tests += len(hops or found)
-    return tested, tests, learned, early
-
-
-def _lemmas(result: TheoryResult) -> Finding:
-    runs = result.simulated
-    broken, too_long = sum(run.broken for run in runs), sum(run.too_long for run in runs)
+    outcome = ("no", numbers, "a chain was solved in fewer layers") if solved else (THEOREM, numbers, "")
+    tested, kept, below_exact = _beyond_depth(result.trained)
+    spread = (
+        f"trained runs that learned nothing forbidden; {counted(below_exact, 'hop')} learned below the exact minimum"
+    )
+    first = general("C1", kept, tested, outcome, scale=scale, spread=spread)
+    streams, broken = sum(run.streams for run in runs), sum(run.broken + run.too_long + run.unlawful for run in runs)
     layers = min(4, max(len(run.longest) for run in runs))
     longest = [max(run.longest[t] for run in runs if t < len(run.longest)) for t in range(layers)]
-    tested = exceptions = 0
-    for model in (model for model in result.trained if model.curriculum):
-        learned = [hop for hop in model.asked if model.learned(hop)]
-        against = learned != list(range(1, len(learned) + 1)) or any(map(model.forbidden, learned))
-        exceptions += against
-        tested += against or len(learned) > 1 or (bool(learned) and any(map(model.forbidden, model.asked)))
-    observed = (
-        f"simulated: of {sum(run.streams for run in runs)} residual streams {broken} are not one run and {too_long} "
-        f"are longer than 3^t + 1; longest after t = 0, 1, 2, ... layers: {', '.join(map(str, longest))}, ...; "
-        f"trained: {exceptions} of {counted(tested, 'run')} learned a hop with t < log3(2D) or left one out"
+    numbers = (
+        f"{broken} of {streams} residual streams; longest after t = 0, 1, ...: {', '.join(map(str, longest))}, ..."
     )
-    holds = not (broken or too_long or exceptions or any(run.unlawful for run in runs))
-    return _judged("C2", result, observed, tested, exceptions, holds=holds)
+    if broken:
+        return [first, general("C2", 0, 1, ("no", numbers, "a stream breaks a lemma"), scale=scale)]
+    return [first, Finding("C2", THEOREM, numbers, in_general=THEOREM, scale=scale)]
 
 
-def _judged(claim: str, result: TheoryResult, observed: str, n: int, exceptions: int, *, holds: bool) -> Finding:
-    largest = result.largest_hops
-    scale = f"{result.scale}: simulated, D = 1..{largest}; {counted(n, 'trained run')}"
-    low, high = clopper_pearson(min(exceptions, n), n)
-    interval = f"exceptions in {low:.0%} to {high:.0%} of runs"
-    if not holds:
-        return Finding(claim, "not reproduced", observed, max(n, 1), interval, scale)
-    reason = ""
-    if largest < _CLAIMED:
-        reason = f"simulated to D = {largest} only"
-    elif n < LEAST_MODELS:
-        reason = f"too few trained runs put it to the test: {n}, and the rule asks for {LEAST_MODELS}"
-    return Finding(claim, "inconclusive" if reason else "reproduced", observed, n, interval, scale, reason=reason)
+def _beyond_depth(models: Sequence[TrainedModel]) -> tuple[int, int, int]:
+    """How many runs are put to the test, how many of them learned nothing forbidden, and how many hops came too early.
+
+    A hop is a test where Theorem 1 forbids it and a run of the same formulation with more layers learned it. Too early
+    are hops that Theorem 1 allows and the exact minimum does not.
+    """
+    tested = kept = early = 0
+    for model in models:
+        broken = any(model.learned(hop) and model.forbidden(hop) for hop in model.asked)
+        put = broken or any(model.forbidden(hop) for hop in learned_deeper(model, models))
+        tested, kept = tested + put, kept + (put and not broken)
+        early += sum(model.learned(hop) and model.too_shallow(hop) > model.forbidden(hop) for hop in model.asked)
+    return tested, kept, early
 
 
 def _is_run(holding: int) -> bool:

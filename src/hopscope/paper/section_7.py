@@ -5,11 +5,12 @@ For each formulation and number of layers a model is trained from every seed: a 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.errors import InputError
+from hopscope.paper.recipes import SWEEP
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import RecordFormat, content_hash, plain
 from hopscope.theory.depth import depths
@@ -88,6 +89,20 @@ class TrainedModel:
         return self.layers < depths(hop).causal
 
 
+def learned_deeper(model: TrainedModel, models: Sequence[TrainedModel]) -> list[int]:
+    """The hops that this model was asked for and that one of the same formulation with more layers learned.
+
+    They are the positive control of what it did not learn; a model that diverged is no test of anything.
+    """
+    alike = (model.hops, model.chains, model.curriculum)
+    deeper = [
+        other
+        for other in models
+        if other.layers > model.layers and (other.hops, other.chains, other.curriculum) == alike
+    ]
+    return [hop for hop in model.asked if not model.diverged and any(other.learned(hop) for other in deeper)]
+
+
 @dataclass(frozen=True)
 class DepthSummary:
     """What `summary.json` holds: every model of the study of which the result is known."""
@@ -134,6 +149,11 @@ class DepthStudy:
                 f"a study by depth needs steps of at least log_every ({self.recipe.log_every}), got "
                 f"{self.recipe.steps}; log more often"
             )
+
+    @property
+    def as_the_paper(self) -> bool:
+        """Whether recipe and hops are those of the paper's Figure 4."""
+        return (replace(self.recipe, layers=SWEEP.layers), self.hops, self.plain_hops) == (SWEEP, 5, 3)
 
     def setups(self) -> list[Setup]:
         """All runs, of each formulation and depth."""

@@ -6,10 +6,11 @@ and in a head that is, the whole pattern is imposed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
+from statistics import median
 from typing import Any, get_args
 
 from hopscope.circuits.checks.card import Card, Check, CheckName, not_passed
@@ -17,50 +18,33 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, Fill, ImposedCircuit
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import CircuitStore
-from hopscope.paper.claims import Finding, Verdict, in_folder
+from hopscope.paper import recipes
+from hopscope.paper.claims import NOT_RUN, Finding, FirstColumn, General, general, in_folder
 from hopscope.paper.models import (
-    LEAST_MODELS,
     MAX_LOSS,
     PRUNED,
-    RUN_GONE,
-    Circuits,
     ModelStudy,
-    ModelVerdict,
     Studied,
-    below,
-    every_model,
     losses,
     ranged,
     read_models,
     shape_in_words,
-    spans,
 )
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.plot.card import card
 from hopscope.plot.circuit import figure_5
 from hopscope.problem.paths import NamedPath
-from hopscope.statistics import Measured, clopper_pearson
-from hopscope.theory.depth import depths
 from hopscope.training.run import RunFolder
 from hopscope.words import counted
 
 LOW = 0.01
 """The validation loss of transformers A, B and C is below this (Section 8.2)."""
 
-MANY = 10
-"""The fewest models that make a distribution (C11)."""
+NEEDED, FIRST_LAYER = (0.17, 0.89), (0.05, 0.10)
+"""The paper's losses with one path ablated, and with the first useful layer uniform (Appendix E)."""
 
-MOST = 2 / 3
-"""What surely holds for a larger share of models than this may be claimed of models in general (C11)."""
-
-ALWAYS = 0.9
-"""What surely holds for a smaller share of models than this does not hold for models in general (C11)."""
-
-NEEDED = 0.10
-"""A path is needed if the loss without it lies above this, the most that the paper reports of the layer it exempts."""
-
-NOT_OF_PRUNED = ("C7", "C9", "C10", "C11")
-"""Claims that removing heads in training decides: what is left is small and alike. Models so trained do not count."""
+PAPERS = (recipes.A, recipes.B, recipes.C)
+"""The transformers that the paper's sentences are about."""
 
 FILLS: tuple[Fill, ...] = get_args(Fill)
 
@@ -86,101 +70,99 @@ def read(study: ModelStudy, folder: Path) -> CircuitResult:
 
 
 def judge(result: CircuitResult) -> list[Finding]:
-    """Findings on C6 to C11."""
+    """Findings on C6 to C11 and C21."""
     if not result.models:
-        return [Finding(f"C{number}", "not run") for number in range(6, 12)]
+        return []
     scale = f"{result.study.scale}: {shape_in_words(result.models)}"
-    found = [_training(result.models, scale), *_circuits(result.models, scale)]
+    solved = [model for model in result.models if model.solves]
+    judged = [model for model in solved if model.decided]
+    pruned = any(model.pruned for model in judged)
+    aside = [f"{counted(len(solved) - len(judged), 'model')} not searched to the end"] * (len(judged) < len(solved))
+    aside += ["heads were pruned in training"] * pruned
+    found = [_training(result.models, scale)]
+    for judge_it in (_few_heads, _first_ties, _differ, alone, _needed, _three_suffice):
+        finding = judge_it([] if pruned and judge_it in (_few_heads, _differ) else judged, scale)
+        if finding.known:
+            found.append(replace(finding, spread="; ".join(part for part in (finding.spread, *aside) if part)))
+        else:
+            why = PRUNED if judged else "no model that solves the task was searched for its circuit"
+            found.append(replace(finding, reason=why))
     return in_folder(result.study.at, found)
+
+
+def _papers(models: Sequence[Studied]) -> list[Studied]:
+    """Transformers A, B and C among these, if all three are there."""
+    found = [model for model in models if model.setup in PAPERS]
+    return found if len(found) == len(PAPERS) else []
+
+
+def _of_three(met: Sequence[bool], numbers: str, why_not: str) -> FirstColumn:
+    """The first column of a claim on each of A, B and C; empty without them."""
+    if not met:
+        return NOT_RUN, "", ""
+    return f"{sum(met)} of {len(met)}", numbers, "" if all(met) else why_not
 
 
 def _training(models: Sequence[Studied], scale: str) -> Finding:
     """Judge C6."""
-    alike = [model for model in models if model.shape == (12, 1, 3)]
-    trained = [(model, model.learned) for model in alike if model.learned]
+    trained = [model for model in models if model.shape == (12, 1, 3) and model.learned]
     if not trained:
-        return Finding("C6", "not run", reason="no model of 12 layers, one head and D = 3")
-    outcomes: list[ModelVerdict] = []
-    unjudged = [RUN_GONE] * (len(alike) - len(trained))
-    for _, learned in trained:
-        if learned.held_out is None or (learned.median is not None and learned.median >= LOW):
-            outcomes.append("fails")
-        elif learned.median is not None:
-            outcomes.append(below(learned.held_out, LOW))
-        else:
-            unjudged.append("with no loss logged in its last tenth")
-    verdict, reason = every_model(outcomes, unjudged=unjudged)
-    observed = (
-        f"{', '.join(model.name.upper() for model, _ in trained)}: median validation MSE over the last tenth "
-        f"{losses([learned.median for _, learned in trained])}; over the last steps, as the paper has it, "
-        f"{losses([learned.window for _, learned in trained])}"
+        return Finding("C6", reason="no model of 12 layers, one head and D = 3")
+    known = {model.name: model.learned for model in trained if model.learned}
+
+    def low(models: Sequence[Studied], which: str) -> list[bool]:
+        values = [getattr(known[model.name], which) for model in models]
+        return [value is not None and value < LOW for value in values]
+
+    three = [model for model in _papers(models) if model in trained]
+    best = low(three, "best")
+    numbers = (
+        f"{losses([known[model.name].window for model in three])}; at the best 100 steps {sum(best)} of {len(best)}"
     )
-    held_out = [learned.held_out for _, learned in trained if learned.held_out]
-    interval = f"held out: {spans(held_out) or 'diverged'}"
-    return Finding("C6", verdict, observed, len(alike), interval, scale, reason=reason)
+    first = _of_three(low(three, "window"), numbers, "at a constant rate losses spike to the end")
+    spread = (
+        f"{losses([learned.window for learned in known.values()])}; at the best 100 steps "
+        f"{sum(low(trained, 'best'))} of {len(trained)}"
+    )
+    return general("C6", sum(low(trained, "window")), len(trained), first, spread=spread, scale=scale)
 
 
-def _circuits(models: Sequence[Studied], scale: str) -> list[Finding]:
-    """Judge C7 to C11, on the models that solve the task."""
-    searched = [model for model in models if model.circuit]
-    solved = [model for model in searched if model.solves]
-    unlearned = len(searched) - len(solved)
-    aside = f"; {unlearned} of {counted(len(searched), 'model')} had not learned the task" if unlearned else ""
-    solving = [*solved, *(model for model in models if model.circuit is None and model.solves)]
-    judges: dict[str, Callable[[Circuits, str], Finding]] = {
-        "C7": _few_heads, "C8": _first_ties, "C9": _differ, "C10": alone, "C11": _needed
-    }  # fmt: skip
-    findings = []
-    for claim, judge_it in judges.items():
-        judged = [model for model in solving if claim not in NOT_OF_PRUNED or not model.pruned]
-        circuits = Circuits.of(judged)
-        if not judged or circuits.nothing:
-            why = circuits.nothing if judged else PRUNED if solving else "no model had learned the task"
-            findings.append(Finding(claim, "not run", reason=why if searched else ""))
-            continue
-        finding = judge_it(circuits, scale)
-        findings.append(replace(finding, observed=finding.observed + aside if finding.observed else ""))
-    return findings
+def _heads(circuit: ImposedCircuit) -> int:
+    return len({path.where[:2] for path in circuit.paths})
 
 
-def _few_heads(circuits: Circuits, scale: str) -> Finding:
+def _few_heads(models: Sequence[Studied], scale: str) -> Finding:
     """Judge C7."""
-    outcomes: list[ModelVerdict] = []
-    words, needed, small = [], [], []
-    for model, imposed in circuits.found:
-        layers, heads, hops = model.shape
-        total, theory = layers * heads, depths(hops).causal_one_head
-        words.append(f"{len(imposed.fewest_heads)} of {total}")
-        needed.append(theory)
-        if total // 3 < theory:  # whatever such a model learned, it could not do with few
-            small.append("so small that theory asks for more than a third of its heads")
-            continue
-        outcome = below(imposed.fewest_heads_loss.interval, MAX_LOSS)
-        many = len(imposed.fewest_heads) > min(total // 3, 2 * theory)
-        outcomes.append("fails" if many else "meets" if outcome == "meets" else "open")
-    unjudged = ["without a circuit"] * circuits.missing + small + list(circuits.undecided)
-    verdict, reason = every_model(outcomes, unjudged=unjudged)
-    observed = f"{', '.join(words) or 'no'} heads; {max(needed, default=0)} layers of one would suffice"
-    low = spans([imposed.fewest_heads_loss.interval for _, imposed in circuits.found]) or "-"
-    interval = f"MSE with those heads alone {low}"
-    return Finding("C7", verdict, observed + circuits.aside, circuits.models, interval, scale, reason=reason)
+
+    def count(some: Sequence[Studied]) -> str:
+        return ", ".join(str(_heads(model.working)) if model.working else "none" for model in some)
+
+    few = [
+        model.working is not None and _heads(model.working) <= model.shape[0] * model.shape[1] // 3 for model in models
+    ]
+    three = _papers(models)
+    exactly = [model.working is not None and _heads(model.working) == 4 for model in three]
+    first = _of_three(exactly, count(three), "a circuit has another number of heads")
+    return general("C7", sum(few), len(models), first, spread=f"heads {count(models)}", scale=scale)
 
 
-def _first_ties(circuits: Circuits, scale: str) -> Finding:
+def _ties_first(model: Studied) -> bool:
+    """Whether the first useful layer of its circuit ties every pair, and does nothing else."""
+    if model.working is None:
+        return False
+    pairs = {(f">x{hop}", f"x{hop - 1}>") for hop in range(1, model.shape[2] + 1)}
+    return pairs == {(path.query, path.key) for path in model.working.paths if path.layer == model.working.first_layer}
+
+
+def _first_ties(models: Sequence[Studied], scale: str) -> Finding:
     """Judge C8."""
-    outcomes: list[ModelVerdict] = ["open"] * circuits.missing
-    more = tied = 0
-    for model, imposed in circuits.found:
-        pairs = {(f">x{hop}", f"x{hop - 1}>") for hop in range(1, model.shape[2] + 1)}
-        first = {(path.query, path.key) for path in imposed.paths if path.layer == imposed.first_layer}
-        tied += pairs <= first
-        more += bool(first - pairs)
-        outcomes.append("meets" if first == pairs else "fails")
-    verdict, reason = every_model(outcomes, open_ones="without a circuit", unjudged=circuits.undecided)
-    observed = f"every pair tied in {tied} of {counted(len(circuits.found), 'circuit')}; something else there in {more}"
-    low, high = clopper_pearson(outcomes.count("meets"), circuits.models)
-    interval = f"share of models {low:.2f} to {high:.2f}"
-    return Finding("C8", verdict, observed + circuits.aside, circuits.models, interval, scale, reason=reason)
+    three = _papers(models)
+    met = [_ties_first(model) for model in three]
+    numbers = ", ".join(
+        f"{model.name.upper()} {'does' if tied else 'does not'}" for model, tied in zip(three, met, strict=True)
+    )
+    first = _of_three(met, numbers, "a first layer leaves a pair to a later one")
+    return general("C8", sum(map(_ties_first, models)), len(models), first, scale=scale)
 
 
 def steps_beyond_first(paths: Sequence[NamedPath]) -> set[tuple[str, str]]:
@@ -194,87 +176,79 @@ def overlap(one: set[Any], other: set[Any]) -> float:
     return len(one & other) / len(one | other) if one | other else 1.0
 
 
-def _differ(circuits: Circuits, scale: str) -> Finding:
+def _differ(models: Sequence[Studied], scale: str) -> Finding:
     """Judge C9."""
-    found = [imposed for _, imposed in circuits.found]
-    if len(found) < LEAST_MODELS:
-        why = f"too few models with a circuit: {len(found)}, and the rule asks for {LEAST_MODELS} different ones"
-        return Finding("C9", "inconclusive", scale=scale, reason=why)
-    steps = [
-        [steps_beyond_first(paths) for paths in ([path.where for path in imposed.paths], *imposed.others)]
-        for imposed in found
-    ]
-    within = [min((overlap(*pair) for pair in combinations(ends, 2)), default=None) for ends in steps]
-    between = [(overlap(first[0], other[0]), i, j) for (i, first), (j, other) in combinations(enumerate(steps), 2)]
-    shares = [share for share, _, _ in between]
-    known = [share for share in within if share is not None]
-    observed = (
-        f"two models share {ranged(shares)} of their steps beyond the first useful layer, two searches of one model "
-        f"{ranged(known)}"
+
+    def shared(some: Sequence[Studied]) -> dict[tuple[str, str], float]:
+        steps = {m.name: steps_beyond_first([path.where for path in m.working.paths]) for m in some if m.working}
+        return {pair: overlap(*(steps[name] for name in pair)) for pair in combinations(steps, 2)}
+
+    three, every = shared(_papers(models)), shared(models)
+    alike = {name for pair, share in every.items() if share > 0.5 for name in pair}
+    names = {name for pair in every for name in pair}
+    words = ", ".join(f"{first.upper()} and {second.upper()} {share:.2f}" for (first, second), share in three.items())
+    first: FirstColumn = NOT_RUN, "", ""
+    if three:
+        numbers = f"steps shared: {words}"
+        same = max(three.values()) > 0.5
+        first = ("no", numbers, "they are one serial plan in other layers") if same else ("yes", numbers, "")
+    spread = f"pairs share {ranged([*every.values()])} of their steps, median {median(every.values() or [0]):.2f}"
+    return general("C9", len(names - alike), len(names), first, spread=spread, scale=scale)
+
+
+def alone(models: Sequence[Studied], scale: str) -> Finding:
+    """Judge C10."""
+
+    def below(some: Sequence[Studied], fill: Fill) -> list[bool]:
+        return [model.imposed is not None and model.imposed.loss(fill).mean < MAX_LOSS for model in some]
+
+    three, counts = _papers(models), {fill: sum(below(models, fill)) for fill in FILLS}
+    numbers = "; ".join(
+        f"{fill} {losses([model.imposed.loss(fill).mean for model in three if model.imposed])}" for fill in FILLS
     )
-    verdict: Verdict = "reproduced"
-    reason = ""
-    if len(known) < len(steps):
-        verdict, reason = "inconclusive", f"{counted(len(steps) - len(known), 'model')} searched in one order only"
-    elif any(share > 0.5 or share >= min(known[i], known[j]) for share, i, j in between):
-        verdict = "not reproduced"
-    return Finding("C9", verdict, observed, len(between), (min(shares), max(shares)), scale, reason=reason)
+    first = _of_three(below(three, "zero"), numbers, "a circuit alone does not stay below 0.05 with other rows zero")
+    spread = "by filling: " + ", ".join(f"{fill} {count}" for fill, count in counts.items())
+    return general("C10", max(counts.values()), len(models), first, spread=spread, scale=scale)
 
 
-def alone(circuits: Circuits, scale: str, claim: str = "C10", least: int = LEAST_MODELS) -> Finding:
-    """Judge C10, and the part of C12 about the circuit."""
-    by_fill = {fill: [imposed.loss(fill) for _, imposed in circuits.found] for fill in FILLS}
-    lost: list[ModelVerdict] = ["fails"] * circuits.missing
-    verdicts = {
-        fill: every_model([below(loss.interval, MAX_LOSS) for loss in found] + lost, least, unjudged=circuits.undecided)
-        for fill, found in by_fill.items()
-    }
-    order: list[Verdict] = ["reproduced", "inconclusive", "not reproduced", "not run"]
-    fill = min(FILLS, key=lambda fill: order.index(verdicts[fill][0]))
-    verdict, reason = verdicts[fill]
-    words = "; ".join(f"{name} {losses([loss.mean for loss in found]) or '-'}" for name, found in by_fill.items())
-    observed = f"MSE of the circuit alone, other rows filled: {words}" + circuits.aside
-    interval = f"{fill}: {spans([loss.interval for loss in by_fill[fill]]) or '-'}"
-    return Finding(claim, verdict, observed, circuits.models, interval, scale, reason=reason)
+def _needed(models: Sequence[Studied], scale: str) -> Finding:
+    """Judge C11."""
+
+    def costs(some: Sequence[Studied]) -> list[list[float]]:
+        circuits = [model.working for model in some if model.working]
+        return [[path.without.mean for path in c.paths if path.layer > c.first_layer] for c in circuits]
+
+    def within(some: Sequence[Studied]) -> tuple[int, int, str]:
+        flat = [loss for row in costs(some) for loss in row]
+        uniform = [model.working.first_layer_uniform.mean for model in some if model.working]
+        met = sum(NEEDED[0] <= loss <= NEEDED[1] for loss in flat)
+        first = sum(FIRST_LAYER[0] <= loss <= FIRST_LAYER[1] for loss in uniform)
+        words = f"without a path {ranged(flat)}, {met} of {len(flat)} in the paper's range; first layer uniform "
+        return met, len(flat), f"{words}{ranged(uniform)}, {first} of {len(uniform)} in it"
+
+    three = _papers(models)
+    met, of, words = within(three)
+    first = _of_three(
+        [place < met for place in range(of)], words, "some paths cost less, and first layers more or less"
+    )
+    rows = [min(row, default=0.0) >= NEEDED[0] for row in costs(models)]
+    return general("C11", sum(rows), len(rows), first, spread=within(models)[2], scale=scale)
 
 
-def _needed(circuits: Circuits, scale: str) -> Finding:
-    """Judge C11. A model whose circuit is not known may meet the claim or not, and counts on neither side."""
-    found = [imposed for _, imposed in circuits.found]
-    later = [loss.mean for imposed in found for loss in _beyond_first(imposed)]
-    first = [imposed.first_layer_uniform.mean for imposed in found]
-    meet, n = sum(map(_needs_every_path, found)), circuits.models
-    low, high = clopper_pearson(meet, n)[0], clopper_pearson(meet + len(circuits.undecided), n)[1]
-    observed = (
-        f"{meet} of {counted(n, 'model')} meet it; one path ablated: MSE {ranged(later)}, "
-        f"{sum(0.17 <= mse <= 0.89 for mse in later)} of {len(later)} in 0.17 to 0.89; first useful layer uniform: "
-        f"{ranged(first)}, {sum(0.05 <= mse <= 0.10 for mse in first)} of {len(first)} in 0.05 to 0.10"
-    ) + circuits.aside
-    verdict: Verdict = "inconclusive"
-    reason = ""
-    if circuits.decided < MANY:
-        reason = f"too few models: {circuits.decided}, and the rule asks for {MANY}"
-    elif high < ALWAYS:
-        verdict = "not reproduced"
-    elif low > MOST:
-        verdict = "reproduced"
-    else:
-        reason = f"of all models {low:.0%} to {high:.0%} may meet it"
-    return Finding("C11", verdict, observed, n, f"share of models {low:.2f} to {high:.2f}", scale, reason=reason)
-
-
-def _needs_every_path(imposed: ImposedCircuit) -> bool:
-    """Whether a circuit surely works alone, and surely fails by far without any one path beyond its first useful layer,
-    while the loss with that layer uniform lies in between."""
-    own, beyond, uniform = imposed.loss(imposed.fill), _beyond_first(imposed), imposed.first_layer_uniform.mean
-    works = below(own.interval, MAX_LOSS) == "meets"
-    needed = bool(beyond) and all(loss.interval[0] > NEEDED for loss in beyond)
-    return works and needed and own.mean < uniform < min(loss.mean for loss in beyond)
-
-
-def _beyond_first(imposed: ImposedCircuit) -> list[Measured]:
-    """The losses without each one path beyond the first useful layer."""
-    return [path.without for path in imposed.paths if path.layer > imposed.first_layer]
+def _three_suffice(models: Sequence[Studied], scale: str) -> Finding:
+    """Judge C21."""
+    asked = [model for model in models if model.shape[2] == 3]
+    small = [model for model in asked if model.working and _heads(model.working) <= 3]
+    if not asked:
+        return Finding("C21")
+    words = ", ".join(
+        f"seed {model.seed} has {counted(_heads(found), 'head')}, loss {found.loss(found.fill).mean:.3f}"
+        for model in small
+        if (found := model.working)
+    )
+    why = "" if small else "no model's circuit has three heads; the paper's merge was not tried"
+    said: General = "holds" if small else "open"
+    return Finding("C21", reason=why, in_general=said, share=(len(small), len(asked)), spread=words, scale=scale)
 
 
 def section(result: CircuitResult) -> Section | None:

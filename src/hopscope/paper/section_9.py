@@ -1,49 +1,44 @@
-"""Section 9: how the heads of a transformer emerge during training; Figures 6 and 7, Appendix D, claims C12 and C13.
+"""Section 9: how the heads of a transformer emerge during training; Figures 6 and 7, Appendix D; C12, C13, C16 to C19.
 
-A circuit is followed through the checkpoints twice: the one at the end of training, and the one found where all hops
-have just been learned. They need not be the same: a spike of the loss can rebuild a circuit.
+The circuit at the end of training is followed back through the checkpoints.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, PathHistory
-from hopscope.emergence.timing import LEAST_PLATEAU
+from hopscope.emergence.timing import LEAST_PLATEAU, first_crossings
 from hopscope.emergence.track import emergence_of_run
-from hopscope.paper.claims import Finding, Verdict, in_folder
+from hopscope.paper import recipes
+from hopscope.paper.claims import NOT_RUN, Finding, FirstColumn, general, in_folder
 from hopscope.paper.models import (
     MAX_LOSS,
-    PRUNED,
-    RUN_GONE,
-    Circuits,
     FollowedModel,
     ModelStudy,
-    ModelVerdict,
     Studied,
-    all_learned_at,
-    below,
-    every_model,
     losses,
     read_followed,
     read_models,
     shape_in_words,
-    spans,
 )
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.paper.section_7_claims import order_learned
-from hopscope.paper.section_8 import alone
+from hopscope.paper.section_8 import FILLS
 from hopscope.plot.circuit import arrows, draw_circuit
 from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
 from hopscope.plot.training import figure_6
+from hopscope.problem.paths import AttentionPath
 from hopscope.training.metrics import Metrics, learned_below
 from hopscope.training.run import RunFolder
 from hopscope.words import counted
@@ -59,146 +54,179 @@ _CAPTIONS = {
     "appendix-d": "Appendix D. Every path at every checkpoint: what it attends to, and what its absence costs.",
 }
 
-CERTAIN = 0.95
-"""An order counts as settled from this certainty up, or, against it, from its complement down."""
-
 MUCH_LATER = 2
 """How many times as long as any other gap the last must be, for the last hop to come much later than the others."""
 
-LEAST_HOPS = 3
-"""Of fewer hops there are not two gaps, of which the last could be the longest (C13); one hop has no order at all."""
+ABRUPTLY = 1 / 4
+"""The share of the steps before it that the fall of the first loss may take at most, to be abrupt."""
 
 
 @dataclass(frozen=True)
 class EmergenceResult:
-    """Those models of the study that are there, followed."""
+    """Those models of the study that are there, followed, and others of which the circuits are known."""
 
     study: ModelStudy
     followed: tuple[FollowedModel, ...]
+    others: tuple[Studied, ...] = ()
 
 
 def follow(path: Path, number: int, effort: Effort) -> None:
-    """Find and follow both circuits of one model of the run in `path`; those of the same search are reused."""
+    """Find and follow the circuit of one model of the run in `path`; that of the same search is reused."""
     run = RunFolder(path)
-    if run.result.models[number].diverged:
-        return
-    store = CircuitStore(run)
-    if store.find(number, effort=effort).found:
+    if not run.result.models[number].diverged and CircuitStore(run).find(number, effort=effort).found:
         emergence_of_run(run, number)
-    step = all_learned_at(run, number)
-    if step is not None and store.find(number, step, effort=effort).found:
-        emergence_of_run(run, number, step=step)
 
 
-def read(study: ModelStudy, folder: Path) -> EmergenceResult:
+def read(study: ModelStudy, folder: Path, others: Sequence[Studied] = ()) -> EmergenceResult:
     """Read what is in `folder`: runs, records of circuits, and of how these came to be; `InputError` if damaged."""
     models = read_models(study.setups, folder / study.at)
-    return EmergenceResult(study, tuple(read_followed(model, folder / study.at) for model in models))
+    return EmergenceResult(study, tuple(read_followed(model, folder / study.at) for model in models), tuple(others))
 
 
 def judge(result: EmergenceResult) -> list[Finding]:
-    """Findings on C12 and C13."""
+    """Findings on C12, C13 and C16 to C19."""
     if not result.followed:
-        return [Finding("C12", "not run"), Finding("C13", "not run")]
+        return []
     models = [followed.model for followed in result.followed]
     scale = f"{result.study.scale}: {shape_in_words(models)}"
-    return in_folder(result.study.at, [_learns(models, scale), _in_order(result.followed, scale)])
+    found = [
+        _learns(models, scale),
+        *(_share(claim, met, why_not, result.followed, scale) for claim, (met, why_not) in _OF_HISTORIES.items()),
+        _reuse([*models, *(model for model in result.others if model not in models)], scale),
+    ]
+    return in_folder(result.study.at, found)
 
 
 def _learns(models: Sequence[Studied], scale: str) -> Finding:
     """Judge C12."""
-    large = [model for model in models if model.shape == (24, 1, 4)]
-    alike = [model for model in large if not model.pruned]
-    if not alike:
-        return Finding("C12", "not run", reason=PRUNED if large else "no model of 24 layers, one head and D = 4")
-    trained = [model.learned for model in alike if model.learned]
-    outcomes = [below(learned.held_out, MAX_LOSS) if learned.held_out else "fails" for learned in trained]
-    circuits = Circuits.of(alike)
-    gone = [RUN_GONE] * (len(alike) - len(trained))
-    learns, open_why = every_model(outcomes, 1, "whose own loss has an interval across the threshold", gone)
-    observed = f"validation MSE over the last steps {losses([learned.window for learned in trained])}"
-    held_out = f"held out {spans([learned.held_out for learned in trained if learned.held_out]) or '-'}"
-    if circuits.nothing:
-        failed: Verdict = "not reproduced" if learns == "not reproduced" else "not run"
-        why = "" if failed == learns else circuits.nothing
-        return Finding("C12", failed, observed, len(trained), held_out, scale, reason=why)
-    circuit = alone(circuits, scale, "C12", least=1)
-    verdict, reason = circuit.verdict, circuit.reason
-    if learns != "reproduced" and verdict != "not reproduced":
-        verdict, reason = learns, open_why
-    interval = f"{held_out}; circuit {circuit.interval}"
-    reason = reason if verdict == "inconclusive" else ""
-    return Finding("C12", verdict, f"{observed}; {circuit.observed}", circuits.models, interval, scale, reason=reason)
-
-
-def _in_order(followed: Sequence[FollowedModel], scale: str) -> Finding:
-    """Judge C13."""
-    followed = [tracked for tracked in followed if tracked.model.setup.problem.hops >= LEAST_HOPS]
-    if not followed:
-        return Finding("C13", "not run", reason=f"no model of D = {LEAST_HOPS} or more")
-    if all(tracked.training is None for tracked in followed):
-        return Finding("C13", "not run", reason="no circuit was followed")
-    parts = [_parts(tracked) for tracked in followed]
-    verdict, reason = every_model([_worst(verdicts) for verdicts in parts])
-    if verdict == "inconclusive" and any("open" in verdicts for verdicts in parts):
-        reason = "an order, or how much later the last hop came, that the data leave open"
-        if unfollowed := sum(tracked.final is None for tracked in followed):
-            reason = f"no circuit was followed in {counted(unfollowed, 'model')}"
-        elif any(tracked.first is None for tracked in followed):
-            reason = "no circuit was followed from where all hops are learned"
-    met = [sum(verdicts[part] == "meets" for verdicts in parts) for part in range(3)]
-    n = len(followed)
-    observed = f"plateau long enough in {met[0]} of {n}, losses in order in {met[1]}, paths in {met[2]}; "
-    observed += "; ".join(map(_in_words, followed))
-    certain = (tracked.final.order.certainty if tracked.final else () for tracked in followed)
-    words = (" ".join(f"{share:.2f}" for share in shares) or "-" for shares in certain)
-    interval = f"paths, certainty of each order: {'; '.join(words)}"
-    return Finding("C13", verdict, observed, n, interval, scale, reason=reason)
-
-
-def _parts(tracked: FollowedModel) -> tuple[ModelVerdict, ModelVerdict, ModelVerdict]:
-    """Verdicts on the plateau's length and the order of the losses, which need no circuit, and on that of the paths."""
-    paths = _worst([_paths(circuit) if circuit else "open" for circuit in (tracked.final, tracked.first)])
-    if tracked.training is None:
-        return "open", "open", paths
-    flat, steps = tracked.training
-    least = round(LEAST_PLATEAU * steps, 6)  # for 6,400 steps the product is 2e-13 above 1,792
-    length: ModelVerdict = "meets" if flat.left is not None and flat.left >= least else "fails"
-    outcome: dict[str, ModelVerdict] = {"in order": "meets", "tied": "open"}
-    order = "broken" if None in flat.learned else order_learned(flat.learned)
-    return length, outcome.get(order, "fails"), paths
-
-
-def _worst(verdicts: Sequence[ModelVerdict]) -> ModelVerdict:
-    return "fails" if "fails" in verdicts else "open" if "open" in verdicts else "meets"
-
-
-def _paths(emergence: Emergence) -> ModelVerdict:
-    emerged = [step for step in emergence.order.emerged if step is not None]
-    crossed = all(path.crossing.step is not None for path in emergence.paths)
-    gaps = [later - earlier for earlier, later in pairwise(emerged)]
-    ordered = len(emerged) == emergence.hops and all(gap > 0 for gap in gaps) and crossed
-    certainty = min(emergence.order.certainty, default=1.0)
-    if not ordered or (gaps and gaps[-1] < max(gaps)) or certainty <= 1 - CERTAIN:
-        return "fails"
-    much_later = not gaps or gaps[-1] >= MUCH_LATER * max(gaps[:-1], default=0)
-    return "meets" if certainty >= CERTAIN and much_later else "open"
-
-
-def _in_words(tracked: FollowedModel) -> str:
-    if tracked.training is None:
-        return f"seed {tracked.model.seed}: nothing is known"
-    flat, _ = tracked.training
-    circuits = [
-        f"{' '.join(map(_epoch, circuit.order.emerged))} ({when}, "
-        f"{sum(path.crossing.step is not None for path in circuit.paths)} of {counted(len(circuit.paths), 'path')} "
-        "cross 0.5)"
-        for when, circuit in (("at the end", tracked.final), ("when all are learned", tracked.first))
-        if circuit
+    alike = [model for model in models if model.shape == (24, 1, 4) and not model.pruned]
+    known = [(model, model.learned.window) for model in alike if model.learned]
+    if not known:
+        return Finding("C12", reason="no model of 24 layers, one head and D = 4 whose heads were not pruned")
+    met = [
+        window is not None and window < MAX_LOSS and model.imposed is not None and model.imposed.zero.mean < MAX_LOSS
+        for model, window in known
     ]
-    paths = ", ".join(circuits) or "not followed"
-    learned = ", ".join(map(_epoch, flat.learned))
-    return f"seed {tracked.model.seed}: plateau {_epoch(flat.left)}, losses {learned}, paths {paths}, in epochs"
+    circuits = "; ".join(
+        ", ".join(f"{model.imposed.loss(fill).mean:.3f} ({fill})" for fill in FILLS)
+        for model, _ in known
+        if model.imposed
+    )
+    numbers = f"validation MSE {losses([window for _, window in known])}; circuit alone {circuits or 'none found'}"
+    why = "the model or its circuit alone is not below 0.05"
+    first = _exactly([model for model, _ in known], met, numbers, why)
+    return general("C12", sum(met), len(met), first, spread=numbers, scale=scale)
+
+
+def _exactly(models: Sequence[Studied], met: Sequence[bool], numbers: str, why_not: str) -> FirstColumn:
+    """The first column of a claim on transformer D; empty where the one model is another."""
+    if [model.setup for model in models] != [recipes.D]:
+        return NOT_RUN, "", ""
+    return ("yes", numbers, "") if all(met) else ("no", numbers, why_not)
+
+
+def _one_by_one(followed: FollowedModel) -> tuple[bool, str] | None:
+    """Whether hops are delivered one after the other, and when."""
+    if followed.final is None or followed.final.hops < 2:
+        return None
+    return followed.final.order.one_by_one, ", ".join(map(_epoch, followed.final.order.emerged))
+
+
+def _long_plateau(followed: FollowedModel) -> tuple[bool, str] | None:
+    """Whether the plateau takes half the paper's share of the steps, and its end."""
+    if followed.training is None:
+        return None
+    flat, steps = followed.training
+    least = round(LEAST_PLATEAU * steps, 6)  # for 6,400 steps the product is 2e-13 above 1,792
+    return flat.left is not None and flat.left >= least, f"{_epoch(flat.left)} of {_epoch(steps)}"
+
+
+def _abrupt(followed: FollowedModel) -> tuple[bool, str] | None:
+    """Whether the loss of x1 falls fast, from 90% to 10% of the plateau, and between which epochs."""
+    history = followed.final
+    if history is None or history.asked[0] != 1:
+        return None
+    fallen = -torch.tensor([row[0] for row in history.partial_losses])
+    level = -(1 - 1 / history.chains)
+    start, end = (float(first_crossings(history.steps, fallen, share * level)) for share in (0.9, 0.1))
+    if math.isnan(end):
+        return False, "never"
+    return end - start <= ABRUPTLY * start, f"{_epoch(start)} to {_epoch(end)}"
+
+
+def _last_much_later(followed: FollowedModel) -> tuple[bool, str] | None:
+    """Whether the last hop comes after a gap much longer than the others, and the gaps."""
+    if followed.final is None or followed.final.hops < 3:
+        return None
+    emerged = followed.final.order.emerged
+    if None in emerged:
+        return False, "never"
+    gaps = [later - earlier for earlier, later in pairwise(step for step in emerged if step is not None)]
+    return gaps[-1] >= MUCH_LATER * max(gaps[:-1]), ", ".join(map(_epoch, gaps))
+
+
+_OF_HISTORIES: Mapping[str, tuple[Callable[[FollowedModel], tuple[bool, str] | None], str]] = {
+    "C13": (_one_by_one, "two hops are delivered at once, or out of order"),
+    "C16": (_long_plateau, "the plateau is much shorter"),
+    "C17": (_abrupt, "the loss of x1 takes longer to fall than it had stayed"),
+    "C19": (_last_much_later, "another gap is longer, or nearly as long"),
+}
+"""What is asked of every followed model, and what a `no` means."""
+
+
+def _share(
+    claim: str,
+    asks: Callable[[FollowedModel], tuple[bool, str] | None],
+    why_not: str,
+    followed: Sequence[FollowedModel],
+    scale: str,
+) -> Finding:
+    """A claim on how each followed model came to be."""
+    known = [(tracked.model, *answer) for tracked in followed if (answer := asks(tracked)) is not None]
+    if not known:
+        return Finding(claim, reason="no model of enough hops was followed")
+    met, words = [met for _, met, _ in known], "; ".join(words for _, _, words in known)
+    numbers = f"epochs {words}"
+    if claim == "C13":
+        learned = [order_learned(tracked.training[0].learned) for tracked in followed if tracked.training]
+        numbers += f"; losses in order in {learned.count('in order')} of {len(learned)}"
+    first = _exactly([model for model, _, _ in known], met, numbers, why_not)
+    return general(claim, sum(met), len(met), first, spread=numbers, scale=scale)
+
+
+def _reuse(models: Sequence[Studied], scale: str) -> Finding:
+    """Judge C18."""
+    known = [(model, *reuse) for model in models if model.circuit and (reuse := _read_first(model.circuit)) is not None]
+    if not known:
+        return Finding("C18", reason="no circuit in which what reads what is known")
+    first: FirstColumn = NOT_RUN, "", ""
+    papers = [entry for entry in known if entry[0].setup == recipes.D]
+    why = "an answering path does not read the first one"
+    first = _exactly(
+        [model for model, _, _ in papers], [met for _, met, _ in papers], "; ".join(e[2] for e in papers), why
+    )
+    scale = f"{scale.partition(':')[0]}: {counted(len(known), 'circuit')}"
+    words = "; ".join(f"{model.name} {words}" for model, _, words in known)
+    return general("C18", sum(met for _, met, _ in known), len(known), first, spread=words, scale=scale)
+
+
+def _read_first(circuit: Circuit) -> tuple[bool, str] | None:
+    """Whether every answering path of a later layer, to another role, reads one of the first layer that answers, and
+    how many do; None where there is none."""
+    answering = [path for path in circuit.paths if any(feed.reader is None for feed in path.feeds)]
+    layer = min((path.path.layer for path in answering), default=0)
+    first = {path.path for path in answering if path.path.layer == layer}
+    keys = {path.key for path in first}
+    later = [path.path for path in answering if path.path.layer > layer and path.path.key not in keys]
+    if not later:
+        return None
+    readers = {path.path: {feed.reader for feed in path.feeds if feed.reader} for path in circuit.paths}
+    reached: set[AttentionPath] = set()
+    while first - reached:
+        reached |= first
+        first = {reader for path in reached for reader in readers.get(path, ())}
+    met = sum(path in reached for path in later)
+    return met == len(later), f"{met} of {len(later)}"
 
 
 def _epoch(step: float | None) -> str:

@@ -1,0 +1,86 @@
+"""The claims in Markdown pages, and what the stored results know of them, condensed for the package (`make claims`).
+
+`python -m hopscope.paper.pages README.md docs/claims.md FOLDER... results/language-models`
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hopscope.benchmark.results import markdown
+from hopscope.errors import InputError
+from hopscope.paper.claims import CLAIMS, STORED, Finding, complete, read_claims, stored, write_claims
+from hopscope.paper.section_4 import small_models
+from hopscope.records import write_text
+from hopscope.words import markdown_table
+
+
+def claims_table(found: Sequence[Finding], *, short: bool = False) -> str:
+    """A row for each claim, with what the paper says and both columns, in Markdown; if `short`, without spreads and
+    reasons."""
+    rows = []
+    for row in found:
+        outside = row.id == "C14"  # names of language models come from outside
+        spread, reason = (markdown(text) if outside else text for text in (row.general_column, row.reason))
+        cells = [f"{row.id} {row.claim.title}", row.claim.number, row.paper_column]
+        said = ", ".join(part for part in (row.in_general, row.share_in_words) if part)
+        rows.append([*cells, said] if short else [*cells, spread, reason])
+    heads = ["claim", "paper", "as the paper did it", "in general", "why"]
+    return markdown_table(heads[:4] if short else heads, rows)
+
+
+def case_texts() -> str:
+    """Every claim with the paper's number and what a case is, in Markdown."""
+    return "\n".join(
+        f"**{id}** {claim.title}: {claim.number} ({claim.where})\n\n"
+        f"{textwrap.fill(claim.case, 120, break_long_words=False, break_on_hyphens=False)}\n"
+        for id, claim in CLAIMS.items()
+    )
+
+
+def between_marks(text: str, name: str, made: str) -> str:
+    """The text with `made` between the two marks of that name.
+
+    Raises:
+        InputError: the text does not have both marks, once each.
+    """
+    first, last = f"<!-- {name}: made by `make claims` -->", f"<!-- end of {name} -->"
+    if text.count(first) != 1 or text.count(last) != 1:
+        raise InputError(f"the text must have each of the marks {first} and {last} once")
+    before, _, rest = text.partition(first)
+    return f"{before}{first}\n{made}{last}{rest.partition(last)[2]}"
+
+
+def condensed(folders: Sequence[Path]) -> tuple[Finding, ...]:
+    """For every claim what the first of these folders that knows something says, and where that is."""
+    found: dict[str, Finding] = {}
+    for folder in folders:
+        for finding in read_claims(folder / "claims.json"):
+            if finding.known:
+                at = f"{folder.as_posix()}/{finding.run}" if finding.run else folder.as_posix()
+                found.setdefault(finding.id, replace(finding, run=at))
+    return complete(found.values())
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write what all folders know, the README's table, and the page; the last folder is of language models."""
+    readme, page, *folders, models = map(Path, arguments)
+    write_claims(models / "claims.json", complete([small_models(models / "summary.json")]))
+    write_claims(STORED, condensed([*folders, models]))
+    tables = {folder.name: read_claims(folder / "claims.json") for folder in folders}
+    whole = "\n".join(f"### {name}\n\n{claims_table(table)}" for name, table in tables.items())
+    parts = (
+        (readme, "claims", claims_table(stored(), short=True)),
+        (page, "cases", case_texts()),
+        (page, "tables", whole),
+    )
+    for path, name, made in parts:
+        write_text(path, between_marks(path.read_text(encoding="utf-8"), name, made))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
