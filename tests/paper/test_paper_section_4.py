@@ -113,7 +113,7 @@ def test_blind_solvers_must_be_at_the_floor() -> None:
 def test_pretrained_models_asked_in_another_form_are_shown_and_decide_nothing() -> None:
     found = small_models(Path(__file__).parents[2] / "results" / "language-models" / "summary.json")
     assert (found.as_the_paper, found.in_general, found.share) == ("not run", "open", (0, 3))
-    assert found.spread.endswith(": 1.00, 0.87, 0.48, 0.25 at D = 1..4")
+    assert ": 1.00, 0.87, 0.48, 0.25, " in found.spread
 
 
 @pytest.mark.slow
