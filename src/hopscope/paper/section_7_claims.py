@@ -103,7 +103,7 @@ def _half_at(runs: Sequence[TrainedModel], hop: int) -> int | str:
     for layers, alike in groupby(runs, key=lambda model: model.layers):
         learned = [model.learned(hop) for model in alike]
         if 2 * sum(learned) >= len(learned):
-            return layers
+            return int(layers)
     return "none"
 
 
