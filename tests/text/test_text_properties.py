@@ -21,8 +21,6 @@ GOLDEN = Path(__file__).parent / "golden"
 PUBLISHED = json.loads((GOLDEN / "published.json").read_text())
 many = settings(deadline=None, max_examples=60)
 
-BLOCK_HOPS = {"equations": 6, "lives-with": 5}
-
 
 @st.composite
 def drawn(draw: st.DrawFn, plain: bool = False) -> Question:
@@ -34,7 +32,7 @@ def drawn(draw: st.DrawFn, plain: bool = False) -> Question:
     if "names" in allowed:
         changes["names"] = draw(st.sampled_from(["paper", "extended", "random"]))
         paper = changes["names"] == "paper"
-        hops = draw(st.integers(1, BLOCK_HOPS[name] if paper else 9))
+        hops = draw(st.integers(1, len(FORMULATIONS[name].published) // 4 if paper else 9))
         chains = 4 if paper else draw(st.integers(1, 12))
     if "latin" in allowed:
         changes["latin"] = draw(st.booleans())
@@ -49,7 +47,7 @@ def frozen(value: object) -> object:
     return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("name", FORMULATIONS)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_published_question_from_its_structure(name: str) -> None:
     """The five questions of Appendix A, byte for byte."""
     published, form = PUBLISHED[name], FORMULATIONS[name]
@@ -59,7 +57,7 @@ def test_published_question_from_its_structure(name: str) -> None:
     assert item.answer == solve(item.prompt) == published["correct"]
     assert ", ".join(item.acceptable) == published["acceptable"]
     assert json.loads(json.dumps(item.record()))["latent"] == published["latent"]
-    assert list(PUBLISHED) == list(FORMULATIONS) == ["equations", "lives-with", "kingdoms", "functions", "relatives"]
+    assert list(PUBLISHED) == list(FORMULATIONS)[:5], "F1 ... F5 of the paper"
 
 
 @many

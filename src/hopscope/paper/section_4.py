@@ -36,7 +36,7 @@ ACCEPTED = 0.95
 
 GUESS: Mapping[str, float] = {"equations": 1 / 4, "lives-with": 1 / 4, "kingdoms": 1 / 4, "functions": 1 / 4,
                               "relatives": 1 / 16}  # fmt: skip
-"""The floors in the paper: the accuracy of a random guess."""
+"""The floors in the paper, by its five formulations: the accuracy of a random guess."""
 
 OTHERS = ("lives-with", "kingdoms", "functions", "relatives")
 """The formulations beside equations, in the order of Figure 2."""
@@ -66,8 +66,8 @@ def read(count: int, folder: Path) -> BenchmarkResult:
 def _blind(count: int) -> tuple[tuple[BlindScore, ...], tuple[AnswerSpread, ...]]:
     """The blind solvers' scores and the spread of answers: they depend on nothing else, and take seconds."""
     return (
-        tuple(score for name in FORMULATIONS for score in blind_scores(name, count=count)),
-        tuple(answer_spread(questions(name, count=count, seed=FRESH)) for name in FORMULATIONS),
+        tuple(score for name in GUESS for score in blind_scores(name, count=count)),
+        tuple(answer_spread(questions(name, count=count, seed=FRESH)) for name in GUESS),
     )
 
 
@@ -125,7 +125,7 @@ def _nine(points: Sequence[Point], model: str) -> list[Point] | None:
     """The points of equations at D = 1 ... 5 and of the other four at the paper's D; None unless all were asked."""
     there = {(point.formulation, point.hops): point for point in points if point.model == model}
     wanted = [("equations", hops) for hops in range(1, 6)]
-    wanted += [(form.name, form.paper_hops) for form in FORMULATIONS.values() if form.name != "equations"]
+    wanted += [(name, FORMULATIONS[name].paper_hops) for name in OTHERS]
     return [there[key] for key in wanted] if all(key in there for key in wanted) else None
 
 
