@@ -179,7 +179,7 @@ def follow(count: int = 3, **changes: Any) -> list[FollowedModel]:
 
 
 NINE = [("equations", hops) for hops in range(1, 6)]
-NINE += [(name, form.paper_hops) for name, form in FORMULATIONS.items() if name != "equations"]
+NINE += [(name, FORMULATIONS[name].paper_hops) for name in section_4.OTHERS]
 
 
 def point(
