@@ -30,6 +30,7 @@ _NAMES = {
     "hopscope.model.transformer": ("Transformer",),
     "hopscope.paper.reproduce": ("reproduce",),
     "hopscope.problem.paths": ("AttentionPath", "PathGroup"),
+    "hopscope.problem.prompts": ("PromptTask",),
     "hopscope.problem.retrieval": ("RetrievalProblem",),
     "hopscope.problem.text.formulation": ("Extensions",),
     "hopscope.problem.text.questions": ("questions",),
@@ -42,7 +43,7 @@ _NAMES = {
 """By module, its public names."""
 
 _MODULES = {name: f"hopscope.{name}" for name in ("benchmark", "paper", "plot", "statistics", "theory")}
-_MODULES["recipes"] = "hopscope.paper.recipes"
+_MODULES |= {"recipes": "hopscope.paper.recipes", "prompts": "hopscope.problem.prompts"}
 
 if TYPE_CHECKING:
     from hopscope import paper as paper, plot as plot, statistics as statistics, theory as theory
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
     from hopscope.model.transformer import Transformer as Transformer
     from hopscope.paper import recipes as recipes
     from hopscope.paper.reproduce import reproduce as reproduce
+    from hopscope.problem import prompts as prompts
+    from hopscope.problem.prompts import PromptTask as PromptTask
     from hopscope.problem.paths import AttentionPath as AttentionPath, PathGroup as PathGroup
     from hopscope.problem.retrieval import RetrievalProblem as RetrievalProblem
     from hopscope.problem.text.formulation import Extensions as Extensions

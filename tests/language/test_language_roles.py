@@ -60,7 +60,7 @@ def test_roles_agree_with_the_text(item: Question, kind: str) -> None:
     try:
         read = tokens(item, made)
     except InputError as error:
-        assert "is not one token" in str(error)  # noqa: PT017 - where an answer is several tokens
+        assert "begin with the same token" in str(error)  # noqa: PT017 - where two answers begin alike
         assert item.formulation != "equations"
         return
     text, start = written(item, made)
@@ -87,7 +87,10 @@ def test_roles_agree_with_the_text(item: Question, kind: str) -> None:
     value = asked(item)
     for _ in range(item.hops):
         value = leads[value]
-    assert made.decode([read.candidates[read.right]]).strip() == value == item.answer
+    assert value == item.answer
+    first = made.decode([read.candidates[read.right]]).strip()
+    assert value.startswith(first)
+    assert first == value or item.formulation != "equations"
 
 
 def _word(before: str, item: Question) -> str:
@@ -123,7 +126,6 @@ def test_questions_without_roles_are_refused() -> None:
     for name, extensions, why in (
         ("functions", Extensions(), "functions has no chains"),
         ("equations", Extensions(repeat=2), "circuits need repeat=1, .*, got 2"),
-        ("lives-with", Extensions(), "'Amsterdam' is not one token"),
     ):
         with pytest.raises(InputError, match=why):
             tokens(question(name, extensions=extensions), made)

@@ -42,7 +42,8 @@ from hopscope.circuits.circuit_parts import (
 from hopscope.circuits.evaluate.ablations import CHOSEN, UNIFORM, Interventions, from_json, to_json
 from hopscope.errors import UNTOUCHED, InputError
 from hopscope.problem.paths import AttentionPath, HeadRow, NamedPath, PathGroup
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.prompts import PromptRoles
+from hopscope.problem.retrieval import Problem, RetrievalProblem
 from hopscope.problem.roles import role_number
 from hopscope.records import RecordFormat, convert, plain
 from hopscope.words import counted
@@ -89,7 +90,7 @@ class Circuit:
     model: str
     seed: int
     number: int
-    problem: RetrievalProblem
+    problem: Problem
     layers: int
     heads: int
     max_loss: float
@@ -315,12 +316,15 @@ def _circuit(record: dict[str, Any]) -> Circuit:
     """The circuit that a record describes, if its interventions do what its paths say."""
     stated = {name: record.get(name) for name in ("hops", "found", "certified")}
     given = {name: value for name, value in record.items() if name not in stated}
-    problem = convert(given.get("problem"), RetrievalProblem, "problem")
+    own = isinstance(given.get("problem"), dict) and "names" in given["problem"]
+    problem: Problem = convert(given.get("problem"), PromptRoles if own else RetrievalProblem, "problem")
     roles, search = problem.all_roles, dict(convert(given.get("search"), dict[str, Any], "search"))
     removed = convert(search.get("removed", []), list[str], "search.removed")
     search["removed"] = [HeadRow.parse(row, roles) for row in removed]
     paths = {name: _with_paths(given.get(name), roles) for name in ("paths", "others", "groups")}
-    circuit = convert(given | paths | {"search": search, "interventions": {}}, Circuit, "the record")
+    circuit = convert(
+        given | paths | {"problem": problem, "search": search, "interventions": {}}, Circuit, "the record"
+    )
     circuit = replace(circuit, interventions=from_json(given.get("interventions"), problem))
     for name, value in stated.items():
         if value != getattr(circuit, name):

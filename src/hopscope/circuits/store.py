@@ -157,7 +157,7 @@ def find_stored(
     saved = SAVED.read(file, run or None) if file.exists() and not overwrite else SavedSearch()
     if saved.settings != settings:
         saved = SavedSearch(settings)
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(exist_ok=True, parents=True)
     circuit = run_search(search, progress, saved, lambda saved: SAVED.write(file, saved, run))
     circuit.save(path, run, overwrite=overwrite)
     file.unlink(missing_ok=True)

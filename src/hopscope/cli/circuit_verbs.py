@@ -26,7 +26,7 @@ from hopscope.emergence.config import EmergenceConfig
 
 if TYPE_CHECKING:
     from hopscope.emergence.history import Emergence
-    from hopscope.language.text_batch import TextTask
+    from hopscope.language.text_batch import LanguageTask
 
 
 class _RunOrVerb(click.Group):
@@ -49,7 +49,10 @@ _model_options = all_of(
     click.option("--max-loss", type=float, help="Largest loss a circuit may have  [default: 0.05]."),
     click.option("--formulation", help="Formulation of the questions for a language model: equations, ..."),
     click.option("--hops", type=COUNT, help="D of those questions  [default: the paper's]."),
-    field_options(hs.Extensions, "extensions", "names", "lines"),
+    field_options(hs.Extensions, "extensions", "form", "names", "lines"),
+    click.option(
+        "--task", "task_file", metavar="FILE", help="Task for a language model: a JSONL file, ioi or induction."
+    ),
     click.option("--faithfulness", type=float, help=_SHARE),
     click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights."),
     click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of search and checks."),
@@ -63,13 +66,15 @@ _EFFORT = "Effort of the search: for one circuit, or for the different ones that
 @click.option("--effort", **choice("quick", "thorough", default="thorough", help=_EFFORT))
 @click.option("--show", is_flag=True, help="Print the stored circuit; do not search.")
 @click.option("--overwrite", is_flag=True, help="Search again even if a circuit is stored.")
+@click.option("--out", type=PATH, help="Folder for a language model's circuit  [default: MODEL/circuits].")
 @click.option("--figures/--no-figures", default=True, help="Draw circuit and attention maps  [default: draw].")
 @json_option("circuit.json")
-def find(path: Path, show: bool, figures: bool, overwrite: bool, **options: Any) -> tuple[Any, str]:
+def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | None, **options: Any) -> tuple[Any, str]:
     """Find the circuit of a trained model, certify it, draw it.
 
-    RUN is a run of `hopscope train`, or with --formulation the folder of a language model (Hugging Face's), whose
-    record is then FOLDER/circuits/FORMULATION-D-hops.json. For --show a circuit.json does too, or a folder with one.
+    RUN is a run of `hopscope train`, or with --formulation or --task a language model: a folder (Hugging Face's) or a
+    GGUF file, whose record is then FOLDER/circuits/FORMULATION-D-hops.json, or in --out. For --show a circuit.json does
+    too, or a folder with one.
 
     Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
     figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
@@ -86,20 +91,27 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, **options: Any)
       hopscope circuit runs/first --max-loss 0.1        with another loss threshold
       hopscope circuit runs/first --checkpoint 1000     of the model before it was finished
       hopscope circuit my-model --formulation equations --hops 2
+      hopscope circuit my-model --task ioi.jsonl --out c --effort quick    a task of your own
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'   a circuit of your own
     """
     task = _task(path, **options)
+    if task is None:
+        refuse_given("only a language model's circuit has --out", "out")
     if show:
         refuse_given("--show searches nothing", "max_loss", "effort", "seed", "overwrite", "faithfulness")
-        stored = _stored(path, task, options["number"], options["step"])
+        stored = _stored(path, task, options["number"], options["step"], out)
         return stored.to_json(), str(stored)
-    if path.is_file():
-        raise hs.InputError(f"{path} is a file, and a circuit is found in the folder of a run; --show prints a record")
+    if path.is_file() and task is None:
+        raise hs.InputError(
+            f"{path} is a file, and a circuit is found in the folder of a run, or with --task in a GGUF file; --show "
+            "prints a record"
+        )
     how = {name: options[name] for name in ("effort", "max_loss", "faithfulness", "seed") if any_given(name)}
     model = _model(path, task, **options)
+    how |= {"out": out} if task else {}
     with stages_display() as progress:
         found = model.find_circuit(*([task] if task else []), progress=progress, overwrite=overwrite, **how)
-    drawn = _draw(model, found, options["step"], task) if figures else []
+    drawn = _draw(model, found, options["step"], task, out) if figures else []
     return found.to_json(), "\n".join([str(found), *(f"wrote {file}" for file in drawn)])
 
 
@@ -137,21 +149,45 @@ def certify(path: Path, paths: tuple[str, ...], **options: Any) -> tuple[Any, st
 
 
 def _task(
-    path: Path, formulation: str | None, hops: int | None, extensions: dict[str, Any], **_: Any
-) -> TextTask | None:
+    path: Path,
+    formulation: str | None,
+    task_file: str | None,
+    hops: int | None,
+    extensions: dict[str, Any],
+    trust_remote_code: bool,
+    **_: Any,
+) -> LanguageTask | None:
     """The task of a language model; None where the path is not that of a language model."""
-    if formulation is not None:
+    if formulation is not None or task_file is not None:
         refuse_given("a language model has --faithfulness", "number", "step", "max_loss")
+    if formulation is not None:
+        refuse_given("--formulation says what is asked", "task_file")
         return hs.text(formulation, hops, hs.Extensions(**extensions))
+    if task_file is not None:
+        refuse_given("a task of your own has its own prompts", "hops")
+        return _prompt_task(path, task_file, trust_remote_code)
     from hopscope.language.model_folder import is_model_folder
 
-    if is_model_folder(path) and not (path / "run.json").exists():
-        raise hs.InputError(f"{path} is a language model; pass --formulation equations")
-    refuse_given("without --formulation it is no language model", "hops", "faithfulness", "trust_remote_code")
+    if (is_model_folder(path) and not (path / "run.json").exists()) or path.suffix == ".gguf":
+        raise hs.InputError(f"{path} is a language model; pass --formulation equations, or --task FILE.jsonl")
+    refuse_given("without --formulation or --task it is no language model", "hops", "faithfulness", "trust_remote_code")
     return None
 
 
-def _model(path: Path, task: TextTask | None, number: int, step: int | None, trust_remote_code: bool, **_: Any) -> Any:
+def _prompt_task(path: Path, task: str, trust_remote_code: bool) -> hs.PromptTask:
+    """The task in a file, or one of those that come with this."""
+    if task == "ioi":
+        return hs.prompts.ioi()
+    if task == "induction":
+        from hopscope.language.model_folder import open_tokenizer
+
+        return hs.prompts.induction(open_tokenizer(path, trust_remote_code=trust_remote_code))
+    return hs.PromptTask.read(task)
+
+
+def _model(
+    path: Path, task: LanguageTask | None, number: int, step: int | None, trust_remote_code: bool, **_: Any
+) -> Any:
     """The model that is meant: of a run, or a language model if there is a task."""
     from hopscope.circuits.store import CircuitStore
     from hopscope.processes import tune_process
@@ -164,26 +200,28 @@ def _model(path: Path, task: TextTask | None, number: int, step: int | None, tru
     return run[number] if step is None else run[number].at(step)
 
 
-def _stored(path: Path, task: TextTask | None, number: int, step: int | None) -> hs.Circuit:
+def _stored(
+    path: Path, task: LanguageTask | None, number: int, step: int | None, out: Path | None = None
+) -> hs.Circuit:
     """The circuit in the record of a run or language model; or a record that stands by itself, as under `results/`."""
     from hopscope.circuits.store import CircuitStore, circuit_path
     from hopscope.language.language_model import text_circuit_path
 
-    if path.is_file():
+    if path.is_file() and task is None:
         refuse_given(f"{path} is one record", "number", "step")
         return hs.Circuit.load(path)
     if task is None and (path / "run.json").exists():
         return CircuitStore(hs.Run(path)).load(number, step)
-    return hs.Circuit.load(text_circuit_path(path, task) if task else circuit_path(path, number, step))
+    return hs.Circuit.load(text_circuit_path(path, task, out) if task else circuit_path(path, number, step))
 
 
-def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: TextTask | None) -> list[Path]:
+def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: LanguageTask | None, out: Path | None) -> list[Path]:
     """Draw the circuit and its card, and of a run's model its attention by role; gives the files."""
     from hopscope.language.language_model import text_circuit_path
 
     figures = model.path if task else model.run.path / "figures"
     suffix = (f"-{circuit.number}" if circuit.number else "") + ("" if step is None else f"-step-{step:06d}")
-    stem = text_circuit_path(figures, task).with_suffix("") if task else figures / f"circuit{suffix}"
+    stem = text_circuit_path(figures, task, out).with_suffix("") if task else figures / f"circuit{suffix}"
     written = hs.plot.save(circuit.plot(), stem) if circuit.found else []
     if circuit.card is not None:
         written += hs.plot.save(circuit.plot_card(), stem.with_name(f"{stem.name}-card"))

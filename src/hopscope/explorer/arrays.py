@@ -128,6 +128,7 @@ def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict
     ]
     if not fixed:
         return rows, None
+    assert isinstance(circuit.problem, RetrievalProblem), "the explorer shows models of vectors"
     many = held_out(circuit.problem, _AVERAGED, purpose="positional means")
     evaluator = VectorEvaluator(transformer, circuit.problem, many)
     edit = InterventionHooks([by_layer(program, circuit.layers)], circuit.heads, evaluator.cache)

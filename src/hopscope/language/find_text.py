@@ -17,9 +17,8 @@ from hopscope.circuits.search.config import BUDGETS, SearchBudget, SearchConfig
 from hopscope.errors import InputError
 from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_memory
-from hopscope.language.text_batch import TextTask, text_batch
+from hopscope.language.text_batch import LanguageTask, TextTask, text_batch
 from hopscope.language.text_evaluator import TextEvaluator
-from hopscope.problem.counter import derive_seed
 from hopscope.statistics import wilson
 
 _HIGHEST = 0.49
@@ -35,8 +34,31 @@ _BUDGETS: dict[str, SearchBudget] = {
 """How much work each effort is: two and four times as many questions as there are sequences for vectors, since a
 question has one answer where a sequence has four, and is either right or wrong."""
 
+_THRIFTY: dict[str, SearchBudget] = {
+    "quick": SearchBudget(1, 0, sequences=16, confirming=64, deciding=64, every_subset=0, pairs=0),
+    "thorough": SearchBudget(2, 1, sequences=32, confirming=128, deciding=256, every_subset=0, pairs=12),
+}
+"""The same for prompts of your own and questions as code or to go on from, which are for pretrained models: each pass
+of one takes as long as hundreds of a small one."""
+
 TEXT_PROOF = CertificateConfig(sequences=_QUESTIONS, few=128)
 """How many questions and random draws checks and card are measured on by default."""
+
+THRIFTY_PROOF = CertificateConfig(sequences=64, deciding=128, few=16, draws=40, halves=16)
+"""The same for pretrained models."""
+
+
+def proof_for(task: LanguageTask) -> CertificateConfig:
+    """How many prompts checks and card are measured on by default."""
+    return THRIFTY_PROOF if task.thrifty else TEXT_PROOF
+
+
+def faithfulness_for(task: LanguageTask) -> float:
+    """The share of the way from guessing to the model that a circuit must go by default.
+
+    A pretrained model is hardly ever sure, and the few prompts that can be afforded tell no smaller differences.
+    """
+    return 0.8 if task.thrifty else 0.95
 
 
 @dataclass(frozen=True)
@@ -50,7 +72,7 @@ class Named:
 def search_text_circuit(
     model: HookedDecoder,
     tokenizer: Any,
-    task: TextTask,
+    task: LanguageTask,
     named: Named,
     wanted: SearchRecord,
     circuit: CustomCircuit | None = None,
@@ -73,14 +95,16 @@ def search_text_circuit(
         InputError: roles or answers share a token, a value is out of range, there is no such path in the model, or
             there is less free memory than the search takes.
     """
-    seed, faithfulness, proof = wanted.seed, wanted.faithfulness, wanted.proof or TEXT_PROOF
+    seed, faithfulness, proof = wanted.seed, wanted.faithfulness, wanted.proof or proof_for(task)
+    budgets = _THRIFTY if task.thrifty else _BUDGETS
     check_seed(seed)
     if not isinstance(faithfulness, float) or not 0 < faithfulness < 1:
         raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness!r}")
     if circuit is None:
-        check_choice("effort", wanted.effort, _BUDGETS)
+        check_choice("effort", wanted.effort, budgets)
     origin = Origin(named.content, seed)
-    batch = text_batch(task, tokenizer, _QUESTIONS, derive_seed(seed, "circuit search"))
+    budget = budgets.get(str(wanted.effort), budgets["quick"])
+    batch = text_batch(task, tokenizer, budget.confirming, seed, "circuit search")
     evaluator = TextEvaluator(model, tokenizer, task, batch)
     check_memory(evaluator, model.size, proof)
     answers = _asked(evaluator, task, named.name)
@@ -92,7 +116,7 @@ def search_text_circuit(
         none = without_circuit(evaluator, origin, min(max(max_loss, 1e-3), _HIGHEST), loss, wanted, checks)
         return replace(none, text=answers)
     if circuit is None:
-        config = SearchConfig(_BUDGETS[str(wanted.effort)], max_loss, seed)
+        config = SearchConfig(budget, max_loss, seed)
         found = yield from search_circuit(evaluator, config, origin, proof, appendix_e=False)
     else:
         found = yield from check_custom_circuit(evaluator, circuit, max_loss, seed, origin, proof)
@@ -101,13 +125,13 @@ def search_text_circuit(
     return replace(found, search=search, text=replace(answers, scores=_scores(fresh, found)))
 
 
-def _asked(evaluator: TextEvaluator, task: TextTask, name: str) -> Asked:
+def _asked(evaluator: TextEvaluator, task: LanguageTask, name: str) -> Asked:
     """What a model was asked, and how its accuracy compares with the floor."""
-    count, (question,) = evaluator.sequences, task.questions(1, 0)
-    full = evaluator.scores({})
+    count, full = evaluator.sequences, evaluator.scores({})
     lowest, _ = wilson(round(full.accuracy * count), count)
-    floor = tidy(max(question.guess, question.shortcut))
-    return Asked(name, task.formulation, floor, tidy(lowest), task.extensions.changed(), {"full": full})
+    changed = task.extensions.changed() if isinstance(task, TextTask) else {}
+    formulation = task.formulation if isinstance(task, TextTask) else task.name
+    return Asked(name, formulation, tidy(task.floor), tidy(lowest), changed, {"full": full})
 
 
 def _why_none(evaluator: TextEvaluator, answers: Asked) -> Check:
@@ -116,7 +140,7 @@ def _why_none(evaluator: TextEvaluator, answers: Asked) -> Check:
     says = (
         f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from "
         f"{answers.lowest:.0%}), and {answers.floor:.0%} needs no retrieval: it does not solve the problem, so there "
-        "is no circuit to find"
+        "is no circuit to find; ask it otherwise, or a larger model"
         if answers.lowest <= answers.floor
         else f"the model's loss is {loss:.3f}, too close to that of guessing to find a circuit"
     )

@@ -14,11 +14,11 @@ from hopscope.circuits.custom_circuit import CustomCircuit
 from hopscope.circuits.resume import SILENT, Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import find_stored
-from hopscope.language.find_text import TEXT_PROOF, Named, search_text_circuit
+from hopscope.language.find_text import Named, faithfulness_for, proof_for, search_text_circuit
 from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_words
 from hopscope.language.model_folder import open_model_folder
-from hopscope.language.text_batch import TextTask, text_batch
+from hopscope.language.text_batch import LanguageTask, text_batch
 from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.questions import Question
@@ -71,32 +71,34 @@ class LanguageModel:
             for token, role, chain in zip(read.ids, read.role, read.chain, strict=True)
         ]
 
-    def evaluator(self, task: TextTask, questions: int = 256, seed: int = 0) -> TextEvaluator:
+    def evaluator(self, task: LanguageTask, questions: int = 256, seed: int = 0) -> TextEvaluator:
         """An evaluator of the model on questions: it gives losses, scores and role maps under any interventions."""
         return TextEvaluator(self.model, self.tokenizer, task, text_batch(task, self.tokenizer, questions, seed))
 
     def find_circuit(
         self,
-        task: TextTask,
+        task: LanguageTask,
         *,
         effort: Effort | None = None,
         faithfulness: float | None = None,
         seed: int | None = None,
         proof: CertificateConfig | None = None,
+        out: Path | str | None = None,
         overwrite: bool = False,
         progress: SearchProgress = SILENT,
     ) -> Circuit:
-        """Its circuit for a formulation, found and certified; stored in `FOLDER/circuits/` and read from there later.
+        """Its circuit for a task, found and certified; stored in `FOLDER/circuits/` and read from there later.
 
         An interrupted search continues. A stored certified circuit of another search is replaced by `overwrite` alone,
         another record without it.
 
         Args:
-            task: the questions, as `hs.text` makes them.
+            task: the questions, as `hs.text` makes them, or an `hs.PromptTask` of your own.
             effort: `quick` or `thorough`, if nothing is said.
-            faithfulness: see `search_text_circuit`; 0.95 if nothing is said.
+            faithfulness: see `search_text_circuit`; if nothing is said 0.95, of pretrained models' tasks 0.8.
             seed: seed of the search; 0 if nothing is said.
             proof: see `search_text_circuit`.
+            out: the folder of the record, in the place of `FOLDER/circuits/`.
             overwrite: search again even if there is a record.
             progress: called with what is being done, how many stages are finished, and how many there are.
 
@@ -104,23 +106,23 @@ class LanguageModel:
             InputError: the task, tokenizer or a value cannot be used, the record is damaged, or it is of a
                 certified circuit of another model or search.
         """
-        share = 0.95 if faithfulness is None else faithfulness
-        wanted = SearchRecord(effort or "thorough", seed or 0, share, proof=proof or TEXT_PROOF)
+        share = faithfulness_for(task) if faithfulness is None else faithfulness
+        wanted = SearchRecord(effort or "thorough", seed or 0, share, proof=proof or proof_for(task))
 
         def search() -> Search[Circuit]:  # whose first step installs the hooks: not needed where a record is read
             return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted))
 
         names = ("effort", "seed", "faithfulness", "proof")
         settings = {"model": self.named.content} | {name: getattr(wanted, name) for name in names}
-        path = text_circuit_path(self.path, task)
+        path = text_circuit_path(self.path, task, out)
         return find_stored(path, search(), settings, progress=progress, overwrite=overwrite)
 
     def check(
         self,
         circuit: CustomCircuit,
-        task: TextTask,
+        task: LanguageTask,
         *,
-        faithfulness: float = 0.95,
+        faithfulness: float | None = None,
         seed: int = 0,
         proof: CertificateConfig | None = None,
         progress: SearchProgress = SILENT,
@@ -142,12 +144,13 @@ class LanguageModel:
         Raises:
             InputError: there is no such path in the model, or the task, tokenizer or a value cannot be used.
         """
-        wanted = SearchRecord(None, seed, faithfulness, proof=proof or TEXT_PROOF)
+        share = faithfulness_for(task) if faithfulness is None else faithfulness
+        wanted = SearchRecord(None, seed, share, proof=proof or proof_for(task))
         search = search_text_circuit(self.model, self.tokenizer, task, self.named, wanted, circuit)
         return run_search(search, progress)
 
 
-def text_circuit_path(folder: Path, task: TextTask) -> Path:
-    """The path of the file of the circuit for a task."""
-    changed = "".join(f"-{name}-{value}" for name, value in sorted(task.extensions.changed().items()))
-    return folder / "circuits" / f"{task.formulation}-{task.hops}-hops{changed}.json"
+def text_circuit_path(model: Path, task: LanguageTask, out: Path | str | None = None) -> Path:
+    """The path of the file of a model's circuit for a task: in `out`, else beside the model."""
+    folder = model if model.is_dir() else model.parent
+    return (folder / "circuits" if out is None else check_path("a folder for circuits", out)) / f"{task.name}.json"

@@ -89,6 +89,17 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
     return ModelFolder(name, _content_hash(folder, gguf, trust_remote_code), tokenizer, model)
 
 
+def open_tokenizer(source: Path | str, *, trust_remote_code: bool = False) -> Any:
+    """The tokenizer of a model alone, of which `open_model_folder` says what it may be."""
+    try:
+        import transformers
+    except ImportError:
+        raise needs_extra("a pretrained model", "transformers", "llm") from None
+    folder, gguf, _ = _located(source)
+    with _no_bars(transformers):
+        return _tokenizer(transformers, folder, gguf, trust_remote_code)
+
+
 def _located(source: Path | str) -> tuple[Path, str | None, str]:
     """The folder of a model, its GGUF file's name where it is one, and the model's name."""
     path = Path(source)

@@ -10,11 +10,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from hopscope.errors import InputError
+from hopscope.problem.counter import derive_seed
+from hopscope.problem.prompts import PromptTask
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.formulation import PAPER_CHAINS, Extensions
 from hopscope.problem.text.questions import Question, formulation, questions
-from hopscope.problem.text.tokens import tokens
+from hopscope.problem.text.tokens import Tokens, tokens
 
 _ORDERS = {"blocks": "deepest-first", "reversed": "shallowest-first"}
 
@@ -43,6 +44,12 @@ class TextTask:
             raise InputError("lines must be blocks or reversed for circuits: roles need an order, shuffled has none")
 
     @property
+    def name(self) -> str:
+        """The task's name, for files."""
+        changed = "".join(f"-{name}-{value}" for name, value in sorted(self.extensions.changed().items()))
+        return f"{self.formulation}-{self.hops}-hops{changed}"
+
+    @property
     def problem(self) -> RetrievalProblem:
         """What the text asks, as a retrieval problem in which x{D} alone is asked for."""
         order = _ORDERS[self.extensions.lines]
@@ -51,6 +58,26 @@ class TextTask:
     def questions(self, count: int, seed: int) -> list[Question]:
         """The first questions of a seed."""
         return questions(self.formulation, self.hops, count, seed, self.chains, self.extensions)
+
+    @property
+    def thrifty(self) -> bool:
+        """Whether it is for pretrained models, of which few passes can be afforded."""
+        return self.extensions.form != "instruction"
+
+    @property
+    def floor(self) -> float:
+        """Accuracy that shows no retrieval."""
+        (question,) = self.questions(1, 0)
+        return max(question.guess, question.shortcut)
+
+    def tokens(self, tokenizer: Any, count: int, seed: int, purpose: str = "") -> list[Tokens]:
+        """The first questions of a seed, for a purpose, as tokens with their roles."""
+        seed = derive_seed(seed, purpose) if purpose else seed
+        return [tokens(question, tokenizer) for question in self.questions(count, seed)]
+
+
+LanguageTask = TextTask | PromptTask
+"""What a language model is asked: the questions of a formulation, or prompts of your own."""
 
 
 def text(name: str, hops: int | None = None, extensions: Extensions | None = None) -> TextTask:
@@ -102,28 +129,26 @@ class TextBatch:
         return TextBatch(*(getattr(self, field.name)[index] for field in fields(self)))
 
 
-def text_batch(task: TextTask, tokenizer: Any, count: int, seed: int) -> TextBatch:
-    """The first questions of a seed, as tokens.
+def text_batch(task: LanguageTask, tokenizer: Any, count: int, seed: int, purpose: str = "") -> TextBatch:
+    """The first questions of a seed, for a purpose, as tokens; fewer where a task of your own has no more prompts.
 
     Raises:
-        InputError: the tokenizer does not let roles or answers be told apart, or several answers begin alike.
+        InputError: the tokenizer does not let roles or answers be told apart.
     """
-    read = [tokens(question, tokenizer) for question in task.questions(count, seed)]
-    length, roles = max(len(question.ids) for question in read), len(text_role_names(task.hops))
-    if any(len({*question.candidates}) < len(question.candidates) for question in read):
-        raise InputError(f"answers of {task.formulation} begin with the same token; ask for equations")
+    read, names = task.tokens(tokenizer, count, seed, purpose), task.problem.all_roles
+    length, chains = max(len(question.ids) for question in read), task.problem.chains
 
     def filled(rows: list[tuple[int, ...]], value: int) -> Int[Tensor, "batch pos"]:
         return torch.tensor([list(row) + [value] * (length - len(row)) for row in rows])
 
-    place = torch.full((count, task.chains, roles), -1)
+    place = torch.full((len(read), chains, len(names)), -1)
     for number, question in enumerate(read):
         for position, (role, chain) in enumerate(zip(question.role, question.chain, strict=True)):
             if chain >= 0:
                 place[number, chain, role] = position
     return TextBatch(
         inputs=filled([question.ids for question in read], 0),
-        role=filled([question.role for question in read], text_role_names(task.hops).index("text")),
+        role=filled([question.role for question in read], names.index("text")),
         chain=filled([question.chain for question in read], -1),
         place=place,
         line=filled([question.line for question in read], 0),

@@ -14,13 +14,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.circuit_parts import Scores
-from hopscope.circuits.evaluate.ablations import Interventions
+from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.language.hooked import HookedDecoder
-from hopscope.language.text_batch import TextBatch, TextTask, text_batch
-from hopscope.model.hooks import Hooks, Stream
-from hopscope.problem.counter import derive_seed
-from hopscope.problem.roles import text_role_names
+from hopscope.language.text_batch import LanguageTask, TextBatch, TextTask, text_batch
+from hopscope.model.hooks import Hooks, Pattern, Stream
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.information_flow import flow_until
 from hopscope.theory.scene import Scene, text_scene
 
@@ -42,22 +41,38 @@ class TextEvaluator(Evaluator):
     transformer: HookedDecoder
     batch: TextBatch
 
-    def __init__(self, model: HookedDecoder, tokenizer: Any, task: TextTask, batch: TextBatch) -> None:
+    def __init__(self, model: HookedDecoder, tokenizer: Any, task: LanguageTask, batch: TextBatch) -> None:
         model.check_length(batch.inputs.shape[1])
         for ids in (batch.inputs, batch.candidates):
             model.check_tokens(tokenizer, ids)
         super().__init__(model, task.problem, batch)
-        self.names, self.task, self._tokenizer = text_role_names(task.hops), task, tokenizer
+        self.names, self.task, self._tokenizer = task.problem.all_roles, task, tokenizer
 
     @property
-    def scene(self) -> Scene:
-        """What every role of one chain, written as text, knows at the start."""
-        return text_scene(self.problem)
+    def scene(self) -> Scene | None:
+        """What every role of one chain, written as text, knows at the start; None for a task without chains."""
+        return text_scene(self.problem) if isinstance(self.problem, RetrievalProblem) else None
 
     @property
     def layers_needed(self) -> int:
-        """The fewest layers that the order of the lines needs, with any number of heads."""
-        return len(flow_until(self.scene).holdings) - 1
+        """The fewest layers that the order of the lines needs, with any number of heads; 0 where nobody knows."""
+        return len(flow_until(self.scene).holdings) - 1 if self.scene else 0
+
+    def applied(self, interventions: Interventions) -> Interventions:
+        """Interventions in which `uniform` rows of a task of your own keep their patterns, without what is on roles.
+
+        Pretrained models rest at the first token and read the text around; uniform patterns would change all of that.
+        """
+        if isinstance(self.task, TextTask) or UNIFORM not in interventions.values():
+            return interventions
+        return {row: ALIKE if ablation == UNIFORM else ablation for row, ablation in interventions.items()}
+
+    def off(self, pattern: Pattern) -> Pattern:
+        """A layer's pattern with all rows off."""
+        if isinstance(self.task, TextTask):
+            return super().off(pattern)
+        shared = self.cache.shared(tuple((query, ALIKE) for query in range(len(self.names))))
+        return self.cache.chains.alike(pattern[0].transpose(0, 1), shared).transpose(0, 1)[None]
 
     def on(self, batch: TextBatch) -> TextEvaluator:
         """The same model on other questions."""
@@ -65,7 +80,7 @@ class TextEvaluator(Evaluator):
 
     def fresh(self, sequences: int, seed: int, purpose: str) -> TextEvaluator:
         """The same model on questions that depend on seed and purpose alone."""
-        return self.on(text_batch(self.task, self._tokenizer, sequences, derive_seed(seed, purpose)))
+        return self.on(text_batch(self.task, self._tokenizer, sequences, seed, purpose))
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
         """Brier scores of the answers."""
@@ -74,7 +89,8 @@ class TextEvaluator(Evaluator):
 
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> TextEvaluator:
         """The same questions under a copy of the model in which some heads have initial weights."""
-        return TextEvaluator(self.transformer.with_untrained(heads, seed), self._tokenizer, self.task, self.batch)
+        untrained = self.transformer.with_untrained(heads, seed)
+        return TextEvaluator(untrained, self._tokenizer, self.task, self.batch)
 
     @torch.no_grad()
     def scores(self, interventions: Interventions) -> Scores:

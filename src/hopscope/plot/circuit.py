@@ -13,7 +13,7 @@ from torch import Tensor
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath
 from hopscope.plot.style import BLUE, FAINT, GREEN, INK, PURPLE, VERMILION, house, new_figure
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.retrieval import Problem, RetrievalProblem
 from hopscope.problem.roles import answer_role
 from hopscope.theory.scene import place_in_text
 
@@ -150,7 +150,7 @@ def _columns(circuit: Circuit) -> dict[str, float]:
     """
     names, last = circuit.roles, len(circuit.problem.roles) - 1
     further = {role for path in circuit.paths for role in path.path[2:] if role > last}
-    further |= {answer_role(circuit.hops)} if circuit.text else set()
+    further |= {len(names) - 1} if circuit.text else set()
     roles = sorted({*range(last + 1), *further}, key=lambda role: _place(circuit.problem, role))
     blocks = [_place(circuit.problem, role)[0] for role in roles]
     return {names[role]: place + 0.5 * block for place, (role, block) in enumerate(zip(roles, blocks, strict=True))}
@@ -159,6 +159,8 @@ def _columns(circuit: Circuit) -> dict[str, float]:
 def _label(circuit: Circuit, role: str) -> str:
     problem, number = circuit.problem, circuit.roles.index(role)
     symbol, asked = problem.symbol_of(number), number == len(problem.roles) - 1
+    if not isinstance(problem, RetrievalProblem):
+        return role
     if problem.graph != "chain":
         return problem.facts.symbols[symbol] + ("?" if not problem.fact_of(number) else "")
     if symbol >= 0:
@@ -168,8 +170,10 @@ def _label(circuit: Circuit, role: str) -> str:
     return "last" if number == answer_role(circuit.hops) else "…"
 
 
-def _place(problem: RetrievalProblem, role: int) -> tuple[int, int]:
+def _place(problem: Problem, role: int) -> tuple[int, int]:
     """The block of a role, and its place within the row."""
+    if not isinstance(problem, RetrievalProblem):
+        return role, 0
     if problem.graph == "chain":
         return place_in_text(problem, role)
     step = problem.fact_of(role)

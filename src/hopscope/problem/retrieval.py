@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -18,8 +19,44 @@ NAMED_ORDERS: dict[str, Callable[[int], tuple[int, ...]]] = {
 """The two block orders of the paper's prompts: the pairs by number, from 1, in the order of their blocks."""
 
 
+class Problem(ABC):
+    """What a circuit is about: its roles, and what they say of chains; by default nothing.
+
+    Attributes:
+        hops, chains: D and N; 0 and 1 where the task has no chains.
+        graph: what the facts are; `prompts` where nothing is known of them.
+    """
+
+    hops: int = 0
+    chains: int = 1
+    graph: str = "prompts"
+
+    @property
+    @abstractmethod
+    def all_roles(self) -> tuple[str, ...]:
+        """Names of the roles that paths may have, by role number."""
+
+    @property
+    @abstractmethod
+    def named(self) -> str:
+        """The problem's name in captions."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Names of the roles that every drawing shows."""
+        return ()
+
+    def fact_of(self, role: int) -> int:
+        """The fact that a role is part of, from 1; 0 for none."""
+        return 0
+
+    def symbol_of(self, role: int) -> int:
+        """The symbol that a role holds, from 0; -1 for none."""
+        return -1
+
+
 @dataclass(frozen=True)
-class RetrievalProblem:
+class RetrievalProblem(Problem):
     """N interleaved chains of D hops whose symbols are K-dimensional vectors (Section 6).
 
     A sequence is D blocks of N pairs, then a block of N queries; the chains are shuffled within each block. Every

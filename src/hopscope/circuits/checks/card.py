@@ -22,7 +22,7 @@ CHECKS: tuple[CheckName, ...] = get_args(CheckName)
 
 Outcome = Literal["passed", "failed", "not asked", "not testable"]
 
-Strategy = Literal["serial", "line by line", "doubling", "none"]
+Strategy = Literal["serial", "line by line", "doubling", "none", "not asked"]
 """How an answer comes about, as `checks.delivery.strategy` distinguishes."""
 
 Patterns = Literal["own", "imposed"]

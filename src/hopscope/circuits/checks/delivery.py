@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hopscope.circuits.checks.card import Check, Strategy
 from hopscope.circuits.checks.evidence import COUNTS, Evidence
 from hopscope.problem.paths import AttentionPath
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.retrieval import Problem, RetrievalProblem
 from hopscope.theory.depth import minimum_one_head
 from hopscope.theory.path_flow import Delivery, deliver, follow
 from hopscope.theory.scene import text_scene
@@ -16,12 +16,14 @@ from hopscope.theory.scene import text_scene
 def check_delivery(evidence: Evidence) -> Check:
     """Follow the flow along the paths that matter: without whose row the loss of the circuit, or of the model, rises by
     a fifth of the threshold; those of a group matter together."""
+    if (scene := evidence.evaluator.scene) is None:
+        return delivery(None)
     counts, (full,) = COUNTS * evidence.max_loss, evidence.mean_losses([{}])
     in_model = evidence.screened([{row: evidence.off[row]} for row in evidence.rows], full + counts, {})
     needed = {row for row, loss in zip(evidence.rows, in_model, strict=True) if loss >= full + counts}
     needed |= {row for row, lost in evidence.lost.items() if lost.rise.mean >= counts}
     matter = [path for path in evidence.paths if path in evidence.grouped or path.row in needed]
-    flow, value = deliver(evidence.problem.hops, matter, evidence.evaluator.scene), evidence.problem.facts.values[-1]
+    flow, value = deliver(evidence.problem.hops, matter, scene), scene.pieces[scene.target]
     layers, idle = len({path.layer for path in matter}), len(evidence.paths) - len(matter)
     return delivery(flow, value, layers, evidence.evaluator.layers_needed, idle)
 
@@ -46,17 +48,18 @@ def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, layers_n
     return Check("delivery", "passed" if flow.delivered else "failed", says, numbers)
 
 
-def strategy(problem: RetrievalProblem, paths: Sequence[AttentionPath]) -> Strategy:
+def strategy(problem: Problem, paths: Sequence[AttentionPath]) -> Strategy:
     """How an answer to a problem comes about by some paths.
 
     A jump is a path between two pairs, or facts; paths from or to the query do not count. `serial`: the query walks the
     chain alone, and nothing jumps. `line by line`: in a chain, some pair jumps to its neighbour after that neighbour
     has jumped itself, the two then know one pair more than the longer of them knew, and the circuit has more layers
     than doubling takes in any order (Theorem 4). `doubling`: pairs jump, but not so; those that have jumped are read
-    from further away, so that one retrieval step covers several hops. `none`: there are no paths.
+    from further away, so that one retrieval step covers several hops. `none`: there are no paths; `not asked`: the
+    task has no chains.
     """
-    if not paths:
-        return "none"
+    if not paths or not isinstance(problem, RetrievalProblem):
+        return "not asked" if paths else "none"
     if not (jumps := [path for path in paths if 0 < problem.fact_of(path.query) != problem.fact_of(path.key) > 0]):
         return "serial"
     if problem.graph != "chain" or len({path.layer for path in paths}) <= minimum_one_head(problem.hops):

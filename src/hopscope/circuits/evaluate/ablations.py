@@ -14,7 +14,7 @@ from typing import Any
 
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.retrieval import Problem
 from hopscope.problem.roles import role_number
 from hopscope.records import convert
 
@@ -175,7 +175,7 @@ class _AblatedRow:
     weights: tuple[float, ...]
 
 
-def to_json(interventions: Interventions, problem: RetrievalProblem) -> list[dict[str, Any]]:
+def to_json(interventions: Interventions, problem: Problem) -> list[dict[str, Any]]:
     """The rows of interventions in order, with layer and head from 1 and roles by name."""
     names = problem.all_roles
     return [
@@ -191,7 +191,7 @@ def to_json(interventions: Interventions, problem: RetrievalProblem) -> list[dic
     ]
 
 
-def from_json(rows: Any, problem: RetrievalProblem) -> Interventions:
+def from_json(rows: Any, problem: Problem) -> Interventions:
     """The interventions that `to_json` wrote."""
     interventions: Interventions = {}
     for row in convert(rows, list[_AblatedRow], "interventions"):

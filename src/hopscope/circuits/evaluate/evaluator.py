@@ -22,7 +22,7 @@ from hopscope.errors import InputError
 from hopscope.model.hooks import HookedModel, Pattern, PatternRecorder, Stream
 from hopscope.model.role_maps import RoleMaps, Sequences, coordinates, role_maps
 from hopscope.problem.paths import HeadRow
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.retrieval import Problem
 from hopscope.theory.scene import Scene
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Evaluator(ABC):
 
     names: tuple[str, ...]
 
-    def __init__(self, transformer: HookedModel, problem: RetrievalProblem, batch: Sequences) -> None:
+    def __init__(self, transformer: HookedModel, problem: Problem, batch: Sequences) -> None:
         if transformer.models != 1:
             raise InputError(f"an evaluator holds one model, got {transformer.models}; take one with `single`")
         self.transformer, self.problem, self.batch = transformer, problem, batch
@@ -81,8 +81,8 @@ class Evaluator(ABC):
 
     @property
     @abstractmethod
-    def scene(self) -> Scene:
-        """What every role of a chain knows at the start; positions are numbered as roles are."""
+    def scene(self) -> Scene | None:
+        """What every role of a chain knows at the start; positions are numbered as roles are. None without chains."""
 
     @property
     @abstractmethod
@@ -100,6 +100,15 @@ class Evaluator(ABC):
     def elsewhere(self, pair: int) -> Elsewhere | None:
         """The same model and sequences, but with the rows of a pair, from 1, at one another's places; None in text."""
         return None
+
+    def applied(self, interventions: Interventions) -> Interventions:
+        """Interventions as they are applied to this model."""
+        return interventions
+
+    def off(self, pattern: Pattern) -> Pattern:
+        """A layer's pattern with all rows off. Queries are the last positions."""
+        allowed = self.where.allowed.float()
+        return (allowed / allowed.sum(dim=-1, keepdim=True))[-pattern.shape[-2] :]
 
     @abstractmethod
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
@@ -180,7 +189,7 @@ class Evaluator(ABC):
         for interventions in candidates:
             self._check(interventions)
         skipped = self.skipped
-        ablations = [by_layer(interventions, self.shape.layers, skipped) for interventions in candidates]
+        ablations = [by_layer(self.applied(given), self.shape.layers, skipped) for given in candidates]
         starts = [min(self._shared(split), self.shape.layers - 1) for split in ablations]
         order = sorted(range(len(candidates)), key=lambda number: starts[number])
         at_once = max(1, self._positions_at_once // self.where.role.numel())
@@ -235,7 +244,7 @@ class Evaluator(ABC):
 
     def depart_from(self, interventions: Interventions) -> None:
         """Make these interventions the trunk, whose layers are computed once; candidates near them are then cheap."""
-        ablations = by_layer(interventions, self.shape.layers, self.skipped)
+        ablations = by_layer(self.applied(interventions), self.shape.layers, self.skipped)
         same = self._shared(ablations)
         self._trunk = ablations
         self._streams = {layer: x for layer, x in self._streams.items() if layer <= same}
@@ -261,7 +270,9 @@ class Evaluator(ABC):
     def edit(self, interventions: Interventions) -> InterventionHooks:
         """Interventions as hooks of the transformer's forward pass on this batch."""
         self._check(interventions)
-        return InterventionHooks([by_layer(interventions, self.shape.layers)], self.shape.heads, self.cache)
+        return InterventionHooks(
+            [by_layer(self.applied(interventions), self.shape.layers)], self.shape.heads, self.cache
+        )
 
     def _check(self, interventions: Interventions) -> None:
         """Check that interventions fit model and batch; ablations that were checked before are not checked again."""

@@ -25,7 +25,7 @@ from hopscope.circuits.evaluate.ablations import (
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.model.role_maps import RoleMaps
 from hopscope.problem.paths import AttentionPath, HeadRow
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.retrieval import Problem
 
 _LEAST_WEIGHT = 0.1
 """How much more mean weight a role must get than the same role of another chain to count as attended to."""
@@ -37,8 +37,13 @@ class Hypotheses:
     `visible` says whether the first role may attend to the second.
     """
 
-    def __init__(self, maps: RoleMaps, visible: Bool[Tensor, "role role"], problem: RetrievalProblem) -> None:
+    def __init__(self, maps: RoleMaps, visible: Bool[Tensor, "role role"], problem: Problem) -> None:
         self._maps, self._visible, self._problem = maps, visible, problem
+
+    @property
+    def of_prompts(self) -> bool:
+        """Whether they are about a task of your own, where a row that is off is chain-agnostic already."""
+        return self._problem.graph == "prompts"
 
     def of(self, row: HeadRow) -> list[Ablation]:
         """The hypotheses about an active row: one role, two roles, the mean pattern, the positional one, its own.
@@ -59,8 +64,10 @@ class Hypotheses:
         """Ways to switch a row off, simplest first.
 
         Uniform and identity; and for a chain-agnostic row its average by role or by position, which does not depend on
-        the chains.
+        the chains. In a task of your own only `uniform`, which there is the own pattern without what is on roles.
         """
+        if self.of_prompts:
+            return [UNIFORM]
         return [UNIFORM, IDENTITY, *([self.mean(row), POSITIONAL] if self.chainless(row) else [])]
 
     def is_off(self, row: HeadRow, ablation: Ablation) -> bool:

@@ -29,6 +29,7 @@ class VectorEvaluator(Evaluator):
     """
 
     transformer: Transformer | TorchModule
+    problem: RetrievalProblem
     batch: Batch
 
     def __init__(

@@ -122,7 +122,8 @@ class AppendixE:
 
     def delivers(self, paths: Sequence[AttentionPath]) -> bool:
         """Whether paths carry the answer in theory."""
-        return arrives(self._gauge.evaluator.scene, paths)
+        scene = self._gauge.evaluator.scene
+        return scene is None or arrives(scene, paths)
 
     def _with_head(
         self, state: Interventions, head: HeadNumbers, does: Ablation | KeyMap, fill: Ablation = ZERO

@@ -64,7 +64,7 @@ def trimmed(gauge: Gauge, units: Units, interventions: Interventions, limit: flo
         gauge, interventions, [{row: UNIFORM} for row in units.on(interventions)], limit, generator
     )
     for off in (units.hypotheses.mean, lambda row: POSITIONAL):
-        background = [{row: off(row)} for row in units.on(interventions) if units.hypotheses.chainless(row)]
+        background = [{row: off(row)} for row in units.on(interventions) if off(row) in units.hypotheses.offs(row)]
         interventions = _eliminated(gauge, interventions, background, limit, generator)
     return interventions
 

@@ -123,8 +123,8 @@ class _TowardsUniform(Hooks):
     """
 
     def __init__(self, block: range, point: float, evaluator: Evaluator) -> None:
-        allowed, size = evaluator.where.allowed.float(), evaluator.where.role.shape
-        self._uniform = allowed / allowed.sum(dim=-1, keepdim=True)
+        size = evaluator.where.role.shape
+        self._evaluator = evaluator
         self._first = block.start
         self.shares = [torch.full((1, size[0], evaluator.shape.heads, size[1]), point).requires_grad_() for _ in block]
 
@@ -134,4 +134,4 @@ class _TowardsUniform(Hooks):
             return pattern
         queries = pattern.shape[-2]
         share = self.shares[layer - self._first][..., -queries:, None]
-        return pattern + share * (self._uniform[-queries:] - pattern)
+        return pattern + share * (self._evaluator.off(pattern) - pattern)

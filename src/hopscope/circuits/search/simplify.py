@@ -70,6 +70,8 @@ def _hypotheses(units: Units, row: HeadRow) -> list[Ablation]:
 
 def chain_agnostic(gauge: Gauge, units: Units, interventions: Interventions) -> Interventions:
     """Make active rows chain-agnostic, one at a time, the least costly first, while the loss allows it."""
+    if units.hypotheses.of_prompts:
+        return interventions
     rows = [row for row in units.on(interventions) if units.hypotheses.keys(row, interventions[row])]
     near: list[Interventions] = [{**interventions, row: ALIKE} for row in rows]
     found = interventions

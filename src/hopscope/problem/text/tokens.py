@@ -9,9 +9,9 @@ examples and instructions included, is `text` and belongs to no chain.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any
 
 from hopscope.errors import InputError, in_a_line
@@ -25,10 +25,11 @@ class Tokens:
     """A question as the tokens that a model is given.
 
     Attributes:
-        ids, role: the tokens and the role number of each.
+        ids, role: the tokens and the role number of each; where all acceptable answers begin with the same tokens, as
+            with a space, these too.
         chain: the chain of every token, numbered by the symbol that asks for it; -1 for `text`.
         line: the fact in which every token ends, by its place in the text from 1; 0 outside of facts.
-        candidates: for every acceptable answer, the single token that it consists of.
+        candidates: for every acceptable answer, the first token in which it differs from the others.
         right: index of the right answer among the candidates.
     """
 
@@ -49,7 +50,7 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
 
     Raises:
         InputError: the formulation has no chains, facts are printed several times, the tokenizer gives no offsets or
-            does not cover the question (`written`), or an answer is more than one token.
+            does not cover the question (`written`), or answers do not differ in one token.
     """
     if not isinstance(question.latent, Chains):
         raise InputError(f"{question.formulation} has no chains; circuits are of equations, lives-with and kingdoms")
@@ -57,10 +58,13 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
         raise InputError(
             f"circuits need repeat=1, or a role would have several positions, got {question.extensions.repeat}"
         )
-    if not getattr(tokenizer, "is_fast", False):
-        raise InputError("the tokenizer gives no offsets of its tokens; circuits need a fast tokenizer")
+    check_fast(tokenizer)
     (text, first), template = written(question, tokenizer), in_a_chat(question, tokenizer)
     ids, offsets = encode(text, tokenizer, template)
+    space = "" if question.extensions.form == "instruction" else " "
+    answers = {answer: f"{text}{space}{answer}" for answer in question.acceptable}
+    ids, candidates = answer_tokens(ids, answers, tokenizer, template, f"a question of {question.formulation}")
+    offsets += [(0, 0)] * (len(ids) - len(offsets))
     hops, spans = question.hops, [*_spans(question)]
     role, chain = [text_role_names(hops).index("text")] * len(ids), [-1] * len(ids)
     taken: set[tuple[int, int]] = set()
@@ -71,17 +75,53 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
             role[number], chain[number] = own, of
             taken.add((own, of))
     role[-1], chain[-1] = answer_role(hops), question.latent.asked
-    space = "" if question.extensions.form == "instruction" else " "
-    answered = [encode(text + space + answer, tokenizer, template)[0] for answer in question.acceptable]
-    if longer := [answer for answer, read in zip(question.acceptable, answered, strict=True) if read[:-1] != ids]:
-        raise InputError(
-            f"the answer {space + longer[0]!r} is not one token of this tokenizer behind the prompt, and circuits need "
-            "that; ask for another formulation, such as equations, whose answers are digits"
-        )
     starts = question.starts  # the last of which is the question's, whose line is 0
     line = [bisect_right(starts, end - 1 - first) % len(starts) if start < end else 0 for start, end in offsets]
     right = question.acceptable.index(question.answer)
-    return Tokens(tuple(ids), tuple(role), tuple(chain), tuple(line), tuple(read[-1] for read in answered), right)
+    return Tokens(tuple(ids), tuple(role), tuple(chain), tuple(line), candidates, right)
+
+
+def check_fast(tokenizer: Any) -> None:
+    """Check that a tokenizer says which characters its tokens cover."""
+    if not getattr(tokenizer, "is_fast", False):
+        raise InputError("the tokenizer gives no offsets of its tokens; circuits need a fast tokenizer")
+
+
+def answer_tokens(
+    ids: list[int], answers: Mapping[str, str], tokenizer: Any, template: bool, which: str
+) -> tuple[list[int], tuple[int, ...]]:
+    """A text's tokens and those that all answers begin with, and of each answer the first token that is its own.
+
+    Args:
+        ids: the text's tokens.
+        answers: by answer, the text with it.
+        tokenizer: the tokenizer.
+        template: whether the text went through a chat template.
+        which: the text, for messages.
+
+    Raises:
+        InputError: an answer changes the tokens of the text, or two answers have the same first token of their own.
+    """
+    read = {answer: encode(text, tokenizer, template)[0] for answer, text in answers.items()}
+    for answer, found in read.items():
+        if found[: len(ids)] != ids:
+            raise InputError(
+                f"the tokenizer joins the end of {which} with the answer {answer!r}; end the prompt a word earlier, or "
+                "with another character"
+            )
+    alike = takewhile(lambda column: len({*column}) == 1, zip(*read.values(), strict=False))
+    shared = [column[0] for column in alike]
+    by_token: dict[tuple[int, ...], str] = {}
+    for answer, found in read.items():
+        own = tuple(found[len(shared) : len(shared) + 1])
+        if not own or own in by_token:
+            other = by_token.get(own, next(name for name in read if name != answer))
+            raise InputError(
+                f"the answers {other!r} and {answer!r} of {which} begin with the same token in this tokenizer, and "
+                "answers are told apart by the first that differs; choose others, such as digits"
+            )
+        by_token[own] = answer
+    return shared, tuple(token for (token,) in by_token)
 
 
 def in_a_chat(question: Question, tokenizer: Any) -> bool:
@@ -99,11 +139,7 @@ def written(question: Question, tokenizer: Any) -> tuple[str, int]:
             changes the prompt, or has the model think first.
     """
     prompt = question.prompt
-    if lost := uncovered(prompt, tokenizer):
-        raise InputError(
-            f"the tokenizer has no token for some characters ({''.join(dict.fromkeys(lost))[:20]!r}) in a question of "
-            f"{question.formulation}, which the model would not see; ask for another formulation, or another model"
-        )
+    refuse_uncovered(prompt, tokenizer, f"a question of {question.formulation}")
     if question.extensions.form != "instruction":
         return prompt, 0
     if tokenizer.chat_template is None:
@@ -151,6 +187,15 @@ def encode(text: str, tokenizer: Any, in_a_chat: bool) -> tuple[list[int], list[
     while end and found["special_tokens_mask"][end - 1]:
         end -= 1
     return ids[:end], [(int(start), int(stop)) for start, stop in found["offset_mapping"][:end]] if fast else []
+
+
+def refuse_uncovered(text: str, tokenizer: Any, which: str) -> None:
+    """Check that a tokenizer has tokens for all of a text; `which` says which text."""
+    if lost := uncovered(text, tokenizer):
+        raise InputError(
+            f"the tokenizer has no token for some characters ({''.join(dict.fromkeys(lost))[:20]!r}) in {which}, which "
+            "the model would not see; ask otherwise, or another model"
+        )
 
 
 def uncovered(text: str, tokenizer: Any) -> str:

@@ -1,0 +1,272 @@
+"""A task of your own: prompts, the roles of words in them, the acceptable answers and which of them is right."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hopscope.checks import check_count, check_path
+from hopscope.errors import InputError, in_a_line
+from hopscope.problem.retrieval import Problem
+from hopscope.problem.text.formulation import Draw
+from hopscope.problem.text.tokens import Tokens, answer_tokens, check_fast, encode, refuse_uncovered
+from hopscope.records import convert, write_text
+
+TEXT, ANSWER = "text", "answer"
+"""Roles of every prompt: what has no other role; the last token, which the answer follows, if it has no other name."""
+
+_ROLE = re.compile(r"[\w+.?'-]{1,24}")
+
+LEAST = 8
+"""The fewest prompts of a task: half of them are for the search, the other half for the checks."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt.
+
+    Attributes:
+        prompt: the text that the model is given, exactly; no chat template is put around it.
+        roles: the characters of each role, first and last (excluded); the last token of them has the role.
+        answers: the acceptable answers, as they follow the prompt; a space is put between two letters or digits.
+        right: which of them is right, from 0.
+        counterfactual: a prompt as like this one as may be in which the right answer is no longer right.
+    """
+
+    prompt: str
+    roles: dict[str, tuple[int, int]]
+    answers: tuple[str, ...]
+    right: int = 0
+    counterfactual: str | None = None
+
+    def check(self, number: int) -> None:
+        """Check a prompt; `number` says which it is, from 1."""
+        which, length = f"prompt {number}", len(self.prompt)
+        if len(set(self.answers)) < max(2, len(self.answers)) or "" in self.answers:
+            raise InputError(f"{which} needs at least two different answers, got {list(self.answers)}")
+        if not 0 <= self.right < len(self.answers):
+            raise InputError(f"right must be from 0 to {len(self.answers) - 1} in {which}, got {self.right}")
+        for role, (start, end) in self.roles.items():
+            if not _ROLE.fullmatch(role) or role == TEXT:
+                raise InputError(f"{role!r} in {which} is no name of a role: 1 to 24 letters or digits, not {TEXT!r}")
+            if not 0 <= start < end <= length or not self.prompt[start:end].strip():
+                raise InputError(
+                    f"role {role!r} of {which} must be characters of the prompt, from 0 to {length}, got {[start, end]}"
+                )
+
+    def continued(self, answer: str) -> str:
+        """The prompt with an answer."""
+        apart = " " if self.prompt[-1:].isalnum() and answer[:1].isalnum() else ""
+        return f"{self.prompt}{apart}{answer}"
+
+
+@dataclass(frozen=True)
+class PromptRoles(Problem):
+    """What a circuit of such a task is about: the task's name, and its roles by number, the one answered at last."""
+
+    task: str
+    names: tuple[str, ...]
+
+    @property
+    def all_roles(self) -> tuple[str, ...]:
+        """Names of the roles, by number."""
+        return self.names
+
+    @property
+    def named(self) -> str:
+        """The task's name."""
+        return self.task
+
+
+@dataclass(frozen=True)
+class PromptTask:
+    """A task of your own, for `hs.LanguageModel.find_circuit`.
+
+        >>> task = hs.prompts.ioi(count=8)
+        >>> task.prompts[0].prompt[slice(*task.prompts[0].roles["S2"])], len(task.prompts)
+        ('Paul', 8)
+
+    Args:
+        name: its name, for records and files.
+        prompts: the prompts; all have the same roles and as many answers.
+
+    Raises:
+        InputError: there are too few prompts, or one of them does not fit.
+    """
+
+    name: str
+    prompts: tuple[Prompt, ...]
+    thrifty: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not re.fullmatch(r"[\w.-]+", self.name):
+            raise InputError(f"a task's name is letters, digits, '.', '_' and '-', got {self.name!r}")
+        object.__setattr__(self, "prompts", tuple(self.prompts))
+        if len(self.prompts) < LEAST:
+            raise InputError(f"a task needs at least {LEAST} prompts, got {len(self.prompts)}; write more of them")
+        first = self.prompts[0]
+        for number, prompt in enumerate(self.prompts, start=1):
+            prompt.check(number)
+            if missing := {*first.roles} ^ {*prompt.roles}:
+                raise InputError(
+                    f"role {min(missing)!r} is not in both prompt 1 and prompt {number}; all need the same"
+                )
+            if len(prompt.answers) != len(first.answers):
+                raise InputError(
+                    f"prompt 1 has {len(first.answers)} answers and prompt {number} {len(prompt.answers)}; give all "
+                    "prompts as many"
+                )
+
+    @classmethod
+    def read(cls, path: Path | str) -> PromptTask:
+        """The task in a file, a line of JSON for each prompt; its name is the file's.
+
+        Raises:
+            InputError: there is no such file, or a line of it is no prompt.
+        """
+        path, prompts = check_path("a task", path), []
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path} cannot be read as a task ({in_a_line(error)}); give a JSONL file") from None
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                try:
+                    value = json.loads(line)
+                except ValueError as error:
+                    raise InputError(f"line {number} of {path} is no JSON ({in_a_line(error)})") from None
+                prompts.append(convert(value, Prompt, f"line {number} of {path}"))
+        return cls(path.stem, tuple(prompts))
+
+    def write(self, path: Path | str) -> None:
+        """Write the task as a file that `read` reads."""
+        rows = (json.dumps({k: v for k, v in asdict(prompt).items() if v is not None}) for prompt in self.prompts)
+        write_text(check_path("a task", path), "".join(f"{row}\n" for row in rows))
+
+    @cached_property
+    def problem(self) -> PromptRoles:
+        """The roles: yours by where they are, `text`, and the last token's: yours where one ends every prompt."""
+        first = self.prompts[0].roles
+        final = next((role for role in first if all(p.roles[role][1] == len(p.prompt) for p in self.prompts)), ANSWER)
+        where = {role: sum(prompt.roles[role][0] for prompt in self.prompts) for role in first if role != final}
+        return PromptRoles(self.name, (*sorted(where, key=where.__getitem__), TEXT, final))
+
+    @property
+    def floor(self) -> float:
+        """Accuracy that shows nothing: of a guess, or of always giving the commonest right answer."""
+        ((_, most),) = Counter(prompt.answers[prompt.right] for prompt in self.prompts).most_common(1)
+        return max(1 / len(self.prompts[0].answers), most / len(self.prompts))
+
+    def tokens(self, tokenizer: Any, count: int, seed: int, purpose: str = "") -> list[Tokens]:
+        """Up to so many prompts for a purpose, as tokens with their roles.
+
+        One half of the prompts, every other one, is for searches, the other half for checks; each in random order.
+
+        Raises:
+            InputError: the tokenizer gives no offsets or does not cover a prompt, two roles share a token, or answers
+                begin alike.
+        """
+        check_fast(tokenizer)
+        read = [self._tokens(number, tokenizer) for number in range(len(self.prompts))]
+        half = read[0 if purpose.startswith("circuit search") else 1 :: 2]
+        return Draw("prompts", self.name, seed, purpose).some(half, len(half))[:count]
+
+    def _tokens(self, number: int, tokenizer: Any) -> Tokens:
+        """The tokens of one prompt, by its number from 0."""
+        prompt, names, which = self.prompts[number], self.problem.names, f"prompt {number + 1} of {self.name}"
+        refuse_uncovered(prompt.prompt, tokenizer, which)
+        ids, offsets = encode(prompt.prompt, tokenizer, False)
+        answers = dict(zip(prompt.answers, map(prompt.continued, prompt.answers), strict=True))
+        ids, candidates = answer_tokens(ids, answers, tokenizer, False, which)
+        taken = {0: TEXT, len(ids) - 1: names[-1]}
+        for name, (start, end) in prompt.roles.items():
+            at = max((n for n, span in enumerate(offsets) if span[0] < end and span[1] > start), default=0)
+            if name != names[-1] and at in taken:
+                mend = "move one of them, or leave it out" if at else "heads rest at the first: begin with another word"
+                raise InputError(
+                    f"roles {taken[at]!r} and {name!r} share the token {prompt.prompt[slice(*offsets[at])]!r} in "
+                    f"{which}; {mend}"
+                )
+            taken |= {at: name} if name != names[-1] else {}
+        role = tuple(names.index(taken.get(at, TEXT)) for at in range(len(ids)))
+        chain = tuple(-1 if names[number] == TEXT else 0 for number in role)
+        return Tokens(tuple(ids), role, chain, (0,) * len(ids), candidates, prompt.right)
+
+
+def spans(parts: Iterable[tuple[str, str]]) -> tuple[str, dict[str, tuple[int, int]]]:
+    """A prompt from pieces and the role of each, empty for none.
+
+    >>> hs.prompts.spans([("When ", ""), ("Mary", "IO"), (" left", "")])
+    ('When Mary left', {'IO': (5, 9)})
+    """
+    text, roles = "", dict[str, tuple[int, int]]()
+    for piece, role in parts:
+        roles |= {role: (len(text), len(text) + len(piece))} if role else {}
+        text += piece
+    return text, roles
+
+
+def _task(name: str, make: Callable[[Draw], Prompt], count: int, seed: int) -> PromptTask:
+    check_count("count", count, LEAST)
+    return PromptTask(name, tuple(make(Draw("hopscope-prompts", name, seed, number)) for number in range(count)))
+
+
+_NAMES = (
+    "Mary", "John", "Tom", "James", "Sarah", "Anna", "David", "Emma", "Paul", "Lisa", "Mark", "Jack", "Kate", "Peter",
+)  # fmt: skip
+_PLACES = ("garden", "station", "museum", "school", "market", "office")
+_THINGS = ("key", "book", "ring", "letter", "map", "drink")
+_GIVEN = ("handed", "gave", "showed")
+_OPENINGS = (
+    ("When ", " and", " walked", " to"), ("After ", " and", " had", " met at"), ("While ", " and", " were", " in"),
+)  # fmt: skip
+
+
+def ioi(count: int = 512, seed: int = 0) -> PromptTask:
+    """Indirect object identification (Wang et al. 2022), in wording of our own: who of two names is not repeated?
+
+    Roles: IO, S1 with the word behind it (`S1+1`), S2, and `end`, the last token.
+    """
+
+    def make(draw: Draw) -> Prompt:
+        (io, s, third), turn = draw.some(_NAMES, 3), draw.below(2)
+        names = [[(io, "IO")], [(s, "S1")]]
+        before, and_, verb, after = _OPENINGS[draw.below(3)]
+        words = [(and_, ""), (verb, "")]
+        words[turn] = (words[turn][0], "S1+1")  # turn 0: S1 comes first
+        first, second = names[::-1] if turn == 0 else names
+        place, thing, given = (some[draw.below(len(some))] for some in (_PLACES, _THINGS, _GIVEN))
+        opening = [(before, ""), *first, words[0], (" ", ""), *second, words[1], (f"{after} the {place}, ", "")]
+        text, roles = spans([*opening, (s, "S2"), (f" {given} the {thing}", ""), (" to", "end")])
+        start, end = roles["S2"]
+        return Prompt(text, roles, (io, s), 0, f"{text[:start]}{third}{text[end:]}")
+
+    return _task("ioi", make, count, seed)
+
+
+def induction(tokenizer: Any, count: int = 512, seed: int = 0, words: int = 16) -> PromptTask:
+    """Words at random, then again from the first: what came behind the last one before? Words are single tokens.
+
+    Roles: A1 and B1 the first time, A2 the last token; `before` the word ahead of A1, and `before2` ahead of A2.
+    """
+    written = [tokenizer.decode([number]) for number in range(min(len(tokenizer), 20_000))]
+    known = sorted({word for word in written if re.fullmatch(r" [a-z]{4,8}", word)})
+    known = [word for word in known if len(tokenizer(f"a{word}{word}", add_special_tokens=False)["input_ids"]) == 3]
+    if len(known) < 10 * words:
+        raise InputError(f"the tokenizer has {len(known)} words of one token, and induction needs {10 * words}")
+
+    def make(draw: Draw) -> Prompt:
+        drawn = draw.some(known, words)
+        at = words // 2 + draw.below(words // 2 - 1)
+        named = {at - 1: "before", at: "A1", at + 1: "B1", words + at - 1: "before2", words + at: "A2"}
+        text, roles = spans((word, named.get(n, "")) for n, word in enumerate([*drawn, *drawn[: at + 1]]))
+        others = draw.some([word for n, word in enumerate(drawn) if n not in (0, at, at + 1)], 3)
+        return Prompt(text, roles, (drawn[at + 1], *others), 0)
+
+    return _task("induction", make, count, seed)

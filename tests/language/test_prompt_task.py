@@ -1,0 +1,229 @@
+"""Tasks of one's own: read and checked with one sentence each, and a planted circuit is found by prompts alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from planted_text import CIRCUIT, planted
+from tokenizers_made import tokenizer
+
+import hopscope as hs
+from examples.text_model.text import make_tokenizer
+from examples.text_model.training import publish
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM
+from hopscope.cli import program
+from hopscope.errors import InputError
+from hopscope.language.hooked import HookedDecoder
+from hopscope.language.text_batch import text_batch
+from hopscope.language.text_evaluator import TextEvaluator
+from hopscope.problem.prompts import Prompt, PromptTask
+from hopscope.problem.roles import text_role_names
+from hopscope.problem.text.formulation import Extensions
+from hopscope.problem.text.questions import Question, question
+from hopscope.problem.text.tokens import tokens
+
+ROLES = {"x0>": "name", ">x1": "value", "x0?": "asked", "answer": "answer"}
+
+
+def as_prompt(item: Question) -> Prompt:
+    """A question of equations as a prompt of one's own, with the roles of the chain asked for."""
+    asked = item.latent.asked  # type: ignore[attr-defined]
+    roles = {ROLES[mention.role]: (mention.start, mention.end) for mention in item.mentions() if mention.chain == asked}
+    return Prompt(f"{item.prompt}\n", roles, item.acceptable, item.acceptable.index(item.answer))
+
+
+def equations(count: int = 256) -> PromptTask:
+    """Questions that the planted model answers, as a task of one's own; no role is on the first token."""
+    drawn = hs.questions("equations", hops=1, count=2 * count, seed=3)
+    return PromptTask("equations", tuple(as_prompt(item) for item in drawn if item.lines != (1,))[:count])
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Circuit, Path]:
+    """What the verb finds in the planted model, with a file of prompts, and the folder that it wrote."""
+    folder = tmp_path_factory.mktemp("own task")
+    publish(planted(), folder / "model")
+    equations().write(folder / "mine.jsonl")
+    asked = ["circuit", str(folder / "model"), "--task", str(folder / "mine.jsonl"), "--out", str(folder / "c")]
+    done = CliRunner().invoke(program, [*asked, "--effort", "quick"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    shown = CliRunner().invoke(program, [*asked, "--show"], catch_exceptions=False)
+    assert shown.output.splitlines() == [line for line in done.output.splitlines() if not line.startswith("wrote")]
+    assert not (folder / "model" / "circuits").exists()
+    return Circuit.load(folder / "c" / "mine.json"), folder / "c"
+
+
+def test_the_planted_circuit_is_found_by_prompts(found: tuple[Circuit, Path]) -> None:
+    circuit, folder = found
+    layer_head, *ends = zip(*(path.replace(" -> ", " ").split() for path in CIRCUIT), strict=True)
+    query, key = ([ROLES[role] for role in roles] for roles in ends)
+    wanted = {f"{at} {q} -> {k}" for at, q, k in zip(layer_head, query, key, strict=True)}
+    assert {part.removesuffix("=keep") for part in circuit.parts} == wanted
+    assert circuit.checks["delivery"].outcome == "not asked"
+    assert circuit.strategy == "not asked"
+    assert circuit.certified
+    assert (circuit.roles, circuit.hops, circuit.problem.named) == (
+        (*list(ROLES.values())[:3], "text", "answer"),
+        0,
+        "mine",
+    )
+    assert {path.name for path in folder.glob("mine.*")} == {"mine.json", "mine.png", "mine.svg", "mine.pdf"}
+
+
+def test_a_row_that_is_off_keeps_what_is_not_on_roles() -> None:
+    """Off by hand: the model's own pattern, its weight on the roles gone, the rest scaled to sum to 1."""
+    made, task = make_tokenizer(), equations(16)
+    ours = TextEvaluator(HookedDecoder(planted()), made, task, text_batch(task, made, 8, 0))
+    everything = dict.fromkeys(ours.rows, UNIFORM)
+    (own, *_), (off, *_) = (list(ours._patterns(given)) for given in ({}, everything))
+    text = ours.where.role == ours.names.index("text")
+    kept = own[0, :, 0] * (text[:, None] | torch.eye(text.shape[1], dtype=torch.bool))
+    left = kept.sum(dim=-1, keepdim=True)
+    some = (text[..., None] & (left > 1e-3)).squeeze(-1)
+    assert some.sum() > 20
+    assert (off[0, :, 0][some] - (kept / left)[some]).abs().max() < 1e-5
+    assert ours.mse([everything]) == ours.mse([dict.fromkeys(ours.rows, ALIKE)])
+    assert ours.scores({}).accuracy == 1
+    assert ours.scores(everything).accuracy < 0.7
+
+
+def test_search_and_checks_have_other_prompts() -> None:
+    task, made = equations(20), make_tokenizer()
+    searched, checked = (
+        {read.ids for read in task.tokens(made, 99, 0, what)} for what in ("circuit search", "circuit certificate")
+    )
+    assert (len(searched), len(checked), searched & checked) == (10, 10, set())
+
+
+def test_shipped_tasks_ask_what_they_say() -> None:
+    """By the words of the roles: the name that is not repeated; the word behind the earlier one of the same."""
+    for prompt in hs.prompts.ioi(count=40).prompts:
+        word = {role: prompt.prompt[slice(*span)].strip() for role, span in prompt.roles.items()}
+        assert word["S1"] == word["S2"] != word["IO"] == prompt.answers[prompt.right]
+        assert prompt.prompt.endswith(word["end"])
+        assert prompt.prompt[prompt.roles["S1"][1] :].startswith(f" {word['S1+1']}")
+        assert prompt.counterfactual is not None
+        assert prompt.counterfactual.count(word["S1"]) == 1
+    with pytest.raises(InputError, match="words of one token, and induction needs"):
+        hs.prompts.induction(make_tokenizer())
+
+
+class Words:
+    """A tokenizer of words, each a token: the numbers from 1000 are six letters after a space."""
+
+    is_fast, chat_template, unk_token_id = True, None, None
+
+    def __len__(self) -> int:
+        return 1400
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join(f" wo{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}rd" if n >= 1000 else "?" for n in ids)
+
+    def __call__(self, text: str, **asked: Any) -> dict[str, Any]:
+        ends = [0, *(n for n in range(1, len(text)) if text[n] == " "), len(text)]
+        spans = [*pairwise(ends)]
+        ids = [hash(text[start:end]) for start, end in spans]
+        return {"input_ids": ids, "offset_mapping": spans, "special_tokens_mask": [0] * len(ids)}
+
+
+def test_induction_asks_for_what_came_behind() -> None:
+    made = Words()
+    task = hs.prompts.induction(made, count=20)
+    for prompt, read in zip(
+        task.prompts[1::2], sorted(task.tokens(made, 20, 0, ""), key=lambda read: read.ids), strict=True
+    ):
+        word = {role: prompt.prompt[slice(*span)] for role, span in prompt.roles.items()}
+        assert word["A1"] == word["A2"]
+        assert word["before"] == word["before2"]
+        assert word["B1"] == prompt.answers[prompt.right]
+        assert read.role[-1] == task.problem.names.index("A2") == len(task.problem.names) - 1
+
+
+def test_answers_are_told_apart_by_the_first_token_that_differs() -> None:
+    """Where ` 3` is a space and a digit, the space belongs to the prompt, and its token is answered at."""
+    item, made = question("equations", 2, index=3, extensions=Extensions(form="code")), tokenizer("characters")
+    read = tokens(item, made)
+    assert (made.decode(read.ids[-1:]), len(read.ids)) == (" ", len(made(item.prompt)["input_ids"]) + 1)
+    assert [made.decode([token]) for token in read.candidates] == [*item.acceptable]
+    assert text_role_names(2)[read.role[-1]] == "answer"
+    assert [text_role_names(2)[role] for role in read.role].count("answer") == 1
+    own = PromptTask("own", (Prompt("the value is the", {"end": (13, 16)}, ("lamb", "lives")),) * 8)
+    (first, *_) = own.tokens(made, 1, 0)
+    assert [made.decode([token]) for token in first.candidates] == ["a", "i"]
+    assert [made.decode([token]) for token in first.ids[-3:]] == ["e", " ", "l"]
+
+
+GOOD = Prompt("When Mary met Tom", {"IO": (5, 9), "end": (14, 17)}, ("Mary", "Anna"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"answers": ("Mary",)}, "prompt 3 needs at least two different answers, got"),
+        ({"answers": ("Mary", "Mary")}, "prompt 3 needs at least two different answers"),
+        ({"answers": ("Mary", "Anna", "Tom")}, "prompt 1 has 2 answers and prompt 3 3"),
+        ({"right": 2}, "right must be from 0 to 1 in prompt 3, got 2"),
+        ({"roles": {"IO": (5, 9)}}, "role 'end' is not in both prompt 1 and prompt 3"),
+        ({"roles": {"IO": (5, 90), "end": (14, 17)}}, r"role 'IO' of prompt 3 .* from 0 to 17, got \[5, 90\]"),
+        ({"roles": {"text": (5, 9), "end": (14, 17)}}, "'text' in prompt 3 is no name of a role"),
+        ({"roles": {"IO": (5, 9), "end": (14, 17), "a b": (5, 9)}}, "'a b' in prompt 3 is no name of a role"),
+    ],
+)
+def test_prompts_that_do_not_fit_are_refused(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        PromptTask("own", (GOOD, GOOD, replace(GOOD, **changes), *[GOOD] * 5))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "why"),
+    [
+        (
+            replace(GOOD, roles=GOOD.roles | {"S": (5, 8)}),
+            "roles 'IO' and 'S' share the token ' Mary' in prompt 1 of own",
+        ),
+        (replace(GOOD, roles=GOOD.roles | {"S": (0, 4)}), "share the token 'When' in prompt 1 of own; heads rest at"),
+        (replace(GOOD, answers=("Mary Ann", "Mary Lou", "Mary Ann")[:2]), None),
+        (
+            replace(GOOD, answers=("Mary", "Mary Ann")),
+            "the answers 'Mary Ann' and 'Mary' of prompt 1 of own begin with",
+        ),
+        (
+            replace(GOOD, answers=("y", "z"), prompt="When Mary met Tom-"),
+            "joins the end of prompt 1 of own with the answer",
+        ),
+    ],
+)
+def test_prompts_that_the_tokenizer_does_not_tell_apart_are_refused(prompt: Prompt, why: str | None) -> None:
+    task = PromptTask("own", (prompt,) * 8)
+    if why is None:
+        assert len(task.tokens(Words(), 4, 0)[0].ids) == 5
+    else:
+        with pytest.raises(InputError, match=why):
+            task.tokens(Words(), 4, 0)
+
+
+def test_files_that_are_no_task_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "own.jsonl"
+    hs.prompts.ioi(count=8).write(file)
+    assert PromptTask.read(file).prompts == hs.prompts.ioi(count=8).prompts
+    lines = file.read_text().splitlines()
+    for wrong, why in (
+        (lines[:7], "at least 8 prompts, got 7"),
+        ([*lines[:3], "{", *lines[3:]], "line 4 of .* is no JSON"),
+        ([*lines, json.dumps({"prompt": "a", "answers": ["b", "c"]})], "line 9 of .*roles"),
+    ):
+        file.write_text("\n".join(wrong))
+        with pytest.raises(InputError, match=why):
+            PromptTask.read(file)
+    with pytest.raises(InputError, match="cannot be read as a task"):
+        PromptTask.read(tmp_path / "none.jsonl")
+    done = CliRunner().invoke(program, ["circuit", str(tmp_path), "--task", "none.jsonl", "--hops", "2"])
+    assert "a task of your own has its own prompts" in str(done.exception)
