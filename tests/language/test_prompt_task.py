@@ -61,21 +61,33 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Circuit, Path]:
     return Circuit.load(folder / "c" / "mine.json"), folder / "c"
 
 
-def test_the_planted_circuit_is_found_by_prompts(found: tuple[Circuit, Path]) -> None:
+def planted_paths() -> list[str]:
+    """The planted circuit in the roles of the task."""
+    return [" ".join(ROLES.get(word, word) for word in path.split()) for path in CIRCUIT]
+
+
+def test_a_part_that_does_by_absence_is_refused(found: tuple[Circuit, Path]) -> None:
+    """Where the asked name and its line are cut off both, the line without a name is found by that. A check sees it."""
     circuit, folder = found
-    layer_head, *ends = zip(*(path.replace(" -> ", " ").split() for path in CIRCUIT), strict=True)
-    query, key = ([ROLES[role] for role in roles] for roles in ends)
-    wanted = {f"{at} {q} -> {k}" for at, q, k in zip(layer_head, query, key, strict=True)}
-    assert {part.removesuffix("=keep") for part in circuit.parts} == wanted
+    assert {*circuit.parts} < {*planted_paths()}
+    assert circuit.failed == ("outside",)
     assert circuit.checks["delivery"].outcome == "not asked"
     assert circuit.strategy == "not asked"
-    assert circuit.certified
     assert (circuit.roles, circuit.hops, circuit.problem.named) == (
         (*list(ROLES.values())[:3], "text", "answer"),
         0,
         "mine",
     )
     assert {path.name for path in folder.glob("mine.*")} == {"mine.json", "mine.png", "mine.svg", "mine.pdf"}
+
+
+def test_the_planted_circuit_does_all_of_it(found: tuple[Circuit, Path]) -> None:
+    circuit = hs.LanguageModel(found[1].parent / "model").check(planted_paths(), equations())
+    assert {"sufficiency", "completeness", "outside", "right_keys"} <= {
+        name for name, check in circuit.checks.items() if check.passed
+    }
+    feeds = {use for path in circuit.paths for use in path.uses(circuit.roles)}
+    assert feeds == {"Q of layer 2 (answer -> value)", "K of layer 2 (answer -> value)", "the answer"}
 
 
 def test_a_row_that_is_off_keeps_what_is_not_on_roles() -> None:
