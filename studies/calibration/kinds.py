@@ -87,7 +87,7 @@ class Host:
         beside = {row: ablation for row, ablation in circuit.interventions.items() if row not in circuit.rows}
         elsewhere = tuple(tuple(found.path for found in other.paths) for other in others)
         transformer = model.transformer.requires_grad_(False)
-        return cls(circuit.hops, circuit.seed, transformer, circuit.problem, paths, beside, elsewhere)
+        return cls(circuit.hops, circuit.seed, transformer, model.problem, paths, beside, elsewhere)
 
     def parts(self, circuit: Sequence[hs.AttentionPath | str]) -> list[hs.AttentionPath | str]:
         """A circuit as `Model.check` takes it: its paths, and the rows that are not uniform."""
