@@ -117,8 +117,8 @@ def answer_tokens(
         if not own or own in by_token:
             other = by_token.get(own, next(name for name in read if name != answer))
             raise InputError(
-                f"the answers {other!r} and {answer!r} of {which} begin with the same token in this tokenizer, and "
-                "answers are told apart by the first that differs; choose others, such as digits"
+                f"the answers {other!r} and {answer!r} of {which} begin with the same token in this tokenizer; choose "
+                "others, such as digits"
             )
         by_token[own] = answer
     return shared, tuple(token for (token,) in by_token)
