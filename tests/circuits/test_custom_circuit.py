@@ -83,13 +83,16 @@ def test_the_parts_of_a_circuit_are_its_interventions(needs: int) -> None:
     backup, second = last._replace(head=1), last._replace(key=1)
     rows = ["L1.H2 >x2=mean", "L1.H2 >x1=positional", "L2.H2 >x2=identity", "L2.H3 x0?=zero", "L1.H3 x0?=keep"]
     group = PathGroup((MADE.circuit[0], backup, backup._replace(head=2)), needs)
-    circuit = certified([*MADE.circuit[1:], second, group, *rows, "L1.H3 >x1=alike"])
+    spare = MADE.circuit[1]._replace(head=2)
+    other = PathGroup((MADE.circuit[0], spare))  # a path in two groups, of which a row is as it is
+    kept = f"{spare.row.describe(MADE.problem.roles)}=keep"
+    circuit = certified([*MADE.circuit[1:], second, group, other, *rows, kept, "L1.H3 >x1=alike"])
     assert circuit.parts[0].startswith("2 of L") == (needs == 2)
     again = certified(circuit.parts)
-    assert circuit.groups == again.groups == (group,)
+    assert circuit.groups == again.groups == (group, other)
     assert again.interventions == circuit.interventions
     assert again == circuit
-    assert {*rows} <= {*circuit.parts}
+    assert {*rows, kept} <= {*circuit.parts}
 
 
 @pytest.mark.slow

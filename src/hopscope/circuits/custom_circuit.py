@@ -107,25 +107,28 @@ def _of_parts(
         raise InputError(f"a circuit is a record or a list of its paths, as ['L2.H1 x0? -> >x1'], got {parts!r}")
     keys: dict[HeadRow, list[int]] = {}
     whole: Interventions = {}
-    groups = []
+    groups, grouped = list[PathGroup](), set[AttentionPath]()
     for part in parts:
         needs, members = _members(part)
         paths: list[AttentionPath] = []
         for found in (_one_part(member, evaluator, hypotheses) for member in members):
             if isinstance(found, AttentionPath):
+                if len(members) == 1 or found not in grouped:  # a path may be in several groups
+                    keys.setdefault(found.row, []).append(found.key)
                 paths.append(found)
-                keys.setdefault(found.row, []).append(found.key)
             else:
                 whole |= found
         if len(members) > 1:
             if len(paths) < len(members):
                 raise InputError(f"a group is of paths, as 'L2.H1 x0? -> >x1 or L3.H1 x0? -> >x1', got {part!r}")
             groups.append(PathGroup(tuple(paths), needs))
+            grouped |= {*paths}
     if not keys and not whole:
         raise InputError("a circuit has a path at least, and none is given; pass paths, as 'L2.H1 x0? -> >x1'")
-    if twice := [row for row in keys if row in whole or len({*keys[row]}) < len(keys[row])]:
+    alone = {row for row, several in keys.items() if not {AttentionPath(*row, key) for key in several} <= grouped}
+    if twice := [row for row in keys if row in whole.keys() & alone or len({*keys[row]}) < len(keys[row])]:
         raise InputError(f"{twice[0].describe(evaluator.names)} is given twice: once as a row or path is enough")
-    attending = {row: _attending(row, several, hypotheses) for row, several in keys.items()}
+    attending = {row: _attending(row, several, hypotheses) for row, several in keys.items() if row not in whole}
     return dict.fromkeys(evaluator.rows, UNIFORM) | whole | attending, tuple(groups)
 
 
