@@ -91,8 +91,8 @@ def reproduce(
         >>> import hopscope as hs
         >>> found = hs.reproduce("tiny", execution=hs.Execution(workers=2, precision="fp32"))  # into runs/tiny
         >>> claim = found.claims[4]
-        >>> claim.id, claim.verdict, claim.reason
-        ('C5', 'inconclusive', 'no informative run: none learned two hops')
+        >>> claim.id, claim.as_the_paper, claim.in_general  # its models learn too little
+        ('C5', 'not run', 'not run')
     """
     check_type("execution", execution, Execution, "an hs.Execution, as hs.Execution(workers=1)")
     chosen = presets.named(preset) if isinstance(preset, str) else preset
