@@ -188,22 +188,6 @@ def test_another_pipe_that_breaks_is_trouble():
     assert (shown.returncode, shown.stdout, shown.stderr) == (1, "", said)
 
 
-def test_a_full_disk_is_said_in_one_sentence(tmp_path, capsys, monkeypatch):
-    import errno
-
-    def full(*arguments, **options):
-        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "run.json"))
-
-    monkeypatch.setattr("hopscope.records.os.replace", full)
-    with pytest.raises(SystemExit) as stop:
-        main(["train", str(tmp_path / "run"), "--steps", "1", "--device", "cpu", "--precision", "fp32"])
-    assert stop.value.code == 1
-    said = capsys.readouterr().err
-    assert "No space left on device" in said
-    assert "nothing finished was lost" in said
-    assert [path.name for path in (tmp_path / "run").iterdir()] == [".writer"]
-
-
 @pytest.mark.xdist_group("kept together")
 def test_tests_of_a_group_are_kept_together(request: pytest.FixtureRequest) -> None:
     """A pytest whose nodes pytest-xdist cannot rename ignores groups without a word."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from hopscope.emergence.history import Emergence
 from hopscope.integrity import check
 from hopscope.paper.claims import read_claims
 from hopscope.training.run import RunFolder
-from studies.__main__ import main
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -65,22 +63,6 @@ def test_circuits_of_language_models(path):
 def test_emergences(path):
     emergence = Emergence.load(path)
     assert len(emergence.paths) == len(Circuit.load(path.with_name("circuit.json")).paths)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        path.parent.name if path.parent.name == "learning" else pytest.param(path.parent.name, marks=pytest.mark.slow)
-        for path in stored("judgements.json")
-    ],
-)
-def test_studies(name, tmp_path, monkeypatch):
-    """What the rules of today say of the numbers that are kept is what is kept beside them."""
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, path, **_: Path(path).touch())
-    shutil.copytree(RESULTS / "studies" / name, tmp_path / name)
-    assert main([name, str(tmp_path / name), "--judge"]) == 0
-    judged, kept = (folder / name / "judgements.json" for folder in (tmp_path, RESULTS / "studies"))
-    assert judged.read_text() == kept.read_text()
 
 
 @pytest.mark.parametrize("path", stored("claims.json"), ids=str)

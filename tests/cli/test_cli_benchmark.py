@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.benchmark.run import ProgramRespondent, benchmark
 from hopscope.cli import main
 
 
@@ -47,16 +46,6 @@ def test_bad_input(
     assert sentence in error
     assert error.count("\n") == 1
     assert not (tmp_path / "benchmark").exists()
-
-
-def test_a_folder_of_other_settings_is_refused_before_a_model_is_opened(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    benchmark([ProgramRespondent("p", lambda question: question.answer)], tmp_path, ["equations"], [1], 2)
-    with pytest.raises(SystemExit) as stop:
-        main(["benchmark", "--model", "nowhere", "--seed", "1", "--out", str(tmp_path)])
-    assert stop.value.code == 2
-    assert "holds results with seed 0, got 1" in capsys.readouterr().err
 
 
 def test_without_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

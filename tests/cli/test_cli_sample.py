@@ -37,17 +37,3 @@ def test_places_and_roles_are_those_of_the_prompt(capsys: pytest.CaptureFixture[
     assert [record["extensions"] for record in records] == [{"names": "random"}] * 3
     first = records[0]["mentions"][0]
     assert records[0]["prompt"][first["start"] : first["end"]] == records[0]["prompt"].split(" ")[0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["equations", "--hops", "7"], "got 7 and 4; pass --names extended"),
-        (["kingdoms", "--lines", "odd"], "'odd' is not of the kind blocks|reversed|shuffled"),
-    ],
-)
-def test_bad_input(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(*arguments) == 2
-    error = capsys.readouterr().err
-    assert sentence in error
-    assert error.count("\n") == 1

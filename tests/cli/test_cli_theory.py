@@ -91,13 +91,6 @@ def test_the_best_order(capsys: pytest.CaptureFixture[str]) -> None:
     assert read(capsys, "--hops", "4", "--best-order", "--witness")["layers"] == 3
 
 
-@pytest.mark.slow
-def test_the_best_orders_of_long_chains(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = read(capsys, "--hops", "1-16", "--best-order")
-    assert [row["layers"] for row in rows] == [2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 5, 5, 5]
-    assert [row["most"] for row in rows] == [2, 3, 3, *[4] * 4, *[5] * 8, 6]
-
-
 def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "--hops", "3", "--show")
     lines = out.splitlines()

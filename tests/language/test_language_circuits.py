@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from click.testing import CliRunner
 from planted_text import CIRCUIT, planted
 from tokenizers_made import tokenizer
 
@@ -21,7 +20,6 @@ from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.resume import run_search
-from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.language.find_text import Named, search_text_circuit
 from hopscope.language.hooked import HookedDecoder
@@ -167,19 +165,3 @@ def test_a_guessing_model_has_no_circuit() -> None:
     assert not circuit.certified
     assert "does not solve the problem" in circuit.checks["sufficiency"].says
     assert "25% needs no retrieval" in circuit.checks["sufficiency"].says
-
-
-@pytest.mark.parametrize(
-    ("asked", "why"),
-    [
-        (["--formulation", "functions"], "functions has no chains"),
-        (["--formulation", "equations", "--hops", "9"], "hops must be 1..6"),
-        (["--formulation", "equations", "--faithfulness", "1"], "faithfulness must be above 0 and below 1"),
-        (["--hops", "2"], "pass --formulation"),
-    ],
-)
-def test_bad_options_of_circuit_are_refused(tmp_path: Path, asked: list[str], why: str) -> None:
-    publish(planted(), tmp_path / "planted")
-    done = CliRunner().invoke(program, ["circuit", str(tmp_path / "planted"), *asked])
-    assert isinstance(done.exception, InputError)
-    assert why in str(done.exception)

@@ -96,31 +96,6 @@ def test_equal_to_a_plain_single_model(shape):
             torch.testing.assert_close(answers[model, sequence], plain)
 
 
-@settings(max_examples=8)
-@given(shapes)
-def test_equal_to_torch_func_ensembling_forward_and_gradients(shape):
-    transformer, inputs = built(shape), random_inputs(shape)
-    singles = []
-    for model in range(3):
-        single = Transformer(shape).double()
-        single.load_state_dict({name: t[model : model + 1] for name, t in transformer.state_dict().items()})
-        singles.append(single)
-    stacked, _ = torch.func.stack_module_state(singles)
-
-    def answer(parameters, x):
-        return torch.func.functional_call(singles[0], parameters, (x[None],))[0]
-
-    def loss(parameters):
-        return torch.func.vmap(answer)(parameters, inputs).square().sum()
-
-    answers = transformer(inputs)
-    torch.testing.assert_close(answers, torch.func.vmap(answer)(stacked, inputs))
-    gradients = torch.func.grad(loss)(stacked)
-    answers.square().sum().backward()
-    for name, parameter in transformer.named_parameters():
-        torch.testing.assert_close(parameter.grad, gradients[name].squeeze(1), msg=name)
-
-
 @given(shapes)
 def test_patterns_are_weights_and_reading_them_changes_nothing(shape):
     """Answers leave out what cannot reach them; the whole way must agree."""

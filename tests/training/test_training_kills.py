@@ -10,13 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from killing import contents
-from small_runs import ONE_HOP, TINIEST
 
-from hopscope.training import trainer
-from hopscope.training.execution import REFERENCE
-from hopscope.training.metrics import MetricsRow
-from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 
 HERE = Path(__file__).parent
@@ -57,34 +51,6 @@ def test_a_run_killed_at_any_write_loses_nothing(tmp_path):
     shown = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert shown.returncode == 0, shown.stderr
     assert int(shown.stdout) > 30
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a fork")
-def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
-    """Killed by SIGKILL between a row of metrics and the state that counts on it."""
-    monkeypatch.setattr(trainer, "_SECONDS_BETWEEN_STATES", 0.0)
-    monkeypatch.setattr(trainer, "HELD_OUT", 8)
-    setup = Setup("tiny", ONE_HOP, TINIEST, (1, 2))
-    alone = trainer.train(setup, tmp_path / "alone", execution=REFERENCE)
-    if (child := os.fork()) == 0:
-        append, rows = RunFolder.append_metrics, []
-
-        def killed(self: RunFolder, given: list[MetricsRow]) -> None:
-            append(self, given)
-            rows.append(given)
-            if len(rows) == 2:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        RunFolder.append_metrics = killed
-        trainer.train(setup, tmp_path / "killed", execution=REFERENCE)
-        os._exit(1)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    run = RunFolder(tmp_path / "killed")
-    assert run.load_state()[0] < run.metrics.steps[-1]
-    with (run.path / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 25, "model"')  # a line that is not whole
-    trainer.train(setup, run.path, execution=REFERENCE)
-    assert contents(run.path) == contents(alone.path)
 
 
 MANY_RUNS = """
