@@ -108,7 +108,7 @@ class Evaluator(ABC):
     def off(self, pattern: Pattern) -> Pattern:
         """A layer's pattern with all rows off. Queries are the last positions."""
         allowed = self.where.allowed.float()
-        return (allowed / allowed.sum(dim=-1, keepdim=True))[-pattern.shape[-2] :]
+        return (allowed / allowed.sum(dim=-1, keepdim=True))[-pattern.shape[-2] :].expand(pattern.shape)
 
     @abstractmethod
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
