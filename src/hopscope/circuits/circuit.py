@@ -169,7 +169,7 @@ class Circuit:
     def parts(self) -> tuple[str, ...]:
         """Its paths, and the rows that are at something else than uniform, as `model.check` takes them.
 
-        A path is `L2.H1 x0? -> >x1`, a row `L1.H1 >x2=mean`; redundant paths have ` or ` between them, and `2 of `
+        A path is `L2.H1 x0? -> >x1`, a row `L1.H1 >x2=mean`; redundant paths have `or` between them, and `2 of`
         before them if two are needed. What a row is at is measured in the model, so that the same parts, checked with
         the same seed, get the same card.
         """
