@@ -21,7 +21,7 @@ QUICK = 30
 )
 def test_the_page_has_a_row_for_each_case_and_no_other(page: str, every: list[Case]) -> None:
     names = {case.claim for case in every}
-    rows = [line for line in page.splitlines() if line.startswith(tuple(f"| {name} " for name in names))]
+    rows = [line for line in page.splitlines() if line.startswith(tuple(f"| {name} | " for name in names))]
     assert len(rows) == len(every)
     for case in every:
         assert f"| {' | '.join(case.heads)} |" in page
