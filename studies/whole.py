@@ -40,24 +40,15 @@ class WholeStudy:
         seeds = tuple(range(1000, 1010))
         return cls(hs.Setup("whole", hs.RetrievalProblem(hops=3), replace(recipe, prune_every=None), seeds))
 
-    @classmethod
-    def quick(cls, recipe: hs.Recipe) -> WholeStudy:
-        """A tiny version that only shows that the study runs: one model of one hop."""
-        return cls(hs.Setup("whole", hs.RetrievalProblem(hops=1), recipe, (0,)), HASTY)
-
 
 @dataclass(frozen=True)
 class WholeModel:
-    """One model and its circuit.
+    """One model: its loss (None where it diverged), whether that is below the threshold, and its circuit.
 
     Attributes:
-        seed: the seed that it was trained from.
-        loss: the loss of the model; None where it diverged.
-        learned: whether that is below the threshold.
-        paths: how many paths the circuit has; 0 without a circuit.
         not_off: how many rows of the circuit are active or at a mean; of a search that was given up, the rows left.
-        faithfulness: of the circuit, with own patterns and the rest uniform; None without a circuit.
-        failed: the checks that the circuit did not pass; empty without a circuit.
+        faithfulness: with own patterns and the rest uniform; None, as no path, where no circuit was found.
+        failed: the checks that the circuit did not pass.
     """
 
     seed: int
@@ -98,7 +89,7 @@ def run(study: WholeStudy, folder: Path, work: Work) -> WholeResult:
         for number, ended in enumerate(trained.result.models):
             if ended.diverged:
                 models.append(WholeModel(ended.seed, None))
-            else:
+            elif not work.judge_only or (trained.path / f"circuit{f'-{number}' * (number > 0)}.json").exists():
                 found = trained[number].find_circuit(effort=study.search.budget, proof=study.search.proof)
                 models.append(WholeModel.of(found))
     return WholeResult(tuple(models))
@@ -110,9 +101,8 @@ def judge(result: WholeResult) -> list[Judgement]:
     others = [model for model in learned if model.paths and not model.certified]
     also = f"{sum(not model.paths for model in learned)} given up"
     if others:
-        faithful = median(model.faithfulness for model in others if model.faithfulness is not None)
-        passed = median(6 - len(model.failed) for model in others)
-        also = f"{also}; median of the {len(others)} others: faithfulness {faithful:.3f}, {passed:g} of 6 checks"
+        faithful, passed = median(m.faithfulness or 0 for m in others), median(6 - len(m.failed) for m in others)
+        also += f"; median of the {len(others)} others: faithfulness {faithful:.3f}, {passed:g} of 6 checks"
     return [most_of("most whole models that learned the task are certified", [m.certified for m in learned], also)]
 
 
@@ -121,12 +111,13 @@ def table(result: WholeResult) -> str:
     rows = []
     for model in result.models:
         verdict = "certified" if model.certified else ", ".join(model.failed) or ("given up" if model.learned else "-")
-        loss, faithful = (f"{x:.3f}" if x is not None else "-" for x in (model.loss, model.faithfulness))
+        loss, faithful = (f"{number:.3f}" if number is not None else "-" for number in (model.loss, model.faithfulness))
         rows.append((model.seed, loss, model.paths or "-", model.not_off or "-", faithful, verdict))
     return records.markdown_table(("seed", "loss", "paths", "rows not off", "faithfulness", "failed checks"), rows)
 
 
 STUDY = Study(
-    "whole", "Do models get a certified circuit if no head is pruned?", WholeResult, WholeStudy.of, WholeStudy.quick,
+    "whole", "Do models get a certified circuit if no head is pruned?", WholeResult, WholeStudy.of,
+    lambda recipe: WholeStudy(hs.Setup("whole", hs.RetrievalProblem(hops=1), recipe, (0,)), HASTY),
     run, judge, table, recipe=hs.recipes.LAPTOP,
 )  # fmt: skip
