@@ -84,7 +84,7 @@ def test_folders_of_all_families_are_whole(family: str, tied: bool, tmp_path: Pa
     open_model_folder(tmp_path)
 
 
-def test_what_a_model_has_no_room_for_is_refused(tmp_path: Path) -> None:
+def test_questions_longer_than_the_context_and_unknown_tokens_are_refused(tmp_path: Path) -> None:
     """A question longer than its table of places, and a token that its embedding has no row for."""
     import transformers
 

@@ -195,7 +195,7 @@ def test_several_models_and_runs(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_every_source(tmp_path):
+def test_the_wheel_holds_every_file_of_the_explorer(tmp_path):
     build_it = "from hatchling.build import build_wheel; import sys; print(build_wheel(sys.argv[1]))"
     done = subprocess.run(
         [sys.executable, "-c", build_it, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True

@@ -43,7 +43,7 @@ def test_never_is_no_difference_where_all_never_do():
     assert log_rank([5, 5], 10, [5], 20) == 1.0
 
 
-def test_the_censored_count_in_the_median():
+def test_seeds_that_never_learn_count_in_the_median():
     assert survival_median([1, 2, 3, None, None], 10)[0] == 3
     assert survival_median([1, 2, None, None, None], 10) == (None, 1, None)
     assert survival_median([120, 160, 120, 120, 120, 140, 160, 160, 140, 160], 999) == (140, 120, 160)  # all have it
@@ -64,7 +64,7 @@ def test_half_is_half_however_it_is_rounded():
     assert survival_median(times, 400)[0] == 140
 
 
-def test_ranks_of_few_by_every_order_there_is():
+def test_rank_correlation_of_few_values_counts_every_permutation():
     for n in range(3, 8):
         values = list(range(n))
         both = sum(1 for order in permutations(values) if list(order) in (values, values[::-1]))

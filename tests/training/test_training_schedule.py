@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
+from hopscope.training.pruning import prune
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.schedule import Milestones, Schedule
 from hopscope.training.trainer import train
@@ -123,6 +125,30 @@ def test_a_run_ends_when_it_has_learned_and_resumes_to_the_same(fall, tmp_path, 
     for cut in (45, 92) if fall else (30,):
         train_in_two(setup, tmp_path / f"cut-{cut}", cut, REFERENCE)
         assert contents(tmp_path / f"cut-{cut}") == contents(run.path)
+
+
+@pytest.mark.slow
+def test_a_model_of_an_ensemble_equals_one_trained_alone(tmp_path, monkeypatch):
+    """Its rate falls, heads are dropped and pruned, and its end comes, when it has learned, not when others have."""
+    monkeypatch.setattr("hopscope.training.ensemble.prune", partial(prune, cost=0.01))
+    recipe = replace(
+        TINY, schedule="decay-when-learned", steps=120, learned_below=1.0, learning_rate=1e-2, batch_size=32,
+        decay_fraction=0.25, validation_size=64, prune_every=10, head_dropout=0.3, clip=1.0,
+    )  # fmt: skip
+    seeds = (1, 2, 3)
+    together = train(Setup("run", ONE_CHAIN, recipe, seeds), tmp_path / "together", execution=REFERENCE)
+    assert len({together.schedule.of_model(model).end for model in range(3)}) > 1, "or nothing is tested"
+    assert len(set(together.metrics.heads[-1])) > 1
+    weights = together.transformer().state_dict()
+    for model, seed in enumerate(seeds):
+        alone = train(Setup("run", ONE_CHAIN, recipe, (seed,)), tmp_path / str(seed), execution=REFERENCE)
+        assert together.schedule.of_model(model) == alone.schedule
+        assert together.metrics.heads[-1, model] == alone.metrics.heads[-1, 0]
+        ours, theirs = together.result.models[model], alone.result.models[0]
+        assert ours.final_validation_loss == pytest.approx(theirs.final_validation_loss, rel=1e-4)
+        assert ours.held_out_partial_losses == pytest.approx(theirs.held_out_partial_losses, rel=1e-4)
+        out = "blocks.1.attention.out.weight"  # of heads that are gone all else goes on as it may
+        torch.testing.assert_close(weights[out][model], alone.transformer().state_dict()[out][0], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(("fall", "rows"), [(0.05, 6), (0.0, 1)])

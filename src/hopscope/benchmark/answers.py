@@ -155,7 +155,7 @@ class Trial:
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing left to ask."""
+        """Whether the trial is over: an answer was accepted, an error came, or all attempts are used."""
         return self.error is not None or self.accepted is not None or len(self.replies) >= self.limit
 
     def record(self, model: str, mode: Mode = "sample", **exact: Any) -> Record:

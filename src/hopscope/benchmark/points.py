@@ -128,7 +128,7 @@ _FORMAT = RecordFormat(Summary, "benchmark summary", "a benchmark's summary")
 
 
 def summarise(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> Point:
-    """The point of one model and cell, from its records, at least one."""
+    """Accuracy, acceptance and attempts of one model at one formulation and number of hops, from its records."""
     exact, first = settings.mode == "exact", records[0]
     answered = [record for record in records if record.error is None]
     chances = [record.acceptance(settings.attempts) for record in answered]

@@ -146,7 +146,7 @@ def _one_part(part: Location, evaluator: Evaluator, hypotheses: Hypotheses) -> A
     rows, path = rows_at(location, evaluator.names, evaluator.shape)
     live = [row for row in evaluator.live_rows if row in rows]
     if not live:
-        raise InputError(f"nothing that {part} writes can reach an answer, so it is in no circuit")
+        raise InputError(f"nothing that {part} writes can reach an answer, so it can be in no circuit; leave it out")
     if path is None:
         if name and name not in ROW_ABLATIONS:
             raise InputError(f"a row is at one of {', '.join(ROW_ABLATIONS)}, got {name!r} for {location}")

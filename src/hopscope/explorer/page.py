@@ -83,7 +83,9 @@ def explore(
 
 
 def check_page(path: Path, own: Path) -> None:
-    """Check that a page can be written to a path: a new .html file, or one of hopscope's, and in a run `own` alone.
+    """Check that a page can be written to a path: a new .html file, or a page that hopscope wrote.
+
+    Within a run folder only `own`, the page of that run, may be written.
 
     Raises:
         InputError: the path is a folder, does not end in .html, is in a run, or is a file that hopscope did not write.

@@ -197,7 +197,9 @@ def _history(path: Path, model: Studied) -> Emergence | None:
     history = Emergence.load(path)
     of = model.run.model_hashes[model.number] if model.run is not None else model.circuit.model
     if (history.run, history.number, history.model) != (model.setup.content_hash, model.number, of):
-        raise InputError(f"{path} is of another model; it was left untouched, move it away or make it again")
+        raise InputError(
+            f"{path} is of another model; it was left untouched: move it away, and the history is measured again"
+        )
     return history if history.follows(model.circuit) else None
 
 

@@ -142,7 +142,7 @@ class Evidence(Sampling):
         return self.own if row in self.exempt else self.base
 
     def name(self, row: HeadRow) -> str:
-        """A row's name for people."""
+        """A row as reports write it, as in `layer 2 head 1 x0?`."""
         return f"layer {row.layer + 1} head {row.head + 1} {self.evaluator.names[row.query]}"
 
     # Ways to take something away

@@ -199,7 +199,10 @@ class AppendixE:
         return chain[-1]
 
     def one_by_one(self, state: Interventions, limit: float, generator: Random = None) -> Interventions:
-        """Remove paths one by one, the least costly first, within the limit; above it, only if it costs nothing."""
+        """Remove paths one by one, the least costly first, as long as the score stays within the limit.
+
+        Where it is above the limit before any is removed, only removals that do not raise it count.
+        """
         while True:
             near = [left for _, left in self.removals(state)]
             most = max(limit, self._gauge.scores([state])[0])

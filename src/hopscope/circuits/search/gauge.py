@@ -60,14 +60,14 @@ class Gauge:
 
     @classmethod
     def confirming(cls, evaluator: Evaluator, config: SearchConfig) -> Gauge:
-        """The gauge on all sequences, for the last decisions. What they leave open is decided on more."""
+        """The gauge on all sequences, for the last decisions; where these are too few to decide, it draws more."""
         budget = config.budget
         rough, middle = evaluator.part(budget.rough), evaluator.part(budget.sequences)
         further = Further(evaluator, budget.deciding, CONFIRM_MARGIN)
         return cls(evaluator, rough, config.max_loss, CONFIRM_MARGIN, middle=middle, further=further)
 
     def roughly(self) -> Gauge:
-        """A gauge with the same threshold on the few (`rough`) sequences."""
+        """A faster, noisier gauge: the same threshold, but losses on the few `rough` sequences."""
         return Gauge(self.rough, self.rough, self.max_loss, self._margin, full=self._anchor)
 
     def limit(self, share: float = 1.0) -> float:
@@ -82,7 +82,7 @@ class Gauge:
         return found
 
     def score(self, interventions: Interventions) -> float:
-        """The score of one candidate; the last one is not measured again."""
+        """The score of one candidate; that of the candidate scored last is remembered, not computed again."""
         return float(self._scores(self._losses(interventions)[None])[0])
 
     def passes(self, interventions: Interventions, limit: float | None = None) -> bool:

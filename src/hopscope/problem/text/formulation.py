@@ -98,7 +98,10 @@ class Draw:
         return [values[i] for i in self.permutation(len(values))[:count]]
 
     def order(self, blocks: Sequence[int], shuffled: Sequence[bool], lines: LineOrder) -> tuple[int, ...]:
-        """The order of lines numbered through blocks of these sizes, some of them `shuffled` in the paper."""
+        """The order of a prompt's lines, by number: in blocks of these sizes, shuffled within where `shuffled` says so.
+
+        Then `lines` reverses the blocks or shuffles all lines.
+        """
         ordered, first = list[list[int]](), 0
         for size, mixed in zip(blocks, shuffled, strict=True):
             ordered.append([first + i for i in (self.permutation(size) if mixed else range(size))])
