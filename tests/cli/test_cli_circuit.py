@@ -89,7 +89,7 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
         (("{run}", "--show", "--overwrite"), "--show searches nothing; leave --overwrite out"),
         (("{run}", "--formulation", "equations", "--hops", "7"), "hops must be 1..6 and chains 4 for equations"),
         (("{run}", "--formulation", "equations", "--model", "1"), "leave --model out"),
-        (("{run}", "--hops", "2"), "without --formulation it is no language model; leave --hops out"),
+        (("{run}", "--hops", "2"), "without --formulation or --task it is no language model; leave --hops out"),
     ],
 )
 def test_bad_input(

@@ -9,10 +9,10 @@ from importlib.util import find_spec
 import pytest
 import torch
 
+import hopscope.kernels as kernels_room
 from hopscope.kernels import attention, products
 from hopscope.paper.recipes import A
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.training import execution as executions
 from hopscope.training.execution import Execution, kernels_used
 from hopscope.training.recipe import Recipe, Setup
 
@@ -99,7 +99,7 @@ def test_a_weights_gradient_by_pieces(models, rows, bf16):
 def test_which_gpus_have_kernels(monkeypatch):
     """Who has Triton; it then trains with them, compiled or not, and without it goes on all the same."""
     monkeypatch.setattr(Execution, "check", lambda self: None)
-    monkeypatch.setattr(executions, "best_precision", lambda device: "bf16")
+    monkeypatch.setattr(kernels_room, "best_precision", lambda device: "bf16")
     setup = Setup("one", RetrievalProblem(hops=1), Recipe(2, 2, 16, 10, 2))
     for there in (True, False):
         monkeypatch.setattr(attention, "find_spec", lambda name, there=there: there or None)

@@ -90,7 +90,7 @@ class PromptTask:
 
         >>> task = hs.prompts.ioi(count=8)
         >>> task.prompts[0].prompt[slice(*task.prompts[0].roles["S2"])], len(task.prompts)
-        ('Paul', 8)
+        ('Sarah', 8)
 
     Args:
         name: its name, for records and files.
