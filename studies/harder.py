@@ -326,7 +326,7 @@ def figure(found: Sequence[DressPoint]) -> Figure:
     with house():
         drawn = new_figure(PAGE, 3.6)
         left, right = drawn.subplots(1, 2, sharey=True, width_ratios=[1, 1.1])
-        for hops in HOPS:
+        for hops in sorted({point.hops for point in found}):
             _dots(left, [point for point in found if point.hops == hops], names, hops)
         left.set_yticks(range(len(names)), names)
         left.set_ylim(len(names) - 0.4, -0.6)
