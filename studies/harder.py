@@ -332,7 +332,7 @@ def figure(found: Sequence[DressPoint]) -> Figure:
         left.set_ylim(len(names) - 0.4, -0.6)
         left.set_xlim(-0.02, 1.03)
         left.set_xlabel("right answer likeliest")
-        left.legend(loc="upper left", fontsize=6.5)
+        left.legend(loc="lower left", fontsize=6.5, bbox_to_anchor=(0.0, 1.0), ncols=2)
         for point in (point for point in found if point.hops == 2):
             start = 0.0
             for kind, color in KINDS.items():

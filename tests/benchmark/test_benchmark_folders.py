@@ -74,7 +74,7 @@ def test_weights_that_are_not_the_configurations_are_refused(
 @pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_folders_of_all_families_are_whole(family: str, tied: bool, tmp_path: Path) -> None:
+def test_saved_model_folders_of_all_families_open(family: str, tied: bool, tmp_path: Path) -> None:
     model = decoder(family)
     model.config.tie_word_embeddings = tied
     type(model)(model.config).save_pretrained(tmp_path)

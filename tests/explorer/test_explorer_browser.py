@@ -39,7 +39,7 @@ def test_it_opens_without_a_word_and_asks_nobody(tab, page):
 
 
 @pytest.mark.slow
-def test_there_are_as_many_arrows_as_paths_and_births_in_their_order(tab, page, run):
+def test_every_path_has_an_arrow_and_strips_are_in_order_of_birth(tab, page, run):
     circuit, emergence = Circuit.load(run.path / "circuit.json"), Emergence.load(run.path / "emergence.json")
     tab.open(page)
     assert tab.ask(ARROWS) == len(circuit.paths)

@@ -42,7 +42,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_every_line_runs(names: dict[str, Any]) -> None:
+def test_every_line_of_the_api_page_runs(names: dict[str, Any]) -> None:
     for line in LINES:
         if line.startswith(OF_A_CIRCUIT):
             with pytest.raises(hs.InputError, match=r"has no circuit|was not measured"):

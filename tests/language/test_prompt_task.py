@@ -229,7 +229,7 @@ def test_files_that_are_no_task_are_refused(tmp_path: Path) -> None:
     lines = file.read_text().splitlines()
     for wrong, why in (
         (lines[:7], "at least 8 prompts, got 7"),
-        ([*lines[:3], "{", *lines[3:]], "line 4 of .* is no JSON"),
+        ([*lines[:3], "{", *lines[3:]], "line 4 of .* is not JSON"),
         ([*lines, json.dumps({"prompt": "a", "answers": ["b", "c"]})], "line 9 of .*roles"),
     ):
         file.write_text("\n".join(wrong))

@@ -43,7 +43,7 @@ def without_frame(name: str, text: str) -> str:
 
 
 def hopeful(name: str, text: str, acceptable: Sequence[str]) -> bool:
-    """Whether a rule may still accept `text` with more written after it; never False where it may."""
+    """Whether a rule may still accept `text` with more written after it: False only where it surely will not."""
     begun, whole = _FOLD[name](text.lstrip(_AROUND[name])), without_frame(name, text)
     return any(answer.startswith(begun) or answer == whole for answer in map(_FOLD[name], acceptable))
 

@@ -234,7 +234,7 @@ class LocalModel:
             return float((found - wanted).abs().max()) <= rounding * float(wanted.max())
 
         if not same(plain[2, :5], plain[0, :5]):
-            raise InputError(f"{self.name} looks ahead in a text, so it does not go on from one; give a causal model")
+            raise InputError(f"{self.name} looks ahead in a text, so it cannot continue one; give a causal model")
         read = self._read(rows[:2, :5])
         self._caches = read.past is not None and hasattr(read.past, "batch_select_indices")
         if not self._caches:

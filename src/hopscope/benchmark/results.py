@@ -54,7 +54,7 @@ class Results:
                 )
 
     def add_model(self, model: str, identity: dict[str, Any]) -> None:
-        """Note what identifies a model, without the environment's secrets; a name belongs to one model."""
+        """Note what identifies a model, secrets left out; an `InputError` if the name stands for another model here."""
         identity = all_redacted(identity)
         known = self.header.models.get(model, {})
         if other := [name for name, value in known.items() if value != identity.get(name)]:

@@ -132,7 +132,7 @@ class Model:
 
     @property
     def transformer(self) -> Transformer | TorchModule:
-        """The transformer, with a model axis of size 1, or the module."""
+        """The transformer, with a model axis of size 1; for a model by `from_torch`, its module as a `TorchModule`."""
         return self._transformer
 
     @property

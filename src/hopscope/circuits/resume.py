@@ -33,8 +33,8 @@ class Stage(Generic[T]):
         evaluator: the evaluator whose evaluations are counted.
         to_json: the result as plain JSON, and `from_json` the inverse; None where the result is interventions.
         generator: the random generator that the stage draws from; its state is saved with the result.
-        done: how many stages like this one are finished before it.
-        stages: how many there are.
+        done: progress before the stage: how many parts of the search are finished; a part can have several stages.
+        stages: how many parts there are; 1 of 1 for a stage that is not counted.
     """
 
     name: str

@@ -63,7 +63,8 @@ def theory(
         raise hs.InputError("--show, --figure and --witness take one chain; give one number, as in --hops 5")
     most = _MOST_WITNESSED if witness else _MOST_SHOWN
     if (one or ordered) and max(hops) > most:
-        raise hs.InputError(f"hops must be at most {most} there, got {max(hops)}; the table goes further")
+        given = "--witness" if witness else "--show, --figure, --order or --best-order"
+        raise hs.InputError(f"hops must be at most {most} with {given}, got {max(hops)}; the bare table takes more")
     if not (show or witness):
         refuse_given("the table and the figure have both masks", "causal")
     if not (one or ordered):

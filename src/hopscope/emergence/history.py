@@ -65,8 +65,8 @@ class Emergence:
         heads: heads per layer.
         total_steps: number of steps that the model is trained for.
         steps_per_epoch: updates in an epoch.
-        sequences: number of sequences that it was measured on.
-        data_seed: the seed that these were drawn from.
+        sequences: number of sequences that the losses were measured on.
+        data_seed: the seed of these sequences.
         ablation: how a path is ablated.
         steps: the steps of the checkpoints that were read; everything by checkpoint has one value for each.
         losses: mean squared error, by checkpoint.
@@ -78,7 +78,7 @@ class Emergence:
         plateau: the plateau, from the metrics of training.
         circuit: losses of the circuit that is followed, as its own record has them.
         troubles: a sentence for each checkpoint that could not be used.
-        asked: the target hops, which the losses are of.
+        asked: the target hops: the hops that the losses count.
     """
 
     run: str

@@ -106,7 +106,7 @@ def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
 
 
 def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict[str, Any]], Chunk | None]:
-    """The circuit as rows (those not named are uniform), and the patterns by position that some refer to.
+    """The circuit as rows in JSON (a row left out is uniform), and the positional patterns that some of them refer to.
 
     Active rows have the model's own patterns; all others are off as the search left them. A row at its positional mean
     is given the mean over many sequences, as when the circuit runs alone.

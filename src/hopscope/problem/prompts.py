@@ -140,7 +140,7 @@ class PromptTask:
                 try:
                     value = json.loads(line)
                 except ValueError as error:
-                    raise InputError(f"line {number} of {path} is no JSON ({in_a_line(error)})") from None
+                    raise InputError(f"line {number} of {path} is not JSON ({in_a_line(error)})") from None
                 prompts.append(convert(value, Prompt, f"line {number} of {path}"))
         return cls(path.stem, tuple(prompts))
 

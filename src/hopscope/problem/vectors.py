@@ -223,11 +223,11 @@ class Examples:
         """The examples at these addresses: 63-bit seeds (`derive_seed`) and example numbers from 0, broadcast.
 
         Raises:
-            InputError: either is not a tensor of whole numbers.
+            InputError: either is not an int64 tensor.
         """
         for name, values in (("seeds", seeds), ("indices", indices)):
             if not isinstance(values, Tensor) or values.dtype != torch.int64:
-                raise InputError(f"{name} must be a tensor of whole numbers, as torch.arange(3), got {values!r}")
+                raise InputError(f"{name} must be an int64 tensor, as torch.arange(3), got {values!r}")
         positions = layout(self.problem)
         shape = (self.problem.chains, positions.symbols, self.problem.symbol_dim)
         numbers = math.prod(shape)

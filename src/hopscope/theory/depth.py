@@ -1,4 +1,4 @@
-"""The depth of D hops: Theorem 1's bound, the exact minimum, which can be larger, and the order that needs least.
+"""Layers for D hops: Theorem 1's lower bound, the exact minimum (sometimes larger), and the best order of the pairs.
 
 "Exact" holds under Assumptions 1 and 2 of Section 5, for interleaved chains whose pairs are in blocks, and for
 nothing else. Proofs are in docs/proofs.md. All arithmetic is on integers, so the formulas hold for any D, powers of 3

@@ -76,8 +76,10 @@ def _rises(evidence: Evidence, in_model: Interventions, in_circuit: Intervention
 def completeness(
     max_loss: float, rows: Mapping[str, Rises], keys: Mapping[str, Rises], sets: Sequence[Rises] = ()
 ) -> Check:
-    """Passes if in all the model suffers at least half of the damage, and surely a quarter of it from each row, group
-    and key that does some damage in the circuit; less means that something outside steps in.
+    """Passes if the model's loss rises enough without the circuit's parts; less means that something outside steps in.
+
+    Enough: over `rows` and `sets` together, at least half of the rise in the circuit; for each entry of `rows` and
+    `keys` without which the circuit's loss clearly rises, surely a quarter of that rise.
 
     `rows` holds rows and groups of redundant ones, `keys` the keys alone, `sets` random sets of rows.
     """

@@ -66,7 +66,8 @@ class PatternCache:
         return ChainsSeen(self.where)
 
     def factor(self, ablations: HeadAblations) -> Float[Tensor, "batch query key"]:
-        """What multiplies the base at every query and key: 0 where not allowed, equal over all other keys if not named.
+        """The factor of the base at every query and key: 0 where attention is not allowed; a query without ablation has
+        equal factors over its allowed keys.
 
         Rows sum to 1, unless one of the ablations starts from the model's own pattern.
         """

@@ -70,7 +70,7 @@ def trimmed(gauge: Gauge, units: Units, interventions: Interventions, limit: flo
 
 
 def minimal(gauge: Gauge, units: Units, interventions: Interventions, generator: Random, limit: float) -> Interventions:
-    """Switch rows off, the least costly first, by `uniform` before other ways, until none can be within the limit."""
+    """Switch rows off, `uniform` before other ways and the cheapest first, until any further one exceeds the limit."""
     while True:
         before = interventions
         for uniform in (True, False):

@@ -66,7 +66,7 @@ class ChainFormulation(Formulation[Chains]):
         raise NotImplementedError
 
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Sequence[Sequence[str]]:
-        """The symbols of levels 0 ... D: values, then blocks of names, in order or, for random names, at random."""
+        """The symbols of levels 0 ... D: values at level 0, then names, in their fixed order or drawn at random."""
         wanted = hops * chains
         names = [*islice(self.names(), max(wanted, len(self.published)))]
         if extensions.names == "random":
