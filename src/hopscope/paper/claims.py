@@ -225,4 +225,4 @@ def claim_lines(claims: Sequence[Finding]) -> list[str]:
     rows = [("", "claim", "this run", "stored runs, at the paper's scale where there are such")]
     for row in claims:
         rows.append((row.id, textwrap.shorten(row.claim.title, 46, placeholder=" ..."), row.short, known[row.id]))
-    return [f"{id:<4}{title:<48}{now:<30}{before}".rstrip() for id, title, now, before in rows]
+    return [f"{id:<4}{title:<48}{now:<32}{before}".rstrip() for id, title, now, before in rows]
