@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 HOPS = (1, 2, 3)
 BATCH = 16
 COMMENTS = ("# nothing changes below", "# see the notes of the last meeting", "# this part was written in spring") * 3
-LEVEL = 0.05
 
 KINDS = {
     "right": BLUE,
@@ -184,12 +184,16 @@ def ask(model: Path, runs: Path, count: int) -> None:
             if hops < dress.least_hops:
                 continue
             path = dress.file(runs, hops)
-            done = len(path.read_text().splitlines()) if path.is_file() else 0
+            kept = path.read_bytes() if path.is_file() else b""
+            kept = kept[: kept.rfind(b"\n") + 1]  # without half a line of a run that was killed
+            done = kept.count(b"\n")
             if done >= count:
                 continue
             answering = answering or NextWord(model)
             asked = hs.questions("equations", hops, count, chains=dress.chains, extensions=dress.extensions)
             runs.mkdir(parents=True, exist_ok=True)
+            if path.is_file():
+                os.truncate(path, len(kept))
             for start in range(done, count, BATCH):
                 part = asked[start : start + BATCH]
                 chances = answering.chances([dress.write(question) for question in part])

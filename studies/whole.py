@@ -3,8 +3,9 @@
 The recipe prunes heads that a model can do without, from its last hop learned on; here `prune_every` is None and
 nothing else is changed. Ten seeds are trained as one run, three hops, four layers of 16 heads, and the circuit of every
 model whose own loss is below the threshold is searched for with little effort. A search that is left with more than 64
-rows is given up; such a model has neither card nor checks. Reported are how many models are certified, and of the
-others how faithful their circuit is with own patterns, the rest uniform, and how many of the six checks it passes.
+rows is given up; such a model has neither card nor checks, and counts as not certified. Reported are how many models
+are certified, and of the others how faithful their circuit is with own patterns, the rest uniform, and how many of the
+six checks it passes.
 
 Confirmed: the lower 95% Clopper-Pearson bound on the share of certified models among those that learned the task is
 above one half. Refuted: the upper bound is below it. Otherwise inconclusive.

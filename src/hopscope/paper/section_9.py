@@ -199,7 +199,6 @@ def _reuse(models: Sequence[Studied], scale: str) -> Finding:
     known = [(model, *reuse) for model in models if model.circuit and (reuse := _read_first(model.circuit)) is not None]
     if not known:
         return Finding("C18", reason="no circuit in which what reads what is known")
-    first: FirstColumn = NOT_RUN, "", ""
     papers = [entry for entry in known if entry[0].setup == recipes.D]
     why = "an answering path does not read the first one"
     first = _exactly(
