@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: reproduce test test-all test-lowest lint race claims docs release clean
+.PHONY: reproduce test test-all test-lowest lint race claims paper docs release clean
 
 reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
@@ -57,6 +57,13 @@ claims: $(VENV)/.installed
 	$(RUN)/hopscope report results/paper-short --claims-only
 	$(RUN)/hopscope report results/paper --claims-only
 	$(RUN)/python -m hopscope.paper.pages README.md docs/claims.md results/paper results/figure-4 results/paper-short results/laptop results/language-models
+
+# The manuscript in docs/paper, every number from the records; a PDF of it where there is a Chromium to print it.
+paper: $(VENV)/.installed-dev
+	$(RUN)/python -m studies.manuscript
+	$(MAKE) docs
+	command -v chromium >/dev/null && chromium --headless --no-sandbox --disable-gpu --no-pdf-header-footer \
+		--print-to-pdf=build/paper.pdf build/docs/paper/manuscript.html 2>/dev/null && echo build/paper.pdf || true
 
 # A wheel and a source archive in build/release, each below 1 MB; the wheel is tried in an environment of its own with
 # the core alone: help, theory and the main job, without a compiler and, where Linux allows it, without a network.

@@ -13,7 +13,7 @@ copyright = "the authors of hopscope"
 version = release = VERSION
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "paper/template.md"]
 default_role = "code"  # docstrings write code in single backticks
 nitpicky = False
 
