@@ -22,7 +22,7 @@ test-lowest: .venv-lowest/.installed
 .venv-lowest/.installed: pyproject.toml constraints.txt constraints-lowest.txt
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/pip install --quiet --disable-pip-version-check -c constraints-lowest.txt \
-		$$(grep '^torch==' constraints.txt) -e ".[llm,ray,frames]" \
+		$$(grep '^torch==' constraints.txt) -e ".[llm,frames]" \
 		pytest pytest-xdist hypothesis beartype
 	touch $@
 

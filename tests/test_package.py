@@ -18,7 +18,6 @@ from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli import main, program
 from hopscope.model.architecture import HeldHead
 from hopscope.problem.text.formulation import Extensions
-from hopscope.training.execution import RayCluster
 
 SOURCE = Path(hs.__file__).parent
 HEAVY = (
@@ -29,7 +28,6 @@ HEAVY = (
     "rich",
     "inspect_ai",
     "transformers",
-    "ray",
     "lm_eval",
     "torch._dynamo",
 )
@@ -216,7 +214,7 @@ def test_numpy_numbers_become_plain_ones():
     asked = [
         hs.SearchConfig(max_loss=0.25, seed=2), hs.SearchBudget(orders=2, most_rows=9), hs.CertificateConfig(draws=20),
         hs.EmergenceConfig(sequences=4, seed=1),
-        BenchmarkSettings(seed=1, temperature=0.5, attempts=3, max_tokens=8), RayCluster(cpus_each=2, gpus_each=0.25),
+        BenchmarkSettings(seed=1, temperature=0.5, attempts=3, max_tokens=8),
         Extensions(latin=True, repeat=2, lines="reversed"), HeldHead(1, 2, "previous"),
     ]  # fmt: skip
     for plain in asked:

@@ -135,7 +135,7 @@ def test_a_page_takes_the_place_of_nothing_else(run, tmp_path):
     for path in (record, notes):
         with pytest.raises(InputError, match=rf"a page's name must end in \.html, got '{path.name}'"):
             explore([run], path)
-        result = CliRunner().invoke(command, [str(run.path), "--out", str(path), "--compact", str(tmp_path / "small")])
+        result = CliRunner().invoke(command, [str(run.path), "--out", str(path)])
         assert isinstance(result.exception, InputError)
     (tmp_path / "a.html").mkdir()
     with pytest.raises(InputError, match="is a folder"):
@@ -152,7 +152,6 @@ def test_a_page_takes_the_place_of_nothing_else(run, tmp_path):
     for _ in range(2):  # ours is replaced by ours
         explore([run], tmp_path / "page.html")
     assert (record.read_bytes(), notes.read_text()) == (before, "mine")
-    assert not (tmp_path / "small").exists()
 
 
 def test_a_run_without_circuit_opens_with_its_heads(tmp_path):

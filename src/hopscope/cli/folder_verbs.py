@@ -44,12 +44,9 @@ def check(folder: Path) -> tuple[Any, str, int]:
 @click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=FOLDER)
 @click.option("--out", type=PATH, help="File, ending in .html  [default: explorer.html in the first RUN]")
 @click.option("--model", type=int, help="Which model of each run, from 0  [default: all with a circuit]")
-@click.option("--compact", type=FOLDER, help="Also copy RUN into this new folder, without what the page does not show.")
 @click.option("--large", is_flag=True, help="Write the page even beyond 25 MB.")
 @json_option("the path, its size in bytes and that of its parts,")
-def explore(
-    folders: tuple[Path, ...], out: Path | None, model: int | None, compact: Path | None, large: bool
-) -> tuple[Any, str]:
+def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, large: bool) -> tuple[Any, str]:
     """Interactive HTML page: inspect trained runs, their circuits and how these emerged, and ablate their paths.
 
     The network itself is inside, so that the loss by hop is computed in the page. It loads nothing from anywhere: open
@@ -60,7 +57,6 @@ def explore(
       hopscope explore runs/first
       hopscope explore runs/a runs/b --out a-and-b.html
       hopscope explore runs/first --model 1
-      hopscope explore runs/first --compact first-small    and later: hopscope explore first-small
     """
     from hopscope.explorer.page import PAGE, check_page, explore
     from hopscope.training.run import RunFolder
@@ -69,16 +65,7 @@ def explore(
         check_folder(out.parent)
         check_page(out, folders[0] / PAGE)
     runs = [RunFolder(folder) for folder in folders]
-    if compact is not None:
-        from hopscope.explorer.exhibit import compact_export
-
-        if len(runs) != 1:
-            raise InputError(f"--compact copies one run, got {len(runs)}; give one RUN")
-        check_outside_runs(compact)
-        compact_export(runs[0], compact)
     path, page = explore(runs, out, model=model, large=large)
-    for sentence in page.damaged:
-        click.echo(f"left out: {sentence}", err=True)
     return {"path": str(path), "bytes": len(page.html.encode()), "parts": page.sizes}, str(path)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,8 @@ import hopscope as hs
 from hopscope.checks import check_outside_runs
 from hopscope.cli.display import counting_display, runs_display, say_execution
 from hopscope.cli.folder_verbs import PRESETS
-from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option, refuse_given
+from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option
 from hopscope.problem.graph import look_ups
-from hopscope.training.execution import RayCluster
 
 _RECIPE = choice(*hs.recipes.BY_NAME, default="laptop", help="The recipe to start from.")
 
@@ -85,14 +84,12 @@ def train(
     type=NumberList(0, may_be_none=True),
     help="Seeds without the curriculum; `none` to leave these runs out.  [default: as --seeds]",
 )
-@click.option("--engine", **choice("here", "ray", default="here", help="Train here, or on a Ray cluster."))
-@field_options(RayCluster, "cluster", defaults=True)
 @field_options(hs.Execution, "execution", skip=("kernels", "threads"))
 @json_option("the results of every run")
 @field_options(hs.Recipe, "recipe", skip=("layers", "initial"))
 def sweep(
     folder: Path, name: str, depths: tuple[int, ...], hops: int, plain_hops: int, seeds: tuple[int, ...],
-    plain_seeds: tuple[int, ...] | None, engine: str, cluster: dict[str, Any], execution: dict[str, Any],
+    plain_seeds: tuple[int, ...] | None, execution: dict[str, Any],
     recipe: dict[str, Any],
 ) -> tuple[Any, str]:  # fmt: skip
     """Train an ensemble for each depth, with and without the implicit curriculum, and draw Figure 4.
@@ -104,7 +101,6 @@ def sweep(
       hopscope sweep runs/depth --depths 1-4 --seeds 0-3
       hopscope sweep runs/deep --hops 5 --depths 1-6 --steps 8000 --plain-seeds none
       hopscope sweep runs/figure-4 --recipe sweep --hops 5 --depths 1-8 --seeds 0-7
-      hopscope sweep /shared/figure-4 --recipe sweep --engine ray --gpus-each 0.25
     """
     from hopscope.paper.section_7 import DepthStudy, read
     from hopscope.paper.section_7_claims import judge
@@ -112,10 +108,6 @@ def sweep(
     from hopscope.records import plain
 
     check_outside_runs(folder)
-    if engine == "ray":
-        refuse_given("on a Ray cluster the workers are Ray's, see --cpus-each and --gpus-each", "workers", "device")
-    else:
-        refuse_given("options of a Ray cluster want --engine ray", *(field.name for field in fields(RayCluster)))
     study = DepthStudy(
         scale="sweep",
         recipe=replace(hs.recipes.BY_NAME[name].recipe, **recipe),
@@ -126,11 +118,9 @@ def sweep(
         plain_seeds=seeds if plain_seeds is None else plain_seeds,
     )
     setups, how = study.setups(), hs.Execution(**execution)
-    if engine == "here":
-        say_execution(how)
+    say_execution(how)
     with runs_display(setups) as progress:
-        on = RayCluster(**cluster) if engine == "ray" else None
-        hs.train_all(setups, folder, execution=how, cluster=on, progress=progress)
+        hs.train_all(setups, folder, execution=how, progress=progress)
     found = read(study, folder, at=".")
     page = section(found)
     for figure in page.figures if page else ():

@@ -44,11 +44,10 @@ LARGEST = 25_000_000
 
 @dataclass(frozen=True)
 class Page:
-    """A page, its bytes by part, and what could not be read and is not shown, a sentence each; the page says so too."""
+    """A page and its bytes by part."""
 
     html: str
     sizes: dict[str, int]
-    damaged: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         total = len(self.html.encode())
@@ -129,7 +128,7 @@ def build(shown: Sequence[Exhibit]) -> Page:
     sizes = Counter({"program and styles": len(script) + len(css), "numbers": len(numbers)})
     for name, chunk in arrays.items():
         sizes[name.split("-", 1)[1]] += len(chunk.text)
-    return Page(html, sizes, tuple(dict.fromkeys(sentence for exhibit in shown for sentence in exhibit.damaged)))
+    return Page(html, sizes)
 
 
 def in_notebook(run: RunFolder) -> str:

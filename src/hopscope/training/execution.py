@@ -1,4 +1,4 @@
-"""How work is computed: device, precision, threads, processes, a cluster.
+"""How work is computed: device, precision, threads, processes.
 
 An execution never changes what is computed, only rounding. A run records the one it was begun with and keeps it when it
 resumes, so that on a CPU a resumed run gives the same bits; on a machine that lacks it, it goes on in the same
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hopscope.checks import Count, NonNegative, check_fields
+from hopscope.checks import Count, check_fields
 from hopscope.errors import InputError, in_a_line
 from hopscope.machine import in_words, memory
 from hopscope.model.architecture import Architecture
@@ -122,24 +122,6 @@ FASTEST = Execution()
 
 REFERENCE = Execution("cpu", threads=1, precision="fp32", compiled=False, kernels=False, workers=1)
 """Plain torch in fp32 on one thread, with which everything faster is compared."""
-
-
-@dataclass(frozen=True)
-class RayCluster:
-    """Where runs are trained, and what each of them takes.
-
-    Args:
-        address: address of the Ray cluster; `None` uses RAY_ADDRESS, or this machine alone if that is unset.
-        cpus_each: CPU cores per run (Ray only).
-        gpus_each: GPUs per run (Ray only); 0.25 lets four runs share one, 0 trains on CPUs.
-    """
-
-    address: str | None = None
-    cpus_each: Count = 1
-    gpus_each: NonNegative = 0.0
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 def kernels_used(problem: RetrievalProblem, recipe: Recipe, execution: Execution) -> tuple[bool, bool]:

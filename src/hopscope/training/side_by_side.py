@@ -1,28 +1,24 @@
-"""Many runs side by side: in several processes of this machine, or on a Ray cluster.
+"""Many runs side by side, in several processes of this machine.
 
-The run folders are the ledger: a run that is finished is not touched, and one that was cut short continues, also if it
-was the driver of the cluster that was killed. On a cluster they are on a path that every machine sees.
+The run folders are the ledger: a run that is finished is not touched, and one that was cut short continues.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from hopscope.errors import InputError, in_a_line, needs_extra
+from hopscope.errors import InputError
 from hopscope.processes import claim_process, in_processes, tune_process
 from hopscope.training.execution import (
     FASTEST,
     Execution,
-    RayCluster,
     available_cores,
     check_memory,
     default_device,
@@ -52,16 +48,12 @@ class ProgressDisplay:
 SILENT = ProgressDisplay()
 """Nothing is shown."""
 
-_LIVES = 50
-"""How often the worker of one run may be killed before the run itself is taken to be the cause."""
-
 
 def train_all(
     setups: Sequence[Setup],
     folder: Path,
     *,
     execution: Execution = FASTEST,
-    cluster: RayCluster | None = None,
     progress: RunsProgress | None = None,
 ) -> None:
     """Train every setup into `folder / setup.name`, the longest run first.
@@ -78,14 +70,12 @@ def train_all(
 
     Args:
         setups: what to train; finished runs are skipped.
-        folder: the folder that holds their run folders; every machine of a cluster must see it.
+        folder: the folder that holds their run folders.
         execution: how steps are computed; its threads are shared among its workers, at most one per run.
-        cluster: a Ray cluster to train on, in place of this machine; it decides about device and threads.
         progress: called now and then with the progress of every run.
 
     Raises:
-        InputError: names repeat, a run does not fit into memory, a folder is in use for something else, or the cluster
-            cannot be reached or has no room for one run.
+        InputError: names repeat, a run does not fit into memory, or a folder is in use for something else.
     """
     left = unfinished(setups, folder)
 
@@ -93,11 +83,6 @@ def train_all(
         if progress is not None:
             progress(progress_of(setups, folder))
 
-    if cluster is not None:
-        if left:
-            _train_on_ray(left, folder, execution, cluster, show)
-        show()
-        return
     device = execution.device or default_device()
     cores = execution.threads or available_cores()
     workers = min(execution.workers or (cores if device == "cpu" else 1), max(1, len(left)))
@@ -120,54 +105,6 @@ def _train(setup: Setup, folder: Path, execution: Execution) -> None:
     claim_process()
     tune_process()
     train(setup, folder, execution=execution)
-
-
-def _train_on_ray(
-    setups: Sequence[Setup], folder: Path, execution: Execution, cluster: RayCluster, tick: Callable[[], None]
-) -> None:
-    """Train setups into `folder / setup.name` on a cluster, in this order; the first failure stops the others."""
-    each = replace(execution, device="cuda" if cluster.gpus_each else "cpu", threads=cluster.cpus_each)
-    with _connected(cluster) as ray:
-        task = ray.remote(num_cpus=cluster.cpus_each, num_gpus=cluster.gpus_each, max_retries=_LIVES)(_train)
-        pending = [task.remote(setup, folder.resolve() / setup.name, each) for setup in setups]
-        try:
-            while pending:
-                done, pending = ray.wait(pending, timeout=1.0)
-                ray.get(done)
-                tick()
-        except BaseException as error:
-            for run in pending:
-                ray.cancel(run, force=True)
-            if isinstance(cause := getattr(error, "cause", None), InputError):
-                raise cause from None
-            raise
-
-
-@contextmanager
-def _connected(cluster: RayCluster) -> Iterator[Any]:
-    """Ray connected to the cluster, or to one that lasts as long as the context; a connection that exists is used."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        ray: Any = import_module("ray")
-    except ImportError:
-        raise needs_extra("training on a cluster", "Ray", "ray") from None
-    if ray.is_initialized():
-        yield ray
-        return
-    try:
-        ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
-    except ConnectionError as error:
-        raise InputError(
-            f"no Ray cluster answers at {cluster.address!r} ({in_a_line(error)}); start one with ray start"
-        ) from None
-    try:
-        for kind, needed in (("CPU", cluster.cpus_each), ("GPU", cluster.gpus_each)):  # or the run would wait for ever
-            largest = max((node["Resources"].get(kind, 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
-            if needed > largest:
-                raise InputError(f"a run needs {needed:g} {kind}, and no machine of the cluster has over {largest:g}")
-        yield ray
-    finally:
-        ray.shutdown()
 
 
 def run_jobs(

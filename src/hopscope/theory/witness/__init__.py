@@ -13,12 +13,13 @@ from typing import NamedTuple
 import torch
 
 from hopscope.checks import check_count
+from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.path_flow import deliver
-from hopscope.theory.witness.masked import both_ways_program, causal_program
+from hopscope.theory.witness.masked import causal_program
 from hopscope.theory.witness.program import assemble, circuit
 from hopscope.theory.witness.unmasked import unmasked_program
 
@@ -61,8 +62,7 @@ def build_witness(
     Args:
         hops: D, the number of hops.
         causal: with a causal mask, layers have one head (pointer doubling); without one, two (both directions).
-        order: order of the pairs. Under a causal mask it is `deepest-first`, or, for 4 hops, any order with pair 3
-            after pairs 2 and 4, as in `1,2,4,3`: three layers of three heads (both directions under a mask).
+        order: order of the pairs; under a causal mask `deepest-first`.
         chains: N, the number of chains.
         curriculum: whether it answers with x1 ... x{D} (IC) or x{D} alone.
         spare_heads: number of heads to add to every layer, all zero.
@@ -71,24 +71,23 @@ def build_witness(
         InputError: a value is out of range, or no construction is known for the order.
     """
     check_count("spare_heads", spare_heads, least=0)
-    doubling = causal and RetrievalProblem(hops, order=order).order == "deepest-first"
+    if causal and RetrievalProblem(hops, order=order).order != "deepest-first":
+        raise InputError(f"under a causal mask a witness is known for deepest-first alone, got order {order!r}")
     problem = RetrievalProblem(
         hops=hops,
         chains=chains,
         order=order,
-        # Comparing with differences lets chance resemblance weigh more, so that symbols must be longer.
-        symbol_dim=128 if causal and not doubling else 32,
+        symbol_dim=32,
         # Nothing linear in token codes tells a pair's first member from its second, which both directions need.
-        position="token" if doubling else "pair",
+        position="token" if causal else "pair",
         # A small base keeps neighbours far apart; `earlier` needs at least the sequence's length.
-        base=1.5 * chains * (2 * hops + 1) if doubling else 2.0,
+        base=1.5 * chains * (2 * hops + 1) if causal else 2.0,
         causal=causal,
         curriculum=curriculum,
         position_dim=32,
         symbols="unit",
     )
-    build = causal_program if doubling else both_ways_program if causal else unmasked_program
-    program = build(problem)
+    program = (causal_program if causal else unmasked_program)(problem)
     return Witness(problem, assemble(program, spare_heads), circuit(program))
 
 
