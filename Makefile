@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: reproduce test test-all test-lowest lint race claims paper docs release clean
+.PHONY: reproduce test test-all test-lowest lint race claims paper schema docs release clean
 
 reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
@@ -49,6 +49,10 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 docs: $(VENV)/.installed-dev
 	$(RUN)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo build/docs/index.html
+
+# docs/circuit.schema.json, of the dataclasses as they are.
+schema: $(VENV)/.installed
+	$(RUN)/python docs/circuit_schema.py
 
 claims: $(VENV)/.installed
 	$(RUN)/hopscope report results/laptop --claims-only
