@@ -93,7 +93,7 @@ def main() -> None:
     result = {
         "layers": layers, "heads": heads, "width": asked.width, "threads": asked.threads, "processor": processor(),
         **spent, "found_exactly": found == planted, "paths": [path.describe(text_role_names(1)) for path in found],
-        "certified": circuit.certified, "evaluations": circuit.search.evaluations,
+        "certified": circuit.certified,
     }  # fmt: skip
     print(json.dumps(result, indent=1))
     if asked.json is not None:

@@ -94,7 +94,7 @@ class CircuitSummary:
         """The summary of a circuit."""
         paths, *again = ends(circuit)
         imposed = circuit.imposed
-        if imposed and imposed.loss(imposed.fill).mean > circuit.max_loss:
+        if imposed and imposed.loss > circuit.max_loss:
             imposed = None
         return cls(
             model=model,

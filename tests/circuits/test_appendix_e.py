@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 
 import pytest
 import torch
-from planted_models import LITTLE, attention, columns, copy_head, louder, witness
+from planted_models import LITTLE, attention, columns, witness
 from small_models import disguised_witness
 
-from hopscope.circuits.evaluate.ablations import IDENTITY, KEEP, UNIFORM, AblationKind, Interventions
+from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, AblationKind, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import run_search
-from hopscope.circuits.search.appendix_e import FILLS, appendix_e, filled, whole_heads
+from hopscope.circuits.search.appendix_e import FILLS, appendix_e, filled
 from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
@@ -71,27 +70,6 @@ def test_imposed_loss_equals_slow_arithmetic(fill: str) -> None:
     assert few.mse([state])[0] == pytest.approx(slow(made.transformer, few.batch, state), rel=1e-3)
     for other in (filled(end, ablation) for name, ablation in FILLS.items() if name != fill):
         assert few.mse([other])[0] != pytest.approx(few.mse([state])[0], rel=0.02)
-
-
-@pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.slow), 0.1])
-def test_fewest_whole_heads_are_the_fewest_of_all_choices(share: float) -> None:
-    """Against every choice of heads unmodified, uniform and at themselves."""
-    made = witness(1, 2)
-    copy_head(made.transformer, 1, 0, 2, share)
-    louder(made.transformer, 1, 0, 1 - share)
-    evaluator, _ = searched(made)
-    heads = list(product(range(2), range(3)))
-    candidates = [
-        {HeadRow(*head, query): form for head, form in zip(heads, forms, strict=True) for query in range(3)}
-        for forms in product((KEEP, UNIFORM, IDENTITY), repeat=len(heads))
-    ]
-    losses = evaluator.mse(candidates)
-    kept = [sum(form == KEEP for form in candidate.values()) // 3 for candidate in candidates]
-    fewest = min(count for count, loss in zip(kept, losses, strict=True) if loss <= CONFIG.max_loss)
-    units = Units.of(evaluator)
-    found = whole_heads(evaluator, units, CONFIG)
-    assert len({row[:2] for row in units.on(found)}) == fewest == (3 if share == 0.5 else 2)
-    assert evaluator.mse([found])[0] <= CONFIG.max_loss
 
 
 def test_model_above_the_threshold_has_no_appendix_e_circuit() -> None:

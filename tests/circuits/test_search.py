@@ -23,7 +23,7 @@ from hopscope.circuits.resume import SavedSearch, run_search
 from hopscope.circuits.search.appendix_e import FILLS, appendix_e
 from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.circuits.search.gradients import estimated_order, row_scores
-from hopscope.circuits.search.own_patterns import SearchResult, own_pattern_search, tried
+from hopscope.circuits.search.own_patterns import SearchResult, own_pattern_search
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
@@ -64,7 +64,6 @@ def test_search_finds_exactly_the_built_in_circuit(hops: int) -> None:
     assert {path.ablation for path in circuit.paths} == {"one_hot"}
     assert circuit.failed == ()
     assert circuit.certified
-    assert circuit.search.minimality == "every subset"
     assert circuit.others == ()
 
 
@@ -135,14 +134,13 @@ def test_search_is_given_up_where_too_many_rows_are_left() -> None:
 
 
 def test_resumed_search_finds_the_same_and_repeats_no_stage() -> None:
-    """Random orders too, whose generator goes on in the state that it had; as many evaluations are counted."""
+    """Random orders too, whose generator goes on in the state that it had."""
     config = SearchConfig(replace(QUICK, growing=2))
 
-    def found(saved: SavedSearch, save: Callable[[SavedSearch], None]) -> tuple[SearchResult, list[Interventions], int]:
+    def found(saved: SavedSearch, save: Callable[[SavedSearch], None]) -> tuple[SearchResult, list[Interventions]]:
         evaluator, units = searched(disguised_witness(1), config.budget)
         result = run_search(own_pattern_search(evaluator, units, config), saved=saved, save=save)
-        ends = run_search(appendix_e(evaluator, units, config), saved=saved, save=save)
-        return result, ends, evaluator.evaluations
+        return result, run_search(appendix_e(evaluator, units, config), saved=saved, save=save)
 
     whole, computed = SavedSearch(), list[str]()
 
@@ -167,8 +165,8 @@ def test_effort_sets_orders_subsets_and_fills(
     """As docs/circuits.md says: so many ways down and up, parts of so many rows, fills; the sequences are the same."""
     config = SearchConfig(effort)
     assert (config.budget.sequences, config.budget.confirming) == (64, 256)
-    assert [tried(rows, config) for rows in (subsets, subsets + 1)] == ["every subset", "pairs"]
-    assert [tried(rows, config) for rows in (pairs, pairs + 1)] == ["pairs", "single"]
+    smallest = [config.budget.smallest(rows) for rows in (subsets, subsets + 1, pairs, pairs + 1)]
+    assert smallest == [0, subsets - 1, pairs - 2, pairs + 1]
     small = SearchConfig(replace(config.budget, sequences=8, confirming=8, deciding=8))
     evaluator, units = searched(disguised_witness(1), small.budget)
     saved = SavedSearch()

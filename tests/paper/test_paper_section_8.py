@@ -104,11 +104,12 @@ def test_every_later_path_must_cost_what_the_paper_reports() -> None:
 
 
 def test_one_circuit_of_three_heads_is_enough() -> None:
-    three = imposed((*TIES, (4, 1, "x0?", ">x1"), (11, 1, ">x2", ">x3")))
+    paths = (*TIES, (4, 1, "x0?", ">x1"), (11, 1, ">x2", ">x3"))
+    three = imposed(paths)
     found = judge_circuits(*many(4, imposed(), imposed(), imposed(), three))["C21"]
     assert (found.in_general, found.share) == ("holds", (1, 4))
     assert judge_circuits(*many(4, imposed()))["C21"].in_general == "open"
-    weak = replace(three, zero=loss(0.2), uniform=loss(0.2), identity=loss(0.2))
+    weak = imposed(paths, zero=loss(0.2), uniform=loss(0.2), identity=loss(0.2))
     assert judge_circuits(*many(4, weak))["C21"].share == (0, 4), "it does not work alone"
 
 

@@ -50,7 +50,7 @@ def test_a_circuit_above_the_threshold_is_not_small():
     assert circuit.imposed is not None
     high, low = Measured(0.64, (0.6, 0.68)), Measured(circuit.max_loss, (0.01, 0.06))
     lost, held = (
-        replace(circuit, imposed=replace(circuit.imposed, zero=loss, uniform=loss, identity=loss))
+        replace(circuit, imposed=replace(circuit.imposed, losses=dict.fromkeys(circuit.imposed.losses, loss)))
         for loss in (high, low)
     )
     bad, good = CircuitSummary.of(lost, "bad"), CircuitSummary.of(held, "good")

@@ -75,13 +75,11 @@ def imposed(paths: Sequence[NamedPath] = SERIAL, without: float = 0.4, **changes
     """A circuit of the Appendix E procedure in which every claim on circuits holds, but for the number of models."""
     made = ImposedCircuit(
         paths=tuple(ImposedPath(*path, loss(without)) for path in paths),
-        zero=loss(0.01),
-        uniform=loss(0.02),
-        identity=loss(0.03),
+        losses={
+            fill: changes.pop(fill, loss(mse)) for fill, mse in (("zero", 0.01), ("uniform", 0.02), ("identity", 0.03))
+        },
         fill="zero",
         first_layer_uniform=loss(0.08),
-        fewest_heads=tuple(sorted({path[:2] for path in paths})),
-        fewest_heads_loss=loss(0.02),
         others=(tuple(paths), tuple(paths)),
     )
     return replace(made, **changes)

@@ -120,10 +120,7 @@ class Circuit:
         lines += ["", *(line for check in self.checks.values() for line in check_lines(check))]
         lines += ["neither checks nor card were measured"] * (self.found and not self.checks)
         lines += ["", *path_lines(self.paths, self.roles)] if self.paths else []
-        lines += [
-            f"also found: {counted(len(other.paths), 'path')}, loss {other.mse:.3f}, {other.overlap:.0%} shared"
-            for other in self.others
-        ]
+        lines += [f"also found: {counted(len(other.paths), 'path')}, loss {other.mse:.3f}" for other in self.others]
         lines += ["", *textwrap.wrap(imposed_words(self.imposed), WIDTH)] if self.imposed else []
         return "\n".join(lines)
 

@@ -70,8 +70,6 @@ class SearchRecord:
         effort: the effort of the search, or its budget; None for a circuit of your own, which was not searched for.
         seed: the seed of the search; of a circuit of your own, of the sequences that it was checked on.
         faithfulness: of a language model's circuit: the share of the way from guessing to the model that it must go.
-        minimality: which smaller parts the search tried.
-        evaluations: how many interventions were measured on how many sequences, in all.
         orders_ending_here: names of the search orders that ended in the circuit.
         removed: the rows that the search switched off, in the order in which it did so.
         proof: how many sequences and random draws checks and card were measured on.
@@ -80,8 +78,6 @@ class SearchRecord:
     effort: Effort | SearchBudget | None = None
     seed: int = 0
     faithfulness: float | None = None
-    minimality: str | None = None
-    evaluations: int = 0
     orders_ending_here: tuple[str, ...] = ()
     removed: tuple[HeadRow, ...] = ()
     proof: CertificateConfig | None = None
@@ -128,15 +124,11 @@ class Helper:
 
 @dataclass(frozen=True)
 class OtherCircuit:
-    """Another circuit that some orders of the search ended in, with its loss, patterns imposed.
-
-    `overlap` is how many paths it shares with the first circuit, as a share of all paths of either.
-    """
+    """Another circuit that some orders of the search ended in, with its loss, patterns imposed."""
 
     paths: tuple[AttentionPath, ...]
     mse: float
     orders: tuple[str, ...]
-    overlap: float
 
 
 Fill = Literal["zero", "uniform", "identity"]
@@ -169,15 +161,9 @@ class ImposedCircuit:
 
     Attributes:
         paths: the paths, none of which can go alone; the first useful layer is exempt from that.
-        zero: loss of the circuit with the other rows of useful heads at zero.
-        uniform: the same with those rows uniform.
-        identity: the same with those rows attending to themselves.
+        losses: of the circuit with the other rows of useful heads at zero, uniform, and attending to themselves.
         fill: the filling that `without` and `first_layer_uniform` were measured with.
         first_layer_uniform: loss with every head of the first useful layer uniform.
-        fewest_heads: layer and head, from 1, of the fewest whole heads found that stay below the threshold with
-            their own patterns, every other head uniform or identity. Heads are switched off one after the other, the
-            least costly first, so that fewer may do.
-        fewest_heads_loss: loss with those heads.
         others: the paths, as in `ImposedPath.where`, that each other order of the same procedure ended in.
         own: loss of the same circuit where its paths' rows keep the model's own patterns.
         checks: the six checks of the circuit, by name, with its patterns imposed; empty without paths.
@@ -185,13 +171,9 @@ class ImposedCircuit:
     """
 
     paths: tuple[ImposedPath, ...]
-    zero: Measured
-    uniform: Measured
-    identity: Measured
+    losses: Mapping[Fill, Measured]
     fill: Fill
     first_layer_uniform: Measured
-    fewest_heads: tuple[tuple[int, int], ...]
-    fewest_heads_loss: Measured
     others: tuple[tuple[NamedPath, ...], ...] = ()
     own: Measured | None = None
     checks: Mapping[CheckName, Check] = field(default_factory=dict)
@@ -207,9 +189,10 @@ class ImposedCircuit:
         """The first useful layer, from 1; 0 without paths."""
         return min((path.layer for path in self.paths), default=0)
 
-    def loss(self, fill: Fill) -> Measured:
-        """The loss with the other rows of useful heads filled in one of the three ways."""
-        return {"zero": self.zero, "uniform": self.uniform, "identity": self.identity}[fill]
+    @property
+    def loss(self) -> float:
+        """Its loss, with its own filling."""
+        return self.losses[self.fill].mean
 
 
 WIDTH = 80
@@ -269,8 +252,4 @@ def imposed_words(circuit: ImposedCircuit) -> str:
     own = f", {circuit.own.mean:.3f} with own patterns" if circuit.own else ""
     failed = ", ".join(not_passed(circuit.checks))
     outcome = f"failed {failed}" if failed else "passed all checks" if circuit.checks else "not checked"
-    heads = ", ".join(f"{layer}.{head}" for layer, head in circuit.fewest_heads)
-    return (
-        f"imposed patterns (Appendix E): {len(circuit.paths)} paths, loss {circuit.loss(circuit.fill).mean:.3f}{own}; "
-        f"{outcome}; fewest whole heads: {heads}, loss {circuit.fewest_heads_loss.mean:.3f}"
-    )
+    return f"imposed patterns (Appendix E): {len(circuit.paths)} paths, loss {circuit.loss:.3f}{own}; {outcome}"

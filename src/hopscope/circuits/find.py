@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import get_args
 
 from hopscope.circuits.checks import (
@@ -32,8 +31,8 @@ from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.patching import Patcher
-from hopscope.circuits.resume import Search, Stage
-from hopscope.circuits.search.appendix_e import FILLS, appendix_e, fill_of, filled, imposed_paths, whole_heads, without
+from hopscope.circuits.resume import Search
+from hopscope.circuits.search.appendix_e import FILLS, appendix_e, fill_of, filled, imposed_paths, without
 from hopscope.circuits.search.backups import with_backups
 from hopscope.circuits.search.config import SearchConfig
 from hopscope.circuits.search.own_patterns import own_pattern_search
@@ -74,20 +73,16 @@ def search_circuit(
     imposed = None
     if appendix_e and not result.left:
         imposed = yield from imposed_circuit(evaluator, units, config, proof)
-    spent, max_loss = evaluator.evaluations, config.max_loss
-    search = SearchRecord(config.effort, config.seed, minimality=result.minimality, evaluations=spent, proof=proof)
+    search, max_loss = SearchRecord(config.effort, config.seed, proof=proof), config.max_loss
     if not result.found:
         checks = no_circuit(result.full_mse, max_loss, rows_left=result.left)
         return replace(without_circuit(evaluator, origin, max_loss, result.full_mse, search, checks), imposed=imposed)
     first, *rest = result.found
     live, off, others = {*units.rows}, units.hypotheses.is_off, list[OtherCircuit]()
-    chosen = units.paths(first.interventions)
     removed = [row for row, ablation in first.interventions.items() if row in live and off(row, ablation)]
     search = replace(search, orders_ending_here=first.orders, removed=tuple(removed))
     for other in rest:
-        paths = units.paths(other.interventions)
-        both, either = {*chosen} & {*paths}, {*chosen} | {*paths}
-        others.append(OtherCircuit(tuple(paths), tidy(other.mse), other.orders, tidy(len(both) / len(either))))
+        others.append(OtherCircuit(tuple(units.paths(other.interventions)), tidy(other.mse), other.orders))
     interventions, groups = with_backups(evaluator, units, first.interventions, max_loss)
     evidence = Evidence(evaluator, units.hypotheses, interventions, max_loss, config.seed + 1, proof, groups=groups)
     circuit = yield from checked_circuit(evidence, origin, search)
@@ -160,7 +155,6 @@ def imposed_circuit(
     ends = yield from appendix_e(evaluator, units, config)
     if not ends:
         return None
-    heads = yield Stage("Appendix E: whole heads", partial(whole_heads, evaluator, units, config), evaluator)
     best, *others = ends
     seed, roles = config.seed + 1, evaluator.problem.all_roles
     evidence = Evidence(evaluator, units.hypotheses, best, config.max_loss, seed, proof, "imposed")
@@ -171,16 +165,14 @@ def imposed_circuit(
     paths = imposed_paths(best)
     uniform = {row: UNIFORM if paths and row.layer == paths[0].layer else best[row] for row in best}
     fills = [filled(best, FILLS[fill]) for fill in get_args(Fill)]
-    *by_fill, first_uniform, whole, own = losses([*fills, uniform, heads, units.hypotheses.own_patterns(best)])
+    *by_fill, first_uniform, own = losses([*fills, uniform, units.hypotheses.own_patterns(best)])
     lost = [min(losses(without(best, path)), key=lambda loss: loss.mean) for path in paths]
     checks, card = (yield from check_in_stages(evidence)) if paths else ({}, None)
     return ImposedCircuit(
         paths=tuple(ImposedPath(*path.names(roles), loss) for path, loss in zip(paths, lost, strict=True)),
-        **dict(zip(get_args(Fill), by_fill, strict=True)),
+        losses=dict(zip(get_args(Fill), by_fill, strict=True)),
         fill=next(fill for fill in get_args(Fill) if FILLS[fill] == fill_of(best)),
         first_layer_uniform=first_uniform,
-        fewest_heads=tuple(sorted({(row.layer + 1, row.head + 1) for row in units.on(heads)})),
-        fewest_heads_loss=whole,
         others=tuple(tuple(path.names(roles) for path in imposed_paths(end)) for end in others),
         own=own,
         checks=checks,

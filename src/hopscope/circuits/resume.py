@@ -11,8 +11,8 @@ import torch
 
 from hopscope.checks import check_type
 from hopscope.circuits.evaluate.ablations import from_json, to_json
-from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.records import RecordFormat
+from hopscope.problem.retrieval import Problem
+from hopscope.records import RecordFormat, convert, plain
 
 SearchProgress = Callable[[str, int, int], None]
 """A function called with what is being done, how many stages are finished, and how many there are."""
@@ -30,8 +30,8 @@ class Stage(Generic[T]):
     Attributes:
         name: what is done; unique in its search.
         compute: computes the result.
-        evaluator: the evaluator whose evaluations are counted.
-        to_json: the result as plain JSON, and `from_json` the inverse; None where the result is interventions.
+        problem: the problem whose roles the result names.
+        type: the type of the result; None where it is interventions.
         generator: the random generator that the stage draws from; its state is saved with the result.
         done: progress before the stage: how many parts of the search are finished; a part can have several stages.
         stages: how many parts there are; 1 of 1 for a stage that is not counted.
@@ -39,9 +39,8 @@ class Stage(Generic[T]):
 
     name: str
     compute: Callable[[], T]
-    evaluator: Evaluator
-    to_json: Callable[[T], Any] | None = None
-    from_json: Callable[[Any], T] | None = None
+    problem: Problem
+    type: type[T] | None = None
     generator: torch.Generator | None = None
     done: int = 1
     stages: int = 1
@@ -53,10 +52,9 @@ Search = Generator[Stage[Any], Any, T]
 
 @dataclass(frozen=True)
 class FinishedStage:
-    """The result of a stage as JSON, how many evaluations it took, and its random generator's state after it."""
+    """The result of a stage as JSON, and its random generator's state after it."""
 
     result: str
-    evaluations: int
     random: str = ""
 
 
@@ -77,7 +75,7 @@ def run_search(
     saved: SavedSearch | None = None,
     save: Callable[[SavedSearch], None] = lambda saved: None,
 ) -> T:
-    """What a search finds. Stages that are saved are not computed again, and count as many evaluations as they took.
+    """What a search finds. Stages that are saved are not computed again.
 
     `save` is called whenever a stage was added to those saved.
     """
@@ -90,18 +88,16 @@ def run_search(
             found: T = end.value
             return found
         progress(stage.name, stage.done, stage.stages)
-        problem, generator = stage.evaluator.problem, stage.generator
+        generator = stage.generator
         if (finished := saved.stages.get(stage.name)) is None:
-            before = stage.evaluator.evaluations
             result = stage.compute()
-            plain = stage.to_json(result) if stage.to_json else to_json(result, problem)
             state = bytes(generator.get_state().tolist()).hex() if generator else ""
-            text = json.dumps(plain, allow_nan=False)  # once: all stages so far are written after each
-            saved.stages[stage.name] = FinishedStage(text, stage.evaluator.evaluations - before, state)
+            values = plain(result) if stage.type else to_json(result, stage.problem)
+            text = json.dumps(values, allow_nan=False)  # once: all stages so far are written after each
+            saved.stages[stage.name] = FinishedStage(text, state)
             save(saved)
         else:
-            plain = json.loads(finished.result)
-            result = stage.from_json(plain) if stage.from_json else from_json(plain, problem)
-            stage.evaluator.count(finished.evaluations)
+            values = json.loads(finished.result)
+            result = convert(values, stage.type, stage.name) if stage.type else from_json(values, stage.problem)
             if generator:
                 generator.set_state(torch.tensor(list(bytes.fromhex(finished.random)), dtype=torch.uint8))

@@ -119,7 +119,7 @@ class Studied:
     def working(self) -> ImposedCircuit | None:
         """Its circuit by the paper's procedure, where its loss alone is below the threshold with some filling."""
         found = self.imposed
-        works = found is not None and min(found.zero.mean, found.uniform.mean, found.identity.mean) < MAX_LOSS
+        works = found is not None and min(loss.mean for loss in found.losses.values()) < MAX_LOSS
         return found if works else None
 
     @property

@@ -200,11 +200,11 @@ def alone(models: Sequence[Studied], scale: str) -> Finding:
     """Judge C10."""
 
     def below(some: Sequence[Studied], fill: Fill) -> list[bool]:
-        return [model.imposed is not None and model.imposed.loss(fill).mean < MAX_LOSS for model in some]
+        return [model.imposed is not None and model.imposed.losses[fill].mean < MAX_LOSS for model in some]
 
     three, counts = _papers(models), {fill: sum(below(models, fill)) for fill in FILLS}
     numbers = "; ".join(
-        f"{fill} {losses([model.imposed.loss(fill).mean for model in three if model.imposed])}" for fill in FILLS
+        f"{fill} {losses([model.imposed.losses[fill].mean for model in three if model.imposed])}" for fill in FILLS
     )
     first = _of_three(below(three, "zero"), numbers, "a circuit alone does not stay below 0.05 with other rows zero")
     spread = "by filling: " + ", ".join(f"{fill} {count}" for fill, count in counts.items())
@@ -242,7 +242,7 @@ def _three_suffice(models: Sequence[Studied], scale: str) -> Finding:
     if not asked:
         return Finding("C21")
     words = ", ".join(
-        f"seed {model.seed} has {counted(_heads(found), 'head')}, loss {found.loss(found.fill).mean:.3f}"
+        f"seed {model.seed} has {counted(_heads(found), 'head')}, loss {found.loss:.3f}"
         for model in small
         if (found := model.working)
     )
@@ -308,7 +308,7 @@ def _card_rows(circuit: Circuit) -> list[list[object]]:
     own, imposed = (circuit.losses[patterns] for patterns in ("own", "imposed")), circuit.imposed
     rows = [row("own patterns", len(circuit.paths), circuit.card, circuit.checks, *own)]
     if imposed:
-        losses = imposed.own.mean if imposed.own else None, imposed.loss(imposed.fill).mean
+        losses = imposed.own.mean if imposed.own else None, imposed.loss
         rows.append(row("Appendix E", len(imposed.paths), imposed.card, imposed.checks, *losses))
     return rows
 

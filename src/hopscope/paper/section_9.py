@@ -104,11 +104,14 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
     if not known:
         return Finding("C12", reason="no model of 24 layers, one head and D = 4 whose heads were not pruned")
     met = [
-        window is not None and window < MAX_LOSS and model.imposed is not None and model.imposed.zero.mean < MAX_LOSS
+        window is not None
+        and window < MAX_LOSS
+        and model.imposed is not None
+        and model.imposed.losses["zero"].mean < MAX_LOSS
         for model, window in known
     ]
     circuits = "; ".join(
-        ", ".join(f"{model.imposed.loss(fill).mean:.3f} ({fill})" for fill in FILLS)
+        ", ".join(f"{model.imposed.losses[fill].mean:.3f} ({fill})" for fill in FILLS)
         for model, _ in known
         if model.imposed
     )

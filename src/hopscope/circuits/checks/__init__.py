@@ -19,7 +19,6 @@ from hopscope.circuits.checks.outside import check_outside
 from hopscope.circuits.checks.right_keys import check_right_keys
 from hopscope.circuits.checks.sufficiency import check_sufficiency
 from hopscope.circuits.resume import Search, Stage
-from hopscope.records import convert, plain
 from hopscope.statistics import Measured, tidy
 
 __all__ = [
@@ -48,8 +47,7 @@ def check_in_stages(evidence: Evidence) -> Search[tuple[dict[CheckName, Check], 
     """The six checks of a circuit and its card, each a stage that an interrupted search does not repeat."""
 
     def stage(name: str, compute: Callable[[], T], type_: type[T]) -> Stage[T]:
-        name = f"{evidence.patterns} patterns, {name}"
-        return Stage(name, compute, evidence.evaluator, plain, partial(convert, type=type_, what=name))
+        return Stage(f"{evidence.patterns} patterns, {name}", compute, evidence.problem, type_)
 
     checks: dict[CheckName, Check] = {}
     for name, measure in _MEASURED.items():

@@ -70,7 +70,6 @@ class Evaluator(ABC):
         self.transformer, self.problem, self.batch = transformer, problem, batch
         self.shape = transformer.shape
         self.where = coordinates(batch, self.shape.causal)
-        self._evaluations = 0
         self._parts: dict[int, Evaluator] = {}
         self._computed: dict[str, Any] = {}
         self._whole: Evaluator | None = None
@@ -128,15 +127,6 @@ class Evaluator(ABC):
         """How many sequences the batch has."""
         return self.batch.inputs.shape[0]
 
-    @property
-    def evaluations(self) -> int:
-        """How many candidates have been evaluated, here and on parts of the batch."""
-        return self._evaluations + sum(part.evaluations for part in self._parts.values())
-
-    def count(self, evaluations: int) -> None:
-        """Add candidates that were evaluated before a search was interrupted."""
-        self._evaluations += evaluations
-
     @cached_property
     def rows(self) -> tuple[HeadRow, ...]:
         """All rows of the model, first layer first."""
@@ -155,7 +145,6 @@ class Evaluator(ABC):
         """Losses of the model as it is, by sequence; a part of a batch takes them from the whole."""
         if self._whole is not None:
             return self._whole.own[: self.sequences]
-        self._evaluations -= 1  # not counted: a resumed search, which measures it again, would count it twice
         return self.errors([{}])[0].double().mean(dim=1)
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
@@ -182,7 +171,6 @@ class Evaluator(ABC):
     @torch.no_grad()
     def errors(self, candidates: Sequence[Interventions]) -> Float[Tensor, "candidate sequence hop"]:
         """Squared errors under each candidate, by sequence and hop."""
-        self._evaluations += len(candidates)
         shares = self.shares_for(candidates)
         if shares != (self,):
             return torch.cat([share.errors(candidates) for share in shares], dim=1)

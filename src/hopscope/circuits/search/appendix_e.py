@@ -263,7 +263,7 @@ def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Sear
     stages = 2 + (len(FILLS) if random else 1) + random
 
     def stage(name: str, compute: Callable[[], Interventions], number: int) -> Stage[Interventions]:
-        return Stage(f"Appendix E: {name}", compute, evaluator, done=number, stages=stages)
+        return Stage(f"Appendix E: {name}", compute, evaluator.problem, done=number, stages=stages)
 
     first = yield stage("heads", procedure.imposed, 0)
     starts = {name: filled(first, fill) for name, fill in FILLS.items()}
@@ -289,31 +289,3 @@ def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Sear
     smallest, *others = (ends[number] for number in sorted(range(len(ends)), key=merit))
     confirmed = partial(confirming.one_by_one, smallest, gauge.max_loss)
     return [(yield stage("on all sequences", confirmed, len(orders) + 1)), *others]
-
-
-def whole_heads(evaluator: Evaluator, units: Units, config: SearchConfig) -> Interventions:
-    """Switch heads off, in the way that costs least, until the next one would exceed the threshold.
-
-    Those that cost nothing go at once, then the least costly one by one; costs are measured again after each step.
-    """
-    gauge = Gauge.scanning(evaluator, config)
-    heads = sorted({(row.layer, row.head) for row in units.rows})
-
-    def interventions(off: dict[HeadNumbers, Ablation]) -> Interventions:
-        return {row: off.get((row.layer, row.head), ablation) for row, ablation in units.base.items()}
-
-    off: dict[HeadNumbers, Ablation] = {}
-    while True:
-        moves = [{**off, head: ablation} for head in heads if head not in off for ablation in IDLE]
-        gauge.rough.depart_from(interventions(off))
-        now, *costs = gauge.rough.mse([interventions(off), *map(interventions, moves)])
-        free, together = FREE * max(gauge.max_loss - now, 0.0), dict(off)
-        by_cost = sorted(zip(costs, moves, strict=True), key=lambda pair: pair[0])
-        for cost, move in by_cost:
-            if cost - now <= free:
-                together = move | together
-        tries = [together] * (len(together) > len(off)) + [move for _, move in by_cost[:2]]
-        fitting = next((move for move in tries if gauge.passes(interventions(move), gauge.max_loss)), None)
-        if fitting is None:
-            return interventions(off)
-        off = fitting

@@ -99,6 +99,10 @@ class SearchBudget:
         """How many sequences decide in which order changes are tried, and which are hopeless."""
         return max(FEW, self.sequences // 4)
 
+    def smallest(self, rows: int) -> int:
+        """How many rows the smallest parts have that are tried of a circuit of so many rows."""
+        return 0 if rows <= self.every_subset else max(rows - 2, 0) if rows <= self.pairs else rows
+
 
 Effort = Literal["quick", "thorough"]
 

@@ -209,7 +209,6 @@ class Further:
         """
         if interventions != self._interventions:
             self._interventions, self.losses = interventions, torch.empty(0, dtype=torch.float64)
-            self._evaluator.count(1)
         for evaluator, end in self._parts:
             done = len(self.losses)
             if done < end and not (done and limit is not None and clear(self.losses, self._most, limit, self._margin)):

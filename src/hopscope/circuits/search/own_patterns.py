@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Literal
 
 import torch
 
@@ -27,10 +26,6 @@ from hopscope.problem.paths import AttentionPath, HeadRow
 
 Algorithm = Callable[[Evaluator, Units, SearchConfig, Random], Interventions]
 """The signature of every search algorithm: it starts from `Units.base` and returns smaller interventions."""
-
-Minimality = Literal["every subset", "pairs", "single", "none"]
-"""Which parts of a circuit were tried: every subset of its rows, every part one or two rows smaller (`pairs`), every
-part one row smaller (`single`, which the search itself has tried), or none."""
 
 _AT_ONCE = 256
 """How many parts are measured together before it is checked whether one of them will do."""
@@ -55,13 +50,11 @@ class Found:
 class SearchResult:
     """The model's own loss, and distinct circuits: fewest paths first, then fewest heads, then lowest loss.
 
-    `minimality` says which parts of the first were tried and will not do; `left` how many rows were left when the
-    search was given up (`SearchBudget.most_rows`), 0 if it was not.
+    `left` says how many rows were left when the search was given up (`SearchBudget.most_rows`), 0 if it was not.
     """
 
     full_mse: float
     found: tuple[Found, ...]
-    minimality: Minimality
     left: int = 0
 
 
@@ -69,7 +62,7 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
     """Search for the circuits of a model. The same model, problem and configuration give the same result."""
     full = float(evaluator.own.mean())
     if full > config.max_loss:
-        return SearchResult(full, (), "none")
+        return SearchResult(full, ())
     down = ["least-cost", *(f"random-{number}" for number in range(1, config.budget.orders))]
     names = [*down, *(f"growing-{number}" for number in range(1, config.budget.growing + 1))]
     pools: list[Interventions] = []
@@ -81,7 +74,7 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
     ) -> Stage[Interventions]:
         name = f"{names[number]}: {what}" if number < len(names) else what
         compute = partial(algorithm, evaluator, units.within(start), config, generator)
-        return Stage(name, compute, evaluator, generator=generator, done=number, stages=len(names) + 1)
+        return Stage(name, compute, evaluator.problem, generator=generator, done=number, stages=len(names) + 1)
 
     for number, name in enumerate(names):
         generator = torch.Generator().manual_seed(config.seed_of(name)) if number else None
@@ -90,7 +83,7 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
             pool = yield stage(number, "rows", rows_spared, heads, generator)
             left, most = len(units.on(pool)), config.budget.most_rows
             if most is not None and left > most:
-                return SearchResult(full, (), "none", left)
+                return SearchResult(full, (), left)
             pools.append(pool)
             small = yield stage(number, "one by one", one_by_one, pool, generator)
         else:
@@ -110,11 +103,11 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
 
     found = sorted((Found(end, evaluator.mse([end])[0], (*of,)) for end, of in orders.values()), key=small_first)
     if not found:
-        return SearchResult(full, (), "none")
+        return SearchResult(full, ())
     while True:
         part = yield stage(len(names), f"subsets of circuit {len(found)}", _smaller, found[0].interventions)
         if part == found[0].interventions:
-            return SearchResult(full, tuple(found), tried(len(units.on(part)), config))
+            return SearchResult(full, tuple(found))
         found.insert(0, Found(part, evaluator.mse([part])[0], (f"part of {found[0].orders[0]}",)))
 
 
@@ -154,10 +147,8 @@ def _smaller(evaluator: Evaluator, units: Units, config: SearchConfig, generator
     """The circuit of the smallest part of `units.base`, with own patterns, that will do; the base itself if none."""
     interventions = units.hypotheses.own_patterns(units.base)
     rows = units.on(interventions)
-    least = {"every subset": 0, "pairs": max(len(rows) - 2, 0)}.get(tried(len(rows), config), len(rows))
-    parts = [
-        units.only(interventions, subset) for size in range(least, len(rows)) for subset in combinations(rows, size)
-    ]
+    sizes = range(config.budget.smallest(len(rows)), len(rows))
+    parts = [units.only(interventions, subset) for size in sizes for subset in combinations(rows, size)]
     gauge = Gauge.confirming(evaluator, config)
     few = gauge.evaluator.part(FEW)
     for first in range(0, len(parts), _AT_ONCE):
@@ -166,10 +157,3 @@ def _smaller(evaluator: Evaluator, units: Units, config: SearchConfig, generator
             if gauge.passes(chosen[number], gauge.max_loss):
                 return _finished(Gauge.confirming(evaluator, config), evaluator, units, config, chosen[number])
     return units.base
-
-
-def tried(rows: int, config: SearchConfig) -> Minimality:
-    """Which parts are tried of a circuit with so many rows."""
-    return (
-        "every subset" if rows <= config.budget.every_subset else "pairs" if rows <= config.budget.pairs else "single"
-    )
