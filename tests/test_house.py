@@ -1,4 +1,4 @@
-"""The shape of the package: who imports whom, in one direction, and one name for one type."""
+"""The shape of the package: who imports whom, in one direction, one name for one type, and how its messages read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import graphlib
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,39 @@ def test_studies_and_examples_name_what_is_public_alone(file: Path) -> None:
 def test_internals_are_seen(line: str) -> None:
     assert internals(line) != []
     assert internals("import hopscope as hs\nfrom hopscope import theory\nhs.theory.depths(3)\nself._rows") == []
+
+
+RETIRED = re.compile(r"\b(anew|look(s|ed)? at|look-?ups?|brings?|brought|gathers?|told|seam|the bar|watch(es|ed)?)\b")
+"""Words that messages had and that say less than the nouns of the field."""
+
+
+def messages(source: str) -> Iterator[str]:
+    """The texts of the `InputError`s that a file raises, with X for every value in them."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "InputError" and node.args:
+            first = node.args[0]
+            parts = first.values if isinstance(first, ast.JoinedStr) else [first]
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in parts)
+
+
+def test_messages_are_one_plain_sentence():
+    assert [*messages("raise InputError(f'hops must be at least 1, got {hops}')")] == ["hops must be at least 1, got X"]
+    found = [message for file in SOURCE.rglob("*.py") for message in messages(file.read_text(encoding="utf-8"))]
+    assert len(found) > 200
+    assert [message for message in found if RETIRED.search(message) or message.endswith(".") or "\n" in message] == []
+
+
+def test_line_breaks_are_the_same_on_every_system():
+    """On Windows text files have others by default, and the seal of a row with another line break does not fit."""
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        for call in (
+            node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)
+        ):
+            name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+            words = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+            written = name == "open" and any(set(word) <= {*"wax+t"} and word for word in words)
+            of_path = name == "write_text" and isinstance(call.func, ast.Attribute)
+            if (written or of_path) and "newline" not in [keyword.arg for keyword in call.keywords]:
+                wrong.append(f"{path.name}:{call.lineno}")
+    assert wrong == []

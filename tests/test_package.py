@@ -86,56 +86,6 @@ def test_every_public_name_is_there():
         _ = hs.nonsense
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["train", "{}", "--hops", "-1"], "hops must be a whole number of at least 1, got -1"),
-        (["train", "{}", "--hops", "x"], "'x' is not of the kind INT"),
-        (["train", "{}", "--heads", "3", "--head-dim", "none", "--d-model", "16"], "divisible by heads, got 16 and 3"),
-        (["train", "{}", "--depth", "3"], "see `hopscope train --help`"),
-        (
-            ["train", "{}", "--order", "random"],
-            "order must be deepest-first, shallowest-first, or each of the pairs 1 to 3 once",
-        ),
-        (["train", "{}", "--seeds", "9" * 30], "seeds must be different whole numbers of at least 0"),
-        (["train", "{}/file/letter.txt"], "letter.txt is a file; give a folder"),
-        (["explore", "{}/run", "--out", "{}/file/mine.html"], "mine.html is not an explorer of hopscope"),
-        (["explore", "{}/run", "--out", "{}/run/figures/x.html"], "is a run folder, which holds only"),
-        (["train", "{}/file"], "is in use and holds no hopscope run"),
-        (["train", "{}", "--device", "abacus"], "abacus"),
-        (["sweep", "{}", "--depths", "0-3"], "depths must be"),
-        (["sweep", "{}/run"], "run is a run folder, which holds only"),
-        (["reproduce", "--out", "{}/run/inside"], "is a run folder, which holds only"),
-        (["train", "{}/run/inside"], "is a run folder, which holds only"),
-        (["benchmark", "--model", "{}", "--out", "{}/run/figures/b"], "is a run folder, which holds only"),
-        (["export", "{}/run", "--to", "transformer-lens", "--out", "{}/run"], "run is a run folder, which holds only"),
-        (
-            ["sweep", "", "--depths", "1"],
-            "FOLDER needs a path that is not empty and has no null character in it, got ''",
-        ),
-        (["circuit", ""], "RUN needs a path that is not empty"),
-        (["explore", "{}"], "run.json does not exist"),
-        (["train", "{}", "--held", "foo"], "a held head is written LAYER.HEAD=PATTERN, as in 1.2=previous, got 'foo'"),
-        (["check", "{}/nowhere"], "nowhere is not a folder; give the folder of a run"),
-        (["export", "{}/file", "--to", "huggingface", "--out", "{}/o"], "holds no language model"),
-        (["explore"], "missing argument 'RUN...'; see `hopscope explore --help`"),
-        (["report", "{}/nowhere"], "is not a folder"),
-    ],
-)
-def test_bad_input_gets_one_sentence_and_exit_code_2(arguments, words, tmp_path, capsys):
-    (tmp_path / "file").mkdir()
-    (tmp_path / "file" / "letter.txt").write_text("Dear")
-    (tmp_path / "file" / "mine.html").write_text("<p>Dear</p>")
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.json").write_text("{}")
-    with pytest.raises(SystemExit) as stop:
-        main([argument.replace("{}", str(tmp_path)) for argument in arguments])
-    assert stop.value.code == 2
-    *_, said = capsys.readouterr().err.splitlines()  # what it computes in may be said before
-    assert said.startswith("hopscope: ")
-    assert words in said
-
-
 @pytest.mark.slow
 def test_a_terminal_and_a_notebook_of_another_kind_are_no_trouble(tmp_path):
     """An encoding without the letters of a table, and the backend of pictures that a notebook's shells inherit."""

@@ -83,6 +83,8 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
     [
         (("{folder}/nowhere",), "does not exist"),
         (("{run}", "--max-loss", "0.9"), "max_loss must be above 0 and below 0.5"),
+        (("{run}", "--max-loss", "nan"), "max_loss must be above 0 and below 0.5"),
+        (("{run}", "--checkpoint", "9223372036854775808"), "must be at most 9007199254740992"),
         (("{run}", "--model", "2"), "model must be from 0 to 1 (the run has 2), got 2"),
         (("{run}", "--checkpoint", "7"), "no checkpoint at step 7; the nearest is at step 1"),
         (("{run}", "--show", "--max-loss", "0.1"), "--show searches nothing; leave --max-loss out"),

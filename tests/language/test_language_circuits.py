@@ -1,4 +1,4 @@
-"""Circuits of language models: planted ones are found and certified, and what cannot be is said."""
+"""Circuits of language models, found and of your own: planted ones are certified, and what cannot be is said."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 from planted_text import CIRCUIT, planted
 from tokenizers_made import tokenizer
 
@@ -20,6 +21,7 @@ from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
 from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.resume import run_search
+from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.language.find_text import Named, search_text_circuit
 from hopscope.language.hooked import HookedDecoder
@@ -165,3 +167,41 @@ def test_a_guessing_model_has_no_circuit() -> None:
     assert not circuit.certified
     assert "does not solve the problem" in circuit.checks["sufficiency"].says
     assert "25% needs no retrieval" in circuit.checks["sufficiency"].says
+
+
+@pytest.mark.slow
+def test_a_custom_circuit_is_checked_as_a_found_one(folder: Path, found: Circuit) -> None:
+    few = CertificateConfig(sequences=64, deciding=128, few=32, draws=40, halves=8)
+    model = hs.LanguageModel(folder)
+    circuit = model.check(CIRCUIT, hs.text("equations", 1), proof=few)
+    assert circuit.certified
+    assert sorted(path.path for path in circuit.paths) == sorted(PATHS)
+    assert circuit.text is not None
+    assert circuit.text.scores["own"].accuracy == 1
+    assert (circuit.max_loss, circuit.model, circuit.search.effort) == (found.max_loss, found.model, None)
+    less = model.check([CIRCUIT[0], CIRCUIT[2]], hs.text("equations", 1), proof=few)
+    assert not less.certified
+    assert not less.checks["sufficiency"].passed
+    with pytest.raises(InputError, match="layer must be from 1 to 2, got 7"):
+        model.check(["L7.H1 answer -> >x1"], hs.text("equations", 1), proof=few)
+
+
+@pytest.mark.slow
+def test_certify_verb_of_a_language_model_and_what_it_refuses(folder: Path, found: Circuit, tmp_path: Path) -> None:
+    asked = ["circuit", "certify", str(folder)]
+    how = ["--formulation", "equations", "--hops", "1"]
+    done = CliRunner().invoke(program, [*asked, *how], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("certified circuit")
+    assert f"{len(found.paths)} paths" in " ".join(done.stdout.split())
+    of_own, searched = [*asked, CIRCUIT[0]], ["circuit", str(folder), *how, "--out", str(tmp_path)]
+    for arguments, says in (
+        ([*of_own, *how, "--max-loss", "0.1"], "a language model has --faithfulness"),
+        ([*of_own, "--hops", "1"], "is a language model; pass --formulation"),
+        (of_own, "is a language model; pass --formulation"),
+        ([*of_own, *how, "--faithfulness", "1"], "faithfulness must be above 0 and below 1, got 1.0"),
+        ([*searched, "--faithfulness", "0"], "faithfulness must be above 0 and below 1, got 0.0"),
+    ):
+        refused = CliRunner().invoke(program, arguments)
+        assert isinstance(refused.exception, InputError)
+        assert says in str(refused.exception)
