@@ -20,7 +20,6 @@ from hopscope.integrity import check
 from hopscope.records import (
     RecordFormat,
     load_tensors,
-    read_json,
     read_rows,
     row_lines,
     save_tensors,
@@ -211,21 +210,6 @@ def test_a_record_beside_runs_is_checked(tmp_path):
     (tmp_path / "run" / "metrics.jsonl").parent.mkdir()
     (tmp_path / "run" / "metrics.jsonl").write_text("")
     assert "run.json is missing" in check(tmp_path)[-1].trouble
-
-
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "closed loop"])
-def test_pipes_and_devices_are_refused_at_once(tmp_path, kind):
-    path = tmp_path / "record.json"
-    if kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "device":
-        path.symlink_to("/dev/zero")
-    elif kind == "folder":
-        path.mkdir()
-    else:
-        path.symlink_to(path)
-    with pytest.raises((InputError, OSError), match=r"record\.json"):
-        read_json(path, "a record")
 
 
 def test_leftovers_of_a_killed_process_are_removed_by_the_next_write(tmp_path):

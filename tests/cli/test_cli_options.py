@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from command_line import call
+from text_reader import solve
 
 from hopscope.cli import VERBS, program
 from hopscope.cli.training_verbs import train
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.text.questions import FORMULATIONS, questions
 from hopscope.training.recipe import Recipe
 from hopscope.training.run import RunFolder
 
@@ -84,3 +88,24 @@ def test_a_run_that_continues_says_which_options_it_does_not_take(tmp_path: Path
     trained(tmp_path / "run", "--precision", "fp32")
     again = CliRunner().invoke(train, [str(tmp_path / "run"), *TINY, "--precision", "bf16"])
     assert "continues with precision fp32; another folder starts afresh" in again.stderr
+
+
+@pytest.mark.parametrize("name", FORMULATIONS)
+def test_a_sample_is_lines_of_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    hops = str(FORMULATIONS[name].paper_hops)
+    assert call("sample", name, "--hops", hops, "--count", "7", "--seed", "9") == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [r["id"] for r in records] == [q.id for q in questions(name, count=7, seed=9)]
+    for record in records:
+        assert record["formulation"] == name
+        assert record["hops"] == int(hops)
+        assert record["guess"] == 1 / len(record["acceptable"])
+        assert solve(record["prompt"]) == record["answer"]
+
+
+def test_places_of_a_sample_are_those_of_its_prompt(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("sample", "equations", "--count", "3", "--roles", "--names", "random", "--json") == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [record["extensions"] for record in records] == [{"names": "random"}] * 3
+    first = records[0]["mentions"][0]
+    assert records[0]["prompt"][first["start"] : first["end"]] == records[0]["prompt"].split(" ")[0]

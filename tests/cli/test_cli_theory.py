@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from hopscope.cli import main
+from command_line import call
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main(["theory", *arguments])
-    printed = capsys.readouterr()
-    return int(stop.value.code or 0), printed.out, printed.err
+    return call("theory", *arguments), *capsys.readouterr()
 
 
 def read(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

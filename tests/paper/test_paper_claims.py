@@ -175,21 +175,6 @@ def test_the_pages_and_the_package_say_what_the_stored_claims_say(
             between_marks(broken, "cases", "")
 
 
-STATED = {
-    "C3": "yes; holds, 37 of 37", "C5": "yes; holds, 43 of 43", "C6": "1 of 3; does not hold, 1 of 10",
-    "C7": "3 of 3; open, 5 of 7", "C8": "2 of 3; does not hold, 2 of 7", "C9": "no; does not hold, 1 of 6",
-    "C10": "3 of 3; open, 6 of 7", "C11": "6 of 11; does not hold, 1 of 6", "C12": "yes; open, 1 of 1",
-    "C13": "yes; open, 1 of 1", "C16": "no; open, 0 of 1", "C18": "yes; open, 8 of 8", "C20": "yes; open, 12 of 13",
-}  # fmt: skip
-
-
-def test_the_stored_runs_say_what_their_pages_say() -> None:
-    found = {row.id: row for row in stored()}
-    assert {claim: found[claim].short for claim in STATED} == STATED
-    assert (found["C7"].numbers, found["C13"].numbers.partition(";")[0]) == ("4, 4, 4", "epochs 75, 125, 134, 165")
-    assert all(row.known for row in found.values())
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name == "figure-4" else [pytest.mark.slow]) for name in FOLDERS]
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import matplotlib
@@ -108,13 +106,3 @@ def test_the_users_settings_neither_change_nor_matter(tmp_path: Path) -> None:
         loud = save(final_losses(trained(1)), tmp_path / "loud")[1].read_bytes()
         assert dict(matplotlib.rcParams) == before
     assert loud == plain
-
-
-@pytest.mark.slow
-def test_drawing_does_not_load_pyplot() -> None:
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from made_results import trained\nfrom hopscope.paper.section_7_figures import final_losses\n"
-        "final_losses(trained(1))\nassert 'matplotlib.pyplot' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code, str(Path(__file__).parents[1] / "support")], check=True)

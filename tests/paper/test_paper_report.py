@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from explorer_pages import Reader
 from hypothesis import given
 from hypothesis import strategies as st
 from made_results import metrics, trained
@@ -19,39 +20,6 @@ from hopscope.paper.section_7_figures import final_losses, partial_losses
 from hopscope.plot.training import Panel, training
 
 HOSTILE = "<script>alert('x')</script>\"'><img src=http://evil.example/x onerror=a()>&amp;"
-VOID = {"meta", "img", "br", "path", "use", "link", "input"}
-
-
-class Parsed(HTMLParser):
-    """Elements with their attributes, text, and a check that tags nest."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.open: list[str] = []
-        self.feed(html)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open[-1:] != ["style"]:
-            self.text += data
-
-    def all(self, tag: str) -> list[dict[str, str | None]]:
-        return [attrs for name, attrs in self.elements if name == tag]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +55,7 @@ def full(folder: Path, text: str = "plain") -> str:
 
 
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
-    parsed = Parsed(full(tmp_path, HOSTILE))
+    parsed = Reader(full(tmp_path, HOSTILE))
     assert not parsed.all("script")
     assert not parsed.all("img")
     assert not [attrs for _, attrs in parsed.elements if any(name.startswith("on") for name in attrs)]
@@ -130,7 +98,7 @@ def test_inline_markup(text: str, html: str) -> None:
 
 def test_the_page_needs_nothing_but_itself(page: tuple[str, Path]) -> None:
     html = page[0]
-    parsed = Parsed(html)
+    parsed = Reader(html)
     for tag, attrs in parsed.elements:
         assert tag not in {"script", "link", "iframe", "object", "embed", "base", "form"}
         for name in ("src", "href", "xlink:href", "srcset", "poster", "data"):
@@ -144,7 +112,7 @@ def test_the_page_needs_nothing_but_itself(page: tuple[str, Path]) -> None:
 def test_links_lead_to_files_beside_the_page(page: tuple[str, Path]) -> None:
     from urllib.parse import unquote
 
-    parsed = Parsed(page[0])
+    parsed = Reader(page[0])
     links = [attrs["href"] or "" for attrs in parsed.all("a") if not (attrs["href"] or "").startswith("#")]
     assert "./sweep/ic%20layers" in links
     drawn = [link for link in links if link.startswith("figures/")]
@@ -162,7 +130,7 @@ def test_ids_are_unique_and_references_resolve(page: tuple[str, Path]) -> None:
 
 
 def test_a_row_for_each_claim_with_this_run_and_the_stored_ones_beside_it(page: tuple[str, Path]) -> None:
-    parsed = Parsed(page[0])
+    parsed = Reader(page[0])
     assert [attrs["id"] for attrs in parsed.all("tr") if attrs.get("id")] == [f"C{n}" for n in range(1, 22)]
     assert len(parsed.all("details")) == 21
     row = page[0].partition('id="C4"')[2].partition("</tr>")[0]
@@ -175,7 +143,7 @@ def test_a_row_for_each_claim_with_this_run_and_the_stored_ones_beside_it(page: 
 
 
 def test_the_page_can_be_heard(page: tuple[str, Path]) -> None:
-    parsed = Parsed(page[0])
+    parsed = Reader(page[0])
     assert parsed.all("html")[0]["lang"] == "en"
     assert parsed.all("meta")[1]["content"] == "width=device-width, initial-scale=1"
     assert len(parsed.all("h1")) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import re
 from dataclasses import replace
@@ -104,17 +103,6 @@ def test_a_summary_without_its_runs_suffices_for_section_7(reproduced: tuple[Pat
     with pytest.raises(InputError, match=r"summary\.json is damaged: .*checksum.*untouched"):
         read(TINY, tmp_path)
     assert (tmp_path / "summary.json").read_bytes() == changed
-
-
-@pytest.mark.slow
-def test_examples_run(reproduced: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import hopscope.paper.reproduce as module
-
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "tiny").symlink_to(reproduced[0])
-    monkeypatch.chdir(tmp_path)
-    assert doctest.testmod(module).failed == 0
-    assert doctest.testmod(hs.plot).failed == 0
 
 
 def test_transformers_trained_by_themselves_join(tmp_path: Path) -> None:

@@ -54,8 +54,12 @@ def unpack(chunk: Chunk) -> np.ndarray[Any, Any]:
     return np.cumsum(values, axis=0, dtype=np.uint8) if chunk.delta else values
 
 
+VOID = {"meta", "img", "br", "link", "input", "hr"}
+"""Elements that have no end."""
+
+
 class Reader(HTMLParser):
-    """Elements in order, data blocks by id or chunk name, and text outside scripts."""
+    """Elements in order, data blocks by id or chunk name, and text outside scripts; tags must nest."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -64,17 +68,26 @@ class Reader(HTMLParser):
         self.heads: dict[str, str] = {}
         self.text = ""
         self._inside: str | None = None
+        self._open: list[str] = []
         self.feed(html)
+        self.close()
+        assert not self._open
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
         self.elements.append((tag, given))
+        self._open += [] if tag in VOID else [tag]
         self._inside = (given.get("data-chunk") or given.get("id") or tag) if tag in ("script", "style") else None
         if given.get("data-chunk"):
             self.heads[given["data-chunk"]] = given["data-head"]
 
     def handle_endtag(self, tag):
         self._inside = None
+        assert tag in VOID or self._open.pop() == tag
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of each such element."""
+        return [attrs for name, attrs in self.elements if name == tag]
 
     def handle_data(self, data):
         if self._inside:

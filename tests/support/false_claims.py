@@ -8,22 +8,48 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
 
 import numpy as np
+from made_results import (
+    BACKWARD,
+    DOUBLING,
+    NINE,
+    SERIAL,
+    TIES,
+    emergence,
+    follow,
+    imposed,
+    judge_answers,
+    judge_circuits,
+    judge_histories,
+    loss,
+    point,
+    studied,
+    trained,
+)
+from scipy.stats import binom, chisquare
 
-Draw = Callable[[np.random.Generator], str]
+from hopscope.benchmark.guessing import AnswerSpread, BlindScore
+from hopscope.circuits.circuit_parts import ImposedCircuit
+from hopscope.emergence.timing import Order, Plateau
+from hopscope.paper import section_4, section_7_claims
+from hopscope.paper.claims import CLAIMS, General
+from hopscope.paper.models import Learned
+from hopscope.paper.presets import PAPER
+from hopscope.paper.section_4 import GUESS, BenchmarkResult
+from hopscope.paper.section_7 import DepthResult, TrainedModel
+from hopscope.problem.paths import NamedPath
+
+Rng = np.random.Generator
+
+Draw = Callable[[Rng], str]
 """What is said of a claim in general, of one draw of the data."""
 
 DRAWS_OF_PAGES = 250
 """How often each kind of data was drawn for the pages."""
-
-HEADS = {
-    False: ("claim", "false data", "n", "holds"),
-    True: ("claim", "true data", "n", "does not hold", "holds"),
-}
-"""The heads of both tables of `docs/claims.md`, by whether the claim is true of the data."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +57,7 @@ class Case:
     """One kind of data.
 
     Attributes:
-        claim: one of `hopscope.paper.claims.CLAIMS`.
+        claim: one of `hopscope.paper.claims.CLAIMS`, or a rule of a study.
         data: what the data are like, in words.
         n: how much of it there is, in words.
         true: whether the claim is true of what the data are drawn from.
@@ -55,8 +81,10 @@ class Case:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The head of the table of the case."""
-        return HEADS[self.true]
+        """The head of the table of the case, of `docs/claims.md` or of `docs/studies/how-often-wrong.md`."""
+        no, yes = ("does not hold", "holds") if self.claim in CLAIMS else ("refuted", "confirmed")
+        data = ("true data", "n", no, yes) if self.true else ("false data", "n", yes)
+        return "claim" if self.claim in CLAIMS else "rule", *data
 
     def on_page(self, page: str) -> list[float]:
         """The shares in the row that a page has of the case."""
@@ -73,13 +101,242 @@ class Case:
         )
 
 
+# C1 to C5: runs by depth.
+
+Law = Callable[[Rng, int], int]
+"""How many of five hops a run of so many layers learns, one after the other."""
+
+LOW, HIGH = 0.01, 0.75
+
+FIGURE_4 = (
+    (0, 0, 0, 0, 0), (5, 0, 0, 0, 0), (8, 6, 4, 0, 0), (8, 8, 7, 3, 3),
+    (8, 8, 7, 6, 4), (8, 8, 8, 7, 7), (8, 8, 8, 6, 5), (7, 7, 7, 6, 6),
+)  # fmt: skip
+"""How many of eight runs with 1, 2, ... layers learned each hop in `results/figure-4`."""
+
+
+def _by_depth(
+    rng: Rng, law: Law, seeds: Sequence[int] = (8,) * 8, turned: Callable[..., bool] | None = None
+) -> list[TrainedModel]:
+    """A sweep with the curriculum: so many seeds at 1, 2, ... layers. `turned` says whether a run that learned so many
+    hops has its last two the other way round."""
+    models: list[TrainedModel] = []
+    for layers, count in enumerate(seeds, start=1):
+        learned = [law(rng, layers) for _ in range(count)]
+        steps = [[100 * (hop + 1) if hop < many else None for hop in range(5)] for many in learned]
+        for many, row in zip(learned, steps, strict=True):
+            if turned and many > 1 and turned(rng, many, layers):
+                row[many - 1], row[many - 2] = row[many - 2], row[many - 1]
+        losses = [[LOW if hop < many else HIGH for hop in range(5)] for many in learned]
+        models += trained(layers, hops=5, losses=losses, crossings=steps)
+    return models
+
+
+def _as_stored(rng: Rng, layers: int) -> int:
+    """As often as in `results/figure-4`, each hop given the one before it."""
+    found, before = 0, 8
+    for count in FIGURE_4[layers - 1]:
+        if rng.random() >= (count / before if before else 0):
+            break
+        found, before = found + 1, count
+    return found
+
+
+def _ladder(rng: Rng, layers: int, needs: Sequence[int] = (2, 3, 3, 4, 4), luck: float = 0.9) -> int:
+    """Each hop needs so many layers, and is then learned by this share of the runs that learned the one before it."""
+    found = 0
+    for least in needs:
+        if layers < least or rng.random() >= luck:
+            break
+        found += 1
+    return found
+
+
+def _verdict(claim: str, models: Sequence[TrainedModel]) -> General:
+    found = section_7_claims.judge(DepthResult(PAPER.depth, tuple(models), (), "sweep"))
+    return {finding.id: finding.in_general for finding in found}[claim]
+
+
+def _plain(rng: Rng, succeeds: Sequence[float]) -> General:
+    """C3: 64 runs without the curriculum, of which such shares succeed with 1, 2, ... layers where theory allows it."""
+    plain = [
+        model
+        for layers in range(1, 9)
+        for model in trained(layers, curriculum=False, losses=[
+            [LOW if layers > 2 and rng.random() < succeeds[layers - 1] else rng.normal(0.755, 0.008)] for _ in range(8)
+        ])
+    ]  # fmt: skip
+    return _verdict("C3", [*_by_depth(rng, _as_stored), *plain])
+
+
+def _harder(rng: Rng, law: Law, seeds: Sequence[int] = (8,) * 8) -> General:
+    return _verdict("C4", _by_depth(rng, law, seeds))
+
+
+def _ordered(rng: Rng, turned: Callable[..., bool]) -> General:
+    return _verdict("C5", _by_depth(rng, _as_stored, turned=turned))
+
+
+def _noisy_order(rng: Rng) -> General:
+    """C5: hops one after the other, about 200 steps apart and logged every 10, as in Figure 4's runs."""
+    models: list[TrainedModel] = []
+    for layers in range(1, 9):
+        learned = [_as_stored(rng, layers) for _ in range(8)]
+        at = np.cumsum(200 * np.exp(rng.normal(0, 0.9, (8, 5))), axis=1) // 10 * 10 + 10
+        steps = [[int(at[run, hop]) if hop < many else None for hop in range(5)] for run, many in enumerate(learned)]
+        losses = [[LOW if hop < many else HIGH for hop in range(5)] for many in learned]
+        models += trained(layers, hops=5, losses=losses, crossings=steps)
+    return _verdict("C5", models)
+
+
+PAPER_NOW = (4, 5, 4, 5, 5, 5, 5, 5)
+"""The seeds at each depth in `results/paper`."""
+
+DEPTH_CASES = [
+    *(Case("C3", f"{share:.0%} of runs succeed", "64 runs", False, partial(_plain, succeeds=(share,) * 8))
+      for share in (0.02, 0.05)),
+    Case("C3", "1 run in 5 of 8 layers succeeds, no other", "64 runs", False,
+         partial(_plain, succeeds=(0,) * 7 + (0.2,))),
+    Case("C3", "none succeeds", "64 runs", True, partial(_plain, succeeds=(0,) * 8)),
+    *(Case("C4", f"{which} layers, then luck", "64 runs", False,
+           partial(_harder, law=partial(_ladder, needs=needs)))
+      for which, needs in (("all hops need 4", (4,) * 5), ("x1 needs 2 and all others 3", (2, 3, 3, 3, 3)),
+                           ("x1 needs 2 and all others 4", (2, 4, 4, 4, 4)))),
+    *(Case("C4", "each hop as often as in Figure 4's runs", f"{sum(seeds)} runs", True,
+           partial(_harder, law=_as_stored, seeds=seeds)) for seeds in ((8,) * 8, PAPER_NOW)),
+    Case("C5", "1 run in 10 with x4 and x5 has x5 first", "64 runs", False,
+         partial(_ordered, turned=lambda rng, many, _: many == 5 and rng.random() < 0.1)),
+    Case("C5", "1 run in 5 of 8 layers out of order", "64 runs", False,
+         partial(_ordered, turned=lambda rng, _, layers: layers == 8 and rng.random() < 0.2)),
+    Case("C5", "in order, as far apart as in Figure 4's runs", "64 runs", True, _noisy_order),
+]  # fmt: skip
+
+
+# C6 to C13 and C16 to C19: models, circuits and histories.
+
+MODELS = 40
+OTHER: tuple[NamedPath, ...] = (*TIES, (4, 1, "x1>", "x0?"), (7, 1, "x2>", ">x1"), (11, 1, ">x3", "x1>"))
+
+
+def _without(path_loss: float) -> ImposedCircuit:
+    """A circuit of which the last path costs so much."""
+    made = imposed()
+    return replace(made, paths=(*made.paths[:-1], replace(made.paths[-1], without=loss(path_loss))))
+
+
+FALSE: dict[str, ImposedCircuit] = {
+    "C7": imposed((*SERIAL, (9, 1, "x0?", "x0>"))),
+    "C8": imposed((TIES[0], *SERIAL[3:])),
+    "C10": imposed(zero=loss(0.06), uniform=loss(0.06), identity=loss(0.06)),
+    "C11": _without(0.1),
+}
+"""By claim a circuit of which it is false: a fifth head, two pairs untied, a loss above the threshold, an idle path."""
+
+
+def _circuits(rng: Rng, claim: str, share: float) -> General:
+    """A share of models has a circuit of which the claim is false."""
+    made = [FALSE[claim] if rng.random() < share else imposed() for _ in range(MODELS)]
+    return judge_circuits(*(studied(reading, f"m{n}") for n, reading in enumerate(made)))[claim].in_general
+
+
+def _learn(rng: Rng, share: float) -> General:
+    """C6: a share of models ends at twice the threshold."""
+    losses = [0.02 if rng.random() < share else 0.006 for _ in range(MODELS)]
+    made = (studied(imposed(), f"m{n}", learned=Learned(mse, 0.004, (mse, mse))) for n, mse in enumerate(losses))
+    return judge_circuits(*made)["C6"].in_general
+
+
+def _differ(rng: Rng) -> General:
+    """C9: every model has one of four mechanisms, any as likely."""
+    paths = [(SERIAL, DOUBLING, BACKWARD, OTHER)[rng.integers(4)] for _ in range(MODELS)]
+    return judge_circuits(*(studied(imposed(mechanism), f"m{n}") for n, mechanism in enumerate(paths)))["C9"].in_general
+
+
+def _emerge(rng: Rng, claim: str, gaps: Callable[[Rng], Sequence[float]], left: int = 560) -> General:
+    """C13, C16 and C19: the hops of each model come so far apart, after such a plateau."""
+    followed = []
+    for known in follow(MODELS):
+        steps = 580 + np.cumsum([0, *gaps(rng)])
+        flat = Plateau(0.75, 10, left, tuple(map(int, steps)))
+        history = emergence(order=Order(tuple(map(float, steps)), (1.0,) * 3), plateau=flat)
+        followed.append(replace(known, final=history))
+    return judge_histories(*followed)[claim].in_general
+
+
+def _any_longest(rng: Rng) -> list[float]:
+    """None is longer than another, but by luck."""
+    return [20 + gap for gap in rng.exponential(60, 3)]
+
+
+def _much_longer(rng: Rng) -> list[float]:
+    """The last is five times as long as any other, each with a noise of a fifth."""
+    return [float(gap * np.exp(rng.normal(0, 0.2))) for gap in (50, 50, 250)]
+
+
+def _at_once(rng: Rng) -> list[float]:
+    """One model in five delivers two hops at once."""
+    return [50, 0 if rng.random() < 0.2 else 50, 250]
+
+
+N = f"{MODELS} models"
+MODEL_CASES = [
+    Case("C6", "1 model in 5 does not learn", N, False, partial(_learn, share=0.2)),
+    Case("C6", "all learn", N, True, partial(_learn, share=0.0)),
+    *(Case(claim, "false of 1 model in 5", N, False, partial(_circuits, claim=claim, share=0.2)) for claim in FALSE),
+    *(Case(claim, "false of 1 model in 100", N, True, partial(_circuits, claim=claim, share=0.01)) for claim in FALSE),
+    Case("C9", "each model has one of 4 circuits", N, False, _differ),
+    Case("C13", "1 model in 5 delivers two hops at once", N, False, partial(_emerge, claim="C13", gaps=_at_once)),
+    Case("C16", "plateaus of a tenth of the run", N, False, partial(_emerge, claim="C16", gaps=_much_longer, left=100)),
+    Case("C19", "gaps alike", N, False, partial(_emerge, claim="C19", gaps=_any_longest)),
+    Case("C19", "the last gap five times as long, with noise", N, True,
+         partial(_emerge, claim="C19", gaps=_much_longer)),
+]  # fmt: skip
+
+
+# C14 and C15: answers of language models, and of programs that follow no fact.
+
+
+def _solves(rng: Rng, weak: float, models: int = 1, others: float = 0.99, silent: float = 0.0) -> General:
+    """C14: every model is weaker at one of the nine points, where it never answers acceptably to a share of the
+    questions: to those that it would get wrong."""
+    points = []
+    for number in range(models):
+        place = rng.integers(len(NINE))
+        for at, where in enumerate(NINE):
+            right = int(rng.binomial(500, weak if at == place else others))
+            accepted = 500 - min(int(silent * 500), 500 - right) if at == place else 500
+            points.append(point(*where, f"m{number}", correct=right, accepted=accepted))
+    return judge_answers(points).in_general
+
+
+def _guess(rng: Rng, excess: float, asked: int = 2000) -> General:
+    """C15: of fourteen programs one is right more often than the floor, by this share of the questions, in the first
+    formulation; the answers are even."""
+    scores, spreads = [], []
+    for place, (name, floor) in enumerate(GUESS.items()):
+        for program in range(14):
+            right = int(rng.binomial(asked, floor + excess * (place == program == 0)))
+            p = float(binom.sf(right - 1, asked, floor))
+            scores.append(BlindScore(name, 5, str(program), asked, right, right / asked, 0.0, 1.0, floor, p))
+        counts = rng.multinomial(asked, [floor] * round(1 / floor))
+        spreads.append(AnswerSpread(name, 5, tuple(map(int, counts)), float(chisquare(counts).pvalue)))
+    found = section_4.judge(BenchmarkResult(None, tuple(scores), tuple(spreads)))[1].in_general
+    return "holds" if found == "theorem, checked" else found
+
+
+ANSWER_CASES = [
+    Case("C14", "one point of nine at 88%", "1 model", False, partial(_solves, weak=0.88)),
+    Case("C14", "the same, silent where wrong, up to 5%", "1 model", False, partial(_solves, weak=0.88, silent=0.05)),
+    Case("C14", "one point of nine at 95%", "1 model", True, partial(_solves, weak=0.95)),
+    *(Case("C15", f"one program of 14 is right in {0.25 + more:.0%}", "2,000 questions", False,
+           partial(_guess, excess=more)) for more in (0.03, 0.05)),
+    Case("C15", "all programs guess", "2,000 questions", True, partial(_guess, excess=0.0)),
+]  # fmt: skip
+
+
 def cases() -> list[Case]:
     """All cases, in the order of the claims."""
-    import false_answers
-    import false_depths
-    import false_models
-
-    return [*false_depths.CASES, *false_models.CASES, *false_answers.CASES]
+    return [*DEPTH_CASES, *MODEL_CASES, *ANSWER_CASES]
 
 
 def table(cases: Sequence[Case], draws: int, seed: int = 0) -> str:

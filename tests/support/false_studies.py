@@ -7,7 +7,6 @@ others have the name of their study and the number of their rule in its docstrin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -24,21 +23,6 @@ from studies.tools.followed import Followed
 from studies.tools.judgements import all_of, as_many_as, at_all, falls_with, most_of, never
 
 Rng = np.random.Generator
-
-STUDY_HEADS = {
-    False: ("rule", "false data", "n", "confirmed"),
-    True: ("rule", "true data", "n", "refuted", "confirmed"),
-}
-"""The heads of both tables of `docs/studies/how-often-wrong.md`, by whether the hypothesis is true of the data."""
-
-
-@dataclass(frozen=True)
-class StudyCase(Case):
-    """One kind of data, made up for a rule of the studies."""
-
-    @property
-    def heads(self) -> tuple[str, ...]:
-        return STUDY_HEADS[self.true]
 
 
 def _most(rng: Rng, n: int, share: float) -> str:
@@ -151,52 +135,52 @@ def _stopped(rng: Rng, decaying: float) -> str:
 
 
 SHARES = [
-    *(StudyCase("most", "half of the models", f"{n}", False, partial(_most, n=n, share=0.5)) for n in (10, 20, 70)),
-    StudyCase("most", "7 models in 10", "10", True, partial(_most, n=10, share=0.7)),
-    StudyCase("most", "8 models in 10", "20", True, partial(_most, n=20, share=0.8)),
-    StudyCase("all", "7 models in 10", "6", False, partial(_all, n=6, share=0.7)),
-    *(StudyCase("never, below a tenth", f"1 model in {many}", f"{n}", False,
+    *(Case("most", "half of the models", f"{n}", False, partial(_most, n=n, share=0.5)) for n in (10, 20, 70)),
+    Case("most", "7 models in 10", "10", True, partial(_most, n=10, share=0.7)),
+    Case("most", "8 models in 10", "20", True, partial(_most, n=20, share=0.8)),
+    Case("all", "7 models in 10", "6", False, partial(_all, n=6, share=0.7)),
+    *(Case("never, below a tenth", f"1 model in {many}", f"{n}", False,
                 partial(_never, n=n, share=1 / many, rare=0.1)) for many, n in ((10, 36), (20, 36), (50, 75))),
-    *(StudyCase("never, below a half", "1 model in 5", f"{n}", False, partial(_never, n=n, share=0.2, rare=0.5))
+    *(Case("never, below a half", "1 model in 5", f"{n}", False, partial(_never, n=n, share=0.2, rare=0.5))
       for n in (6, 8)),
-    StudyCase("at all, from a fifth on", "1 model in 5", "6", True,
+    Case("at all, from a fifth on", "1 model in 5", "6", True,
               partial(_never, n=6, share=0.2, rare=0.2, rule=at_all)),
-    *(StudyCase("learning", f"{share:.0%} of seeds learn, {wanted} of 40 wanted", "40", wanted <= 40 * share,
+    *(Case("learning", f"{share:.0%} of seeds learn, {wanted} of 40 wanted", "40", wanted <= 40 * share,
                 partial(_as_many, n=40, share=share, wanted=wanted))
       for share, wanted in ((0.9, 38), (0.85, 36), (0.98, 40), (0.98, 38), (0.95, 36))),
-    *(StudyCase("conditional 2", f"{share:.0%} of seeds learn, 3 of 5 wanted", "5", share > 0.5,
+    *(Case("conditional 2", f"{share:.0%} of seeds learn, 3 of 5 wanted", "5", share > 0.5,
                 partial(_as_many, n=5, share=share, wanted=3)) for share in (0.3, 0.7)),
-    StudyCase("falls", "heads make no difference", "25", False, partial(_falls, loss_with_most=0.7)),
-    StudyCase("falls", "only 16 heads do better", "25", False, partial(_falls, loss_with_most=0.3)),
+    Case("falls", "heads make no difference", "25", False, partial(_falls, loss_with_most=0.7)),
+    Case("falls", "only 16 heads do better", "25", False, partial(_falls, loss_with_most=0.3)),
 ]  # fmt: skip
 
 BEYOND, MINIMUM, OF_SIX = "8 heads: no run learns a hop", *(f"8 heads, D = {hops}: trained minimum" for hops in (4, 8))
 STUDIES = [
-    StudyCase("depth 1", "1 run in 5 with a layer less learns all", "84", False,
+    Case("depth 1", "1 run in 5 with a layer less learns all", "84", False,
               partial(_depth, words=BEYOND, below=0.2)),
-    StudyCase("depth 1", "the same, at D = 4 alone", "84", False, partial(_depth, words=BEYOND, below=0.2, only=4)),
-    StudyCase("depth 1", "1 run in 50 with a layer less learns all", "84", False,
+    Case("depth 1", "the same, at D = 4 alone", "84", False, partial(_depth, words=BEYOND, below=0.2, only=4)),
+    Case("depth 1", "1 run in 50 with a layer less learns all", "84", False,
               partial(_depth, words=BEYOND, below=0.02)),
-    StudyCase("depth 2", "1 run in 5 with a layer less learns all", "12", False,
+    Case("depth 2", "1 run in 5 with a layer less learns all", "12", False,
               partial(_depth, words=MINIMUM, below=0.2)),
-    StudyCase("depth 2", "the same", "6", False, partial(_depth, words=OF_SIX, below=0.2)),
-    StudyCase("depth 2", "learned by 7 in 10 where theory says", "12", True, partial(_depth, words=MINIMUM, below=0.0)),
-    StudyCase("depth 2", "learned by 1 in 6 there, by half a layer above", "12", True,
+    Case("depth 2", "the same", "6", False, partial(_depth, words=OF_SIX, below=0.2)),
+    Case("depth 2", "learned by 7 in 10 where theory says", "12", True, partial(_depth, words=MINIMUM, below=0.0)),
+    Case("depth 2", "learned by 1 in 6 there, by half a layer above", "12", True,
               partial(_depth, words=MINIMUM, below=0.0, at=1 / 6, above=0.5)),
-    StudyCase("plateau", "nothing moves, 40 changes", "10", False, partial(_plateau, ratio=1.0)),
-    StudyCase("plateau", "times more spread alone, 40 changes", "10", False,
+    Case("plateau", "nothing moves, 40 changes", "10", False, partial(_plateau, ratio=1.0)),
+    Case("plateau", "times more spread alone, 40 changes", "10", False,
               partial(_plateau, ratio=1.0, changed=0.8)),
-    StudyCase("plateau", "3 times as long, 40 changes", "10", True, partial(_plateau, ratio=3.0)),
-    StudyCase("census 3", "3 searches in 4 end in one circuit, in any model", "70", False,
+    Case("plateau", "3 times as long, 40 changes", "10", True, partial(_plateau, ratio=3.0)),
+    Case("census 3", "3 searches in 4 end in one circuit, in any model", "70", False,
               partial(_like_themselves, first=0.75)),
-    StudyCase("census 3", "the same, but for half of the models' own", "70", True,
+    Case("census 3", "the same, but for half of the models' own", "70", True,
               partial(_like_themselves, first=0.75, own=0.5)),
-    StudyCase("census 4", "as many gain paths as lose some", "20", False, partial(_drift, change=0)),
-    StudyCase("census 4", "a path fewer, on average", "20", True, partial(_drift, change=-1)),
-    StudyCase("descent 2", "circuits settle, and spikes are early", "12", False, _rebuilt),
-    StudyCase("descent 2", "spikes change 4 paths in 10 more", "12", True, partial(_rebuilt, rebuilds=0.4)),
-    StudyCase("descent 3", "as many spikes at either rate", "12", False, partial(_stopped, decaying=2.0)),
-    StudyCase("descent 3", "a quarter of the spikes at the decaying rate", "12", True, partial(_stopped, decaying=0.5)),
+    Case("census 4", "as many gain paths as lose some", "20", False, partial(_drift, change=0)),
+    Case("census 4", "a path fewer, on average", "20", True, partial(_drift, change=-1)),
+    Case("descent 2", "circuits settle, and spikes are early", "12", False, _rebuilt),
+    Case("descent 2", "spikes change 4 paths in 10 more", "12", True, partial(_rebuilt, rebuilds=0.4)),
+    Case("descent 3", "as many spikes at either rate", "12", False, partial(_stopped, decaying=2.0)),
+    Case("descent 3", "a quarter of the spikes at the decaying rate", "12", True, partial(_stopped, decaying=0.5)),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Training killed at its k-th write, for all k: called again it comes to the bytes of a run left alone."""
+"""Training and searches killed at their k-th write: called again they come to the bytes of one left alone."""
 
 from __future__ import annotations
 
@@ -42,15 +42,53 @@ print(moments)
 """
 
 
+ONE_SEARCH = """
+import shutil, sys
+from pathlib import Path
+from killing import contents, import_all, killed_everywhere
+from small_models import disguised_witness
+from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.store import CircuitStore
+from hopscope.circuits.search.config import SearchBudget
+from hopscope.training.execution import Execution, REFERENCE
+from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.run import RunFolder
+
+import_all()
+witness, root = disguised_witness(1), Path(sys.argv[1])
+shape = witness.transformer.shape
+Recipe.architecture = lambda self, problem: shape
+recipe = Recipe(layers=shape.layers, heads=shape.heads, d_model=shape.d_model, head_dim=shape.head_dim, mlp=False,
+                steps=1, batch_size=1, checkpoint_every=1, log_every=1, final_steps=1)
+run = RunFolder.create(root / "run", Setup("witness", witness.problem, recipe, (0,)), REFERENCE)
+run.save_checkpoint(1, witness.transformer.state_dict())
+budget = SearchBudget(orders=1, growing=1, sequences=8, confirming=8, deciding=8)
+proof = CertificateConfig(sequences=8, deciding=8, few=8, draws=2, halves=4)
+
+def program(folder):
+    CircuitStore(RunFolder(folder)).find(effort=budget, proof=proof)
+
+def fresh(name):
+    return Path(shutil.copytree(root / "run", root / name))
+
+moments, alone = killed_everywhere(program, fresh, every=13)
+assert set(alone) - set(contents(root / "run")) == {"circuit.json"}
+print(moments)
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks")
-def test_a_run_killed_at_any_write_loses_nothing(tmp_path):
-    command = [sys.executable, "-c", ONE_RUN, str(tmp_path)]
+@pytest.mark.parametrize(("program", "least"), [(ONE_RUN, 30), (ONE_SEARCH, 15)], ids=["training", "search"])
+def test_a_program_killed_at_any_write_loses_nothing(program, least, tmp_path):
+    """Training at every third write and a search at every thirteenth, each killed once more, somewhere else."""
     path = os.pathsep.join([str(HERE.parent / "support"), *sys.path])
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    shown = subprocess.run(command, env=environment, capture_output=True, text=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], env=environment, capture_output=True, text=True
+    )
     assert shown.returncode == 0, shown.stderr
-    assert int(shown.stdout) > 30
+    assert int(shown.stdout) > least
 
 
 MANY_RUNS = """
