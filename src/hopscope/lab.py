@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, get_args, overload
 
-from hopscope.checks import check_count, check_folder, check_path, check_type, plain_value
+from hopscope.checks import check_choice, check_count, check_folder, check_path, check_type, plain_value
 from hopscope.circuits.checks import CertificateConfig
+from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.find import Origin
@@ -168,6 +169,7 @@ class Run(RunFolder, Sequence[RunModel]):
         config: EmergenceConfig | None = None,
         *,
         step: int | None = None,
+        patterns: Patterns = "own",
         overwrite: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> Emergence:
@@ -177,6 +179,7 @@ class Run(RunFolder, Sequence[RunModel]):
             model: number of the model, from 0.
             config: how emergence is measured.
             step: the checkpoint whose circuit is followed; None for the last.
+            patterns: which circuit is followed: that with `own` patterns, or the `imposed` one of Appendix E.
             overwrite: measure even if a stored result exists.
             progress: called with the step of each finished checkpoint and the last step.
 
@@ -185,7 +188,10 @@ class Run(RunFolder, Sequence[RunModel]):
         """
         check_type("config", config, EmergenceConfig | None, "an hs.EmergenceConfig, as hs.EmergenceConfig(seed=1)")
         check_type("progress", progress, Callable | None, "a function")
-        return emergence_of_run(self, model, config, step=step, overwrite=overwrite, progress=progress)
+        check_choice("patterns", patterns, get_args(Patterns))
+        return emergence_of_run(
+            self, model, config, step=step, patterns=patterns, overwrite=overwrite, progress=progress
+        )
 
     def explore(self, out: Path | str | None = None, *, model: int | None = None, large: bool = False) -> Path:
         """Write the explorer, one HTML file to inspect the run's models and ablate their paths; returns its path.

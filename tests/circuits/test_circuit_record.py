@@ -303,7 +303,7 @@ def test_drawing(tmp_path: Path) -> None:
     shared = made(*SERIAL, (3, 2, ">x1", "x0>"))
     drawn = arrows(shared)
     assert len(drawn) == 6, "two heads on one path are one arrow"
-    assert {arrow.row for arrow in drawn} == {1, 2, 3, 4}, "layers without a path are left out"
+    assert {arrow.layer for arrow in drawn} == {3, 6, 7, 9}
     assert next(arrow for arrow in drawn if arrow.query == ">x1").heads == (1, 2)
     files = save(figure_5(found()), tmp_path / "circuit")
     assert [file.suffix for file in files] == [".png", ".svg", ".pdf"]
@@ -311,11 +311,20 @@ def test_drawing(tmp_path: Path) -> None:
     assert save(figure_5(found()), tmp_path / "circuit")[1].read_bytes() == first
     save(figure_5(made()), tmp_path / "none")
     *unused, last = found().paths
-    axes = figure_5(replace(found(), paths=(*(replace(path, feeds=()) for path in unused), last))).axes[0]
+    axes = figure_5(replace(found(), paths=(*(replace(path, feeds=()) for path in unused), last))).axes[1]
     assert {text.get_color() for text in axes.texts if text.get_text()} == {INK}, "pale numbers cannot be read"
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()][-1] == "no use seen"
     assert figure_5(shared).axes[0].get_legend() is None  # where no uses were looked for, none is missing
-    wrapped = appendix_c(torch.rand(11, 1, 3, 3), RetrievalProblem(hops=1))  # eight panels in a row, then three
-    assert [bool(axes.get_xticklabels()) for axes in wrapped.axes[:11]] == [False] * 3 + [True] * 8
+    paths = imposed.paths if (imposed := found().imposed) else ()
+    joint = figure_5(found(), shared, names="AB").axes
+    titles = [axes.get_title("left").partition("\n")[0] for axes in joint]
+    assert titles == [f"{name}: {kind}" for kind in ("patterns imposed (Appendix E)", "own patterns") for name in "AB"]
+    drawn_losses, nothing = ({text.get_text() for text in axes.texts} for axes in joint[:2])
+    assert drawn_losses >= {f"{path.without.mean:.2f}" for path in paths}
+    assert "no circuit" in nothing
+    framed = appendix_c(torch.rand(12, 2, 7, 7), shared.problem, found()).axes
+    assert sum(len(axes.patches) for axes in framed) == len(paths) + len(found().paths)
+    wrapped = appendix_c(torch.rand(15, 1, 3, 3), RetrievalProblem(hops=1))  # twelve panels in a row, then three
+    assert [bool(axes.get_xticklabels()) for axes in wrapped.axes[:15]] == [False] * 3 + [True] * 12

@@ -65,6 +65,22 @@ def test_a_run_with_a_circuit_gets_its_record_maps_and_figures(run):
     assert history.steps == maps.steps
 
 
+def test_the_appendix_e_circuit_is_followed_beside_the_other(run):
+    loss = {"mean": 0.02, "interval": [0.01, 0.03]}
+    where = {"layer": 2, "head": 1, "query": "x0?", "key": ">x1"}
+    imposed = {"paths": [where | {"without": loss}], "losses": {"zero": loss}, "fill": "zero"}
+    imposed["first_layer_uniform"] = loss
+    circuit_json(run, run.path / "circuit.json", imposed=imposed)
+    result = ask(run.path, "--sequences", 8)
+    assert "the circuit of the Appendix E procedure" in getattr(result, "stdout", result)
+    history = Emergence.load(run.path / "emergence-imposed.json")
+    assert [str(path) for path in history.paths] == ["layer 2 head 1: x0? -> >x1"]
+    assert history.paths[0].crossing.between == (200, 300)
+    assert {"figure-7.png", "figure-7-own.png", "appendix-d.png", "appendix-d-own.png"} <= {
+        file.name for file in (run.path / "figures").iterdir()
+    }
+
+
 def test_json_and_an_ensembles_second_model(tmp_path):
     run = known_run(tmp_path / "run", on=[{1: 100, 2: 200, 3: 300}, {1: 400, 2: 500, 3: 600}])
     circuit_json(run, run.path / "circuit-1.json", number=1)

@@ -187,6 +187,12 @@ class Circuit:
                 parts.append(f"{row.describe(self.roles)}={ablation.kind.value}")
         return tuple(parts)
 
+    def named_paths(self, patterns: Patterns = "own") -> list[NamedPath]:
+        """Its paths by layer, head and names of roles; with `imposed` those of the Appendix E procedure, if any."""
+        if patterns == "imposed":
+            return [path.where for path in (self.imposed.paths if self.imposed else ())]
+        return [path.path.names(self.roles) for path in self.paths]
+
     def faithfulness_curve(self) -> Curve:
         """Faithfulness over circuit size, from no row to the whole model, with its CPR and CMD (MIB).
 

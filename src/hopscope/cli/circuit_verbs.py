@@ -228,6 +228,10 @@ def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: LanguageTask 
     if task is None:
         maps = hs.plot.appendix_c(model.attention(), model.problem, circuit)
         written += hs.plot.save(maps, figures / f"maps{suffix}")
+        batch = model.evaluator.batch[:3]
+        patterns = model.transformer.patterns(batch.inputs[None])
+        by_position = hs.plot.appendix_c_prompts(patterns, batch.role[0].tolist(), model.problem)
+        written += hs.plot.save(by_position, figures / f"prompts{suffix}")
     return written
 
 
@@ -242,7 +246,8 @@ def emergence(folder: Path, model: int, figures: bool, overwrite: bool, config: 
     """How the heads of a run's circuit emerged, checkpoint by checkpoint.
 
     RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). Writes
-    emergence.json and emergence-maps.json beside them, and Figures 6, 7 and Appendix D of the paper.
+    emergence.json and emergence-maps.json beside them, emergence-imposed.json of the circuit of the Appendix E
+    procedure, and Figures 6, 7 and Appendix D of the paper.
 
     \b
     Examples:
@@ -257,11 +262,16 @@ def emergence(folder: Path, model: int, figures: bool, overwrite: bool, config: 
     how = EmergenceConfig(**config) if config else None
     with Display("checkpoints", "steps") as display:
         found = run.emergence(model, how, overwrite=overwrite, progress=display.update)
+    circuit, imposed = hs.Circuit.load(circuit_path(run.path, model)), None
     for trouble in found.troubles:
         click.echo(f"left out: {trouble}", err=True)
     lines = describe(found)
+    if circuit.named_paths("imposed"):
+        with Display("checkpoints", "steps") as display:
+            imposed = run.emergence(model, how, patterns="imposed", overwrite=overwrite, progress=display.update)
+        lines += ["", "the circuit of the Appendix E procedure, whose patterns are imposed:", *describe(imposed)]
     if figures:
-        for figure in page_figures(run.metrics, found, hs.Circuit.load(circuit_path(run.path, model))):
+        for figure in page_figures(run.metrics, circuit, found, imposed):
             hs.plot.save(figure.figure, run.path / "figures" / figure.name)
             lines.append(f"wrote {run.path / 'figures' / figure.name}.png, .svg and .pdf")
     return found.to_json(), "\n".join(lines)

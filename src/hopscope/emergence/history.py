@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.model.role_maps import RoleMaps
@@ -109,10 +110,10 @@ class Emergence:
         """A step in epochs; None stays None."""
         return None if step is None else step / self.steps_per_epoch
 
-    def follows(self, circuit: Circuit) -> bool:
-        """Whether its paths are those of this circuit, in the same order."""
+    def follows(self, circuit: Circuit, patterns: Patterns = "own") -> bool:
+        """Whether its paths are those of this circuit, or of the imposed one beside it, in the same order."""
         own = [(path.layer, path.head, path.query, path.key) for path in self.paths]
-        return own == [path.path.names(circuit.roles) for path in circuit.paths]
+        return own == circuit.named_paths(patterns)
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain values."""

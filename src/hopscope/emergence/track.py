@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, MapsOverTime, PathHistory
@@ -31,6 +32,7 @@ def emergence_of_run(
     settings: EmergenceConfig | None = None,
     *,
     step: int | None = None,
+    patterns: Patterns = "own",
     progress: Callable[[int, int], None] | None = None,
     overwrite: bool = False,
 ) -> Emergence:
@@ -43,6 +45,7 @@ def emergence_of_run(
         number: the model's number within the run, from 0.
         settings: how the circuit is followed; None for the paper's 32 sequences, or more where they were measured.
         step: the step of the checkpoint whose circuit is followed; None for the last.
+        patterns: `imposed` follows the circuit of the Appendix E procedure instead.
         progress: called with the step of each checkpoint done, and that of the last.
         overwrite: measure again even if there is a record; also for role maps that were lost.
 
@@ -54,29 +57,33 @@ def emergence_of_run(
     wanted = settings or EmergenceConfig()
     store = CircuitStore(run)
     circuit = store.load(number, step)
-    if not circuit.found:
+    paths = [AttentionPath.named(*path, circuit.roles) for path in circuit.named_paths(patterns)]
+    losses = circuit.losses
+    if patterns == "imposed" and circuit.imposed:
+        losses = {"imposed": circuit.imposed.loss}
+    if not paths:
         raise InputError(
             f"model {number} of {run.path} has no circuit (`{store.command(number, step)} --show` says why), so "
             "there is nothing to follow"
         )
-    path = emergence_path(run.path, number, step)
+    path = emergence_path(run.path, number, step, patterns)
     if path.exists() and not overwrite:
         known = Emergence.load(path)
-        same = known.model == run.model_hashes[number] and known.follows(circuit) and known.circuit == circuit.losses
+        same = known.model == run.model_hashes[number] and known.follows(circuit, patterns) and known.circuit == losses
         alike = (known.data_seed, known.ablation) == (wanted.seed, wanted.ablation)
         enough = known.sequences >= wanted.sequences if settings is None else known.sequences == wanted.sequences
         if same and alike and enough and not known.troubles and set(known.steps) >= set(run.checkpoints):
             return known
-    paths = [row.path for row in circuit.paths]
-    emergence, maps = follow(run, paths, number, wanted, circuit.losses, progress)
-    maps.save(maps_over_time_path(run.path, number), run.hash)
+    emergence, maps = follow(run, paths, number, wanted, losses, progress)
+    if patterns == "own":
+        maps.save(maps_over_time_path(run.path, number), run.hash)
     emergence.save(path)
     return emergence
 
 
-def emergence_path(folder: Path, number: int, step: int | None = None) -> Path:
-    """The path of the emergence of a model."""
-    model = f"-{number}" if number else ""
+def emergence_path(folder: Path, number: int, step: int | None = None, patterns: Patterns = "own") -> Path:
+    """The path of the emergence of a model's circuit; of that with imposed patterns it is `emergence-imposed.json`."""
+    model = "-imposed" * (patterns == "imposed") + (f"-{number}" if number else "")
     return folder / (f"emergence{model}.json" if step is None else f"emergence/step-{step:06d}{model}.json")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import ImposedCircuit
 from hopscope.circuits.search.config import Effort
@@ -140,12 +141,14 @@ class FollowedModel:
     Attributes:
         model: the model, with its circuit.
         final: how that circuit came to be; None where this is not known.
+        imposed: the same of its circuit by the Appendix E procedure.
         metrics: the metrics of its run; None where the run itself is missing.
     """
 
     model: Studied
     final: Emergence | None
     metrics: Metrics | None
+    imposed: Emergence | None = None
 
     @property
     def training(self) -> tuple[Plateau, int] | None:
@@ -186,12 +189,13 @@ def _circuit(folder: Path, setup: Setup, number: int, run: RunFolder | None) -> 
 
 def read_followed(model: Studied, folder: Path) -> FollowedModel:
     """How the circuit of a model of a run in `folder` came to be; `InputError` if a record is not of the model."""
-    final = _history(emergence_path(folder / model.setup.name, model.number), model)
-    return FollowedModel(model, final, model.run.metrics if model.run else None)
+    final, imposed = (_history(folder / model.setup.name, model, patterns) for patterns in ("own", "imposed"))
+    return FollowedModel(model, final, model.run.metrics if model.run else None, imposed)
 
 
-def _history(path: Path, model: Studied) -> Emergence | None:
+def _history(folder: Path, model: Studied, patterns: Patterns) -> Emergence | None:
     """How a model's circuit came to be; None where it was not followed, or where another circuit of it was."""
+    path = emergence_path(folder, model.number, patterns=patterns)
     if model.circuit is None or not path.exists():
         return None
     history = Emergence.load(path)
@@ -200,7 +204,7 @@ def _history(path: Path, model: Studied) -> Emergence | None:
         raise InputError(
             f"{path} is of another model; it was left untouched: move it away, and the history is measured again"
         )
-    return history if history.follows(model.circuit) else None
+    return history if history.follows(model.circuit, patterns) else None
 
 
 def do_for_every_model(

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from hopscope.circuits.checks.card import Card, Check, CheckName, not_passed
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import CircuitPath, Fill, ImposedCircuit
+from hopscope.circuits.circuit_parts import Fill, ImposedCircuit
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import CircuitStore
 from hopscope.paper import recipes
@@ -47,6 +47,8 @@ PAPERS = (recipes.A, recipes.B, recipes.C)
 """The transformers that the paper's sentences are about."""
 
 FILLS: tuple[Fill, ...] = get_args(Fill)
+
+_NUMBERS = "Circuits by the procedure of Appendix E and with own patterns; numbers: their loss without the path."
 
 
 @dataclass(frozen=True)
@@ -256,12 +258,14 @@ def section(result: CircuitResult) -> Section | None:
     found = [(model.name, model.circuit) for model in result.models if model.circuit]
     if not found:
         return None
-    drawn = []
+    papers = [(model.name.upper(), model.circuit) for model in _papers(result.models) if model.circuit]
+    joint = figure_5(*(circuit for _, circuit in papers), names=[name for name, _ in papers]) if papers else None
+    drawn = [PageFigure("figure-5", joint, f"Figure 5. {_NUMBERS}")] if joint else []
     for name, circuit in found:
         stem = f"circuit-{circuit.number if len(result.study.setups) == 1 else name}"
         caption = (
             f"Circuit of seed {circuit.seed} (as Figure 5): {circuit.verdict if circuit.found else 'none found'}. "
-            "Numbers: loss of the circuit without the path, with the model's own patterns."
+            + _NUMBERS
         )
         drawn.append(PageFigure(stem, figure_5(circuit), caption))
         if circuit.card is not None:
@@ -270,12 +274,6 @@ def section(result: CircuitResult) -> Section | None:
     heads = ", ".join(str(len(circuit.used_heads)) for _, circuit in found)
     layers, total = found[0][1].layers, found[0][1].layers * found[0][1].heads
     certified = sum(circuit.certified for _, circuit in found)
-    table = Table(
-        ["seed", "layer", "head", "path", "attention", "loss without it, imposed", "own patterns", "feeds"],
-        [_row(circuit, path) for _, circuit in found for path in circuit.paths],
-        "Paths: mean attention in the model; loss of the circuit without the path, with its patterns imposed and with "
-        "the model's own; and what uses it.",
-    )
     cards = Table(
         ["seed", "circuit", "paths", "loss, own patterns", "loss, imposed", "best random", "ACDC", "checks failed"],
         [row for _, circuit in found if circuit.found for row in _card_rows(circuit)],
@@ -290,7 +288,7 @@ def section(result: CircuitResult) -> Section | None:
             "check; `docs/circuits.md` says what the checks mean.",
         ],
         figures=drawn,
-        tables=[cards, table] if table.rows else [],
+        tables=[cards] if cards.rows else [],
     )
 
 
@@ -311,10 +309,3 @@ def _card_rows(circuit: Circuit) -> list[list[object]]:
         losses = imposed.own.mean if imposed.own else None, imposed.loss
         rows.append(row("Appendix E", len(imposed.paths), imposed.card, imposed.checks, *losses))
     return rows
-
-
-def _row(circuit: Circuit, path: CircuitPath) -> list[object]:
-    layer, head, query, key = path.path.names(circuit.roles)
-    uses = ", ".join(path.uses(circuit.roles)) or "–"
-    numbers = [f"{number:.3f}" for number in (path.weight, path.without_imposed.mean, path.without.mean)]
-    return [circuit.seed, layer, head, f"{query} to {key}", *numbers, uses]

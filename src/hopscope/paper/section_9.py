@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import CircuitStore
@@ -32,10 +33,10 @@ from hopscope.paper.models import (
     read_models,
     shape_in_words,
 )
-from hopscope.paper.report import PageFigure, Section, Table
+from hopscope.paper.report import PageFigure, Section
 from hopscope.paper.section_7_claims import order_learned
 from hopscope.paper.section_8 import FILLS
-from hopscope.plot.circuit import arrows, draw_circuit
+from hopscope.plot.circuit import draw_circuit
 from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
 from hopscope.plot.training import figure_6
 from hopscope.problem.paths import AttentionPath
@@ -73,8 +74,11 @@ class EmergenceResult:
 def follow(path: Path, number: int, effort: Effort) -> None:
     """Find and follow the circuit of one model of the run in `path`; that of the same search is reused."""
     run = RunFolder(path)
-    if not run.result.models[number].diverged and CircuitStore(run).find(number, effort=effort).found:
-        emergence_of_run(run, number)
+    if not run.result.models[number].diverged:
+        circuit = CircuitStore(run).find(number, effort=effort)
+        for patterns in ("own", "imposed"):
+            if circuit.named_paths(patterns):
+                emergence_of_run(run, number, patterns=patterns)
 
 
 def read(study: ModelStudy, folder: Path, others: Sequence[Studied] = ()) -> EmergenceResult:
@@ -236,9 +240,9 @@ def _epoch(step: float | None) -> str:
 
 
 def section(result: EmergenceResult) -> Section | None:
-    """The section with the first model's figures and a table of all paths; None where no model has a circuit."""
-    followed = [(tracked.metrics, tracked.final, tracked.model.circuit) for tracked in result.followed]
-    known = [(metrics, final, circuit) for metrics, final, circuit in followed if final and circuit]
+    """The section with the first model's figures; None where no model has a circuit."""
+    followed = [(tracked.metrics, tracked.model.circuit, tracked.final, tracked.imposed) for tracked in result.followed]
+    known = [(metrics, circuit, final, imposed) for metrics, circuit, final, imposed in followed if circuit and final]
     if not known:
         return None
     return Section(
@@ -248,48 +252,35 @@ def section(result: EmergenceResult) -> Section | None:
             "attend to what they will, and what their absence would cost there and then.",
         ],
         figures=page_figures(*known[0]),
-        tables=[_table([emergence for _, emergence, _ in known])],
     )
 
 
-def page_figures(metrics: Metrics | None, emergence: Emergence, circuit: Circuit) -> list[PageFigure]:
-    """Figure 6 (if there are metrics), Figure 7 and Appendix D of one model, for the report or for its run's folder."""
-    figures = {"figure-6": figure_6(metrics, emergence.number)} if metrics is not None and len(metrics) else {}
-    figures |= {"figure-7": figure_7(emergence, circuit), "appendix-d": appendix_d(emergence)}
-    suffix = f"-model-{emergence.number}" if emergence.number else ""
-    return [PageFigure(name + suffix, figure, _CAPTIONS[name]) for name, figure in figures.items()]
+def page_figures(
+    metrics: Metrics | None, circuit: Circuit, own: Emergence, imposed: Emergence | None = None
+) -> list[PageFigure]:
+    """Figures 6 (if there are metrics) and 7 and Appendix D of one model, for the report or for its run's folder.
+
+    Figure 7 and Appendix D are of the circuit of the Appendix E procedure if it was followed, and then come again, as
+    `figure-7-own` and `appendix-d-own`, for the circuit with own patterns.
+    """
+    figures = {"figure-6": figure_6(metrics, own.number)} if metrics is not None and len(metrics) else {}
+    if imposed:
+        figures |= {"figure-7": figure_7(imposed, circuit, "imposed"), "appendix-d": appendix_d(imposed)}
+    suffix = "-own" if imposed else ""
+    figures |= {f"figure-7{suffix}": figure_7(own, circuit), f"appendix-d{suffix}": appendix_d(own)}
+    model = f"-model-{own.number}" if own.number else ""
+    captions = {name: _CAPTIONS[name.removesuffix("-own")] + " Own patterns." * ("own" in name) for name in figures}
+    return [PageFigure(name + model, figure, captions[name]) for name, figure in figures.items()]
 
 
-def _table(emergences: list[Emergence]) -> Table:
-    rows = [
-        [
-            emergence.seed,
-            f"{path.layer}.{path.head}",
-            f"{path.query} → {path.key}",
-            "never" if path.crossing.step is None else f"{emergence.epoch(path.crossing.step):.1f}",
-            f"{path.attention[-1]:.2f}",
-            f"{path.change[-1]:+.2f}",
-        ]
-        for emergence in emergences
-        for path in emergence.paths
-    ]
-    return Table(
-        header=["seed", "head", "path", "emerges at epoch", "attention in the end", "rise without it"],
-        rows=rows,
-        caption="Every path of every circuit followed: when its attention crosses 0.5, what it came to, and by how "
-        "much the loss of the whole model rises without it.",
-    )
-
-
-def figure_7(emergence: Emergence, circuit: Circuit) -> Figure:
+def figure_7(emergence: Emergence, circuit: Circuit, patterns: Patterns = "own") -> Figure:
     """Left: the circuit that was followed. Right: the epoch at which each path crosses 0.5, with 95% intervals."""
     paths = sorted(emergence.paths, key=lambda path: (path.crossing.step is None, path.crossing.step or 0, path.layer))
-    drawn = arrows(circuit)
-    layers = max((arrow.row for arrow in drawn), default=1)
+    layers = len({layer for layer, *_ in circuit.named_paths(patterns)})
     with house():
-        figure = new_figure(PAGE + 0.6, max(2.8, 0.21 * len(paths) + 1.1, 0.62 * layers + 1.0))
+        figure = new_figure(PAGE + 0.6, max(2.8, 0.21 * len(paths) + 1.1, 0.62 * layers + 1.2))
         left, right = figure.subplots(1, 2, width_ratios=(1.0, 0.85))
-        draw_circuit(left, circuit, drawn)
+        draw_circuit(left, circuit, patterns)
         _draw_crossings(right, emergence, paths)
     return figure
 

@@ -8,7 +8,7 @@
 """
 
 from hopscope.plot.card import card
-from hopscope.plot.circuit import appendix_c, figure_5
+from hopscope.plot.circuit import appendix_c, appendix_c_prompts, figure_5
 from hopscope.plot.style import (
     BLUE,
     COLUMN,
@@ -39,6 +39,7 @@ __all__ = [
     "PURPLE",
     "VERMILION",
     "appendix_c",
+    "appendix_c_prompts",
     "card",
     "figure_5",
     "figure_6",

@@ -1,31 +1,33 @@
-"""A model's circuit in the manner of Figure 5, and its attention maps (Appendix C)."""
+"""Circuits in the manner of Figure 5, and attention maps by role and by position (Appendix C)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import CircuitPath
+from hopscope.model.hooks import Pattern
 from hopscope.plot.style import BLUE, FAINT, GREEN, INK, PURPLE, VERMILION, house, new_figure
 from hopscope.problem.retrieval import Problem, RetrievalProblem
 from hopscope.problem.roles import answer_role
 from hopscope.theory.scene import place_in_text
+from hopscope.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 _INTO = {"query": VERMILION, "key": PURPLE, "value": BLUE, "answer": GREEN}
 """Colours by what a path mostly feeds."""
 
-_ACROSS, _SIDE = 8, 0.95
+_ACROSS, _SIDE = 12, 0.95
 """Attention maps: how many are in a row at most where layers have one head, and their side in inches."""
 
 
@@ -34,16 +36,16 @@ class Arrow:
     """Paths of one layer between the same two roles, drawn as one.
 
     Attributes:
-        row: its layer, counted among the layers in use, from 1.
+        layer: its layer, from 1.
         query: the role that attends.
         key: the role attended to.
         heads: the heads that share it.
-        weight: the largest mean attention among them.
+        weight: the largest mean attention among them; 1 where patterns are imposed.
         worst: the largest loss without one of them.
-        into: what it feeds most; empty if nothing was seen to change.
+        into: what it feeds most; empty if nothing was seen to change, or was not looked for: with patterns imposed.
     """
 
-    row: int
+    layer: int
     query: str
     key: str
     heads: tuple[int, ...]
@@ -52,52 +54,60 @@ class Arrow:
     into: str
 
 
-def arrows(circuit: Circuit) -> list[Arrow]:
-    """The arrows of a circuit, layer by layer; layers without a path are left out."""
-    layers = _layers(circuit)
-    together: dict[tuple[int, str, str], list[CircuitPath]] = {}
-    for path in circuit.paths:
-        layer, _, query, key = path.path.names(circuit.roles)
-        together.setdefault((layer, query, key), []).append(path)
+def arrows(circuit: Circuit, patterns: Patterns = "own") -> list[Arrow]:
+    """The arrows of a circuit, layer by layer; with `imposed` those of the circuit of the Appendix E procedure."""
+    if patterns == "own":
+        paths = [(path.path.names(circuit.roles), path.weight, path.without, path.feeds) for path in circuit.paths]
+    else:
+        paths = [(path.where, 1.0, path.without, ()) for path in (circuit.imposed.paths if circuit.imposed else ())]
+    together: dict[tuple[int, str, str], Any] = {}
+    for (layer, head, query, key), *numbers in paths:
+        together.setdefault((layer, query, key), []).append((head, *numbers))
     drawn = []
-    for (layer, query, key), paths in sorted(together.items()):
-        feeds = sorted((feed for path in paths for feed in path.feeds), key=lambda feed: -feed.change)
-        drawn.append(
-            Arrow(
-                row=layers.index(layer) + 1,
-                query=query,
-                key=key,
-                heads=tuple(path.path.head + 1 for path in paths),
-                weight=max(path.weight for path in paths),
-                worst=max(path.without.mean for path in paths),
-                into=feeds[0].into if feeds else "",
-            )
-        )
+    for where, parts in sorted(together.items()):
+        heads, weights, without, feeds = zip(*parts, strict=True)
+        most = max((feed for uses in feeds for feed in uses), key=lambda feed: feed.change, default=None)
+        worst = max(loss.mean for loss in without)
+        drawn.append(Arrow(*where, heads, max(weights), worst, most.into if most else ""))
     return drawn
 
 
-def _layers(circuit: Circuit) -> list[int]:
-    """The layers with a path, from 1."""
-    return sorted({path.path.layer + 1 for path in circuit.paths})
+def figure_5(*circuits: Circuit, names: Sequence[str] = ()) -> Figure:
+    """Each circuit as the Appendix E procedure finds it, if it does, and with the model's own patterns.
 
-
-def figure_5(circuit: Circuit) -> Figure:
-    """The circuit of one model. For a model without one the figure is empty and says so."""
-    drawn = arrows(circuit)
-    rows = max((arrow.row for arrow in drawn), default=1)
-    width = max(3.6, 0.62 * len(_columns(circuit)) + 1.4)
+    The two stand side by side, or one above the other in a column for each of several circuits, headed by its name.
+    """
+    both = any(circuit.named_paths("imposed") for circuit in circuits)
+    kinds: tuple[Patterns, ...] = ("imposed", "own") if both else ("own",)
+    panels = list(product(kinds, enumerate(circuits)))
+    rows, columns = (len(kinds), len(circuits)) if len(circuits) > 1 else (1, len(kinds))
+    layers = max(len({arrow.layer for arrow in arrows(circuit, kind)}) for kind, (_, circuit) in panels)
+    roles = max(len(_columns(circuit, arrows(circuit, kind))) for kind, (_, circuit) in panels)
     with house():
-        figure = new_figure(width, 0.95 * rows + 1.3)
-        axes = figure.subplots()
-        draw_circuit(axes, circuit, drawn)
+        wide = max(3.6, (0.62 if len(panels) == 1 else 0.42) * roles + 1.2)
+        figure = new_figure(wide * columns, (0.95 * max(layers, 1) + 1.4) * rows)
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes, (kind, (number, circuit)) in zip(grid.flat, panels, strict=True):
+            draw_circuit(axes, circuit, kind, "".join(names[number : number + 1]))
     return figure
 
 
-def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow]) -> None:
+def _heading(circuit: Circuit, patterns: Patterns) -> str:
+    """What a panel shows, and the loss of the circuit alone."""
+    if patterns == "own":
+        return "own patterns" + (f"\nloss {circuit.losses['own']:.3f}" if circuit.found else "")
+    if circuit.imposed is None or not circuit.named_paths("imposed"):
+        return "patterns imposed (Appendix E)"
+    own = f"; {circuit.imposed.own.mean:.3f} with own patterns" if circuit.imposed.own else ""
+    return f"patterns imposed (Appendix E)\nloss {circuit.imposed.loss:.3f}{own}"
+
+
+def draw_circuit(axes: Axes, circuit: Circuit, patterns: Patterns = "own", name: str = "") -> None:
     """Draw the circuit's arrows, from what is read (below) to where it is written (above), and name their colours."""
-    at = _columns(circuit)
-    layers = _layers(circuit)
-    top = max(len(layers), 1)
+    axes.set_title((f"{name}: " if name else "") + _heading(circuit, patterns))
+    drawn = arrows(circuit, patterns)
+    at, rows = _columns(circuit, drawn), list(dict.fromkeys(arrow.layer for arrow in drawn))
+    top = max(len(rows), 1)
     axes.set_axis_off()
     for role, x in at.items():
         axes.plot([x, x], [0, top], color=FAINT, linewidth=1.2, zorder=0)
@@ -105,15 +115,16 @@ def draw_circuit(axes: Axes, circuit: Circuit, drawn: Sequence[Arrow]) -> None:
             axes.plot([x], [row], "o", color="white", markeredgecolor=INK, markersize=4, markeredgewidth=0.8, zorder=3)
         axes.annotate(_label(circuit, role), (x, 0), (0, -9), textcoords="offset points", ha="center", va="top")
     for arrow in drawn:
-        _draw_arrow(axes, (at[arrow.key], arrow.row - 1), (at[arrow.query], arrow.row), arrow)
-    for row, layer in enumerate(layers, start=1):
-        heads = sorted({path.path.head + 1 for path in circuit.paths if path.path.layer + 1 == layer})
-        name = f"layer {layer}" + (f"\nhead{'s' if len(heads) > 1 else ''} " if circuit.heads > 1 else "")
-        name += ", ".join(map(str, heads)) if circuit.heads > 1 else ""
-        axes.text(min(at.values()) - 0.6, row - 0.5, name, ha="right", va="center", fontsize=7)
+        row = rows.index(arrow.layer)
+        _draw_arrow(axes, (at[arrow.key], row), (at[arrow.query], row + 1), arrow)
+    for row, layer in enumerate(rows):
+        heads = sorted({head for arrow in drawn if arrow.layer == layer for head in arrow.heads})
+        label = f"layer {layer}" + (f"\nhead{'s' if len(heads) > 1 else ''} " if circuit.heads > 1 else "")
+        label += ", ".join(map(str, heads)) if circuit.heads > 1 else ""
+        axes.text(min(at.values()) - 0.6, row + 0.5, label, ha="right", va="center", fontsize=7)
     asker = list(at)[-1]
     axes.annotate("answer", (at[asker], top), (0, 7), textcoords="offset points", ha="center", fontsize=7)
-    if not circuit.found:
+    if not drawn:
         axes.text(sum(at.values()) / len(at), 0.5, "no circuit", ha="center", va="center", fontsize=11)
     axes.set_xlim(min(at.values()) - 2.6, max(at.values()) + 0.6)
     axes.set_ylim(-0.5, top + 0.4)
@@ -143,13 +154,13 @@ def _name_colours(axes: Axes, drawn: Sequence[Arrow]) -> None:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=len(handles), fontsize=6.5)
 
 
-def _columns(circuit: Circuit) -> dict[str, float]:
+def _columns(circuit: Circuit, drawn: Sequence[Arrow]) -> dict[str, float]:
     """Where each role stands: one chain in the order of the sequence, with a gap after every pair.
 
     Of a text's further roles only those that a path has are shown, and the answer.
     """
     names, last = circuit.roles, len(circuit.problem.roles) - 1
-    further = {role for path in circuit.paths for role in path.path[2:] if role > last}
+    further = {names.index(name) for arrow in drawn for name in (arrow.query, arrow.key)} - {*range(last + 1)}
     further |= {len(names) - 1} if circuit.text else set()
     roles = sorted({*range(last + 1), *further}, key=lambda role: _place(circuit.problem, role))
     blocks = [_place(circuit.problem, role)[0] for role in roles]
@@ -191,46 +202,77 @@ def appendix_c(
     Args:
         maps: mean attention, with roles by number, as from `hs.Model.attention()`.
         problem: the problem whose roles there are.
-        circuit: the circuit whose paths are framed; None for no frames.
+        circuit: the circuit whose paths are framed: in red those of the Appendix E procedure, dotted those with own
+            patterns; None for no frames.
     """
     from matplotlib.patches import Rectangle
 
-    roles = [
-        role for step in (*problem.blocks, 0) for role, place in enumerate(problem.facts.places) if place.step == step
-    ]
+    roles = sorted(range(len(problem.roles)), key=lambda role: _place(problem, role))
     names = [problem.roles[role] for role in roles]
-    framed = {path.path.names(circuit.roles) for path in circuit.paths} if circuit is not None else set()
-    layers, heads = maps.shape[:2]
-    columns = heads if heads > 1 else min(layers, _ACROSS)
-    rows = -(-layers * heads // columns)
+    frames: dict[Patterns, tuple[str, str]] = {"imposed": (VERMILION, "-"), "own": (INK, ":")}
+    framed = [(arrow, look) for kind, look in frames.items() for arrow in (arrows(circuit, kind) if circuit else ())]
     with house():
-        figure = new_figure(max(3.4, _SIDE * columns + 0.3), _SIDE * rows * 1.12 + 0.5)
-        figure.suptitle("Mean attention by role", fontsize=8)
-        panels = figure.subplots(rows, columns, squeeze=False).flat
-        for axes in panels[layers * heads :]:
-            axes.set_axis_off()
-        for number, (layer, head) in enumerate(product(range(layers), range(heads))):
-            axes = panels[number]
-            _draw_map(axes, maps[layer, head, roles][:, roles].detach().numpy(), f"{layer + 1}.{head + 1}")
-            if number % columns == 0:
-                axes.set_yticks(range(len(names)), names, fontsize=4)
-            if number + columns >= layers * heads:  # there is none below
-                axes.set_xticks(range(len(names)), names, rotation=90, fontsize=4)
-            for (row, query), (column, key) in product(enumerate(names), repeat=2):
-                if (layer + 1, head + 1, query, key) in framed:
-                    corner = (column - 0.5, row - 0.5)
-                    axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=VERMILION, linewidth=1.0))
+        figure, panels = _panels(maps[None][:, :, :, roles][..., roles], range(len(names)), names)
+        key = "; framed: Appendix E (red), own patterns (dotted)" if framed else ""
+        figure.suptitle(f"Mean attention by role{key}", fontsize=8)
+        for arrow, (color, dash) in framed:
+            for head in arrow.heads:
+                corner = names.index(arrow.key) - 0.5, names.index(arrow.query) - 0.5
+                frame = Rectangle(corner, 1, 1, fill=False, edgecolor=color, linestyle=dash, linewidth=1.0)
+                panels[(arrow.layer - 1) * maps.shape[1] + head - 1].add_patch(frame)
     return figure
 
 
-def _draw_map(axes: Axes, values: NDArray[Any], title: str) -> None:
-    axes.imshow(values, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="equal")
-    axes.set_title(title, fontsize=6, pad=2)
-    axes.grid(False)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.tick_params(length=0, pad=1)
-    for spine in axes.spines.values():
-        spine.set_visible(True)
-        spine.set_linewidth(0.4)
-        spine.set_color(INK)
+def appendix_c_prompts(patterns: Sequence[Pattern], roles: Sequence[int], problem: RetrievalProblem) -> Figure:
+    """Attention by position, a panel for each head and prompt, prompts one below the other, as Appendix C has them.
+
+    Rows are queries and columns keys; lines divide the blocks, each of which has the same pair of every chain.
+
+    Args:
+        patterns: one model's pattern in every layer for a few prompts, as from `hs.Transformer.patterns`.
+        roles: the role of every position.
+        problem: the problem whose prompts there are.
+    """
+    blocks = [(step, [*places]) for step, places in groupby(range(len(roles)), lambda at: problem.fact_of(roles[at]))]
+    names = [" ".join(role for n, role in enumerate(problem.roles) if problem.fact_of(n) == step) for step, _ in blocks]
+    with house():
+        maps = torch.stack([pattern[0] for pattern in patterns], dim=1)
+        figure, panels = _panels(maps, [sum(places) / len(places) for _, places in blocks], names)
+        figure.suptitle(f"Attention by position: {counted(len(maps), 'prompt')}", fontsize=8)
+        for axes, (_, places) in product(panels, blocks[1:]):
+            axes.axhline(places[0] - 0.5, color=INK, linewidth=0.25)
+            axes.axvline(places[0] - 0.5, color=INK, linewidth=0.25)
+    return figure
+
+
+def _panels(
+    maps: Float[Tensor, "prompt layer head query key"], ticks: Sequence[float], names: Sequence[str]
+) -> tuple[Figure, list[Axes]]:
+    """A panel for each map, titled by layer and head; rows and columns are named on the left and at the bottom."""
+    prompts, layers, heads = maps.shape[:3]
+    count, columns = layers * heads, heads if heads > 1 else min(layers, _ACROSS)
+    rows, panels = -(-count // columns), []
+    figure = new_figure(max(3.4, _SIDE * columns + 0.3), _SIDE * rows * prompts * 1.12 + 0.5)
+    grid = figure.subplots(prompts * rows, columns, squeeze=False).reshape(prompts, -1)
+    for prompt, number in product(range(prompts), range(rows * columns)):
+        axes = grid[prompt, number]
+        if number >= count:
+            axes.set_axis_off()
+            continue
+        layer, head = divmod(number, heads)
+        values = maps[prompt, layer, head].detach().numpy()
+        axes.imshow(values, cmap="Blues", vmin=0, vmax=1, interpolation="nearest", aspect="equal")
+        of_prompt = f"prompt {prompt + 1}: " * (prompts > 1 and not number)
+        axes.set_title(f"{of_prompt}{layer + 1}.{head + 1}", fontsize=6, pad=2)
+        axes.grid(False)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        if number % columns == 0:
+            axes.set_yticks(ticks, names, fontsize=4)
+        if number + columns >= count and prompt == prompts - 1:  # there is none below
+            axes.set_xticks(ticks, names, rotation=90, fontsize=4)
+        axes.tick_params(length=0, pad=1)
+        for spine in axes.spines.values():
+            spine.set(visible=True, linewidth=0.4, color=INK)
+        panels.append(axes)
+    return figure, panels
