@@ -78,14 +78,6 @@ def test_the_package_can_be_run():
     assert shown.stdout.strip() == f"hopscope, version {hs.__version__}"
 
 
-def test_every_public_name_is_there():
-    for name in hs.__all__:
-        assert getattr(hs, name) is not None
-        assert name in dir(hs)
-    with pytest.raises(AttributeError, match="nonsense"):
-        _ = hs.nonsense
-
-
 @pytest.mark.slow
 def test_a_terminal_and_a_notebook_of_another_kind_are_no_trouble(tmp_path):
     """An encoding without the letters of a table, and the backend of pictures that a notebook's shells inherit."""

@@ -12,15 +12,12 @@ from typing import Any
 import pytest
 import torch
 from known_run import SERIAL, made
-from small_models import disguised_witness
-from unchecked import unchecked
 
 from hopscope.circuits.checks import CHECKS, Card, CertificateConfig, Check
 from hopscope.circuits.checks.card import Baselines, Curve, Damage, Faithfulness, Size
 from hopscope.circuits.circuit import FORM, Circuit
 from hopscope.circuits.circuit_parts import Asked, SearchRecord
 from hopscope.circuits.evaluate.ablations import KEEP, one_hot
-from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.store import find_stored
 from hopscope.errors import InputError
@@ -158,21 +155,6 @@ def test_a_record_that_replays_something_else_than_its_paths_is_refused(tmp_path
         replace(circuit, **changes).save(saved)  # type: ignore[arg-type]
         with pytest.raises(InputError, match=says):
             Circuit.load(saved)
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ({"proof": 5}, r"proof must be an hs\.CertificateConfig, as in hs\.CertificateConfig\(draws=500\), got 5"),
-        ({"effort": ["quick"]}, "effort must be quick or thorough, got "),
-        ({"max_loss": [0.1]}, r"max_loss must be above 0 and below 0\.5, got \[0\.1\]"),
-        ({"problem": "chain"}, r"problem must be an hs\.RetrievalProblem, got 'chain'"),
-    ],
-)
-def test_what_nobody_can_ask_for_is_refused_before_the_search(asked: dict[str, object], says: str) -> None:
-    witness = disguised_witness(1)
-    with unchecked(), pytest.raises(InputError, match=says):
-        Model(witness.transformer, asked.pop("problem", witness.problem)).find_circuit(**asked)  # type: ignore[arg-type]
 
 
 def test_a_stored_circuit_is_returned_or_replaced_by_model_and_settings(tmp_path: Path) -> None:

@@ -16,22 +16,6 @@ WHERE = coordinates(BATCH, causal=True)
 LENGTH = PROBLEM.sequence_length
 
 
-def test_a_head_by_content_is_seen_whatever_the_shuffle() -> None:
-    """The query attends to its own chain's >x1 and nobody else: 1.00 by role, 1/4 a position if averaged by
-    position."""
-    pattern = torch.zeros(1, 16, 1, LENGTH, LENGTH)
-    pattern[..., 0] = 1.0
-    for b in range(16):
-        for c in range(4):
-            pattern[0, b, 0, WHERE.place[b, c, 6]] = 0.0
-            pattern[0, b, 0, WHERE.place[b, c, 6], WHERE.place[b, c, 1]] = 1.0
-    maps = role_maps([pattern], WHERE)
-    assert maps.same[0, 0, 0, 6, 1] == 1.0
-    assert maps.other[0, 0, 0, 6].sum() == 0.0
-    by_position = pattern.mean(dim=1)[0, 0, -4:]
-    assert by_position.max() < 0.7, "an average over positions would have washed it out"
-
-
 def test_rows_sum_to_one_and_uniform_is_uniform() -> None:
     uniform = WHERE.allowed.float() / WHERE.allowed.sum(dim=-1, keepdim=True)
     maps = role_maps([uniform.expand(1, 16, 2, -1, -1)], WHERE)

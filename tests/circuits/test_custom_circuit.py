@@ -205,21 +205,8 @@ def test_certify_verb_writes_only_its_output(run, capsys) -> None:
     assert (1, 1, ">x1", "x0>") in [(*path.values(),)[:4] for path in record["paths"]]
     assert [row["query"] for row in record["interventions"] if row["form"] == "positional"] == [">x2"]
     assert sorted(path.name for path in run.path.rglob("*")) == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ([], r"circuit\.json does not exist; `hopscope circuit .*` makes it"),
-        (["L1.H1 x0?", "--model", "7"], "2 models|from 0 to 1"),
-        (["L1.H1 x0?", "--checkpoint", "3"], "checkpoint"),
-        (["L1.H1 x0?", "--max-loss", "-1"], "max_loss"),
-    ],
-)
-def test_certify_verb_refuses_wrong_arguments(run, monkeypatch, capsys, arguments, says) -> None:
-    monkeypatch.chdir(run.path)
-    assert call("circuit", "certify", str(run.path), *arguments) == 2
-    assert re.search(says, capsys.readouterr().err)
+    assert call("circuit", "certify", str(run.path)) == 2
+    assert re.search(r"circuit\.json does not exist; `hopscope circuit .*` makes it", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

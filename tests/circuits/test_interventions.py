@@ -20,6 +20,7 @@ from hopscope.circuits.evaluate.ablations import (
     one_hot,
 )
 from hopscope.circuits.evaluate.apply import InterventionHooks, LayerAblations, PatternCache, by_layer
+from hopscope.circuits.evaluate.chains import ChainsSeen
 from hopscope.errors import InputError
 from hopscope.kernels import fused_attention
 from hopscope.model.fast import FastTransformer
@@ -98,11 +99,12 @@ def slow(pattern: torch.Tensor, edits: dict[tuple[int, int], Ablation], where: C
                     row[gone] = 0
                     row = row / row.sum()
                 elif edit.kind is AblationKind.ALIKE:
-                    row, seen = own.clone(), [k for k in seen if k != q]
-                    for k in mine.keys() & {*seen}:
+                    row, kept = own.clone(), {q, *(k for k, r in mine.items() if r in edit.keys)}
+                    for k in mine.keys() - kept:
                         others = [n for n in seen if n not in mine and holder[n][1] == mine[k]]
                         row[k] = own[others].mean() if others else 0
-                    row = row / row.sum()
+                    rest = [k for k in seen if k not in kept or not edit.keys]
+                    row[rest] *= own[rest].sum() / row[rest].sum()
                 elif edit.kind is AblationKind.MOVED:
                     row = own.clone()
                     for k in [k for k, r in mine.items() if r in edit.keys]:
@@ -128,6 +130,8 @@ def make_edit(kind: AblationKind, query: int, numbers: list[float]) -> Ablation:
         return Ablation(kind, (seen[0], seen[-1])[: len(seen)], tuple(numbers[: min(2, len(seen))]))
     if kind is AblationKind.MEAN:
         return Ablation(kind, (), tuple(numbers))
+    if kind is AblationKind.ALIKE and key != query and numbers[1] > 0.5:
+        return Ablation(kind, (key,))
     return Ablation(kind, (key,)) if kind in (AblationKind.KNOCK_OUT, AblationKind.MOVED) else Ablation(kind)
 
 
@@ -152,6 +156,25 @@ def test_patterns_equal_their_definitions(
     torch.testing.assert_close(found.sum(dim=-1)[finite[..., 0]], expected.sum(dim=-1)[finite[..., 0]])
     assert bool(((found.sum(dim=-1) - 1).abs() < 1e-5).logical_or(found.sum(dim=-1) == 0).all())
     assert not found.masked_fill(WHERE.allowed, 0).any(), "no query attends where the mask forbids"
+
+
+@given(seed=st.integers(0, 99))
+def test_nothing_tells_what_a_row_would_see_in_its_own_chain(seed: int) -> None:
+    """Whatever scores keys of its own chain have, the pattern is the same: not even its weight on itself tells."""
+    generator = torch.Generator().manual_seed(seed)
+    scores, more = (torch.randn(1, 4, *WHERE.allowed.shape, generator=generator) for _ in range(2))
+    itself = torch.eye(WHERE.allowed.shape[-1], dtype=torch.bool)
+    own = (WHERE.relation < WHERE.roles) & ~itself
+    patterns = [
+        logits.masked_fill(~WHERE.allowed, -torch.inf).softmax(dim=-1)
+        for logits in (scores, torch.where(own, more, scores))
+    ]
+    chains = ChainsSeen(WHERE)
+    shared = chains.shared(dict.fromkeys(range(WHERE.roles), ()))
+    found, same = (chains.alike(pattern, shared) for pattern in patterns)
+    torch.testing.assert_close(found, same)
+    assert torch.allclose(found.sum(dim=-1), torch.ones(()), atol=1e-5)
+    assert (patterns[0] - patterns[1]).abs().max() > 0.01
 
 
 def test_unmodified_rows_keep_their_bits() -> None:

@@ -25,7 +25,6 @@ from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.circuits.search.gradients import estimated_order, row_scores
 from hopscope.circuits.search.own_patterns import SearchResult, own_pattern_search
 from hopscope.errors import InputError
-from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names
@@ -252,4 +251,3 @@ def test_search_leaves_the_global_random_state_unchanged() -> None:
     before = torch.random.get_rng_state()
     found_in(disguised_witness(1))
     assert torch.equal(torch.random.get_rng_state(), before)
-    assert isinstance(disguised_witness(1).transformer, Transformer)

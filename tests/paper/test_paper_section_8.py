@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from made_results import (
+    ALL,
     BACKWARD,
     DOUBLING,
     SERIAL,
@@ -22,8 +23,6 @@ from made_results import (
 )
 
 from hopscope.paper.models import Learned
-
-ALL = ("C7", "C8", "C9", "C10", "C11")
 
 
 def test_the_papers_own_description_would_hold() -> None:

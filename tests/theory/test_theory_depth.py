@@ -87,13 +87,6 @@ def test_one_head_cannot_be_shorter(hops: int, causal: bool) -> None:
     assert relaxed_one_place_depth(hops, causal) == minimum_one_head(hops)
 
 
-def test_first_rows_of_the_table() -> None:
-    rows = [*map(depths, range(1, 9))]
-    assert [row.theorem_1 for row in rows] == [1, 2, 2, 2, 3, 3, 3, 3]
-    assert [row.no_mask for row in rows] == [2, 2, 3, 3, 3, 3, 4, 4]
-    assert [row.causal for row in rows] == [row.causal_one_head for row in rows] == [2, 3, 3, 4, 4, 4, 4, 5]
-
-
 @given(st.integers(1, 10**60))
 def test_formulas_are_exact_far_beyond_floating_point(hops: int) -> None:
     assert 3 ** (theorem_1_bound(hops) - 1) < 2 * hops <= 3 ** theorem_1_bound(hops)

@@ -54,17 +54,6 @@ def test_no_smaller_schedule_exists(hops: int, layers: int) -> None:
         assert not deliver(hops, fewer).delivered
 
 
-def test_pointer_doubling_in_words() -> None:
-    assert [path.describe(role_names(3)) for path in pointer_doubling(RetrievalProblem(hops=3))] == [
-        "layer 1 head 1: >x1 -> x0>",
-        "layer 1 head 1: >x2 -> x1>",
-        "layer 1 head 1: >x3 -> x2>",
-        "layer 2 head 1: >x2 -> >x3",
-        "layer 2 head 1: x0? -> >x1",
-        "layer 3 head 1: x0? -> >x2",
-    ]
-
-
 @given(st.integers(1, 8), st.data())
 def test_no_paths_deliver_more_than_the_simulation(hops: int, data: st.DataObject) -> None:
     """Random circuits: all that arrives was possible, and x{D} never arrives before the exact minimum."""
