@@ -156,17 +156,26 @@ def circuits(root: Path) -> Record:
     true, false = [each for each in own if each["kind"] == "true"], [each for each in own if each["kind"] != "true"]
     whole = read(root, "studies/whole/whole.json")["models"]
     certified = sum(bool(each["paths"]) and not each["failed"] for each in whole)
+    pruning = read(root, "studies/pruning/pruning.json")
+    alone = {each["seed"]: bool(each["certified"]) for each in pruning["pruned"]}
+    pairs = [(alone[each["seed"]], bool(each["certified"])) for each in pruning["whole"]]
     return {
         "table": table(["layers", "circuits", "doubling", "line by line", "serial", "paths, median"], rows),
         "true_passed": share(sum(each["passed"] for each in true), sum(each["n"] for each in true)),
         "false_passed": share(sum(each["passed"] for each in false), sum(each["n"] for each in false)),
         "whole": share(certified, len(whole)),
+        "given_up": sum(not each["paths"] for each in whole),
+        "gained": sum(pruned and not heads for pruned, heads in pairs),
+        "lost": sum(heads and not pruned for pruned, heads in pairs),
+        "pairs": len(pairs),
     }
 
 
 def paper(root: Path) -> Record:
     """The claims of the paper in two columns, and the final losses of its own recipe."""
     claims = read(root, "paper/claims.json")
+    asked = {each["id"]: each for each in read(root, "language-models/claims.json") if each["share"]}
+    claims = [asked.get(each["id"], each) for each in claims]  # C14, of language models
     models = read(root, "paper/summary.json")["models"]
     rows = [[each["id"], each["title"], each["as_the_paper"], _general(each)] for each in claims]
     deep = [each for each in models if each["curriculum"] and each["layers"] >= 5]
