@@ -119,14 +119,16 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
 @click.argument("path", metavar="RUN", type=PATH)
 @click.argument("paths", nargs=-1)
 @_model_options
+@click.option("--from", "graph", type=PATH, help="A graph of EAP-IG or MIB, in JSON, whose heads are the circuit.")
 @json_option("its record")
-def certify(path: Path, paths: tuple[str, ...], **options: Any) -> tuple[Any, str]:
+def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: Any) -> tuple[Any, str]:
     """Certify a circuit of your own, or the stored one again.
 
     RUN is a run of `hopscope train`, or with --formulation the folder of a language model. PATHS are the circuit's
     attention paths: layer, head, the role that attends, the role attended to; "or" stands between redundant ones. A
     head or a row instead of a path is active with all that it attends to, or is replaced as stated, by its mean for
-    example; every other row of the model is uniform. Without PATHS it is the circuit that is stored in RUN.
+    example; every other row of the model is uniform. Without PATHS it is the circuit that is stored in RUN, or with
+    --from that of the heads in a graph (its a0.h0 is L1.H1), each active in all its rows; MLPs always stay.
 
     Nothing is searched for or stored. Its card states the checks that it passes, and the loss without each path.
 
@@ -138,13 +140,22 @@ def certify(path: Path, paths: tuple[str, ...], **options: Any) -> tuple[Any, st
       hopscope circuit certify runs/first --seed 1              the stored circuit, on other sequences
       hopscope circuit certify runs/first --max-loss 0.1 --json
       hopscope circuit certify my-model 'L1.H2 >x1 -> x0>' 'L2.H1 answer -> >x1' --formulation equations --hops 1
+      hopscope circuit certify my-model --from graph.json --task ioi.jsonl    found by EAP-IG
     """
     task = _task(path, **options)
-    claimed = paths or _stored(path, task, options["number"], options["step"])
+    if graph is not None:
+        from hopscope.circuits.mib import heads_of_graph
+
+        if paths:
+            raise hs.InputError(f"--from says which circuit; leave {paths[0]!r} out")
+        model = _model(path, task, **options)
+        claimed: Any = heads_of_graph(graph, (model.model if task else model.transformer).shape)
+    else:
+        claimed = paths or _stored(path, task, options["number"], options["step"])
+        model = _model(path, task, **options)
     how = {name: options[name] for name in ("max_loss", "faithfulness") if any_given(name)}
-    check = _model(path, task, **options).check
     with stages_display() as progress:
-        checked = check(claimed, *([task] if task else []), seed=options["seed"], progress=progress, **how)
+        checked = model.check(claimed, *([task] if task else []), seed=options["seed"], progress=progress, **how)
     return checked.to_json(), str(checked)
 
 

@@ -1,0 +1,120 @@
+"""Circuits as graphs of EAP-IG and of MIB's circuit track (Hanna et al. 2024; Mueller et al. 2025), in JSON.
+
+The nodes of a graph are heads (`a0.h0` is our L1.H1), MLPs (`m0`), `input` and `logits`; edges lead from what writes
+into the stream to what reads it, into a head by `<q>`, `<k>` and `<v>`. A graph knows no roles and no keys.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hopscope.circuits.circuit import Circuit
+from hopscope.errors import InputError, in_a_line
+from hopscope.model.architecture import Architecture
+from hopscope.model.hooks import HookedModel, Hooks, Queried
+from hopscope.records import write_text
+
+_HEAD = re.compile(r"a(\d{1,4})\.h(\d{1,4})")
+
+
+def write_graph(path: Path, circuit: Circuit, width: int, parallel: bool) -> None:
+    """Write a circuit as a graph that `Graph.from_json` of EAP-IG reads: every head with a score.
+
+    Heads with an active row are in the graph, as are all MLPs, which circuits here leave in place and which have no
+    score. A head's score is when its last row went, as a share of all rows that went: first those that the search
+    switched off, then those of the circuit, the one that is missed least first; 0 where no search switched it off. An
+    edge has the lower score of its ends, and is in the graph if both are.
+
+    Args:
+        path: path of the file.
+        circuit: the circuit.
+        width: the width of the model's stream.
+        parallel: whether its MLPs read what its attention reads.
+
+    Raises:
+        InputError: there is no circuit, or its card was not measured.
+    """
+    circuit.faithfulness_curve()  # which refuses a circuit without a card
+    assert circuit.card is not None
+    went = [(row.layer + 1, row.head + 1) for row in circuit.search.removed]
+    for row in circuit.card.order:
+        layer, head = re.findall(r"\d+", row)[:2]
+        went.append((int(layer), int(head)))
+    last = {head: (number + 1) / len(went) for number, head in enumerate(went)}
+    nodes: dict[str, dict[str, Any]] = {"input": {"in_graph": True}}
+    for layer in range(circuit.layers):
+        for head in range(circuit.heads):
+            here = layer + 1, head + 1
+            nodes[f"a{layer}.h{head}"] = {"in_graph": here in circuit.used_heads, "score": last.get(here, 0.0)}
+        nodes[f"m{layer}"] = {"in_graph": True}
+    nodes["logits"] = {"in_graph": True}
+    edges = {
+        name: {
+            "score": min(nodes[end].get("score", 1.0) for end in ends),
+            "in_graph": all(nodes[end]["in_graph"] for end in ends),
+        }
+        for name, ends in _edges(circuit.layers, circuit.heads, parallel)
+    }
+    shape = {"n_layers": circuit.layers, "n_heads": circuit.heads, "parallel_attn_mlp": parallel, "d_model": width}
+    write_text(path, json.dumps({"cfg": shape, "nodes": nodes, "edges": edges}) + "\n")
+
+
+def _edges(layers: int, heads: int, parallel: bool) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The name of every edge of such a model, and its ends."""
+    before = ["input"]
+    for layer in range(layers):
+        here, mlp = [f"a{layer}.h{head}" for head in range(heads)], f"m{layer}"
+        yield from ((f"{one}->{head}<{way}>", (one, head)) for one in before for head in here for way in "qkv")
+        yield from ((f"{one}->{mlp}", (one, mlp)) for one in (before if parallel else before + here))
+        before += [*here, mlp]
+    yield from ((f"{one}->logits", (one, "logits")) for one in before)
+
+
+def heads_of_graph(path: Path, shape: Architecture) -> tuple[str, ...]:
+    """The heads in a graph, as `L1.H1`.
+
+    Raises:
+        InputError: the file holds no graph, one of a model of another shape, or one without heads.
+    """
+    try:
+        graph = json.loads(path.read_text(encoding="utf-8"))  # in which a score may be NaN, which strict readers refuse
+        layers, heads = (int(graph["cfg"][name]) for name in ("n_layers", "n_heads"))
+        inside = [name for name, node in graph["nodes"].items() if node["in_graph"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path} is no graph as Graph.to_json of EAP-IG writes it ({type(error).__name__}: {in_a_line(error)})"
+        ) from None
+    if (layers, heads) != (shape.layers, shape.heads):
+        raise InputError(
+            f"{path} is of a model of {layers} layers x {heads} heads, and this one has {shape.layers} x {shape.heads}"
+        )
+    found = [(int(head[1]) + 1, int(head[2]) + 1) for name in inside if (head := _HEAD.fullmatch(name))]
+    if not found:
+        raise InputError(f"{path} has no head in_graph; choose some by their scores first, with apply_topn of EAP-IG")
+    return tuple(f"L{layer}.H{head}" for layer, head in sorted(found))
+
+
+def is_parallel(model: HookedModel) -> bool:
+    """Whether the MLP of a language model's first layer reads what its attention reads, and not what that writes too.
+
+    Then what attention writes is all that changes in the layer's output where attention writes nothing.
+    """
+    off, stream = _Off(), model.embed(torch.zeros(1, 1, 4, dtype=torch.long))
+    whole, without = model.run(stream, stop=1), model.run(stream, stop=1, hooks=off)
+    return torch.allclose(whole - without, off.written, rtol=1e-3, atol=1e-4)
+
+
+class _Off(Hooks):
+    """Attention writes nothing; records what it would have written."""
+
+    written: Queried
+
+    def attn_out(self, layer: int, written: Queried) -> Queried:
+        self.written = written
+        return torch.zeros_like(written)
