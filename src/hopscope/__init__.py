@@ -17,11 +17,10 @@ _NAMES = {
     "hopscope.benchmark.settings": ("BenchmarkSettings",),
     "hopscope.circuits.checks.card": ("CertificateConfig",),
     "hopscope.circuits.circuit": ("Circuit",),
-    "hopscope.circuits.interface": ("Model",),
     "hopscope.circuits.search.config": ("SearchBudget", "SearchConfig"),
     "hopscope.emergence.config": ("EmergenceConfig",),
     "hopscope.errors": ("InputError",),
-    "hopscope.lab": ("Run", "train"),
+    "hopscope.lab": ("Model", "Run", "train"),
     "hopscope.language.language_model": ("LanguageModel",),
     "hopscope.language.text_batch": ("text",),
     "hopscope.model.architecture": ("Architecture", "HeldHead", "InitialWeights"),
@@ -51,11 +50,10 @@ if TYPE_CHECKING:
     from hopscope.benchmark.settings import BenchmarkSettings as BenchmarkSettings
     from hopscope.circuits.checks.card import CertificateConfig as CertificateConfig
     from hopscope.circuits.circuit import Circuit as Circuit
-    from hopscope.circuits.interface import Model as Model
     from hopscope.circuits.search.config import SearchBudget as SearchBudget, SearchConfig as SearchConfig
     from hopscope.emergence.config import EmergenceConfig as EmergenceConfig
     from hopscope.errors import InputError as InputError
-    from hopscope.lab import Run as Run, train as train
+    from hopscope.lab import Model as Model, Run as Run, train as train
     from hopscope.language.language_model import LanguageModel as LanguageModel
     from hopscope.language.text_batch import text as text
     from hopscope.model.architecture import (

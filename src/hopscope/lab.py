@@ -1,31 +1,56 @@
-"""The interface for notebooks: `train` makes a `Run`, a sequence of models that can be measured and ablated."""
+"""The interface for notebooks: a `Model` is measured and searched for its circuit; `train` makes a `Run` of models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, get_args, overload
 
-from hopscope.checks import check_choice, check_count, check_folder, check_path, check_type, plain_value
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hopscope.checks import check_choice, check_count, check_folder, check_path, check_seed, check_type, plain_value
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import SearchRecord
+from hopscope.circuits.custom_circuit import CustomCircuit, Location, check_custom_circuit, rows_at
+from hopscope.circuits.evaluate.ablations import (
+    ALIKE,
+    IDENTITY,
+    KEEP,
+    POSITIONAL,
+    RESAMPLE,
+    UNIFORM,
+    ZERO,
+    Ablation,
+    AblationKind,
+    knock_out,
+    moved,
+)
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.find import Origin
-from hopscope.circuits.interface import Model
-from hopscope.circuits.resume import SILENT, SearchProgress
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.circuits.find import Origin, search_circuit
+from hopscope.circuits.resume import SILENT, Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
-from hopscope.circuits.store import CircuitStore
+from hopscope.circuits.store import CircuitStore, find_stored
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.track import emergence_of_run
 from hopscope.errors import InputError
+from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
 from hopscope.model.fast import single
+from hopscope.model.torch_module import Parts, TorchModule
 from hopscope.model.transformer import Transformer
 from hopscope.model.transformer_lens import to_transformer_lens
+from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.records import content_hash
 from hopscope.training import trainer
+from hopscope.training.data import held_out
 from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
@@ -34,6 +59,227 @@ from hopscope.words import counted
 
 if TYPE_CHECKING:
     from transformer_lens.model_bridge import TransformerBridge
+
+ABLATIONS: Mapping[str, Ablation] = {
+    ablation.kind.value: ablation for ablation in (UNIFORM, IDENTITY, ZERO, POSITIONAL, RESAMPLE, ALIKE, KEEP)
+}
+"""What `Model.ablate` can put in the place of a row, by name."""
+
+OF_A_PATH: Mapping[str, Callable[[int], Ablation]] = {"knock_out": knock_out, "moved": moved}
+"""What it can do to one key of a row, by name: mask it, or attend to it in other chains instead."""
+
+
+@dataclass(frozen=True)
+class Ablated:
+    """The loss of a model under an ablation.
+
+    Attributes:
+        loss: mean squared error (1 for knowing nothing, 1 - 1/N for averaging the candidates).
+        partial_losses: the same, by hop.
+        change: how much higher the loss is than that of the model as it is.
+    """
+
+    loss: float
+    partial_losses: tuple[float, ...]
+    change: float
+
+
+class Model:
+    """A model of the retrieval problem that can be measured, ablated and searched for its circuit.
+
+        >>> from hopscope.theory.witness import build_witness
+        >>> witness = build_witness(hops=1)
+        >>> circuit = hs.Model(witness.transformer, witness.problem).find_circuit(effort="quick")
+        >>> [found.path.describe(circuit.roles) for found in circuit.paths]
+        ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
+
+    Args:
+        transformer: one transformer; for a torch module of your own see `from_torch`, for those of a run `hs.Run`.
+        problem: the problem that it was trained on.
+        initial: how its weights were drawn before it was trained.
+
+    Raises:
+        InputError: the transformer does not fit the problem.
+    """
+
+    def __init__(
+        self,
+        transformer: Transformer | TorchModule,
+        problem: RetrievalProblem,
+        initial: InitialWeights = AS_TORCH,
+    ) -> None:
+        check_type("problem", problem, RetrievalProblem, "an hs.RetrievalProblem")
+        if not isinstance(transformer, Transformer | TorchModule):
+            raise InputError(f"a model is made of an hs.Transformer, or by Model.from_torch; got {transformer!r}")
+        _check_problem(transformer.shape, problem)
+        self._transformer, self.problem, self.initial = transformer, problem, initial
+
+    @staticmethod
+    def from_torch(
+        module: nn.Module,
+        problem: RetrievalProblem,
+        parts: Callable[[Any], Parts],
+        untrain: Callable[[Any, int, int], None] | None = None,
+    ) -> Model:
+        """A torch module of your own: see its attention, ablate it, and find and check its circuit::
+
+            model = hs.Model.from_torch(
+                gpt,
+                hs.RetrievalProblem(hops=3),
+                parts=lambda gpt: hs.Parts(gpt.embed, gpt.blocks, gpt.read, [b.attention.pattern for b in gpt.blocks]),
+                untrain=lambda gpt, layer, head: gpt.blocks[layer].attention.reset(head),
+            )
+            model.find_circuit().certified
+
+        Args:
+            module: the module; given inputs as `hs.sample` makes them, [sequence, position, d_input], it answers at all
+                positions or at the last ones. It may be trained on meanwhile; it is measured in evaluation mode, with
+                the weights that it then has.
+            problem: the problem that it answers.
+            parts: a function that finds the parts of such a module; see `hs.Parts`.
+            untrain: a function that gives initial weights, in place, to head (layer, head), from 0, of a copy of the
+                module. Without it cards lack a baseline, the circuit with untrained heads.
+
+        Raises:
+            InputError: it is not a module or does not take such inputs, the parts do not make up the module or are not
+                those of a copy, or patterns do not pass where they are said to, one a block.
+        """
+        check_type("problem", problem, RetrievalProblem, "an hs.RetrievalProblem")
+        inputs = held_out(problem, 2, purpose="notebook").inputs
+        made = TorchModule.of(module, parts, untrain, inputs, problem.target_dim, problem.chains, problem.causal)
+        return Model(made, problem)
+
+    @property
+    def transformer(self) -> Transformer | TorchModule:
+        """The transformer, with a model axis of size 1; for a model by `from_torch`, its module as a `TorchModule`."""
+        return self._transformer
+
+    @property
+    def origin(self) -> Origin:
+        """The model as records of its circuits name it: by its weights."""
+        module = self.transformer.module if isinstance(self.transformer, TorchModule) else self.transformer
+        weights = {name: weight for name, weight in module.state_dict().items() if isinstance(weight, Tensor)}
+        return Origin(content_hash({name: weight.tolist() for name, weight in weights.items()}))
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """The model on 256 sequences that no training and no search sees, with the weights that it has now."""
+        return VectorEvaluator.of(self.transformer, self.problem, self.initial)
+
+    def find_circuit(
+        self,
+        *,
+        effort: Effort | SearchBudget | SearchConfig | None = None,
+        max_loss: float | None = None,
+        seed: int | None = None,
+        proof: CertificateConfig | None = None,
+        progress: SearchProgress = SILENT,
+    ) -> Circuit:
+        """Its circuit, found and checked, for `circuit.save(path)`.
+
+        A model whose loss is not below the threshold has no circuit: the record says so.
+
+        Args:
+            effort: effort of the search: `quick`, `thorough` (by default), or an `hs.SearchConfig`.
+            max_loss: the largest loss that a circuit may have; the paper's 0.05 by default.
+            seed: seed of the search, which decides its sequences and random orders; 0 by default.
+            proof: how many sequences and random draws checks and card are measured on.
+            progress: called with what is being done, stages finished, stages in all.
+
+        Raises:
+            InputError: a value is out of range, or the model's answers are not finite.
+        """
+        config, proof = SearchConfig.of(effort, max_loss, seed), CertificateConfig.of(proof)
+        return run_search(self._search(config, proof), progress)
+
+    def _search(self, config: SearchConfig, proof: CertificateConfig) -> Search[Circuit]:
+        """The search for its circuit; nothing is read or computed before its first stage."""
+        evaluator = self.evaluator.fresh(config.budget.confirming, config.seed, "circuit search")
+        return (yield from search_circuit(evaluator, config, self.origin, proof))
+
+    @property
+    def loss(self) -> float:
+        """Mean squared error on those sequences."""
+        return self.evaluator.mse([{}])[0]
+
+    def ablate(self, ablations: Mapping[Location, str | Ablation]) -> Ablated:
+        """The loss of the model with something else in the place of some of its attention.
+
+            >>> run[0].ablate({"L1.H1 x0? -> >x1": "uniform"}).change > -0.5
+            True
+
+        Args:
+            ablations: by location, what is put there. A location is `L3.H1` (a head), `L3.H1 x0?` (the row of a query
+                role), `L3.H1 x0? -> >x2` or, as it is printed, `layer 3 head 1: x0? -> >x2` (a path, whose row is
+                changed; with `knock_out` only this key is masked, with `moved` it is attended to in other chains), or
+                the typed value; layers and heads in text count from 1. What is put there is a name in `ABLATIONS`, or
+                for a path in `OF_A_PATH`, or an `Ablation`. Of several for one row the last counts, but keys that are
+                knocked out, or moved, add up.
+
+        Raises:
+            InputError: the model has no such location, or the ablation is unknown.
+        """
+        if not isinstance(ablations, Mapping):
+            raise InputError(f"an ablation says what to put where, as in {{'L3.H1': 'uniform'}}, got {ablations!r}")
+        evaluator, interventions = self.evaluator, dict[HeadRow, Ablation]()
+        for location, name in ablations.items():
+            for row, ablation in _ablations(location, name, self.problem, evaluator.shape).items():
+                before = interventions.get(row, ablation)
+                if before.kind is ablation.kind and ablation.kind in (AblationKind.KNOCK_OUT, AblationKind.MOVED):
+                    ablation = Ablation(ablation.kind, tuple(dict.fromkeys((*before.keys, *ablation.keys))))
+                interventions[row] = ablation
+        whole, left = evaluator.errors([{}, interventions]).double().mean(dim=1)
+        return Ablated(float(left.mean()), tuple(left.tolist()), float(left.mean() - whole.mean()))
+
+    def attention(self, *, roles: bool = True) -> Float[Tensor, "layer head query key"]:
+        """Mean attention of every head, those too that training removed and that write nothing.
+
+        Args:
+            roles: whether attention is given between the roles within a chain (2D + 1 of them), whatever the shuffle;
+                otherwise between the positions of the sequence.
+        """
+        if roles:
+            return self.evaluator.role_maps().same[0]
+        with torch.no_grad():
+            patterns = self.evaluator.transformer.patterns(self.evaluator.batch.inputs[None])
+        return torch.stack([pattern[0].mean(dim=0) for pattern in patterns])
+
+    def check(
+        self,
+        circuit: CustomCircuit,
+        *,
+        max_loss: float | None = None,
+        seed: int = 0,
+        proof: CertificateConfig | None = None,
+        progress: SearchProgress = SILENT,
+    ) -> Circuit:
+        """A circuit of your own, or a stored one, with its checks and card in this model.
+
+        Nothing is searched for, and nothing stored; `save` the result.
+
+            >>> few = hs.CertificateConfig(sequences=64, few=64)
+            >>> run[0].check(["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"], proof=few).certified  # hardly trained
+            False
+
+        Args:
+            circuit: a circuit, or its parts, as `circuit.parts` has them: paths, each as in `ablate`, or with ` or `
+                between redundant ones; and rows or heads, which are active with all that they attend to, or at what
+                they are said to be at, as in `L1.H1 x0?=mean`. Every other row of the model is uniform.
+            max_loss: the mean squared error that it may have at most; by default its record's, else the paper's 0.05.
+            seed: the seed of the sequences and random draws, used as in a search: with the same seed, a circuit that
+                was found gets the same card.
+            proof: how many sequences and random draws checks and card are measured on.
+            progress: called with what is being done, stages finished, stages in all.
+
+        Raises:
+            InputError: there is no such path in the model, or none that can reach an answer, or a value is out of
+                range.
+        """
+        proof = CertificateConfig.of(proof)
+        check_seed(seed)
+        evaluator = self.evaluator.fresh(SearchBudget().confirming, seed, "circuit search")
+        check = check_custom_circuit(evaluator, circuit, max_loss, seed, self.origin, proof)
+        return run_search(check, progress)
 
 
 class RunModel(Model):
@@ -93,26 +339,19 @@ class RunModel(Model):
             False
 
         Args:
-            effort: effort of the search: `quick`, `thorough` (the default), or an `hs.SearchConfig`.
-            max_loss: the largest mean squared error that a circuit may have; the paper's 0.05 by default.
-            seed: seed of the search, which decides its sequences and random orders; 0 by default.
-            proof: how many sequences and random draws checks and card are measured on.
-            overwrite: search even if a stored circuit exists.
-            progress: called with what is being done, stages finished, stages in all.
+            overwrite: search even if a stored circuit exists; the rest as in `Model.find_circuit`.
 
         Raises:
-            InputError: there is no checkpoint, a value is out of range, or another search found the stored circuit.
+            InputError: the model has diverged, there is no checkpoint, a value is out of range, or another search found
+                the stored circuit.
         """
-        return CircuitStore(self.run).find(
-            self.number,
-            self.step,
-            effort=effort,
-            max_loss=max_loss,
-            seed=seed,
-            proof=proof,
-            progress=progress,
-            overwrite=overwrite,
-        )
+        config, proof, run = SearchConfig.of(effort, max_loss, seed), CertificateConfig.of(proof), self.run
+        path = CircuitStore(run).path(self.number, self.step)
+        if self.step is None and run.finished and run.result.models[self.number].diverged:
+            raise InputError(f"model {self.number} of {run.path} has diverged, so that there is no circuit to find")
+        search, wanted = self._search(config, proof), SearchRecord(config.effort, config.seed, proof=proof)
+        model, max_loss = self.origin.model, config.max_loss
+        return find_stored(path, search, model, wanted, max_loss, run=run.hash, progress=progress, overwrite=overwrite)
 
     def to_transformer_lens(self) -> TransformerBridge:
         """The model in TransformerLens, for its caches, hooks and patches.
@@ -271,3 +510,34 @@ def train(
             raise InputError(f"seeds must be a list with one integer per model, e.g. seeds=[0, 1]; got {seeds!r}")
         setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
     return Run(trainer.train(setup, path, execution=execution, progress=progress).path)
+
+
+def _ablations(
+    location: Location, ablation: str | Ablation, problem: RetrievalProblem, shape: Architecture
+) -> dict[HeadRow, Ablation]:
+    """What an ablation at a location puts in the place of rows."""
+    rows, path = rows_at(location, problem.roles, shape)
+    if isinstance(ablation, str):
+        of_key = OF_A_PATH.get(ablation)
+        known = of_key(path.key) if of_key and path else ABLATIONS.get(ablation)
+    else:
+        known = ablation
+    if not isinstance(known, Ablation):
+        names, of_a_path = ", ".join(ABLATIONS), " or ".join(OF_A_PATH)
+        raise InputError(f"an ablation is one of {names}, or {of_a_path} of a path, got {ablation!r} for {location}")
+    return dict.fromkeys(rows, known)
+
+
+def _check_problem(shape: Architecture, problem: RetrievalProblem) -> None:
+    """Check that a transformer may have been trained on a problem: it takes and gives what the problem has."""
+    for name, has, needs in (
+        ("inputs", shape.d_input, problem.input_dim),
+        ("outputs", shape.d_output, problem.target_dim),
+        ("answers", shape.reads, problem.chains),
+        ("causal", shape.causal, problem.causal),
+    ):
+        if has != needs:
+            raise InputError(
+                f"the transformer has {name}={has}, and {problem.named} {name}={needs}; pass the problem that it was "
+                "trained on"
+            )

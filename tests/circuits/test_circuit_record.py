@@ -172,8 +172,7 @@ def test_a_stored_circuit_is_returned_or_replaced_by_model_and_settings(tmp_path
             searched.append(made)
             return made
 
-        settings = {"model": model, "max_loss": 0.05, "effort": "thorough", "seed": 0, "proof": proof}
-        return find_stored(path, search(), settings, **how)
+        return find_stored(path, search(), model, SearchRecord("thorough", proof=proof), 0.05, **how)
 
     assert stored(unchecked_circuit) == stored(unchecked_circuit) == searched[-1]
     assert len(searched) == 1
@@ -200,7 +199,7 @@ def test_an_interrupted_search_of_the_same_settings_resumes(tmp_path: Path) -> N
         return found()
 
     def stored(seed: int, stop: str = "") -> Circuit:
-        return find_stored(path, search(seed, stop), {"model": found().model, "seed": seed}, "r")
+        return find_stored(path, search(seed, stop), found().model, SearchRecord(seed=seed), run="r")
 
     for seed, stop in ((0, "first"), (0, "second"), (1, "first")):
         with pytest.raises(KeyboardInterrupt):

@@ -69,11 +69,11 @@ def test_search_among_many_heads_finds_the_planted_circuit(monkeypatch: pytest.M
     monkeypatch.setattr(elimination, "_eliminated", _few_at_most(elimination._eliminated, 24))
     evaluator = on_text(16)
     config = SearchConfig(SearchBudget(1, 0, sequences=16, confirming=16, deciding=16))
-    measured, errors = list[Interventions](), Evaluator.errors
-    monkeypatch.setattr(Evaluator, "errors", lambda self, some: measured.extend(some) or errors(self, some))
+    measured, errors = list[int](), Evaluator.errors
+    monkeypatch.setattr(Evaluator, "errors", lambda self, some: (measured.append(len(some)), errors(self, some))[1])
     outcome = run_search(own_pattern_search(evaluator, Units.of(evaluator), config))
     assert sorted(Units.of(evaluator).paths(outcome.found[0].interventions)) == sorted(PATHS)
-    assert len(measured) < 250
+    assert sum(measured) < 250
 
 
 def _few_at_most(eliminated: Any, most: int) -> Any:

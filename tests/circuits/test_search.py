@@ -18,13 +18,13 @@ from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import SavedSearch, run_search
 from hopscope.circuits.search.appendix_e import FILLS, appendix_e
 from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.circuits.search.gradients import estimated_order, row_scores
 from hopscope.circuits.search.own_patterns import SearchResult, own_pattern_search
 from hopscope.errors import InputError
+from hopscope.lab import Model
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names

@@ -16,11 +16,10 @@ from small_models import disguised_witness
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
-from hopscope.circuits.interface import Model
 from hopscope.circuits.resume import Search
 from hopscope.circuits.search.config import SearchBudget
 from hopscope.errors import InputError
-from hopscope.lab import Run, train
+from hopscope.lab import Model, Run, train
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 from hopscope.training.execution import REFERENCE

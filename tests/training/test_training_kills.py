@@ -48,7 +48,7 @@ from pathlib import Path
 from killing import contents, import_all, killed_everywhere
 from small_models import disguised_witness
 from hopscope.circuits.checks import CertificateConfig
-from hopscope.circuits.store import CircuitStore
+from hopscope.lab import RunModel
 from hopscope.circuits.search.config import SearchBudget
 from hopscope.training.execution import Execution, REFERENCE
 from hopscope.training.recipe import Recipe, Setup
@@ -66,7 +66,7 @@ budget = SearchBudget(orders=1, growing=1, sequences=8, confirming=8, deciding=8
 proof = CertificateConfig(sequences=8, deciding=8, few=8, draws=2, halves=4)
 
 def program(folder):
-    CircuitStore(RunFolder(folder)).find(effort=budget, proof=proof)
+    RunModel(RunFolder(folder), 0).find_circuit(effort=budget, proof=proof)
 
 def fresh(name):
     return Path(shutil.copytree(root / "run", root / name))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.find import Origin, search_circuit
+from hopscope.circuits.circuit_parts import SearchRecord
+from hopscope.circuits.find import Origin
 from hopscope.circuits.resume import SAVED, SILENT, SavedSearch, Search, SearchProgress, run_search
-from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
 from hopscope.errors import InputError
-from hopscope.model.fast import single
 from hopscope.records import content_hash, plain
 from hopscope.training.run import RunFolder
 
@@ -73,40 +68,6 @@ class CircuitStore:
             )
         return circuit
 
-    def find(
-        self,
-        number: int = 0,
-        step: int | None = None,
-        *,
-        effort: Effort | SearchBudget | SearchConfig | None = None,
-        max_loss: float | None = None,
-        seed: int | None = None,
-        proof: CertificateConfig | None = None,
-        progress: SearchProgress = SILENT,
-        overwrite: bool = False,
-    ) -> Circuit:
-        """The circuit of a model, stored beside the run; see `find_stored` for when it is searched for.
-
-        Raises:
-            InputError: no such model or checkpoint, a run without any checkpoint, a model that has diverged, or a
-                record of a certified circuit that another search found.
-        """
-        config, run = SearchConfig.of(effort, max_loss, seed), self.run
-        proof, path = CertificateConfig.of(proof), self.path(number, step)
-        if step is None and run.finished and run.result.models[number].diverged:
-            raise InputError(f"model {number} of {run.path} has diverged, so that there is no circuit to find")
-        origin = self.origin(number, step)
-
-        def search() -> Search[Circuit]:
-            model = VectorEvaluator.of(single(run.transformer(step), number), run.problem, run.recipe.initial)
-            evaluator = model.fresh(config.budget.confirming, config.seed, "circuit search")
-            return (yield from search_circuit(evaluator, config, origin, proof))
-
-        settings = {"model": origin.model, "effort": config.effort, "seed": config.seed, "max_loss": config.max_loss}
-        return find_stored(
-            path, search(), settings | {"proof": proof}, run.hash, progress=progress, overwrite=overwrite
-        )
-
     def _hash(self, number: int, step: int | None = None) -> str:
         """The hash that names a model: as it is when finished, or as it was at a step before the end."""
         finished = self.run.model_hashes[number]
@@ -116,9 +77,11 @@ class CircuitStore:
 def find_stored(
     path: Path,
     search: Search[Circuit],
-    settings: Mapping[str, Any],
-    run: str = "",
+    model: str,
+    wanted: SearchRecord,
+    max_loss: float | None = None,
     *,
+    run: str = "",
     progress: SearchProgress = SILENT,
     overwrite: bool = False,
 ) -> Circuit:
@@ -130,7 +93,9 @@ def find_stored(
     Args:
         path: path of the record.
         search: the search.
-        settings: what the record must have: fields of the circuit and of its search record.
+        model: hash of the model.
+        wanted: the settings of the search: effort, seed, faithfulness, proof.
+        max_loss: the loss that the circuit may have at most; None where that depends on the model.
         run: content hash of the run; empty if the model is from none.
         progress: called with what is being done, stages finished, stages in all.
         overwrite: search even if there is a record.
@@ -139,7 +104,8 @@ def find_stored(
         InputError: the record or the interrupted search is damaged or of another run, or the record is of a certified
             circuit of other settings.
     """
-    settings = {name: plain(value) for name, value in settings.items()}
+    settings = {name: plain(getattr(wanted, name)) for name in ("effort", "seed", "faithfulness", "proof")}
+    settings |= {"model": model} | ({} if max_loss is None else {"max_loss": max_loss})
     file = path.with_name(f".{path.stem}-search.json")
     if path.exists() and not overwrite:
         circuit = Circuit.load(path, run or None)

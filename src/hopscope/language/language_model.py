@@ -112,10 +112,8 @@ class LanguageModel:
         def search() -> Search[Circuit]:  # whose first step installs the hooks: not needed where a record is read
             return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted))
 
-        names = ("effort", "seed", "faithfulness", "proof")
-        settings = {"model": self.named.content} | {name: getattr(wanted, name) for name in names}
-        path = text_circuit_path(self.path, task, out)
-        return find_stored(path, search(), settings, progress=progress, overwrite=overwrite)
+        path, model = text_circuit_path(self.path, task, out), self.named.content
+        return find_stored(path, search(), model, wanted, progress=progress, overwrite=overwrite)
 
     def check(
         self,

@@ -17,7 +17,7 @@ from hopscope.circuits.checks.card import Card, Check, CheckName, not_passed
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Fill, ImposedCircuit
 from hopscope.circuits.search.config import Effort
-from hopscope.circuits.store import CircuitStore
+from hopscope.lab import RunModel
 from hopscope.paper import recipes
 from hopscope.paper.claims import NOT_RUN, Finding, FirstColumn, General, general, in_folder
 from hopscope.paper.models import (
@@ -63,7 +63,7 @@ def find(path: Path, number: int, effort: Effort) -> None:
     """Find the circuit of one model of the run in `path`, unless it diverged; that of the same search is reused."""
     run = RunFolder(path)
     if not run.result.models[number].diverged:
-        CircuitStore(run).find(number, effort=effort)
+        RunModel(run, number).find_circuit(effort=effort)
 
 
 def read(study: ModelStudy, folder: Path) -> CircuitResult:

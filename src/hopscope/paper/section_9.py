@@ -17,10 +17,10 @@ import torch
 from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import Effort
-from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, PathHistory
 from hopscope.emergence.timing import LEAST_PLATEAU, first_crossings
 from hopscope.emergence.track import emergence_of_run
+from hopscope.lab import RunModel
 from hopscope.paper import recipes
 from hopscope.paper.claims import NOT_RUN, Finding, FirstColumn, general, in_folder
 from hopscope.paper.models import (
@@ -75,7 +75,7 @@ def follow(path: Path, number: int, effort: Effort) -> None:
     """Find and follow the circuit of one model of the run in `path`; that of the same search is reused."""
     run = RunFolder(path)
     if not run.result.models[number].diverged:
-        circuit = CircuitStore(run).find(number, effort=effort)
+        circuit = RunModel(run, number).find_circuit(effort=effort)
         for patterns in ("own", "imposed"):
             if circuit.named_paths(patterns):
                 emergence_of_run(run, number, patterns=patterns)
