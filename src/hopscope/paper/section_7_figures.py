@@ -1,14 +1,14 @@
-"""Section 7 in the report: Figure 4, losses over time, and a table of every run."""
+"""Section 7 in the report: Figure 4 and losses over time; `summary.json` has the numbers of every run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from hopscope.paper.report import PageFigure, Section, Table
+from hopscope.paper.report import PageFigure, Section
 from hopscope.paper.section_7 import DepthResult, TrainedModel
 from hopscope.plot.style import COLUMN, INK, PURPLE, Look, hop_label, hop_look, house, new_figure
 from hopscope.plot.training import Panel, training
@@ -153,7 +153,7 @@ def _shown(loss: float) -> bool:
 
 
 def section(result: DepthResult) -> Section | None:
-    """The section with the figures of Section 7 and a table of every run; None where nothing is finished."""
+    """The section with the figures of Section 7; None where nothing is finished."""
     study, models = result.study, result.models
     if not models:
         return None
@@ -196,27 +196,4 @@ def section(result: DepthResult) -> Section | None:
             "more.",
         ],
         figures=drawn,
-        tables=[
-            Table(
-                header=["", "layers", "seed", "final loss", *(f"x{hop}" for hop in exact), "below 0.5 at step"],
-                rows=[_row(model, exact) for model in models],
-                caption="Every run: final validation loss, its part for each hop asked for, and when each was learned.",
-            )
-        ],
     )
-
-
-def _row(model: TrainedModel, hops: Iterable[int]) -> list[object]:
-    losses = dict(zip(model.asked, model.partial_losses, strict=True))
-    return [
-        "IC" if model.curriculum else "no IC",
-        model.layers,
-        model.seed,
-        _in_words(model.loss),
-        *(_in_words(losses[hop]) if hop in losses else "–" for hop in hops),
-        " · ".join("never" if step is None else str(step) for step in model.crossings),
-    ]
-
-
-def _in_words(loss: float | None) -> str:
-    return "diverged" if loss is None else f"{loss:.3f}"

@@ -151,7 +151,7 @@ def _name_colours(axes: Axes, drawn: Sequence[Arrow]) -> None:
     used = [into for into in names if any(arrow.into == into for arrow in drawn)]
     if used and used != [""]:
         handles = [Line2D([], [], color=_INTO.get(into, INK), label=names[into]) for into in used]
-        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=len(handles), fontsize=6.5)
+        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize=6.5)
 
 
 def _columns(circuit: Circuit, drawn: Sequence[Arrow]) -> dict[str, float]:
