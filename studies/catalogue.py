@@ -7,7 +7,6 @@ from typing import Any
 
 from studies import (
     census,
-    conditional,
     curriculum,
     depth,
     descent,
@@ -32,7 +31,6 @@ from studies.figures.plateau import plateau as draw_plateau
 from studies.figures.pruning import pruning as draw_pruning
 from studies.figures.survival import survival as draw_survival
 from studies.figures.unsaid import unsaid as draw_unsaid
-from studies.tools.conditions import Conditions
 from studies.tools.study import Study
 
 STUDIES: dict[str, tuple[Study[Any, Any], Callable[[Any], Any] | None]] = {
@@ -49,7 +47,6 @@ STUDIES: dict[str, tuple[Study[Any, Any], Callable[[Any], Any] | None]] = {
         (census.STUDY, draw_census),
         (pruning.STUDY, draw_pruning),
         (descent.STUDY, draw_descent),
-        (conditional.STUDY, lambda found: draw_survival(Conditions(found.conditions))),
         (text.STUDY, None),
         (whole.STUDY, None),
         (calibration.STUDY, None),

@@ -2,8 +2,8 @@
 
 The implicit curriculum gives a query a target for every hop of its chain. Here it has fewer: of three hops (four
 layers) and of four (five layers), each set of hops that contains the last one; of three hops, all of them with less
-weight on those before the last; and the last of three alone, with six layers, with the first head fixed, and with ten
-times the steps. Ten seeds a condition.
+weight on those before the last; and the last of three alone, with six layers, and with ten times the
+steps. Ten seeds a condition.
 
 Rule, for each condition: it is enough, that is, more than half of all seeds learn the last hop within the budget.
 Confirmed: the lower 95% Clopper-Pearson bound on their share is above one half. Refuted: the upper bound is below one
@@ -31,9 +31,6 @@ from studies.tools.study import Study
 from studies.tools.work import Work
 
 __all__ = ["STUDY", "CurriculumStudy", "enough", "judge", "quick", "run", "standard", "table"]
-
-FIXED = (hs.HeldHead(1, 1, "previous"),)
-"""The first useful head of every circuit: it attends to the token before."""
 
 
 class _LessWeight(hs.TrainingHooks):
@@ -74,7 +71,7 @@ class CurriculumStudy:
     """What is trained.
 
     Attributes:
-        recipe: the recipe of all conditions; its layers, weights of hops, held heads and steps are varied.
+        recipe: the recipe of all conditions; its layers, weights of hops and steps are varied.
         hops: the numbers of hops D of which every set is a target, with one layer more than theory asks for.
         weights: weights of the hops before the last, which has 1, for the first D.
         longer: how many times the steps a condition with the last hop alone gets.
@@ -101,7 +98,6 @@ class CurriculumStudy:
         found.append(hs.Setup(f"{first}-hops/all/{layers + 2}-layers", every, deep, self.seeds))
         for name, changed in (
             (f"{layers + 2}-layers", deep),
-            ("first-head-handed", replace(recipe, held=FIXED)),
             (f"{self.longer}-times-the-steps", replace(recipe, steps=self.longer * recipe.steps)),
         ):
             found.append(hs.Setup(f"{first}-hops/x{first}-alone/{name}", alone, changed, self.seeds))
@@ -163,7 +159,7 @@ def _most_learn(condition: Condition) -> Judgement:
 
 
 def _is_control(other: Condition, condition: Condition) -> bool:
-    """Whether `other` is the control of `condition`: every hop as target, as many layers and no head fixed."""
+    """Whether `other` is the control of `condition`: every hop as target and as many layers."""
     plain = other.layers == condition.layers and "weight" not in other.name
     return plain and other.problem == replace(condition.problem, asked=None, curriculum=True)
 

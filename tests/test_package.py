@@ -16,7 +16,6 @@ from unchecked import CHECKED, unchecked
 import hopscope as hs
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli import main, program
-from hopscope.model.architecture import HeldHead
 from hopscope.problem.text.formulation import Extensions
 
 SOURCE = Path(hs.__file__).parent
@@ -157,7 +156,7 @@ def test_numpy_numbers_become_plain_ones():
         hs.SearchConfig(max_loss=0.25, seed=2), hs.SearchBudget(orders=2, most_rows=9), hs.CertificateConfig(draws=20),
         hs.EmergenceConfig(sequences=4, seed=1),
         BenchmarkSettings(seed=1, temperature=0.5, attempts=3, max_tokens=8),
-        Extensions(latin=True, repeat=2, lines="reversed"), HeldHead(1, 2, "previous"),
+        Extensions(latin=True, repeat=2, lines="reversed"),
     ]  # fmt: skip
     for plain in asked:
         theirs = {name: made[type(value)](value) for name, value in vars(plain).items() if type(value) in made}

@@ -23,7 +23,7 @@ _NAMES = {
     "hopscope.lab": ("Model", "Run", "train"),
     "hopscope.language.language_model": ("LanguageModel",),
     "hopscope.language.text_batch": ("text",),
-    "hopscope.model.architecture": ("Architecture", "HeldHead", "InitialWeights"),
+    "hopscope.model.architecture": ("Architecture", "InitialWeights"),
     "hopscope.model.hooks": ("Hooks",),
     "hopscope.model.torch_module": ("Parts",),
     "hopscope.model.transformer": ("Transformer",),
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from hopscope.language.text_batch import text as text
     from hopscope.model.architecture import (
         Architecture as Architecture,
-        HeldHead as HeldHead,
         InitialWeights as InitialWeights,
     )
     from hopscope.model.hooks import Hooks as Hooks

@@ -364,8 +364,7 @@ class RunModel(Model):
             cache["blocks.0.attn.hook_pattern"]  # [sequence, head, query, key]
 
         Raises:
-            InputError: TransformerLens is not installed (`pip install ".[transformer-lens]"`), or the model has heads
-                with a fixed pattern.
+            InputError: TransformerLens is not installed (`pip install ".[transformer-lens]"`).
         """
         return to_transformer_lens(self.transformer, self.problem.sequence_length)
 

@@ -45,7 +45,7 @@ def backup_of(key: int) -> int:
 def may_have_backup(problem: hs.RetrievalProblem, path: hs.AttentionPath) -> bool:
     """Whether the other member of the key's pair can be the key's backup."""
     of_query, of_key = problem.fact_of(path.query), problem.fact_of(path.key)
-    return problem.graph == "chain" and of_key > 0 and of_key != of_query
+    return of_key > 0 and of_key != of_query
 
 
 def with_backup(known: Known, backup: Backup) -> Altered:

@@ -249,7 +249,7 @@ def _rows_rotated(
     """Inputs in which each chain's row of a fact is at the next chain's position; for every position of the original,
     the position there that holds the same thing; and whether a position belongs to the rows that move."""
     of_fact = torch.tensor([problem.fact_of(role) == fact for role in range(len(problem.roles))])
-    rows = batch.place[:, : problem.chains, of_fact]
+    rows = batch.place[:, :, of_fact]
     at = torch.arange(batch.inputs.shape[1]).repeat(len(rows), 1)
     at.scatter_(1, rows.flatten(1), rows.roll(-1, dims=1).flatten(1))
     symbols, codes = batch.inputs[..., : problem.symbol_dim], batch.inputs[..., problem.symbol_dim :]

@@ -16,19 +16,17 @@ from hopscope.problem.vectors import Batch, sample
 from hopscope.training.data import held_out
 
 
-@pytest.mark.parametrize(
-    ("graph", "hops", "fact"), [("chain", 3, 1), ("chain", 3, 3), ("relatives", 4, 2), ("functions", 3, 1)]
-)
+@pytest.mark.parametrize("fact", [1, 3])
 @pytest.mark.parametrize("position", ["token", "pair"])
-def test_rows_of_one_fact_change_places_and_nothing_else(graph, hops, fact, position) -> None:
-    problem = RetrievalProblem(hops, 3, graph=graph, position=position)
+def test_rows_of_one_fact_change_places_and_nothing_else(fact, position) -> None:
+    problem = RetrievalProblem(3, 3, position=position)
     here = sample(problem, 16, torch.Generator().manual_seed(0))
     elsewhere = VectorEvaluator(random_model(problem), problem, here).elsewhere(fact)
     there = elsewhere.evaluator.batch
     assert isinstance(there, Batch)
     assert torch.equal(here.targets, there.targets)
     same = (here.place == there.place).all(dim=1).all(dim=0)
-    assert same.tolist() == [role.step != fact for role in problem.facts.places]
+    assert same.tolist() == [role // 2 + 1 != fact for role in range(7)]
     assert torch.equal(there.place[:, :3, ~same], here.place[:, :3, ~same].roll(-1, dims=1))
     symbol, stays = problem.symbol_dim, ~elsewhere.block
     assert torch.equal(there.inputs[..., symbol:], here.inputs[..., symbol:])  # a place keeps its code

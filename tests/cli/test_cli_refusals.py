@@ -51,7 +51,6 @@ def check_refusal(room: Path, capsys: pytest.CaptureFixture[str], arguments: tup
         ("train new --heads 3 --head-dim none --d-model 16", "divisible by heads, got 16 and 3"),
         ("train new --depth 3", "see `hopscope train --help`"),
         ("train new --order random", "order must be deepest-first, shallowest-first, or each of the pairs 1 to 3 once"),
-        ("train new --held foo", "a held head is written LAYER.HEAD=PATTERN, as in 1.2=previous, got 'foo'"),
         ("train new --device abacus", "abacus"),
         ("train file/letter.txt", "letter.txt is a file; give a folder"),
         ("train file", "is in use and holds no hopscope run"),

@@ -12,7 +12,7 @@ from hopscope.circuits.evaluate.ablations import ALIKE, IDENTITY, UNIFORM, ZERO,
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.explorer.arrays import batch_of, half, pack, prompts, weights
 from hopscope.explorer.manifest import _problem
-from hopscope.model.architecture import Architecture, HeldHead
+from hopscope.model.architecture import Architecture
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath, HeadRow
@@ -36,10 +36,9 @@ SHAPES = {
     "A": (RetrievalProblem(hops=4), {"layers": 12, "heads": 1, "d_model": 128}),
     "D": (RetrievalProblem(hops=4), {"layers": 24, "heads": 1, "d_model": 512, "head_dim": 16, "mlp": False}),
     "laptop": (RetrievalProblem(hops=4), {"layers": 4, "heads": 8, "d_model": 64, "head_dim": 16, "mlp": False}),
-    "held, no mask, no norm, other order": (
+    "other scores, no mask, no norm, other order": (
         RetrievalProblem(hops=4, causal=False, order="1,2,4,3", curriculum=False, chains=3),
-        {"layers": 3, "heads": 2, "d_model": 32, "causal": False, "layer_norm": False,
-             "held": (HeldHead(1, 2, "previous"), HeldHead(2, 1, "uniform"), HeldHead(3, 1, "nothing"))},
+        {"layers": 3, "heads": 2, "d_model": 32, "causal": False, "layer_norm": False, "score_scale": "d_model"},
     ),
 }  # fmt: skip
 
@@ -90,7 +89,7 @@ def test_answers_and_losses_are_those_of_pytorch_under_every_intervention(name):
     packed = weights(model)
     given = {
         "problem": _problem(problem),
-        "shape": plain(model.shape) | {"d_head": model.shape.d_head},
+        "shape": plain(model.shape) | {"d_head": model.shape.d_head, "divisor": model.shape.divisor},
         "names": packed[0],
         "weights": chunk_json(packed[1]),
         **{name: chunk_json(chunk) for name, chunk in prompts(problem).items()},

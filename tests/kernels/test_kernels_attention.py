@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hopscope.kernels import fused_attention
-from hopscope.model.architecture import Architecture, HeldHead
+from hopscope.model.architecture import Architecture
 from hopscope.model.fast import FastTransformer
 from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
@@ -108,10 +108,6 @@ def test_attention_with_hooks_or_patterns_goes_by_torch(monkeypatch):
     monkeypatch.setattr(fused_attention, "attend_last", lambda *_: pytest.fail("not asked"))
     assert quick.patterns(inputs)[0].shape == (1, 2, 1, 10, 10)
     quick(inputs, hooks=Hooks())
-    held = FastTransformer(Architecture(20, 8, 2, 2, 1, 16, held=(HeldHead(1, 1, "previous"),)), 1)
-    held.fuse()
-    monkeypatch.setattr(fused_attention, "attend_last", lambda query, *_: query)
-    held(inputs)
 
 
 @needs_compiler

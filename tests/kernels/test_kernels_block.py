@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hopscope.kernels import fused_block
 from hopscope.kernels.precision import Precision
-from hopscope.model.architecture import Architecture, HeldHead
+from hopscope.model.architecture import Architecture
 from hopscope.model.fast import FastBlock, FastTransformer
 from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
@@ -135,11 +135,10 @@ def test_sizes_that_do_not_fit_go_by_torch(sizes):
 
 @in_all
 @pytest.mark.parametrize(("mlp", "layer_norm"), [(True, True), (False, False)])
-@pytest.mark.parametrize("change", ["none", "a held head", "a layer without heads", "no gradients"])
+@pytest.mark.parametrize("change", ["none", "a layer without heads", "no gradients"])
 def test_blocks_together_are_one_after_the_other(precision, change, mlp, layer_norm):
     """To the bit, also where one in the middle goes by torch, and where nothing is kept for the way back."""
-    held = (HeldHead(2, 1, "previous"),) if change == "a held head" else ()
-    shape = Architecture(20, 8, 3, 4, 2, 32, head_dim=8, mlp=mlp, layer_norm=layer_norm, held=held)
+    shape = Architecture(20, 8, 3, 4, 2, 32, head_dim=8, mlp=mlp, layer_norm=layer_norm)
     transformer = FastTransformer(shape, 2)
     initialise(transformer, [0, 1])
     transformer.fuse_blocks(precision)
@@ -231,7 +230,7 @@ def test_blocks_with_hooks_or_patterns_go_by_torch(monkeypatch, precision):
     assert times(lambda one: one(inputs)) == 2
     assert times(lambda one: one(inputs, hooks=Hooks())) == 0
     assert times(lambda one: one.patterns(inputs)) == 0
-    assert times(lambda one: one(inputs), held=(HeldHead(1, 1, "previous"),)) == 1
+    assert times(lambda one: one(inputs), head_dim=8, score_scale="d_model") == 0
     assert times(lambda one: one.compute_only(torch.tensor([[[True], [False]]])) or one(inputs)) == 1
     assert times(lambda one: one(inputs), autocast=precision == "fp32") == 0  # the stream is of the other precision
 

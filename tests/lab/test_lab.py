@@ -169,7 +169,6 @@ def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says
         (lambda run: hs.Model(run[0], PROBLEM), "a model is made of an hs.Transformer, or by Model.from_torch; got"),
         (lambda run: hs.Model(run[0].transformer, hs.RetrievalProblem(hops=5)), "that it was trained on"),
         (lambda run: hs.Setup("x", 3, TINY), "problem must be a RetrievalProblem, got 3"),
-        (lambda run: replace(TINY, held=("a",)), "held must be heads, as in HeldHead"),
         (lambda run: hs.theory.best_order("a"), "hops must be a whole number of at least 1, got 'a'"),
         (lambda run: hs.theory.shortest_schedule(3), "problem must be an hs.RetrievalProblem"),
         (lambda run: hs.theory.deliver(1, ["x"]), "paths are AttentionPaths, .* got 'x'"),
@@ -182,7 +181,6 @@ def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says
         (lambda run: run.emergence(0, 3), r"config must be an hs.EmergenceConfig, .* got 3"),
         (lambda run: run[0].find_circuit(overwrite=True, progress=3), "progress must be a function, got 3"),
         (lambda run: hs.reproduce("tiny", execution=1), "execution must be an hs.Execution"),
-        (lambda run: replace(TINY, held=3), "held must be a list or tuple of held heads, got 3"),
         (lambda run: hs.Parts(len, 3, len, []), "blocks must be a list, with one for each block, got 3"),
     ],
 )  # fmt: skip

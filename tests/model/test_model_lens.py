@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 import hopscope as hs
 from hopscope.cli.folder_verbs import export as command
 from hopscope.errors import InputError
-from hopscope.model.architecture import Architecture, HeldHead
+from hopscope.model.architecture import Architecture
 from hopscope.model.initial_weights import initialise
 from hopscope.model.transformer import Transformer
 from hopscope.model.transformer_lens import export_to_transformer_lens, to_transformer_lens
@@ -77,6 +77,14 @@ def test_the_folder_holds_every_weight_once(run: hs.Run, tmp_path: Path) -> None
     assert (config["n_layers"], config["n_ctx"]) == (2, run.problem.sequence_length)
 
 
+def test_scores_of_an_export_are_divided_as_the_models_are(tmp_path: Path) -> None:
+    """TransformerLens divides by sqrt(8), this model by sqrt(16)."""
+    made = built(Architecture(5, 6, 2, 2, 2, 16, score_scale="d_model"))
+    export_to_transformer_lens(made, 9, tmp_path / "lens")
+    query = load_file(tmp_path / "lens" / "model.safetensors")["layers.1.attn.q.weight"]
+    torch.testing.assert_close(query, made.blocks[1].attention.query.weight[0].T * 0.5**0.5)
+
+
 @pytest.mark.slow
 def test_an_exported_folder_opens_without_hopscope(run: hs.Run, tmp_path: Path) -> None:
     pytest.importorskip("transformer_lens", reason="an extra")
@@ -102,10 +110,6 @@ def test_exports_that_are_refused(run: hs.Run, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="one model can be exported at a time, got 2"):
         to_transformer_lens(built(SHAPES[0], 2), 9)
-    held = Architecture(5, 6, 2, 2, 2, 16, held=(HeldHead(1, 1, "previous"),))
-    with pytest.raises(InputError, match="held to a pattern"):
-        export_to_transformer_lens(built(held), 9, tmp_path / "held")
-    assert not (tmp_path / "held").exists()
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "notes.txt").write_text("notes")
     with pytest.raises(InputError, match="used is in use"):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.errors import InputError
-from hopscope.model.architecture import Architecture, HeldHead, InitialWeights
+from hopscope.model.architecture import Architecture, InitialWeights
 from hopscope.model.fast import FastTransformer
 from hopscope.model.hooks import Hooks
 from hopscope.model.initial_weights import initialise
@@ -139,11 +139,10 @@ class Halved(Hooks):
 
 
 @settings(max_examples=12)
-@given(shapes, st.booleans())
-def test_the_fast_transformer_equals_the_plain_one(shape, hold):
+@given(shapes, st.sampled_from(["head_dim", "d_model"]))
+def test_the_fast_transformer_equals_the_plain_one(shape, scale):
     """Values and gradients: in fp32 to 1e-5 of their size as vectors, in fp64 number by number."""
-    if hold:
-        shape = replace(shape, held=(HeldHead(1, 1, "previous"), HeldHead(shape.layers, 1, "uniform"))[: shape.layers])
+    shape = replace(shape, score_scale=scale)
     for dtype in (torch.float32, torch.float64):
         plain, fast = built(shape).to(dtype), FastTransformer(shape, 3).to(dtype)
         fast.load_state_dict(plain.state_dict())
@@ -152,8 +151,7 @@ def test_the_fast_transformer_equals_the_plain_one(shape, hold):
         for model in (plain, fast):
             answers = model(inputs)
             answers.square().mean().backward()
-            # The plain form leaves the queries of a held head without a gradient.
-            gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+            gradients = [parameter.grad for parameter in model.parameters()]
             found.append((answers.detach().flatten(), torch.cat([gradient.flatten() for gradient in gradients])))
         for own, other in zip(*found, strict=True):
             if dtype == torch.float64:
@@ -167,6 +165,19 @@ def test_the_fast_transformer_equals_the_plain_one(shape, hold):
         for layer in range(shape.layers):
             x = model.run(x, start=layer, stop=layer + 1, hooks=Halved())
         torch.testing.assert_close(x, plain.run(plain.embed(inputs), hooks=Halved()))
+
+
+def test_scores_divided_by_the_root_of_d_model_are_those_of_smaller_queries():
+    """By hand: sqrt(d_head / d_model) on the queries' weights and biases, here sqrt(3 / 12)."""
+    shape = Architecture(d_input=3, d_output=2, reads=4, layers=2, heads=4, d_model=12)
+    other, scaled = built(replace(shape, score_scale="d_model")), built(shape)
+    inputs = random_inputs(shape)
+    assert not torch.allclose(other(inputs), scaled(inputs), rtol=1e-3)
+    with torch.no_grad():
+        for block in scaled.blocks:
+            block.attention.query.weight.mul_(0.5)
+            block.attention.query.bias.mul_(0.5)
+    torch.testing.assert_close(other(inputs), scaled(inputs), rtol=1e-12, atol=1e-12)
 
 
 def test_a_causal_model_does_not_see_later_positions():

@@ -107,7 +107,7 @@ def test_a_summary_without_its_runs_suffices_for_section_7(reproduced: tuple[Pat
 
 def test_transformers_trained_by_themselves_join(tmp_path: Path) -> None:
     """A, B, C and D in small, far from having learned."""
-    recipe = replace(TINY.depth.recipe, layers=1, steps=10, batch_size=8, checkpoint_every=5, held=())
+    recipe = replace(TINY.depth.recipe, layers=1, steps=10, batch_size=8, checkpoint_every=5)
     a, b, c, d = (Setup(name, RetrievalProblem(hops=2), recipe, (seed,)) for seed, name in enumerate("abcd"))
     preset = replace(
         TINY,

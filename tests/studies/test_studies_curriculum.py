@@ -42,7 +42,6 @@ def test_conditions_ask_for_what_their_names_say():
     assert len([name for name in targets if name.startswith("4-hops")]) == 8
     assert CONDITIONS["3-hops/x3-alone/10-times-the-steps"].recipe.steps == 10 * CONDITIONS["3-hops/x3"].recipe.steps
     assert CONDITIONS["3-hops/weight-0.01"].recipe.hooks == "studies.curriculum:OneHundredth"
-    assert CONDITIONS["3-hops/x3-alone/first-head-handed"].recipe.held == curriculum.FIXED
     assert {setup.recipe.layers for name, setup in CONDITIONS.items() if "hops/x" in name and name[0] == "4"} == {5}
 
 

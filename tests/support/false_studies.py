@@ -148,8 +148,6 @@ SHARES = [
     *(Case("learning", f"{share:.0%} of seeds learn, {wanted} of 40 wanted", "40", wanted <= 40 * share,
                 partial(_as_many, n=40, share=share, wanted=wanted))
       for share, wanted in ((0.9, 38), (0.85, 36), (0.98, 40), (0.98, 38), (0.95, 36))),
-    *(Case("conditional 2", f"{share:.0%} of seeds learn, 3 of 5 wanted", "5", share > 0.5,
-                partial(_as_many, n=5, share=share, wanted=3)) for share in (0.3, 0.7)),
     Case("falls", "heads make no difference", "25", False, partial(_falls, loss_with_most=0.7)),
     Case("falls", "only 16 heads do better", "25", False, partial(_falls, loss_with_most=0.3)),
 ]  # fmt: skip

@@ -196,13 +196,5 @@ def test_head_a_row_saves_one_layer_in_every_order() -> None:
         assert min_layers(problem, head_a_row=True) == min_layers(problem) - 1 == depth_of_rows(len(order), order)
 
 
-@pytest.mark.parametrize("problem", [RetrievalProblem(3), RetrievalProblem(3, graph="functions")])
-def test_a_row_is_a_fact_and_a_question_is_alone(problem: RetrievalProblem) -> None:
-    scene, places = problem_scene(problem), problem.facts.places
-    for position in range(scene.roles):
-        own = places[position]
-        expected = [n for n, other in enumerate(places) if other.step == own.step] if own.step else [position]
-        assert members(scene.rows[position]) == expected
-    for row in scene.distractors:
-        for position in (position for position in row if position >= 0):
-            assert set(members(scene.rows[position])) <= set(row)
+def test_a_row_is_a_pair_and_a_question_is_alone() -> None:
+    assert [members(row) for row in problem_scene(RetrievalProblem(2)).rows] == [[0, 1], [0, 1], [2, 3], [2, 3], [4]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from hopscope.paper.recipes import PLAIN
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training import ensemble as ensembles
 from hopscope.training import optimiser
-from hopscope.training.data import Data
+from hopscope.training.data import Data, squared_errors
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
 from hopscope.training.pruning import head_scales
@@ -58,6 +59,31 @@ def test_without_a_gradient_nothing_moves():
 
 
 PROBLEM = RetrievalProblem(hops=2)
+
+
+def test_gains_of_norms_and_biases_need_not_decay():
+    """As torch's class with two groups of weights does it."""
+    recipe = replace(RECIPE, layers=1, heads=2, d_model=8, mlp=True, batch_size=4, clip=None, decay_all=False)
+    ensemble, batch = Ensemble(PROBLEM, recipe, [1], REFERENCE), Data(PROBLEM, recipe, [1]).training(0)
+    theirs = deepcopy(ensemble._parts[0][1].transformer)
+    spared = {name for name, _ in theirs.named_parameters() if "norm" in name or name.endswith("bias")}
+    groups = [
+        {
+            "params": [weight for name, weight in theirs.named_parameters() if (name in spared) is kept],
+            "weight_decay": decay,
+        }
+        for kept, decay in ((False, 0.3), (True, 0.0))
+    ]
+    reference = torch.optim.AdamW(groups, lr=0.1, betas=(0.8, 0.9), fused=True)
+    for _ in range(3):
+        reference.zero_grad()
+        squared_errors(theirs(batch.inputs), batch.targets, PROBLEM.symbol_dim).mean().backward()
+        reference.step()
+        ensemble.update(batch, [0.1])
+    for name, weight in ensemble.weights().items():
+        torch.testing.assert_close(weight, theirs.state_dict()[name], rtol=1e-5, atol=1e-6)
+
+
 SMALL = Recipe(
     layers=2, heads=2, d_model=16, steps=8, batch_size=4, examples=None, clip=1.0, hooks="small_runs:Weighted",
 )  # fmt: skip

@@ -15,7 +15,6 @@ from small_runs import PROBLEM, TINY
 
 from hopscope.errors import InputError
 from hopscope.lab import train
-from hopscope.model.architecture import HeldHead
 from hopscope.training.execution import REFERENCE
 from hopscope.training.run import RunFolder
 
@@ -36,17 +35,6 @@ def test_a_run_folder_has_metrics_checkpoints_and_result(tmp_path):
     assert (reopened.problem, reopened.recipe, reopened.seeds) == (PROBLEM, TINY, (1, 2, 3))
     assert len(set(reopened.model_hashes)) == 3
     assert not torch.equal(reopened.transformer(0).embed.weight, reopened.transformer().embed.weight)
-
-
-def test_a_recipe_of_lists_is_that_of_tuples(tmp_path):
-    """What is read from run.json has tuples, and must be the recipe that was asked for."""
-    held = [HeldHead(1, 2, "previous")]
-    recipe = replace(TINY, steps=2, final_steps=1, held=held)
-    assert recipe == replace(recipe, held=tuple(held))
-    assert hash(recipe) is not None
-    run = train(recipe, PROBLEM, tmp_path / "run", execution=REFERENCE)
-    assert run.finished
-    assert run.recipe == recipe
 
 
 def test_a_finished_run_is_reused(tmp_path):

@@ -84,18 +84,16 @@ class FieldValue(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # g
         members = _members(hint)
         words = [word for member in members if get_origin(member) is Literal for word in get_args(member)]
         plain = [kind.__name__.upper() for kind in (int, float, str) if kind in members]
-        self.items: Any = next((get_args(member)[0] for member in members if get_origin(member) is tuple), None)
+        self.is_list = any(get_origin(member) is tuple for member in members)
         self.hint, self.may_be_none = hint, type(None) in members
-        self.name = "|".join([*words, *(["LIST"] if self.items else plain), *["none"] * self.may_be_none])
+        self.name = "|".join([*words, *(["LIST"] if self.is_list else plain), *["none"] * self.may_be_none])
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value that a text states; items of a list may be of a class that can `parse`."""
+        """The value that a text states."""
         if value == "none" and self.may_be_none:
             return None
         try:
-            if hasattr(self.items, "parse"):
-                return tuple(map(self.items.parse, value.split(",")))
-            return msgspec.convert(value.split(",") if self.items else value, self.hint, strict=False)
+            return msgspec.convert(value.split(",") if self.is_list else value, self.hint, strict=False)
         except (msgspec.ValidationError, UnicodeEncodeError):
             return self.fail(f"{value!r} is not of the kind {self.name}")
 

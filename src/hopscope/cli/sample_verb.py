@@ -9,7 +9,6 @@ import click
 
 from hopscope.cli.options import COUNT, SEED, all_of, field_options
 from hopscope.machine import check_fits
-from hopscope.problem.graph import look_ups
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.formulation import Extensions, Formulation
 from hopscope.problem.text.questions import FORMULATIONS, question
@@ -42,15 +41,13 @@ def vectors(count: int, seed: int, text: bool, fields: dict[str, Any]) -> None:
     \b
     `inputs`  N(2D+1) rows of 2K numbers: the symbol, then the position code
     `targets` N rows, one a query in the order the queries stand
-    `roles`   N(2D+1) pairs [chain, role], role as in "x0>", ">x1" or "x0?"; rows of distractors, which conditional
-              graphs have, are chains after the N whole ones
+    `roles`   N(2D+1) pairs [chain, role], role as in "x0>", ">x1" or "x0?"
 
     \b
     Examples:
       hopscope sample vectors --hops 3 --count 8 --seed 0 --json
-      hopscope sample vectors --graph relatives
     """
-    problem = RetrievalProblem(**{"hops": look_ups(fields.get("graph", "chain"), 3), **fields})
+    problem = RetrievalProblem(**fields)
     check_fits(32 * count * problem.sequence_length * (problem.input_dim + problem.target_dim))
 
     import torch

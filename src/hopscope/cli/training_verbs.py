@@ -13,7 +13,6 @@ from hopscope.checks import check_outside_runs
 from hopscope.cli.display import counting_display, runs_display, say_execution
 from hopscope.cli.folder_verbs import PRESETS
 from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option
-from hopscope.problem.graph import look_ups
 
 _RECIPE = choice(*hs.recipes.BY_NAME, default="laptop", help="The recipe to start from.")
 
@@ -40,11 +39,8 @@ def train(
       hopscope train runs/a --recipe a                      transformer A of the paper; b, c and d likewise
       hopscope train runs/deep --layers 6 --hops 5 --seeds 0-3
       hopscope train runs/plain --no-curriculum --steps 3000
-      hopscope train runs/functions --recipe plain --graph functions --layers 5 --steps 6000
     """
     start = hs.recipes.BY_NAME[name]
-    if "graph" in problem:
-        problem.setdefault("hops", look_ups(problem["graph"], start.problem.hops))
     setup = replace(
         start,
         problem=replace(start.problem, **problem),

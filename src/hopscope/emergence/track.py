@@ -50,10 +50,8 @@ def emergence_of_run(
         overwrite: measure again even if there is a record; also for role maps that were lost.
 
     Raises:
-        InputError: there is no such model or circuit, too few checkpoints can be read, or the run is not of chains.
+        InputError: there is no such model or circuit, or too few checkpoints can be read.
     """
-    if run.problem.graph != "chain":
-        raise InputError(f"emergence follows circuits of chains, and {run.path} is of {run.problem.graph}")
     wanted = settings or EmergenceConfig()
     store = CircuitStore(run)
     circuit = store.load(number, step)

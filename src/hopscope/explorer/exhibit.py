@@ -74,15 +74,13 @@ def exhibits(runs: Sequence[RunFolder], model: int | None = None) -> list[Exhibi
     """The models of some runs: of each the one of the given number; else all with a circuit's record, else the first.
 
     Raises:
-        InputError: there is no run or no such model, a run is not of chains, or there is nothing to show of it.
+        InputError: there is no run or no such model, or there is nothing to show of it.
     """
     if not runs:
         raise InputError("there is no run to explore; give the folder of at least one")
     shown = []
     for run in runs:
         count = len(run.seeds)
-        if run.problem.graph != "chain":
-            raise InputError(f"the explorer shows models of chains, and {run.path} is of {run.problem.graph}")
         if model is not None and not 0 <= model < count:
             raise InputError(f"model must be from 0 to {count - 1} ({run.path} has {count}), got {model}")
         searched = [number for number in range(count) if circuit_path(run.path, number).exists()] or [0]

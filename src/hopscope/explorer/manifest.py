@@ -52,7 +52,7 @@ def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "steps": shown.steps,
         "steps_per_epoch": STEPS_PER_EPOCH,
         "problem": _problem(problem),
-        "shape": plain(shape) | {"d_head": shape.d_head},
+        "shape": plain(shape) | {"d_head": shape.d_head, "divisor": shape.divisor},
         "gone": _gone(shown.transformer) if shown.transformer else [],
         "theory": {
             "theorem_1": theorem_1_bound(problem.hops),

@@ -1,78 +1,16 @@
-"""The shape of a transformer, heads whose attention is fixed, and how initial weights are drawn, as values."""
+"""The shape of a transformer, and how initial weights are drawn, as values."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from typing import Literal
 
-from hopscope.checks import Count, NonNegative, check_fields, check_items
+from hopscope.checks import Count, NonNegative, check_fields
 from hopscope.errors import InputError
 
-HeldPattern = Literal["previous", "itself", "uniform", "nothing"]
-"""`previous`: all weight on the position before (the first position on itself). `itself`: all weight on the position
-itself. `uniform`: equal weights on all positions that may be seen. `nothing`: no weight at all, which forbids the head;
-it then writes a constant."""
-
-
-@dataclass(frozen=True)
-class HeldHead:
-    """A head whose attention is fixed in training and after; its values and output are learned.
-
-    It is part of the architecture, so that analysis, ablation and further training meet the heads that the model was
-    trained with.
-
-        >>> import hopscope as hs
-        >>> hs.HeldHead(1, 2, "previous").head
-        2
-
-    Args:
-        layer: number of the layer, from 1.
-        head: number of the head in its layer, from 1.
-        pattern: one of `HeldPattern`.
-
-    Raises:
-        InputError: the pattern is unknown, or a number is below 1.
-    """
-
-    layer: Count
-    head: Count
-    pattern: HeldPattern
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    @classmethod
-    def parse(cls, text: str) -> HeldHead:
-        """The head that `1.2=previous` names: layer 1, head 2.
-
-        Raises:
-            InputError: the text is not of this form.
-        """
-        match = re.fullmatch(r"\s*(\d{1,9})\.(\d{1,9})=(\w+)\s*", text)
-        if match is None:
-            raise InputError(f"a held head is written LAYER.HEAD=PATTERN, as in 1.2=previous, got {text!r}")
-        return cls(int(match[1]), int(match[2]), match[3])  # type: ignore[arg-type]  # checked when made
-
-
-def check_held(held: Sequence[HeldHead], layers: int, heads: int) -> None:
-    """Check that held heads exist.
-
-    Raises:
-        InputError: an entry is not a `HeldHead`, the architecture lacks it, or it is held twice.
-    """
-    seen = set()
-    for head in check_items("held", held, "held heads"):
-        if not isinstance(head, HeldHead):
-            raise InputError(f"held must be heads, as in HeldHead(1, 1, 'previous'), got {head!r}")
-        if head.layer > layers or head.head > heads:
-            raise InputError(
-                f"head {head.layer}.{head.head} cannot be held: there are {layers} layers of {heads} heads, from 1"
-            )
-        if (head.layer, head.head) in seen:
-            raise InputError(f"head {head.layer}.{head.head} is held twice; name it once")
-        seen.add((head.layer, head.head))
+ScoreScale = Literal["head_dim", "d_model"]
+"""What attention scores are divided by the root of: the width of a head (Vaswani et al. 2017), or of the stream."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +31,10 @@ class Architecture:
         mlp: whether blocks have an MLP (of width 4 d_model).
         causal: whether a position attends to itself and earlier positions only.
         layer_norm: whether there are LayerNorms. Hand-built transformers do without.
-        held: heads whose attention is fixed.
+        score_scale: whether scores are divided by sqrt(d_head), or by sqrt(d_model).
 
     Raises:
-        InputError: a count is below 1, d_model is not divisible by heads while no head_dim is given, or a held head
-            does not exist.
+        InputError: a count is below 1, or d_model is not divisible by heads while no head_dim is given.
     """
 
     d_input: Count
@@ -110,7 +47,7 @@ class Architecture:
     mlp: bool = True
     causal: bool = True
     layer_norm: bool = True
-    held: tuple[HeldHead, ...] = ()
+    score_scale: ScoreScale = "head_dim"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -119,12 +56,16 @@ class Architecture:
                 f"d_model must be divisible by heads, got {self.d_model} and {self.heads}; "
                 "change one of them, or set head_dim"
             )
-        check_held(self.held, self.layers, self.heads)
 
     @property
     def d_head(self) -> int:
         """Width of a head."""
         return self.d_model // self.heads if self.head_dim is None else self.head_dim
+
+    @property
+    def divisor(self) -> float:
+        """The number that attention scores are divided by."""
+        return math.sqrt(self.d_head if self.score_scale == "head_dim" else self.d_model)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from hopscope.kernels import (
 from hopscope.kernels import attention as attention_kernels
 from hopscope.model.hooks import Hooks, Pattern, Queried, Stream
 from hopscope.model.skipped_heads import Present, SkippingHooks, SomeColumns, SomeHeads, among_heads, those_that_write
-from hopscope.model.transformer import Attention, Block, LayerNorm, Linear, Transformer, hold
+from hopscope.model.transformer import Attention, Block, LayerNorm, Linear, Transformer
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
 
@@ -70,7 +70,7 @@ class FastBlock(Block):
         if last != positions:
             x = x[:, :, -last:]
             query_rows = x.flatten(1, 2)
-        small = not attention.held and attention_kernels.fits(positions, attention.d_head, rows.device)
+        small = attention_kernels.fits(positions, attention.d_head, rows.device)
         fixed = self._fixed(hooks, rows) if small and hooks is not None else None
         if not attention.heads:
             bias = attention.out.bias.to(rows.dtype)  # or the stream would become fp32
@@ -102,7 +102,7 @@ class FastBlock(Block):
     def _writing(self) -> Present | None:
         """The heads that are to be computed unless hooks need all; None for all."""
         present = self.present
-        return None if self.attention.held or not (present and present.holds_of(self.attention)) else present
+        return present if present and present.holds_of(self.attention) else None
 
     @property
     def skipped(self) -> tuple[int, ...]:
@@ -114,7 +114,8 @@ class FastBlock(Block):
         """Whether a stream goes through `fused_block.py` where nothing inside is asked for."""
         present = self._writing
         silent = present is not None and not present.heads
-        if self.whole is None or x.dtype != DTYPES[self.whole] or silent or self.attention.held:
+        other_scale = self.attention.divisor != math.sqrt(self.attention.d_head)  # which that kernel does not know
+        if self.whole is None or x.dtype != DTYPES[self.whole] or silent or other_scale:
             return False
         return fused_block.fits(self.whole, x.shape[2], x.shape[3], self.attention.d_head)
 
@@ -149,7 +150,7 @@ class FastBlock(Block):
             key, value = self._heads(attention, rows, batch, attention.key, attention.value)
         pattern = torch.baddbmm(attention.mask(query.shape[1], key), query, key.mT).softmax(dim=-1)
         grouped: Pattern = pattern.view(rows.shape[0], batch, attention.heads, *pattern.shape[-2:])
-        return (hold(grouped, attention.held, attention.causal) if attention.held else grouped), value
+        return grouped, value
 
     def _fixed(self, hooks: Hooks, rows: Flat) -> FixedRows | None:
         """The rows that hooks replace, where `fused_attention` can do it: fp32 on a CPU, one model, no gradients."""
@@ -191,7 +192,7 @@ class FastBlock(Block):
         """The normalised rows through each map, side by side: one product for all, so that rows are read once."""
         weights, biases = [linear.weight for linear in maps], [linear.bias for linear in maps]
         if maps[0] is attention.query:
-            scale = 1 / math.sqrt(attention.d_head)
+            scale = 1 / attention.divisor
             weights[0], biases[0] = weights[0] * scale, biases[0] * scale
         return _after(self.attention_norm, rows, torch.cat(weights, dim=-1), torch.cat(biases, dim=-1))
 

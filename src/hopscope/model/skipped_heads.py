@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hopscope.kernels import Bias, FixedRows, Weight
-from hopscope.model.architecture import HeldHead
 from hopscope.model.hooks import Hooks
 from hopscope.model.transformer import Attention, Block, Transformer
 
@@ -79,7 +78,7 @@ class SomeHeads(NamedTuple):
     heads: int
     d_head: int
     causal: bool
-    held: tuple[HeldHead, ...]
+    divisor: float
     mask: Callable[[int, Float[Tensor, "model_batch_head pos d_head"]], Float[Tensor, "query key"]]
     query: SomeColumns
     key: SomeColumns
@@ -95,4 +94,5 @@ class SomeHeads(NamedTuple):
             for linear in (attention.query, attention.key, attention.value)
         )
         out = SomeColumns(attention.out.weight.index_select(1, numbers), attention.out.bias)
-        return cls(len(present.heads), attention.d_head, attention.causal, (), attention.mask, query, key, value, out)
+        heads, mask = len(present.heads), attention.mask
+        return cls(heads, attention.d_head, attention.causal, attention.divisor, mask, query, key, value, out)

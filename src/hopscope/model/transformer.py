@@ -11,7 +11,6 @@ replace patterns and outputs during it. `fast.py` computes the same numbers in f
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -19,7 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hopscope.model.architecture import Architecture, HeldHead, HeldPattern
+from hopscope.model.architecture import Architecture
 from hopscope.model.hooks import Hooks, PatchableModel, Pattern, Queried, Stream
 
 
@@ -50,12 +49,12 @@ class LayerNorm(nn.Module):
 
 
 class Attention(nn.Module):
-    """softmax(q k / sqrt d) v, head by head, with the pattern computed explicitly, which is quick at these lengths."""
+    """softmax(q k / divisor) v, head by head, with the pattern computed explicitly, which is quick at these lengths."""
 
-    def __init__(self, models: int, shape: Architecture, layer: int) -> None:
+    def __init__(self, models: int, shape: Architecture) -> None:
         super().__init__()
         self.heads, self.d_head, self.causal = shape.heads, shape.d_head, shape.causal
-        self.held = tuple(head for head in shape.held if head.layer == layer + 1)
+        self.divisor = shape.divisor
         inner = shape.heads * shape.d_head
         self.query = Linear(models, shape.d_model, inner)
         self.key = Linear(models, shape.d_model, inner)
@@ -65,8 +64,7 @@ class Attention(nn.Module):
     def pattern(self, x_query: Queried, x: Stream) -> Pattern:
         """The attention pattern from the last positions, normalised in `x_query`, to all, normalised in `x`."""
         query, key = self._split(self.query(x_query)), self._split(self.key(x))
-        pattern = (query @ key.mT / math.sqrt(self.d_head) + self.mask(query.shape[-2], key)).softmax(dim=-1)
-        return hold(pattern, self.held, self.causal) if self.held else pattern
+        return (query @ key.mT / self.divisor + self.mask(query.shape[-2], key)).softmax(dim=-1)
 
     def write(self, pattern: Pattern, x: Stream) -> Queried:
         """What attention writes to the stream: the values weighted by the pattern, through the output map."""
@@ -81,29 +79,6 @@ class Attention(nn.Module):
 
     def _split(self, x: Float[Tensor, "model batch pos inner"]) -> Float[Tensor, "model batch head pos d_head"]:
         return x.view(*x.shape[:-1], self.heads, self.d_head).transpose(2, 3)
-
-
-def hold(pattern: Pattern, held: Sequence[HeldHead], causal: bool) -> Pattern:
-    """The pattern of one layer with its held heads replaced. Queries are the last positions of the sequence."""
-    queries, keys = pattern.shape[-2:]
-    heads = list(pattern.unbind(dim=2))
-    for head in held:
-        fixed = _held_pattern(head.pattern, keys, causal)[-queries:].to(pattern)
-        heads[head.head - 1] = fixed.expand_as(heads[head.head - 1])
-    return torch.stack(heads, dim=2)
-
-
-def _held_pattern(kind: HeldPattern, length: int, causal: bool) -> Float[Tensor, "query key"]:
-    """The pattern of one held head over `length` positions."""
-    if kind == "nothing":
-        return torch.zeros(length, length)
-    if kind == "itself":
-        return torch.eye(length)
-    if kind == "previous":
-        return torch.eye(length)[[0, *range(length - 1)]]
-    allowed = torch.ones(length, length)
-    allowed = allowed.tril() if causal else allowed
-    return allowed / allowed.sum(dim=-1, keepdim=True)
 
 
 class MLP(nn.Module):
@@ -132,7 +107,7 @@ class Block(nn.Module):
         super().__init__()
         self.layer = layer
         self.attention_norm = _norm(models, shape)
-        self.attention = Attention(models, shape, layer)
+        self.attention = Attention(models, shape)
         self.mlp_norm = _norm(models, shape) if shape.mlp else nn.Identity()
         self.mlp = MLP(models, shape.d_model) if shape.mlp else None
 

@@ -54,7 +54,7 @@ def to_transformer_lens(transformer: Transformer, positions: int) -> Transformer
         positions: largest number of positions in a sequence.
 
     Raises:
-        InputError: TransformerLens is not installed, there is more than one model, or heads are held to a pattern.
+        InputError: TransformerLens is not installed, or there is more than one model.
     """
     config, weights = _config(transformer, positions), _weights(transformer, positions)
     try:
@@ -81,7 +81,7 @@ def export_to_transformer_lens(transformer: Transformer, positions: int, folder:
         folder: a new or empty folder.
 
     Raises:
-        InputError: there is more than one model, heads are held to a pattern, or the folder is in use.
+        InputError: there is more than one model, or the folder is in use.
     """
     from safetensors.torch import save
 
@@ -101,8 +101,6 @@ def _config(transformer: Transformer, positions: int) -> dict[str, Any]:
     shape = transformer.shape
     if transformer.models != 1:
         raise InputError(f"one model can be exported at a time, got {transformer.models}; take one with `single`")
-    if shape.held:
-        raise InputError("heads that are held to a pattern have no counterpart in TransformerLens")
     return {
         "d_model": shape.d_model,
         "d_head": shape.d_head,
@@ -134,6 +132,8 @@ def _weights(transformer: Transformer, positions: int) -> dict[str, Tensor]:
         }
         for name, module in ours.items():
             weights |= _of(module, f"layers.{layer}.{name}")
+        for name in (f"layers.{layer}.attn.q.{part}" for part in ("weight", "bias")):  # it divides by sqrt(d_head)
+            weights[name] = weights[name] * (transformer.shape.d_head**0.5 / transformer.shape.divisor)
     return weights | _of(transformer.norm, "ln_out") | _of(transformer.read, "head")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hopscope.errors import InputError
-from hopscope.model.architecture import HeldHead, InitialWeights
+from hopscope.model.architecture import InitialWeights
 from hopscope.paper import recipes
 from hopscope.paper.models import ModelStudy
 from hopscope.paper.section_7 import DepthStudy
@@ -113,18 +113,17 @@ TINY = _followed_sweep(
         scale="tiny",
         recipe=Recipe(
             layers=2,
-            heads=2,
+            heads=8,
             d_model=32,
-            head_dim=32,
+            head_dim=8,
             mlp=False,
-            steps=200,
+            steps=300,
             batch_size=64,
             examples=None,
             learning_rate=1e-2,
             schedule="warmup-stable-decay",
             clip=1.0,
             initial=InitialWeights(qk_gain=4.0),
-            held=(HeldHead(1, 1, "previous"),),
             log_every=10,
             final_steps=10,
             validation_size=32,
@@ -137,7 +136,7 @@ TINY = _followed_sweep(
         followed=2,
         checkpoint_every=50,
     ),
-    "two layers, one hop, its first head handed over: that everything works, a minute",
+    "two layers, one hop: that everything works, a minute",
     questions=20,
     simulated_hops=4,
 )

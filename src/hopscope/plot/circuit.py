@@ -172,8 +172,6 @@ def _label(circuit: Circuit, role: str) -> str:
     symbol, asked = problem.symbol_of(number), number == len(problem.roles) - 1
     if not isinstance(problem, RetrievalProblem):
         return role
-    if problem.graph != "chain":
-        return problem.facts.symbols[symbol] + ("?" if not problem.fact_of(number) else "")
     if symbol >= 0:
         return f"$x_{{{symbol}}}${'?' if asked else ''}"
     if problem.fact_of(number):
@@ -183,12 +181,7 @@ def _label(circuit: Circuit, role: str) -> str:
 
 def _place(problem: Problem, role: int) -> tuple[int, int]:
     """The block of a role, and its place within the row."""
-    if not isinstance(problem, RetrievalProblem):
-        return role, 0
-    if problem.graph == "chain":
-        return place_in_text(problem, role)
-    step = problem.fact_of(role)
-    return problem.blocks.index(step) if step else len(problem.blocks), role
+    return place_in_text(problem, role) if isinstance(problem, RetrievalProblem) else (role, 0)
 
 
 def appendix_c(

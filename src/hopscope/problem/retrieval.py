@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from hopscope.checks import Count, Range, check_fields, check_items, check_type
 from hopscope.errors import InputError
-from hopscope.problem.graph import CONDITIONAL, Graph, chain
-from hopscope.problem.roles import pair_of, symbol_of, text_role_names
+from hopscope.problem.roles import pair_of, role_names, symbol_of, text_role_names
 
 NAMED_ORDERS: dict[str, Callable[[int], tuple[int, ...]]] = {
     "deepest-first": lambda hops: tuple(range(hops, 0, -1)),
@@ -24,12 +23,10 @@ class Problem(ABC):
 
     Attributes:
         hops, chains: D and N; 0 and 1 where the task has no chains.
-        graph: what the facts are; `prompts` where nothing is known of them.
     """
 
     hops: int = 0
     chains: int = 1
-    graph: str = "prompts"
 
     @property
     @abstractmethod
@@ -60,16 +57,15 @@ class RetrievalProblem(Problem):
     """N interleaved chains of D hops whose symbols are K-dimensional vectors (Section 6).
 
     A sequence is D blocks of N pairs, then a block of N queries; the chains are shuffled within each block. Every
-    position holds its symbol's vector followed by its position's code. Where `graph` says so, a chain is instead a
-    graph of facts in which retrieval steps meet (`problem.graph`), laid out in the same way (`problem.vectors`).
+    position holds its symbol's vector followed by its position's code.
 
         >>> hs.RetrievalProblem(hops=3).sequence_length  # N(2D + 1)
         28
-        >>> hs.RetrievalProblem(graph="functions").roles
-        ('i>', '>0', 'f>', '>a', 'a>', '0>', '>3', 'f?', 'i?')
+        >>> hs.RetrievalProblem(hops=2).roles
+        ('x0>', '>x1', 'x1>', '>x2', 'x0?')
 
     Args:
-        hops: D, retrieval steps per chain; 3 for `functions`, 4 for `relatives`.
+        hops: D, retrieval steps per chain.
         chains: N, chains interleaved in one sequence.
         symbol_dim: K, the dimension of a symbol's vector.
         order: order of the blocks of pairs: `deepest-first`, pairs (x{D-1}, xD) first, as in Section 3.1 and most
@@ -85,7 +81,6 @@ class RetrievalProblem(Problem):
         position_dim: dimension of a position's code; `None` for K, as in the paper.
         symbols: how symbols are drawn: `gaussian`, standard normal components (the paper), or `unit`, then scaled to
             length sqrt(K), for hand-built transformers that match symbols exactly.
-        graph: a `chain`, or conditional retrieval as in formulations 4 and 5 of Section 4: `functions`, `relatives`.
 
     Raises:
         InputError: a value is out of range.
@@ -102,14 +97,11 @@ class RetrievalProblem(Problem):
     position_dim: Count | None = None
     symbols: Literal["gaussian", "unit"] = "gaussian"
     asked: tuple[int, ...] | None = None
-    graph: Literal["chain", "functions", "relatives"] = "chain"
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.base == 1:
             raise InputError(f"base must be a number above 1, got {self.base!r}; the paper's is 10000")
-        if self.graph != "chain" and self.hops != (needed := len(CONDITIONAL[self.graph].steps)):
-            raise InputError(f"{self.graph} takes {needed} retrieval steps, got hops={self.hops}; pass hops={needed}")
         object.__setattr__(self, "order", _order(self.order, self.hops))
         if self.asked is not None:
             self._simplify_asked(check_items("asked", self.asked, f"hops from 1 to {self.hops}, as in ({self.hops},)"))
@@ -140,17 +132,9 @@ class RetrievalProblem(Problem):
         return self.order.replace("-", " ") if self.order in NAMED_ORDERS else f"pairs in the order {self.order}"
 
     @property
-    def facts(self) -> Graph:
-        """The facts that are retrieved: the D facts of a chain, or those of `graph`."""
-        return chain(self.hops) if self.graph == "chain" else CONDITIONAL[self.graph]
-
-    @property
     def sequence_length(self) -> int:
-        """Positions in a sequence: N(2D + 1) for chains, 15N for `functions`, 20N for `relatives`."""
-        if self.graph == "chain":  # without its facts, which would fill the memory before D is known to be too large
-            return self.chains * (2 * self.hops + 1)
-        steps = [step - 1 for distractor in self.facts.distractors for step in distractor.steps]
-        return self.chains * (len(self.facts.places) + sum(self.facts.steps[step].width for step in steps))
+        """Positions in a sequence, N(2D + 1)."""
+        return self.chains * (2 * self.hops + 1)
 
     @property
     def code_dim(self) -> int:
@@ -169,13 +153,13 @@ class RetrievalProblem(Problem):
 
     @property
     def target_symbols(self) -> tuple[str, ...]:
-        """The symbols that are asked for: among x1 ... xD, or what `graph` calls them."""
-        return tuple(self.facts.values[hop - 1] for hop in self.target_hops)
+        """The symbols that are asked for, among x1 ... xD."""
+        return tuple(f"x{hop}" for hop in self.target_hops)
 
     @property
     def named(self) -> str:
-        """The problem's name in captions: `D = 3`, or the graph's name."""
-        return f"D = {self.hops}" if self.graph == "chain" else self.graph
+        """The problem's name in captions: `D = 3`."""
+        return f"D = {self.hops}"
 
     @property
     def target_dim(self) -> int:
@@ -185,23 +169,21 @@ class RetrievalProblem(Problem):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Names of the roles, by role number: the 2D + 1 of a chain, or those of `graph`."""
-        return self.facts.roles
+        """Names of the 2D + 1 roles of a chain, by role number."""
+        return role_names(self.hops)
 
     @property
     def all_roles(self) -> tuple[str, ...]:
-        """Names of the roles that paths may have: those of `roles`, and for a chain, after them, those of text."""
-        return text_role_names(self.hops) if self.graph == "chain" else self.roles
+        """Names of the roles that paths may have: those of `roles`, and after them, those of text."""
+        return text_role_names(self.hops)
 
     def fact_of(self, role: int) -> int:
-        """The fact (in a chain: the pair) that a role is part of, from 1; 0 for the question and words of no pair."""
-        return pair_of(role, self.hops) if self.graph == "chain" else self.facts.places[role].step
+        """The pair that a role is part of, from 1; 0 for the question and words of no pair."""
+        return pair_of(role, self.hops)
 
     def symbol_of(self, role: int) -> int:
-        """The symbol of the graph (in a chain, k of x{k}) that a role holds, from 0; -1 for words without a symbol."""
-        if self.graph == "chain":
-            return symbol_of(role, self.hops)
-        return self.facts.symbols.index(self.facts.places[role].symbol)
+        """The k of the symbol x{k} that a role holds; -1 for words without a symbol."""
+        return symbol_of(role, self.hops)
 
 
 def _order(order: Any, hops: int) -> str:

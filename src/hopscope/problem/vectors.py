@@ -1,12 +1,7 @@
 """Batches of the vector formulation (Section 6), made by tensor operations on any device.
 
-A sequence has a block of rows for each fact, then the questions. A row is the keys of a fact and its value, side by
-side; a block holds the row of one fact for each of the N chains, shuffled. Where a fact has several keys, each chain
-has distractors in it and in the facts that follow from its value: rows in which one key and the value are other
-symbols. They are shuffled among the other rows, and counted as chains of their own that have only these rows. The
-questions come last and in columns, first symbols before second ones, so that the last N positions are answered.
-
-    functions, N = 2:  a0 3  a'0 3'  a0'3"  ... | f a  f a | i 0  i 0 | f f i i
+A sequence has a block for each pair of the chains, then the queries; a block holds that pair of each of the N chains,
+shuffled.
 
 A sequence is fixed by two draws, from an explicit generator (`sample`) or from an address (`Examples`): the vectors of
 its symbols, and the order of the chains in each block.
@@ -16,10 +11,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from hopscope.checks import check_count, check_type
@@ -42,8 +36,7 @@ class Batch:
     Attributes:
         inputs: symbol and position code of every position.
         targets: for each query, in the order of the queries, the vectors of the hops asked for, concatenated.
-        place: the position of every role of every chain; attention maps indexed by it are in the order of roles. Rows
-            of distractors are chains after the N whole ones; roles that they lack are at -1.
+        place: the position of every role of every chain; attention maps indexed by it are in the order of roles.
     """
 
     inputs: Float[Tensor, "*batch pos d_input"]
@@ -53,12 +46,12 @@ class Batch:
     @property
     def chain(self) -> Int[Tensor, "*batch pos"]:
         """The chain of every position."""
-        return _holders(self.place, self.inputs.shape[-2]) // self.place.shape[-1]
+        return _holders(self.place) // self.place.shape[-1]
 
     @property
     def role(self) -> Int[Tensor, "*batch pos"]:
         """The role number of every position."""
-        return _holders(self.place, self.inputs.shape[-2]) % self.place.shape[-1]
+        return _holders(self.place) % self.place.shape[-1]
 
     def __getitem__(self, index: int | slice | tuple[slice, ...]) -> Batch:
         """A part of the leading axes."""
@@ -69,75 +62,22 @@ class Batch:
         return Batch(self.inputs.to(device), self.targets.to(device), self.place.to(device))
 
 
-def _holders(place: Int[Tensor, "*batch chain role"], length: int) -> Int[Tensor, "*batch pos"]:
+def _holders(place: Int[Tensor, "*batch chain role"]) -> Int[Tensor, "*batch pos"]:
     """Chain × number of roles + role, at every position: the inverse of `place`."""
-    return place.flatten(-2).argsort(dim=-1)[..., -length:]
+    return place.flatten(-2).argsort(dim=-1)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The positions of a problem's symbols.
+def places(problem: RetrievalProblem, order: Int[Tensor, "*batch block chain"]) -> Int[Tensor, "*batch chain role"]:
+    """The position of every role of every chain.
 
-    Chains are numbered kind by kind: the N whole ones, then, for each distractor of the graph, the N chains of that
-    kind. Blocks are those of fact 1, ..., fact D, then that of the questions.
-
-    Attributes:
-        symbols: number of symbols drawn for a whole chain: its own, then those that replace them in each distractor.
-        symbol: index of the symbol, among those drawn for a chain, at each kind and role; -1 where there is none.
-        present: whether a chain has a row in each block.
-        block: the block of each role, from 0.
-        first: the position of each role in the first row of its block.
-        step: the distance of that role's positions in rows that follow each other.
-        row_numbers: the row of every position, from 0 through the sequence: what the position code `pair` numbers.
+    `order` is the rank of each chain in each block, as a permutation; the blocks are those of pair 1, ..., pair D, then
+    that of the queries.
     """
-
-    symbols: int
-    symbol: Int[Tensor, "kind role"]
-    present: Bool[Tensor, "block chain"]
-    block: Int[Tensor, " role"]
-    first: Int[Tensor, " role"]
-    step: Int[Tensor, " role"]
-    row_numbers: Int[Tensor, " pos"]
-
-    def place(self, order: Int[Tensor, "*batch block chain"]) -> Int[Tensor, "*batch chain role"]:
-        """The position of every role of every chain; -1 where there is none.
-
-        `order` is the rank of each chain in each block, as a permutation; chains without a row in it are skipped.
-        """
-        present, block, first, step = (x.to(order.device) for x in (self.present, self.block, self.first, self.step))
-        ranks = order.masked_fill(~present, len(present.T)).argsort(dim=-1).argsort(dim=-1)
-        place = first + step * ranks[..., block, :].transpose(-1, -2)
-        return place.masked_fill(~present[block].T, -1).contiguous()
-
-
-@cache
-def layout(problem: RetrievalProblem) -> Layout:
-    """The layout of a problem; the same object each time."""
-    facts, chains = problem.facts, problem.chains
-    roles, whole = facts.places, [facts.symbols.index(role.symbol) for role in facts.places]
-    table, symbols = [whole], len(facts.symbols)
-    for distractor in facts.distractors:
-        changed = {symbol: number for number, symbol in enumerate(distractor.others, start=symbols)}
-        pairs = zip(roles, whole, strict=True)
-        table.append([changed.get(role.symbol, own) if role.step in distractor.steps else -1 for role, own in pairs])
-        symbols += len(changed)
-    symbol, last = torch.tensor(table), {role.step: number for number, role in enumerate(roles)}
-    present = (symbol[:, [*last.values()]] >= 0).T.repeat_interleave(chains, dim=1)
-    rows, starts = list[int](), {}
-    for step in problem.blocks:
-        starts[step], row, width = len(rows), rows[-1] + 1 if rows else 0, facts.steps[step - 1].width
-        rows += [row + n // width for n in range(width * int(present[step - 1].sum()))]
-    starts[0] = len(rows)
-    rows += [*range(rows[-1] + 1, rows[-1] + 1 + chains)] * len(facts.known)
-    return Layout(
-        symbols=symbols,
-        symbol=symbol,
-        present=present,
-        block=torch.tensor([(role.step or len(starts)) - 1 for role in roles]),
-        first=torch.tensor([starts[role.step] + role.member * (1 if role.step else chains) for role in roles]),
-        step=torch.tensor([facts.steps[role.step - 1].width if role.step else 1 for role in roles]),
-        row_numbers=torch.tensor(rows),
-    )
+    hops, chains = problem.hops, problem.chains
+    starts = [2 * chains * problem.blocks.index(role // 2 + 1) + role % 2 for role in range(2 * hops)]
+    block, first = [role // 2 for role in range(2 * hops + 1)], [*starts, 2 * chains * hops]
+    first_row, step = (torch.tensor(x, device=order.device) for x in (first, [2] * (2 * hops) + [1]))
+    return (first_row + step * order[..., block, :].transpose(-1, -2)).contiguous()
 
 
 def position_codes(problem: RetrievalProblem, device: torch.device | str = "cpu") -> Float[Tensor, "pos d_code"]:
@@ -148,8 +88,10 @@ def position_codes(problem: RetrievalProblem, device: torch.device | str = "cpu"
     length, width = problem.sequence_length, problem.code_dim
     if problem.position == "none":
         return torch.zeros(length, width, device=device)
-    numbers = layout(problem).row_numbers if problem.position == "pair" else torch.arange(length)
-    number = numbers.to(device, torch.float64)
+    number = torch.arange(length, dtype=torch.float64, device=device)
+    if problem.position == "pair":  # pairs are numbered from 0, then the queries
+        paired = 2 * problem.chains * problem.hops
+        number = torch.where(number < paired, number // 2, number - paired // 2)
     rank = torch.arange((width + 1) // 2, dtype=torch.float64, device=device)
     angle = number[:, None] * float(problem.base) ** (-2.0 * rank / width)
     return torch.stack((angle.cos(), angle.sin()), dim=-1).flatten(1)[:, :width].float()
@@ -158,23 +100,19 @@ def position_codes(problem: RetrievalProblem, device: torch.device | str = "cpu"
 def compose(
     problem: RetrievalProblem,
     symbols: Float[Tensor, "*batch chain symbol d_symbol"],
-    order: Int[Tensor, "*batch block every_chain"],
+    order: Int[Tensor, "*batch block chain"],
 ) -> Batch:
-    """The sequences of drawn chains: the vectors of every whole chain's symbols, and each chain's rank in each block.
-
-    The symbols are x0 ... xD, or those that `Layout` counts; the blocks are its blocks, with distractors in them.
-    """
+    """The sequences of drawn chains: the vectors of every chain's symbols x0 ... xD, and its rank in each block."""
     if problem.symbols == "unit":
         symbols = symbols * (problem.symbol_dim**0.5 / symbols.norm(dim=-1, keepdim=True))
-    place, symbol = layout(problem).place(order), layout(problem).symbol.to(order.device)
-    tokens = symbols[..., symbol, :].movedim(-3, -4).flatten(-4, -2)  # kind after kind, chain after chain
-    holder = _holders(place, problem.sequence_length)
+    place = places(problem, order)
+    tokens = symbols[..., [problem.symbol_of(role) for role in range(place.shape[-1])], :].flatten(-3, -2)
+    holder = _holders(place)
     tokens = tokens.gather(-2, holder[..., None].expand(*holder.shape, problem.symbol_dim))
     codes = position_codes(problem, order.device).expand(*tokens.shape[:-1], problem.code_dim)
 
-    first = len(problem.facts.known) - 1
-    asked = symbols[..., [first + hop for hop in problem.target_hops], :].flatten(-2)
-    asker = place[..., : problem.chains, -1].argsort(dim=-1)
+    asked = symbols[..., problem.target_hops, :].flatten(-2)
+    asker = place[..., -1].argsort(dim=-1)
     targets = asked.gather(-2, asker[..., None].expand(asked.shape))
     return Batch(torch.cat((tokens, codes), dim=-1), targets, place)
 
@@ -192,13 +130,11 @@ def sample(problem: RetrievalProblem, batch: int, generator: torch.Generator) ->
     check_count("batch", batch)
     check_type("generator", generator, torch.Generator, "a torch.Generator, as torch.Generator().manual_seed(0)")
     numbers = problem.sequence_length * problem.input_dim + problem.chains * problem.target_dim
-    facts = 1000 * problem.hops  # bytes that facts and their roles take by themselves, about
-    check_fits((4 * batch * numbers if generator.device.type == "cpu" else 0) + facts)
-    device, positions = generator.device, layout(problem)
-    shape = (batch, problem.chains, positions.symbols, problem.symbol_dim)
-    symbols = torch.randn(shape, generator=generator, device=device)
-    ranked = (batch, *positions.present.shape)
-    keys = torch.rand(ranked, generator=generator, device=device, dtype=torch.float64)
+    roles = 1000 * problem.hops  # bytes that roles take by themselves, about
+    check_fits((4 * batch * numbers if generator.device.type == "cpu" else 0) + roles)
+    device, each = generator.device, problem.hops + 1  # so many symbols a chain, and so many blocks
+    symbols = torch.randn((batch, problem.chains, each, problem.symbol_dim), generator=generator, device=device)
+    keys = torch.rand((batch, each, problem.chains), generator=generator, device=device, dtype=torch.float64)
     return compose(problem, symbols, keys.argsort(dim=-1))
 
 
@@ -228,11 +164,11 @@ class Examples:
         for name, values in (("seeds", seeds), ("indices", indices)):
             if not isinstance(values, Tensor) or values.dtype != torch.int64:
                 raise InputError(f"{name} must be an int64 tensor, as torch.arange(3), got {values!r}")
-        positions = layout(self.problem)
-        shape = (self.problem.chains, positions.symbols, self.problem.symbol_dim)
+        chains, each = self.problem.chains, self.problem.hops + 1
+        shape = (chains, each, self.problem.symbol_dim)
         numbers = math.prod(shape)
         even = numbers + numbers % 2
-        bits = random_bits(seeds, indices, even + positions.present.numel())
+        bits = random_bits(seeds, indices, even + each * chains)
         symbols = to_normal(bits[..., :even])[..., :numbers].reshape(*bits.shape[:-1], *shape)
-        keys = bits[..., even:].reshape(*bits.shape[:-1], *positions.present.shape)
+        keys = bits[..., even:].reshape(*bits.shape[:-1], each, chains)
         return compose(self.problem, symbols, keys.argsort(dim=-1))

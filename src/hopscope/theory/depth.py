@@ -72,7 +72,7 @@ def minimum_head_a_row(hops: int) -> int:
 
 def minimum_in_order(problem: RetrievalProblem, *, head_a_row: bool = False) -> int:
     """The exact minimum for a problem's mask and order, with any number of heads: by formula, or else by simulation."""
-    if problem.graph != "chain" or (problem.causal and problem.order not in NAMED_ORDERS):
+    if problem.causal and problem.order not in NAMED_ORDERS:
         return min_layers(problem, head_a_row=head_a_row)
     if not problem.causal:
         return (theorem_1_bound if head_a_row else minimum_without_mask)(problem.hops)
@@ -81,8 +81,6 @@ def minimum_in_order(problem: RetrievalProblem, *, head_a_row: bool = False) -> 
 
 def minimum_of_hop(problem: RetrievalProblem, hop: int, *, one_head: bool = False, head_a_row: bool = False) -> int:
     """The exact minimum to answer with x{hop} of a longer chain: that of the pairs up to `hop`, in their order."""
-    if problem.graph != "chain":
-        return min_layers(problem, hop, head_a_row=head_a_row)
     if one_head:
         return minimum_one_head(hop)
     order = ",".join(str(pair) for pair in problem.blocks if pair <= hop)

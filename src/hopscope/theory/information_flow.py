@@ -1,12 +1,10 @@
 """Information flow through layers of attention, under the two assumptions of Section 5.
 
-1. A position can attend to another only if they already share a piece of information; where a fact is among
-   distractors, they must share one that tells it from them.
+1. A position can attend to another only if they already share a piece of information.
 2. A position that attends to another gets all the information that the other holds.
 
 With any number of heads a position may attend to all positions that it shares something with, and knowing more never
-hurts, so the simulation is exact: what a position does not hold after layer t, no schedule of t layers can give it. If
-every fact has one key, there are no distractors, and rule 1 is Assumption 1 to the letter.
+hurts, so the simulation is exact: what a position does not hold after layer t, no schedule of t layers can give it.
 
 *A head a row* allows more than rule 1: a position that shares something with one position of a row can attend to any of
 that row. Real heads can do so where a layer has as many of them as a block has rows, each of which attends to its row
@@ -54,8 +52,8 @@ def flow_until(scene: Scene, piece: int | None = None, *, head_a_row: bool = Fal
         if holdings[scene.asker] >> piece & 1:
             return Flow(scene, tuple(history))
     raise InputError(
-        f"{scene.pieces[piece]} never reaches the question: the members of a fact share nothing with position='none' "
-        "(use token or pair), or under the causal mask facts are in an order in which none can be found"
+        f"{scene.pieces[piece]} never reaches the question: the members of a pair share nothing with position='none'; "
+        "use token or pair"
     )
 
 
@@ -80,44 +78,15 @@ def min_layers(
 
 def spread(scene: Scene, *, head_a_row: bool = False) -> Iterator[tuple[int, ...]]:
     """Holdings after layer 0, 1, 2, ...; ends when a layer changes nothing."""
-    history, next_layer = [scene.holdings], _told_apart if scene.distractors else _next_layer
-    while True:
-        yield history[-1]
-        after = next_layer(scene, history, head_a_row)
-        if after == history[-1]:
-            return
-        history.append(after)
+    holdings, before = scene.holdings, None
+    while holdings != before:
+        yield holdings
+        holdings, before = _next_layer(scene, holdings, head_a_row), holdings
 
 
-def tells(scene: Scene, history: Sequence[tuple[int, ...]], own: int, key: int, *, head_a_row: bool = False) -> bool:
-    """Whether a position can attend to another: what they share tells it from its counterparts in the distractors.
-
-    "What they share" is what the one holds now and the other held after this or any earlier layer of the history: a
-    residual stream can keep what it held earlier in separate dimensions. Without distractors this is Assumption 1. With
-    a head a row, what it shares with the rest of the key's row counts as well.
-    """
-    held, alike = history[-1][own], scene.alike(key)
-
-    def known(then: tuple[int, ...], position: int) -> int:
-        return _union(then, scene.rows[position]) if head_a_row else then[position]
-
-    meetings = ((held & known(then, key), then) for then in (history if alike else history[-1:]))
-    return any(shared and all(shared & ~known(then, other) for other in alike) for shared, then in meetings)
-
-
-def _told_apart(scene: Scene, history: Sequence[tuple[int, ...]], head_a_row: bool) -> tuple[int, ...]:
-    """Holdings after one more layer in which every position attends to all that it can tell from their distractors."""
-    now, after = history[-1], list(history[-1])
-    for own, visible in enumerate(scene.visible):
-        for key in members(visible):
-            if now[key] & ~now[own] and tells(scene, history, own, key, head_a_row=head_a_row):
-                after[own] |= now[key]
-    return tuple(after)
-
-
-def _next_layer(scene: Scene, history: Sequence[tuple[int, ...]], head_a_row: bool) -> tuple[int, ...]:
+def _next_layer(scene: Scene, holdings: tuple[int, ...], head_a_row: bool) -> tuple[int, ...]:
     """Holdings after one more layer in which every position attends to all that it may attend to by rule 1."""
-    holdings, holders = history[-1], [0] * len(scene.pieces)
+    holders = [0] * len(scene.pieces)
     for position, holding in enumerate(holdings):
         for piece in members(holding):
             holders[piece] |= scene.rows[position] if head_a_row else 1 << position

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.information_flow import tells
 from hopscope.theory.scene import Scene, problem_scene
 
 
@@ -18,8 +17,7 @@ class PathFlow(NamedTuple):
 
     Attributes:
         history: what every position held, by layer, from 0 (before the first), and position.
-        refused: paths between positions that shared nothing by then (Assumption 1), or nothing that tells the key from
-            its distractors; they carried nothing.
+        refused: paths between positions that shared nothing by then (Assumption 1); they carried nothing.
         idle: paths that carried, but nothing new.
     """
 
@@ -31,29 +29,22 @@ class PathFlow(NamedTuple):
 def follow(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False) -> PathFlow:
     """Follow the paths, all of a layer at once.
 
-    A head does the same at every position of a role: what a path does in a fact, it also does in its distractors, where
-    Assumption 1 allows it. So retrieval by one key of two, which would find the distractors too, does not count.
-
     With `waive`, paths carry even where Assumption 1 forbids them.
 
     Raises:
         InputError: a layer is below 0, or the scene does not have a role.
     """
-    ordered, flow, roles = sorted(paths), PathFlow([scene.holdings], [], []), range(scene.roles)
+    ordered, flow, roles = sorted(paths), PathFlow([scene.holdings], [], []), range(len(scene.positions))
     if wrong := [path for path in ordered if path.layer < 0 or path.query not in roles or path.key not in roles]:
         layer, _, query, key = wrong[0]
         raise InputError(
-            f"a path of a chain with {scene.roles} roles has a layer from 0 on and roles 0 to {scene.roles - 1}, got "
+            f"a path of a chain with {len(roles)} roles has a layer from 0 on and roles 0 to {roles[-1]}, got "
             f"layer {layer}, roles {query} and {key}"
         )
     for layer in range(ordered[-1].layer + 1 if ordered else 0):
         before, after = flow.history[-1], list(flow.history[-1])
         for path in (path for path in ordered if path.layer == layer):
-            for row in scene.distractors:
-                query, key = row[path.query], row[path.key] if row[path.key] >= 0 else path.key
-                if query >= 0 and tells(scene, flow.history, query, key):
-                    after[query] |= before[key]
-            if not waive and not tells(scene, flow.history, path.query, path.key):
+            if not waive and not before[path.query] & before[path.key]:
                 flow.refused.append(path)
                 continue
             if not before[path.key] & ~before[path.query]:
@@ -75,7 +66,7 @@ class Delivery:
     Attributes:
         delivered: whether the query holds the target, x{D}, after the last layer.
         growth: the pieces that the query holds after layer 0, 1, 2, ..., by name, in the order of the chain.
-        hops: the hops k whose symbol (x{k} in a chain) the query holds in the end.
+        hops: the hops k whose symbol x{k} the query holds in the end.
         refused, idle: paths that Assumption 1 forbids, and that carry nothing new, see `PathFlow`.
         delivered_if_waived: whether the target would arrive if Assumption 1 were waived and every path carried.
         broken: one sentence on where delivery fails; empty if delivered.
@@ -94,15 +85,6 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
     """Follow attention paths in any order, all paths of a layer at once, in a scene (by default, D hops of vectors).
 
     Heads, masks and block orders do not matter: the paths say which positions attend to which.
-
-    A fact with several keys needs all of them, retrieved before:
-
-        >>> from hopscope.theory.scene import problem_scene
-        >>> problem = hs.RetrievalProblem(graph="functions")
-        >>> one_key = "L1.H1 >0 -> i>", "L1.H2 >3 -> a>", "L1.H3 >3 -> 0>", "L2.H1 i? -> >0", "L3.H1 i? -> >3"
-        >>> paths = [hs.theory.AttentionPath.parse(path, problem.roles) for path in one_key]
-        >>> hs.theory.deliver(3, paths, problem_scene(problem)).hops
-        (1,)
 
     Raises:
         InputError: `hops` is below 1 or more than memory holds, an item is not an `AttentionPath`, a layer is below 0,
@@ -129,14 +111,8 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
 
 def _why(scene: Scene, held: tuple[int, ...], culprits: list[AttentionPath]) -> str:
     """The sentence for a target that did not arrive. In a chain holdings are runs (Lemma 2), so hops 1, 2, ... did."""
-    target, apart = scene.pieces[scene.target], "share nothing by then"
-    if scene.distractors:
-        found = [scene.pieces[scene.lookups[k - 1]] for k in held]
-        known = f"the query finds {', '.join(found) or 'nothing'}, and not {target}"
-        apart = "share nothing by then that tells the fact from its distractors"
-    else:
-        known = f"the query gets as far as x{len(held)}, not to {target}"
+    known = f"the query gets as far as x{len(held)}, not to {scene.pieces[scene.target]}"
     if not culprits:
         return f"{known}: even if each path carried all that its key holds, nothing further arrives; one is missing"
     listed = "; ".join(path.describe(scene.positions) for path in culprits)
-    return f"{known}: Assumption 1 breaks at {listed}, where the two positions {apart}"
+    return f"{known}: Assumption 1 breaks at {listed}, where the two positions share nothing by then"

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from hopscope.model.fast import FastTransformer
 from hopscope.model.initial_weights import initialise
+from hopscope.model.transformer import Linear
 from hopscope.problem.counter import derive_seed
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
@@ -113,6 +114,8 @@ class EnsemblePart:
         self._hooks = training_hooks(self.transformer, recipe)
         others = {*self._hooks.parameters} if self._hooks else set()
         self._by_adamw = [parameter for parameter in self._parameters if parameter not in others]
+        decaying = {module.weight for module in self.transformer.modules() if isinstance(module, Linear)}
+        self._spared = set() if recipe.decay_all else {*self._parameters} - decaying
         # A weight without gradients belongs to heads that are gone for good, so one number of updates serves all.
         self._updates = torch.zeros((), dtype=torch.float32, device=device)
         self._moments: dict[Tensor, dict[str, Tensor]] = {
@@ -196,7 +199,8 @@ class EnsemblePart:
         if not self.left.all():
             _scale(self.left, [out.grad for out in self._outs])  # a diverged model has NaN there
         before = [] if alike else [parameter.clone() for parameter in self._parameters]
-        adamw(self._by_adamw, self._moments, self._updates, rate if self._rate is None else self._rate, self._recipe)
+        at = rate if self._rate is None else self._rate
+        adamw(self._by_adamw, self._moments, self._updates, at, self._recipe, self._spared)
         if self._hooks is not None:
             self._hooks.step(rate, self._moments)
         for parameter, start in zip(self._parameters if before else (), before, strict=True):

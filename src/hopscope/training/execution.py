@@ -136,7 +136,7 @@ def kernels_used(problem: RetrievalProblem, recipe: Recipe, execution: Execution
     quick = attention_kernels.fits(length, shape.d_head, device) and attention_kernels.available(device)
     if not _on_cpu(device):
         return quick, False
-    whole = fused_block.fits(precision, length, shape.d_model, shape.d_head)
+    whole = shape.score_scale == "head_dim" and fused_block.fits(precision, length, shape.d_model, shape.d_head)
     return quick and shape.d_head in fused_attention.QUICK, whole and fused_block.available(precision)
 
 

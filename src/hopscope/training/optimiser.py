@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 
 import torch
@@ -86,32 +86,37 @@ def adamw(
     updates: Tensor,
     rate: float | Tensor,
     recipe: Recipe,
+    spared: Collection[Tensor] = (),
 ) -> None:
     """Update all weights that have a gradient, and their moments, in place (Loshchilov and Hutter 2019).
 
     It is the operation behind torch's class: constructing the class loads torch's compiler, which takes a second.
-    `updates`, the number of updates so far, goes up by one.
+    `updates`, the number of updates so far, goes up by one; `spared` weights do not decay.
     """
     gradients = {weight: weight.grad for weight in weights if weight.grad is not None}
     if not gradients:
         return
     updates.add_(1)
-    first, second = ([state[weight][moment] for weight in gradients] for moment in MOMENTS)
-    torch._fused_adamw_(
-        [*gradients],
-        [*gradients.values()],
-        first,
-        second,
-        [],
-        [updates] * len(gradients),
-        lr=rate,
-        beta1=recipe.beta1,
-        beta2=recipe.beta2,
-        weight_decay=recipe.weight_decay,
-        eps=1e-8,
-        amsgrad=False,
-        maximize=False,
-    )
+    decaying, others = ([weight for weight in gradients if (weight in spared) is kept] for kept in (False, True))
+    for decay, group in ((recipe.weight_decay, decaying), (0.0, others)):
+        if not group:
+            continue
+        first, second = ([state[weight][moment] for weight in group] for moment in MOMENTS)
+        torch._fused_adamw_(
+            group,
+            [gradients[weight] for weight in group],
+            first,
+            second,
+            [],
+            [updates] * len(group),
+            lr=rate,
+            beta1=recipe.beta1,
+            beta2=recipe.beta2,
+            weight_decay=decay,
+            eps=1e-8,
+            amsgrad=False,
+            maximize=False,
+        )
 
 
 def can_record(device: torch.device) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from hopscope.checks import Count, NonNegative, Range, Share, Whole, check_fields, check_items, check_seed, check_type
 from hopscope.errors import InputError
-from hopscope.model.architecture import AS_TORCH, Architecture, HeldHead, InitialWeights, check_held
+from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights, ScoreScale
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 
@@ -30,6 +30,7 @@ class Recipe:
         batch_size: sequences per update, for each model.
         head_dim: width of a head; `None` for d_model / heads.
         mlp: whether blocks have an MLP.
+        score_scale: what attention scores are divided by the root of: `head_dim`, or `d_model`.
         examples: size of the training set, passed through in a new order each time; `None` for endless fresh data.
         learning_rate: peak learning rate.
         schedule: how the learning rate changes: `constant`; `cosine`, down to zero at the last step;
@@ -47,7 +48,8 @@ class Recipe:
         head_dropout_after: number of hops that the model must have learned before head dropout starts; with 1 the
             plateau is as short as without.
         warmup: steps over which the learning rate rises linearly.
-        weight_decay: decoupled weight decay (Loshchilov 2017), on all weights.
+        weight_decay: decoupled weight decay (Loshchilov 2017).
+        decay_all: whether all weights decay; else the gains of norms and all biases do not.
         beta1: AdamW's decay rate of the first moment.
         beta2: AdamW's decay rate of the second moment.
         clip: largest gradient norm, for each model separately; `None` for no clipping.
@@ -60,7 +62,6 @@ class Recipe:
         validation_size: sequences in the fresh validation batch behind each row of metrics.
         checkpoint_every: steps between checkpoints of the weights; `None` for a checkpoint at the end alone.
         checkpoint_precision: precision of all checkpoints but the last; `bf16` shifts attention by less than 0.01.
-        held: heads whose attention is fixed to a pattern, in training and after; written `1.2=previous`.
 
     Raises:
         InputError: a value is out of range.
@@ -73,6 +74,7 @@ class Recipe:
     batch_size: Count
     head_dim: Count | None = None
     mlp: bool = True
+    score_scale: ScoreScale = "head_dim"
     examples: Annotated[int, Range(1, 2**30 + 1)] | None = 2**18
     learning_rate: NonNegative = 1e-3
     schedule: ScheduleName = "constant"
@@ -83,6 +85,7 @@ class Recipe:
     head_dropout_after: Whole = 0
     warmup: Whole = 0
     weight_decay: NonNegative = 0.1
+    decay_all: bool = True
     beta1: Share = 0.9
     beta2: Share = 0.999
     clip: NonNegative | None = None
@@ -93,7 +96,6 @@ class Recipe:
     validation_size: Count = 128
     checkpoint_every: Count | None = None
     checkpoint_precision: CheckpointPrecision = "fp32"
-    held: tuple[HeldHead, ...] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -101,8 +103,6 @@ class Recipe:
         if self.hooks is not None and not (name.isidentifier() and all(map(str.isidentifier, module.split(".")))):
             raise InputError(f"hooks must name a class as module:name, got {self.hooks!r}")
         check_type("initial", self.initial, InitialWeights, "InitialWeights, as InitialWeights(qk_gain=4.0)")
-        object.__setattr__(self, "held", check_items("held", self.held, "held heads"))
-        check_held(self.held, self.layers, self.heads)
 
     def architecture(self, problem: RetrievalProblem) -> Architecture:
         """The transformer this recipe trains on `problem`."""
@@ -116,7 +116,7 @@ class Recipe:
             head_dim=self.head_dim,
             mlp=self.mlp,
             causal=problem.causal,
-            held=self.held,
+            score_scale=self.score_scale,
         )
 
 

@@ -51,7 +51,7 @@ def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, layers_n
 def strategy(problem: Problem, paths: Sequence[AttentionPath]) -> Strategy:
     """How an answer to a problem comes about by some paths.
 
-    A jump is a path between two pairs, or facts; paths from or to the query do not count. `serial`: the query walks the
+    A jump is a path between two pairs; paths from or to the query do not count. `serial`: the query walks the
     chain alone, and nothing jumps. `line by line`: in a chain, some pair jumps to its neighbour after that neighbour
     has jumped itself, the two then know one pair more than the longer of them knew, and the circuit has more layers
     than doubling takes in any order (Theorem 4). `doubling`: pairs jump, but not so; those that have jumped are read
@@ -62,7 +62,7 @@ def strategy(problem: Problem, paths: Sequence[AttentionPath]) -> Strategy:
         return "not asked" if paths else "none"
     if not (jumps := [path for path in paths if 0 < problem.fact_of(path.query) != problem.fact_of(path.key) > 0]):
         return "serial"
-    if problem.graph != "chain" or len({path.layer for path in paths}) <= minimum_one_head(problem.hops):
+    if len({path.layer for path in paths}) <= minimum_one_head(problem.hops):
         return "doubling"
     scene = text_scene(problem)  # its roles begin with those of vectors
     history = follow(scene, paths, waive=True).history

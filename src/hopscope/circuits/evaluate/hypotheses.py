@@ -25,7 +25,7 @@ from hopscope.circuits.evaluate.ablations import (
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.model.role_maps import RoleMaps
 from hopscope.problem.paths import AttentionPath, HeadRow
-from hopscope.problem.retrieval import Problem
+from hopscope.problem.retrieval import Problem, RetrievalProblem
 
 _LEAST_WEIGHT = 0.1
 """How much more mean weight a role must get than the same role of another chain to count as attended to."""
@@ -43,7 +43,7 @@ class Hypotheses:
     @property
     def of_prompts(self) -> bool:
         """Whether they are about a task of your own, where a row that is off is chain-agnostic already."""
-        return self._problem.graph == "prompts"
+        return not isinstance(self._problem, RetrievalProblem)
 
     def of(self, row: HeadRow) -> list[Ablation]:
         """The hypotheses about an active row: one role, two roles, the mean pattern, the positional one, its own.
@@ -111,11 +111,10 @@ class Hypotheses:
     def heavy(self, row: HeadRow) -> list[int]:
         """The other roles that a row attends to in its own chain, in the order in which they are tried."""
         query, excess, problem = row.query, self._excess(row), self._problem
-        symbols_of_pairs = 2 * problem.hops if problem.graph == "chain" else -1
 
         def preference(key: int) -> tuple[int, float]:
             if 0 < problem.fact_of(key) == problem.fact_of(query):
-                return (0, -excess[key] if max(key, query) > symbols_of_pairs else 0.0)
+                return (0, -excess[key] if max(key, query) > 2 * problem.hops else 0.0)
             if 0 <= problem.symbol_of(key) == problem.symbol_of(query):
                 return (1, -excess[key])
             return (2, -excess[key])

@@ -73,15 +73,15 @@ class VectorEvaluator(Evaluator):
         return self.on(held_out(self.problem, sequences, seed, purpose))
 
     def elsewhere(self, pair: int) -> Elsewhere:
-        """The same model on the same chains, with each chain's row of a pair (or fact) at the next chain's place.
+        """The same model on the same chains, with each chain's row of a pair at the next chain's place.
 
-        Pairs count from 1 in the order of retrieval. Distractors stay.
+        Pairs count from 1 in the order of retrieval.
         """
         problem, inputs, place = self.problem, self.batch.inputs, self.batch.place.clone()
         moves = [problem.fact_of(role) == pair for role in range(len(problem.roles))]
         of_pair = torch.tensor(moves, device=place.device)
-        rows = place[:, : problem.chains, of_pair]
-        place[:, : problem.chains, of_pair] = rows.roll(-1, dims=1)
+        rows = place[:, :, of_pair]
+        place[:, :, of_pair] = rows.roll(-1, dims=1)
         at = torch.arange(inputs.shape[1], device=place.device).repeat(len(place), 1)
         at.scatter_(1, rows.flatten(1), rows.roll(-1, dims=1).flatten(1))
         symbols, codes = inputs[..., : problem.symbol_dim], inputs[..., problem.symbol_dim :]

@@ -60,10 +60,10 @@ function sparkline(model, history, t) {
 /** What is known of a head. */
 function aboutHead(model, look, number) {
   const { heads } = model.shape, layer = Math.floor(number / heads), head = number % heads;
-  const mine = model.paths.map((path, i) => [path, i]).filter(([path]) => path.layer === layer && path.head === head), held = model.shape.held.find((one) => one.layer === layer + 1 && one.head === head + 1);
+  const mine = model.paths.map((path, i) => [path, i]).filter(([path]) => path.layer === layer && path.head === head);
   const words = look.view === "prompt" && look.live ? "this prompt, position by position" : look.view === "others" ? "to all other chains together" : "within its own chain";
   return el("div", {}, el("h3", {}, `Layer ${layer + 1}, head ${head + 1}`),
-    el("p", { class: "hint" }, mine.length ? `In the circuit with ${mine.length} path${mine.length > 1 ? "s" : ""}.` : model.gone.includes(number) ? "Pruned in training: it writes nothing in the end." : "Not in the circuit.", held ? ` Held to “${held.pattern}” in training.` : ""),
+    el("p", { class: "hint" }, mine.length ? `In the circuit with ${mine.length} path${mine.length > 1 ? "s" : ""}.` : model.gone.includes(number) ? "Pruned in training: it writes nothing in the end." : "Not in the circuit."),
     el("div", { class: "buttons" }, mine.map(([path, i]) => el("button", { type: "button", onclick: () => look.pick(i) }, `${model.birth[i]}: `, roleNodes(path.query, model.problem.hops), " → ", roleNodes(path.key, model.problem.hops)))),
     el("div", { class: "maps" }, el("figure", {}, largeMap(model, look, layer, head, 250), el("figcaption", {}, `rows attend to columns, ${words}`))));
 }

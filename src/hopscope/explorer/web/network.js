@@ -5,8 +5,8 @@
  * @typedef {object} Shape
  * @property {number} layers @property {number} heads @property {number} d_model @property {number} d_head
  * @property {number} d_input @property {number} d_output @property {number} reads
+ * @property {number} divisor  of attention scores
  * @property {boolean} mlp @property {boolean} causal @property {boolean} layer_norm
- * @property {{layer: number, head: number, pattern: string}[]} held  layer and head from 1
  */
 
 /** Weights by name, as views on one array. @param {Shape} shape @param {[string, number][]} names @param {Float32Array} flat */
@@ -97,7 +97,7 @@ function gelu(x) {
 
 /** Attention of one layer: [head, query, key], rows before `first` left at 0. */
 function attention(net, query, key, length, first) {
-  const { heads, d_head: d, causal } = net.shape, scale = 1 / Math.sqrt(d), inner = net.inner;
+  const { heads, d_head: d, causal } = net.shape, scale = 1 / net.shape.divisor, inner = net.inner;
   const pattern = new Float64Array(heads * length * length);
   for (let h = 0; h < heads; h++)
     for (let q = first; q < length; q++) {
@@ -114,20 +114,6 @@ function attention(net, query, key, length, first) {
       for (let k = 0; k < end; k++) pattern[at + k] /= total;
     }
   return pattern;
-}
-
-/** Heads whose attention is fixed, put in the place of their own. */
-function hold(net, layer, pattern, length) {
-  for (const one of net.shape.held) {
-    if (one.layer !== layer + 1) continue;
-    for (let q = 0; q < length; q++) {
-      const at = ((one.head - 1) * length + q) * length, end = net.shape.causal ? q + 1 : length;
-      for (let k = 0; k < length; k++) {
-        const hit = { nothing: 0, itself: +(k === q), previous: +(k === Math.max(0, q - 1)), uniform: k < end ? 1 / end : 0 };
-        pattern[at + k] = hit[one.pattern];
-      }
-    }
-  }
 }
 
 /** What the heads write: pattern @ value, then out; for rows from `first` on. */
@@ -167,7 +153,6 @@ function forward(net, inputs, edit, how = {}) {
     const normed = normalised(x, length, d, block.norm);
     const query = affine(normed, length, block.query, first), key = affine(normed, length, block.key);
     const pattern = attention(net, query, key, length, first);
-    if (shape.held.length) hold(net, layer, pattern, length);
     if (edit) edit(layer, pattern, length);
     patterns[layer] = pattern;
     const written = headsWrite(net, block, pattern, affine(normed, length, block.value), length, first);

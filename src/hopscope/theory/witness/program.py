@@ -131,8 +131,8 @@ def assemble(program: LayerProgram, spare_heads: int = 0) -> Transformer:
 
 def _write_head(attention: Attention, start: int, head: Head, at: dict[str, slice]) -> None:
     """Fill the columns of one head (the rows, in the output weights), which begin at `start`."""
-    # The model divides scores by sqrt(d_head); a program's scores must come out as they are.
-    undo = attention.d_head**0.5
+    # The model divides scores; a program's must come out as they are.
+    undo = attention.divisor
     column = start
     for term in head.terms:
         end = column + term.key_map.shape[1]
