@@ -1,4 +1,4 @@
-"""Interventions in a model: its answers follow them, and many along one batch come to the losses of each alone."""
+"""Interventions in a model: its answers follow them, and many along one batch come to each alone; role maps."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from hopscope.circuits.evaluate.apply import InterventionHooks, PatternCache, by
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer, single
-from hopscope.model.role_maps import coordinates
+from hopscope.model.role_maps import coordinates, role_maps, visible_roles
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.theory.scene import place_in_sequence
 from hopscope.training.data import held_out
 
 BATCH = some_batch(PROBLEM, 4)
@@ -176,3 +177,49 @@ def test_losses_under_interventions_are_the_same(forms: list[Ablation]) -> None:
     changed = [candidates[0] | {HeadRow(1, head, 4): UNIFORM} for head in range(HEADS)]
     torch.testing.assert_close(some.errors(changed), every.errors(changed), rtol=1e-4, atol=1e-5)
     assert len({*map(float, some.errors(changed).mean(dim=(1, 2)))}) > 1  # it matters which head a form is of
+
+
+THREE_HOPS = RetrievalProblem(hops=3, chains=4)
+SEQUENCES = some_batch(THREE_HOPS, 16)
+WHERE = coordinates(SEQUENCES, causal=True)
+
+
+def test_rows_sum_to_one_and_uniform_is_uniform() -> None:
+    uniform = WHERE.allowed.float() / WHERE.allowed.sum(dim=-1, keepdim=True)
+    maps = role_maps([uniform.expand(1, 16, 2, -1, -1)], WHERE)
+    torch.testing.assert_close((maps.same + maps.other).sum(dim=-1), torch.ones(1, 1, 2, 7))
+    # The last query sees all 28, the first 25: 1/28 to 1/25 on its own x0, three times that on the others'.
+    assert 1 / 28 <= float(maps.same[0, 0, 0, 6, 0]) <= 1 / 25
+    torch.testing.assert_close(maps.other[0, 0, 0, 6, 0], 3 * maps.same[0, 0, 0, 6, 0])
+    torch.testing.assert_close(maps.expected[0, 0, 0, 6, 0], maps.same[0, 0, 0, 6, 0])
+    torch.testing.assert_close(maps.expected[0, 0, 0, 6, 7], maps.same[0, 0, 0, 6, 0])
+
+
+def test_by_hand() -> None:
+    """Against loops over chains and roles, on a random pattern."""
+    model = random_model(THREE_HOPS)
+    patterns = model.patterns(SEQUENCES.inputs[None])
+    maps = role_maps(patterns, WHERE)
+    for query, key in ((6, 1), (3, 2), (1, 5), (0, 0)):
+        same = torch.tensor(0.0)
+        other = torch.tensor(0.0)
+        for b in range(16):
+            for c in range(4):
+                row = patterns[1][0, b, 2, WHERE.place[b, c, query]]
+                same += row[WHERE.place[b, c, key]]
+                other += sum(row[WHERE.place[b, d, key]] for d in range(4) if d != c)
+        torch.testing.assert_close(maps.same[0, 1, 2, query, key], same / 64)
+        torch.testing.assert_close(maps.other[0, 1, 2, query, key], other / 64)
+
+
+@pytest.mark.parametrize("order", ["deepest-first", "shallowest-first"])
+def test_who_sees_whom(order: str) -> None:
+    problem = RetrievalProblem(hops=3, chains=4, order=order)  # type: ignore[arg-type]
+    place = some_batch(problem, 8).place
+    seen = visible_roles(place, causal=True)
+    for query in range(7):
+        for key in range(7):
+            before = place_in_sequence(problem, 0, key) <= place_in_sequence(problem, 0, query)
+            assert bool(seen[query, key]) == before
+    assert int(seen.sum()) == 28
+    assert visible_roles(place, causal=False).all()

@@ -1,19 +1,28 @@
-"""What a researcher does in a notebook: models of a run, ablations, attention; and the examples in the docstrings."""
+"""What a researcher does in a notebook: models of a run, ablations, attention; every line of docs/api.md."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
 import torch
+from known_run import circuit_json, known_run, witness_shape
+from plain_gpt2 import PlainGPT2, parts
 from torch import nn
 from unchecked import unchecked
 
 import hopscope as hs
+from examples.text_model.recipe import TextModelRecipe
+from examples.text_model.training import make_model, publish
 from hopscope import lab
 from hopscope.circuits.evaluate.ablations import UNIFORM, Ablation, AblationKind
 from hopscope.errors import InputError
+from hopscope.model.initial_weights import initialise
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.roles import role_names
 from hopscope.training.data import squared_errors
@@ -134,17 +143,17 @@ def layers(d_input: int = PROBLEM.input_dim, d_output: int = PROBLEM.target_dim)
     return nn.Sequential(nn.Linear(d_input, 4), nn.Identity(), nn.Linear(4, d_output))
 
 
-def parts(module: nn.Sequential) -> hs.Parts:
+def of_layers(module: nn.Sequential) -> hs.Parts:
     return hs.Parts(module[0], [module[1]], module[2], [module[1]])
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((layers(d_input=2), PROBLEM, parts), r"must take inputs .* raises RuntimeError: mat1"),
-        ((layers(d_output=2), PROBLEM, parts), r"must answer with a tensor \[sequence, position, "),
-        ((len, PROBLEM, parts), r"module must be a torch\.nn\.Module, got <built-in"),
-        ((layers(), PROBLEM, parts(layers())), "parts and untrain are functions of the module, got Parts"),
+        ((layers(d_input=2), PROBLEM, of_layers), r"must take inputs .* raises RuntimeError: mat1"),
+        ((layers(d_output=2), PROBLEM, of_layers), r"must answer with a tensor \[sequence, position, "),
+        ((len, PROBLEM, of_layers), r"module must be a torch\.nn\.Module, got <built-in"),
+        ((layers(), PROBLEM, of_layers(layers())), "parts and untrain are functions of the module, got Parts"),
         ((layers(), PROBLEM, lambda module: None), r"parts must give an hs.Parts, got None"),
     ],
 )
@@ -198,3 +207,53 @@ def test_large_values_have_a_repr_of_one_line(run):
     assert "\nFAIL  sufficiency" in str(circuit)
     assert circuit.failed == ("sufficiency",)
     assert repr(run.metrics) == "<metrics of 2 models: 3 rows>"
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+LINES = re.findall(r"```py\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)[0].splitlines()
+OF_A_CIRCUIT = ("circuit.faithfulness_curve()", "run.emergence()")
+"""Calls that need a circuit, which a model of two steps has not."""
+
+QUICK = hs.CertificateConfig(sequences=16, deciding=16, few=8, draws=4, halves=8)
+
+
+@pytest.fixture
+def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the page takes for granted, and a recipe of two steps."""
+    pytest.importorskip("transformers", reason="the extra `llm` is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hopscope.paper.reproduce.reproduce", create_autospec(hs.reproduce))
+    monkeypatch.setattr(hs.CertificateConfig, "of", lambda proof: QUICK)
+    few = replace(hs.recipes.LAPTOP, steps=2, final_steps=1, batch_size=4, checkpoint_every=1)
+    monkeypatch.setattr(hs.recipes, "LAPTOP", few)
+    publish(make_model(TextModelRecipe()), tmp_path / "folder")
+    ours = hs.Transformer(few.architecture(hs.RetrievalProblem(hops=3)))
+    initialise(ours, [0])
+    gpt = PlainGPT2(ours)
+    return {"hs": hs, "my_gpt": gpt, "my_parts": parts}
+
+
+@pytest.mark.slow
+def test_every_line_of_the_api_page_runs(names: dict[str, Any]) -> None:
+    for line in LINES:
+        if line.startswith(OF_A_CIRCUIT):
+            with pytest.raises(hs.InputError, match=r"has no circuit|was not measured"):
+                exec(line, names)
+        else:
+            exec(line, names)
+    assert (names["model"].seed, names["circuit"]) == (2, hs.Circuit.load("c.json"))
+    assert hs.theory.min_layers(hops=5) == hs.theory.depths(5).causal == 4
+    hs.reproduce.assert_called_once_with("laptop")
+
+
+def test_lines_about_a_circuit_run_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hs.Recipe, "architecture", witness_shape)
+    folder = known_run(tmp_path / "run")
+    circuit_json(folder, folder.path / "circuit.json")
+    run = hs.Run(folder.path)
+    circuit = run[0].check(hs.Circuit.load(folder.path / "circuit.json"), proof=QUICK)
+    for line in OF_A_CIRCUIT:
+        assert any(written.startswith(line) for written in LINES)
+        exec(line, {"run": run, "circuit": circuit})
+    assert circuit.plot().axes
+    assert len(run.emergence().paths) == len(circuit.paths)

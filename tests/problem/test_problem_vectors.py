@@ -1,4 +1,4 @@
-"""The vector formulation against a slow solver that sees the inputs alone."""
+"""The vector formulation against a slow solver that sees the inputs alone; and paths in writing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from unchecked import unchecked
 
 from hopscope.errors import InputError
 from hopscope.problem.counter import derive_seed, random_bits
+from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import symbol_of
+from hopscope.problem.roles import role_names, symbol_of
 from hopscope.problem.vectors import Batch, Examples, position_codes, sample
 
 
@@ -229,3 +230,55 @@ def test_samples_larger_than_memory_are_refused():
     for problem, batch in ((RetrievalProblem(hops=10**10), 1), (RetrievalProblem(hops=2), 2**40)):
         with pytest.raises(InputError, match=r"of memory at the least and there are .*; ask for less"):
             sample(problem, batch, generator)
+
+
+@st.composite
+def paths(draw: st.DrawFn) -> tuple[AttentionPath, int]:
+    hops = draw(st.integers(1, 12))
+    role, number = st.integers(0, 2 * hops), st.integers(0, 30)
+    return AttentionPath(draw(number), draw(number), draw(role), draw(role)), hops
+
+
+@given(paths())
+def test_names_and_parse_are_inverse(drawn: tuple[AttentionPath, int]) -> None:
+    path, roles = drawn[0], role_names(drawn[1])
+    layer, head, query, key = path.names(roles)
+    assert (layer, head) == (path.layer + 1, path.head + 1)
+    assert AttentionPath.named(layer, head, query, key, roles) == path
+    assert AttentionPath.parse(f"L{layer}.H{head} {query} -> {key}", roles) == path
+    assert path.describe(roles) == f"layer {layer} head {head}: {query} -> {key}"
+    assert AttentionPath.parse(path.describe(roles), roles) == path
+    assert path.row == HeadRow(path.layer, path.head, path.query)
+
+
+def test_a_written_path_by_hand() -> None:
+    roles = role_names(3)
+    assert roles == ("x0>", ">x1", "x1>", ">x2", "x2>", ">x3", "x0?")
+    path = AttentionPath.parse("  L3.H1 x0? -> >x2 ", roles)
+    assert path == (2, 0, 6, 3)
+    assert path.names(roles) == (3, 1, "x0?", ">x2")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("layer 3", "is written like 'L3.H1 x0\\? -> >x2' or 'layer 3 head 1: x0\\? -> >x2', got 'layer 3'"),
+        ("L0.H1 x0? -> >x2", "is written like"),
+        ("L3.H0 x0? -> >x2", "is written like"),
+        ("L3 x0? -> >x2", "is written like"),
+        ("layer 3 head 1 x0? -> >x2", "is written like"),
+        ("layer 3 head 0: x0? -> >x2", "is written like"),
+        ("L3.H1: x0? -> >x2", "is written like"),
+        ("L3.H1 x0? -> >x2 -> >x3", "is written like"),
+        ("L3.H1 x0? -> >x4", "'>x4' is not a role; the roles are x0>, >x1"),
+    ],
+)
+def test_texts_that_are_no_path(text: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        AttentionPath.parse(text, role_names(3))
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (-1, 1)])
+def test_records_count_from_1(numbers: tuple[int, int]) -> None:
+    with pytest.raises(InputError, match="count from 1, got"):
+        AttentionPath.named(*numbers, "x0?", ">x1", role_names(3))

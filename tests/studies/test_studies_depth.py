@@ -1,16 +1,16 @@
-"""Depth and orders: the judges refuse planted data in which the claim is false, or says nothing."""
+"""Depth, orders and learning: the judges refuse planted data in which the claim is false, or says nothing."""
 
 from __future__ import annotations
 
 import pytest
 from matplotlib.colors import same_color
-from planted_studies import condition, learns
+from planted_studies import CONDITION, MIXED, THREE, condition, learns
 
 from hopscope.paper.recipes import LAPTOP
 from hopscope.plot.style import VERMILION
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.depth import minimum_of_hop
-from studies import depth
+from studies import depth, learning
 from studies.figures.depth import depth as figure
 from studies.tools.conditions import Condition, Conditions
 
@@ -107,3 +107,24 @@ def red_discs(found: list[Condition]) -> list[list[float]]:
     discs = figure(Conditions(tuple(found))).axes[0].collections
     red = [disc for disc in discs if same_color(disc.get_facecolor()[0], VERMILION) and disc.get_sizes()[0]]
     return [disc.get_offsets()[0].tolist() for disc in red]
+
+
+def of_learning(one: Condition) -> str:
+    return learning.judge(Conditions((one,)))[0].verdict
+
+
+def test_the_wanted_share():
+    """Nine in ten must learn x3 with three layers."""
+    good, bad = learns(3, 9), learns(3, 1, 2)
+    assert of_learning(condition("a", THREE, good + bad, layers=3)) == "confirmed"
+    assert of_learning(condition("a", THREE, learns(3, 8) + bad + bad, layers=3)) == "refuted"
+    assert of_learning(condition("a", THREE, good[:2], layers=3, missing=8)) == "inconclusive"
+    assert of_learning(condition("a", THREE, [], layers=3)) == "not run"
+
+
+def test_what_theory_rules_out_refutes():
+    shallow = condition("2-layers", THREE, MIXED, layers=2)
+    assert shallow.beyond_theory == 3
+    assert of_learning(shallow) == "refuted"
+    assert of_learning(condition("2-layers", THREE, learns(3, 4, 1), layers=2)) == "confirmed"
+    assert CONDITION.beyond_theory == 0
