@@ -7,27 +7,25 @@ from dataclasses import replace
 
 import pytest
 import torch
-from planted_checks import (
+from planted_models import (
     FLAT,
     LARGE,
-    cancelling_at_rest,
-    cancelling_little,
-    large_background,
-    resting,
-    sink,
-    two_keys,
-)
-from planted_models import (
     LAST_OF_TWO,
     LITTLE,
     also,
     attention,
     by_place,
+    cancelling_at_rest,
     cancelling_heads,
+    cancelling_little,
     columns,
     copy_head,
     evidence_of,
+    large_background,
+    resting,
     shared_answer,
+    sink,
+    two_keys,
     witness,
 )
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from known_run import DOUBLING, SERIAL, made
-from pointer_doubling import pointer_doubling
+from small_models import pointer_doubling
 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.attention_schedule import shortest_schedule

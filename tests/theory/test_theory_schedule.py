@@ -8,7 +8,7 @@ from itertools import combinations, permutations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pointer_doubling import pointer_doubling
+from small_models import pointer_doubling
 
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from pointer_doubling import pointer_doubling
-from small_models import answers_with
+from small_models import answers_with, pointer_doubling
 from torch import Tensor
 
 from hopscope.errors import InputError

@@ -8,8 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hopscope.emergence.timing import plateau
 from hopscope.errors import InputError
+from hopscope.lab import train
+from hopscope.paper.section_7 import TrainedModel
+from hopscope.plot.training import Panel
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.training.execution import Execution
 from hopscope.training.metrics import LEARNED, Metrics, learned_below, rows_of
+from hopscope.training.recipe import Recipe
+from studies.tools.followed import checkpoints_after_learning
 
 NAN = float("nan")
 
@@ -116,3 +124,21 @@ def test_without_pandas_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match=r"pip install -c constraints.txt '\.\[frames\]'"):
         FALLING.frame()
+
+
+def test_a_single_low_loss_among_the_last_steps_is_not_learning(tmp_path):
+    """Each of the last steps has a row; whether a hop was learned is asked at regular steps, in all rooms alike."""
+    recipe = Recipe(layers=1, heads=1, d_model=8, steps=10, batch_size=2, log_every=4, final_steps=5, mlp=False)
+    recipe = replace(recipe, checkpoint_every=2)
+    run = train(recipe, RetrievalProblem(hops=1), tmp_path / "run", execution=Execution(device="cpu", compiled=False))
+    steps = run.metrics.steps.tolist()
+    assert steps == [4, 6, 7, 8, 9, 10]
+    for low, learned in ((7, None), (8, 8)):
+        losses = np.array([0.2 if step == low else 0.75 for step in steps])[:, None]
+        run.__dict__["metrics"] = replace(run.metrics, validation_loss=losses, partial_losses=losses[..., None])
+        assert run.regular_metrics.steps.tolist() == [4, 8]
+        assert TrainedModel.of(run)[0].crossings == (learned,)
+        assert plateau(run.regular_metrics, 4).learned == (learned,)
+        assert checkpoints_after_learning(run) == ([8, 10] if learned else [])
+        (line, *_) = Panel("run", run.metrics, recipe.log_every).lines.first_below()
+        assert line == (learned,)
