@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-import hopscope as hs
 from studies.catalogue import STUDIES
+from studies.tools.command import status
 from studies.tools.study import answer
 from studies.tools.work import Work
 
@@ -40,20 +40,16 @@ def main(arguments: list[str] | None = None) -> int:
     study, draw = STUDIES[options.name]
     folder = options.folder or Path("runs/studies") / (f"{options.name}-quick" if options.quick else options.name)
     work = Work(options.workers, options.device, options.precision, options.judge, tuple(options.conditions))
-    try:
+
+    def run() -> None:
         found = answer(study, draw, folder, work, quick=options.quick)
-    except hs.InputError as error:
-        print(f"studies: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("studies: interrupted; the same command continues from what is on disk", file=sys.stderr)
-        return 130
-    if options.json:
-        numbers = {"study": options.name, "judgements": found.judgements, "result": found.result}
-        print(msgspec.json.encode(numbers).decode())
-    else:
-        print(found.text)
-    return 0
+        if options.json:
+            numbers = {"study": options.name, "judgements": found.judgements, "result": found.result}
+            print(msgspec.json.encode(numbers).decode())
+        else:
+            print(found.text)
+
+    return status(run)
 
 
 if __name__ == "__main__":

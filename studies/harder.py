@@ -22,31 +22,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_lowercase, digits
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hopscope as hs
-from hopscope.plot import BLUE, FAINT, GREEN, INK, ORANGE, PAGE, PURPLE, VERMILION, hop_look, house, new_figure, save
+from hopscope.plot import save
 from hopscope.statistics import holm, sign_test, wilson
 from studies.tools import records
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from studies.tools.command import status
 
 HOPS = (1, 2, 3)
 BATCH = 16
 COMMENTS = ("# nothing changes below", "# see the notes of the last meeting", "# this part was written in spring") * 3
 
-KINDS = {
-    "right": BLUE,
-    "own earlier value": PURPLE,
-    "value of another chain": VERMILION,
-    "letter of its own chain": GREEN,
-    "another letter": ORANGE,
-    "another digit": FAINT,
-    "anything else": "white",
-}
-"""What the next word can be, with the colour in which it is drawn."""
+KINDS = (
+    "right",
+    "own earlier value",
+    "value of another chain",
+    "letter of its own chain",
+    "another letter",
+    "another digit",
+    "anything else",
+)
+"""What the next word can be."""
 
 CODE = hs.Extensions(form="code")
 Question = Any
@@ -303,9 +300,11 @@ def condense(runs: Path, out: Path) -> None:
     found = points(runs)
     if not found:
         raise hs.InputError(f"nothing was asked yet in {runs}; run ask first")
+    from studies.figures.harder import harder
+
     records.write(out / "summary.json", found)
     (out / "table.md").write_text(table(found))
-    save(figure(found), out / "figure")
+    save(harder(found), out / "figure")
 
 
 def table(found: Sequence[DressPoint]) -> str:
@@ -324,54 +323,6 @@ def table(found: Sequence[DressPoint]) -> str:
     return records.markdown_table(head, rows)
 
 
-def figure(found: Sequence[DressPoint]) -> Figure:
-    """Left: how often the right answer is the likeliest, by dress and D; right: what the next word is at D = 2."""
-    names = [dress.name for dress in DRESSES if any(point.dress == dress.name for point in found)]
-    with house():
-        drawn = new_figure(PAGE, 3.6)
-        left, right = drawn.subplots(1, 2, sharey=True, width_ratios=[1, 1.1])
-        for hops in sorted({point.hops for point in found}):
-            _dots(left, [point for point in found if point.hops == hops], names, hops)
-        left.set_yticks(range(len(names)), names)
-        left.set_ylim(len(names) - 0.4, -0.6)
-        left.set_xlim(-0.02, 1.03)
-        left.set_xlabel("right answer likeliest")
-        left.legend(loc="lower left", fontsize=6.5, bbox_to_anchor=(0.0, 1.0), ncols=2)
-        for point in (point for point in found if point.hops == 2):
-            start = 0.0
-            for kind, color in KINDS.items():
-                label = kind if point.dress == PUBLISHED else None
-                width = point.kinds[kind]
-                right.barh(names.index(point.dress), width, 0.7, start, color=color, edgecolor=INK, lw=0.3, label=label)
-                start += width
-        right.set_xlim(0, 1)
-        right.set_xlabel("probability of the next word, D = 2")
-        drawn.legend(loc="outside lower center", ncols=4, fontsize=6.5, handles=right.get_legend_handles_labels()[0])
-    return drawn
-
-
-def _dots(axes: Axes, found: Sequence[DressPoint], names: Sequence[str], hops: int) -> None:
-    look = hop_look(hops)
-    at = [names.index(point.dress) + 0.2 * (hops - 2) for point in found]
-    shares = [point.likeliest / point.n for point in found]
-    ends = [
-        [share - point.low for share, point in zip(shares, found, strict=True)],
-        [point.high - share for share, point in zip(shares, found, strict=True)],
-    ]
-    axes.errorbar(
-        shares,
-        at,
-        xerr=ends,
-        color=look.color,
-        marker=look.marker,
-        linestyle="none",
-        elinewidth=0.8,
-        label=f"D = {hops}",
-    )
-    if hops == HOPS[0]:
-        axes.vlines([p.guess for p in found], [y - 0.2 for y in at], [y + 0.6 for y in at], color=INK, linestyle=":")
-
-
 def main() -> int:
     """Ask or condense; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m studies.harder", description=__doc__.splitlines()[0])
@@ -383,15 +334,9 @@ def main() -> int:
     condensing.add_argument("runs", type=Path, help="the folder of the records")
     condensing.add_argument("results", type=Path, help="the folder of the summary, table and figure")
     given = parser.parse_args()
-    try:
-        if given.what == "ask":
-            ask(given.model, given.runs, given.count)
-        else:
-            condense(given.runs, given.results)
-    except hs.InputError as error:
-        print(f"studies: {error}", file=sys.stderr)
-        return 2
-    return 0
+    if given.what == "ask":
+        return status(lambda: ask(given.model, given.runs, given.count))
+    return status(lambda: condense(given.runs, given.results))
 
 
 if __name__ == "__main__":

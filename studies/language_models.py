@@ -18,18 +18,15 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hopscope as hs
-from hopscope.plot import INK, PAGE, hop_look, house, new_figure, save
+from hopscope.plot import save
+from studies.tools.command import status
 from studies.tools.records import markdown_table, write
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SIZES = {"SmolLM2-135M-Instruct": 0.135, "gemma-3-270m": 0.27, "Qwen2.5-Coder-1.5B-Instruct": 1.54}
 """The models, with their billions of weights."""
@@ -61,28 +58,27 @@ class Asking:
     @property
     def folder(self) -> Path:
         """Where its records are, below the folder of all."""
-        return Path(self.model) / (f"{self.form}-sampled" if self.sampled else self.form)
+        return Path(self.model) / f"{self.form}{'-sampled' * self.sampled}{'-bf16' * (self.precision == 'bf16')}"
 
     @property
     def precision(self) -> str:
-        """In which it is computed: in bf16, as its weights are stored, what would be slowest; else in fp32."""
-        return "bf16" if (self.model, self.form) == (LARGE, "instruction") else "fp32"
+        """In which it is computed: the largest model in bf16, as its weights are stored, but for its first hops as
+        code; else in fp32."""
+        return "bf16" if self.model == LARGE and (self.form, self.hops) != ("code", SOME_HOPS) else "fp32"
+
+
+SOME_HOPS, ALL_HOPS = (1, 2, 3, 4), (1, 2, 3, 4, 5, 6)
 
 
 def plan() -> Iterator[Asking]:
     """What is asked, in this order."""
-    six = tuple(range(1, 7))
-    for form in ("code", "completion", "instruction"):
-        for model in SIZES:
-            yield Asking(model, form, 100, six if model != LARGE else six[:4])
-        if form == "code":
-            yield from (Asking(model, form, 100, six[:4], sampled=True) for model in SIZES)
-    for model in SIZES:
-        yield from (Asking(model, form, 100) for form in FORMS)
+    yield from (Asking(model, "code", 100, SOME_HOPS, sampled) for model in SIZES for sampled in (False, True))
     for count in (100, 500):
         for form in ("code", "instruction", "completion"):
             for model in SIZES:
-                yield from (Asking(model, form, count, six), Asking(model, form, count))
+                beyond = (model, form, count) == (LARGE, "code", 100)
+                yield Asking(model, form, count, ALL_HOPS[4:] if beyond else ALL_HOPS)
+                yield Asking(model, form, count)
 
 
 def ask(models: Path, runs: Path) -> None:
@@ -130,49 +126,92 @@ def _records(folder: Path) -> list[dict[str, Any]]:
 
 def condense(models: Path, runs: Path, out: Path) -> None:
     """Write summary.json, the tables and the figures from what was asked."""
-    points: list[dict[str, Any]] = []
+    from studies.figures.language_models import by_size, figure_2
+
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
     replies: dict[str, dict[str, dict[str, float]]] = {}
+    agreement: list[Agreement] = []
     for model in SIZES:
-        source = models / model / "source.json"
-        origin = json.loads(source.read_text()) if source.is_file() else {}
-        for form in (*FORMS, "code-sampled"):
-            folder = runs / model / form
-            if not (folder / "summary.json").is_file():
-                continue
-            header = json.loads((folder / "benchmark.json").read_text())
-            [identity] = header["models"].values()
-            paid = folder / "seconds.jsonl"
-            rows = [json.loads(line) for line in paid.read_text().splitlines()] if paid.is_file() else []
-            questions = sum(row["questions"] for row in rows)
-            seconds = round(sum(row["cpu_seconds"] for row in rows) / questions, 3) if questions else None
-            for point in json.loads((folder / "summary.json").read_text())["points"]:
-                points.append(
-                    {
-                        "model": model,
-                        "form": form.removesuffix("-sampled"),
-                        **{name: point[name] for name in ("formulation", "hops", "mode")},
-                        "n": point["asked"],
-                        **{name: point[name] for name in ("accuracy", "low", "high", "share", "argmax", "unweighed")},
-                        "p_acceptable": point["first_acceptance"],
-                        "p_correct": point["first_accuracy"],
-                        **{name: point[name] for name in ("guess", "shortcut", "p_shortcut")},
-                        "cpu_seconds": seconds,
-                        "precision": identity["precision"],
-                        "file": origin.get("file"),
-                        "sha256": origin.get("sha256"),
-                        "quantisation": origin.get("quantisation"),
-                    }
-                )
-            if form == "code-sampled":
-                replies[model] = what_replies_are(folder)
-    if not points:
+        for path in sorted((runs / model).glob("*/summary.json")):
+            for point in _points(path.parent, model, models / model / "source.json"):
+                key = tuple(point[name] for name in ("model", "form", "formulation", "hops", "mode"))
+                if key not in found or found[key]["n"] <= point["n"]:
+                    found[key] = point
+            if path.parent.name == "code-sampled":
+                replies[model] = what_replies_are(path.parent)
+                agreement += compare(model, path.parent.with_name("code"), path.parent)
+    if not found:
         raise hs.InputError(f"nothing was asked yet in {runs}; run ask first")
+    order = lambda point: (list(SIZES).index(point["model"]), FORMS.index(point["form"]), point["mode"], point["hops"])
+    points = sorted(found.values(), key=order)
     out.mkdir(parents=True, exist_ok=True)
-    whole = {"points": points, "replies": replies}
-    write(out / "summary.json", whole)
-    (out / "tables.md").write_text(tables(points, replies))
+    write(out / "summary.json", {"points": points, "replies": replies, "agreement": agreement})
+    (out / "tables.md").write_text(tables(points, replies, agreement))
     save(figure_2(points), out / "figure-2")
     save(by_size(points), out / "by-size")
+
+
+def _points(folder: Path, model: str, source: Path) -> Iterator[dict[str, Any]]:
+    """The points in a folder of records, with what they cost and where the model comes from."""
+    [identity] = json.loads((folder / "benchmark.json").read_text())["models"].values()
+    paid = folder / "seconds.jsonl"
+    rows = [json.loads(line) for line in paid.read_text().splitlines()] if paid.is_file() else []
+    questions = sum(row["questions"] for row in rows)
+    origin = json.loads(source.read_text()) if source.is_file() else {}
+    for point in json.loads((folder / "summary.json").read_text())["points"]:
+        yield {
+            "model": model,
+            "form": folder.name.split("-")[0],
+            **{name: point[name] for name in ("formulation", "hops", "mode")},
+            "n": point["asked"],
+            **{name: point[name] for name in ("accuracy", "low", "high", "share", "argmax", "unweighed")},
+            "p_acceptable": point["first_acceptance"],
+            "p_correct": point["first_accuracy"],
+            **{name: point[name] for name in ("guess", "shortcut", "p_shortcut")},
+            "cpu_seconds": round(sum(row["cpu_seconds"] for row in rows) / questions, 3) if questions else None,
+            "precision": identity["precision"],
+            **{name: origin.get(name) for name in ("file", "sha256", "quantisation")},
+        }
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How many of `n` sampled replies to equations as code at some D were acceptable, and of those how many right.
+
+    `expected_accepted`, `expected_right`: by the exact probabilities of the same questions; with 95% of replies the
+    counts are no further away than `accepted_noise` and `right_noise`.
+    """
+
+    model: str
+    hops: int
+    n: int
+    accepted: int
+    expected_accepted: float
+    accepted_noise: float
+    right: int
+    expected_right: float
+    right_noise: float
+
+
+def compare(model: str, exact: Path, sampled: Path) -> list[Agreement]:
+    """The sampled replies beside the exact probabilities of the same questions, for each D."""
+    weights = {record["id"]: record["weights"] for record in _records(exact)}
+    both = [(record, weights[record["id"]]) for record in _records(sampled) if record["id"] in weights]
+    found: list[Agreement] = []
+    for hops in sorted({record["hops"] for record, _ in both}):
+        those = [(reply, weight) for reply, weight in both if reply["hops"] == hops]
+        taken = [(reply, weight) for reply, weight in those if reply["accepted"] is not None]
+        accepted = _counted(sum(weight.values()) for _, weight in those)
+        right = _counted(weight[reply["answer"]] / sum(weight.values()) for reply, weight in taken)
+        correct = sum(reply["correct"] for reply, _ in taken)
+        found.append(Agreement(model, hops, len(those), len(taken), *accepted, correct, *right))
+    return found
+
+
+def _counted(chances: Iterable[float]) -> tuple[float, float]:
+    """How many of independent events with these chances are expected, and 1.96 standard deviations."""
+    each = [min(chance, 1.0) for chance in chances]
+    return sum(each), 1.96 * sum(chance * (1 - chance) for chance in each) ** 0.5
 
 
 def what_replies_are(folder: Path) -> dict[str, dict[str, float]]:
@@ -204,8 +243,12 @@ def _kind(reply: str, question: Any) -> str:
     return "another number" if reply.lstrip("-").isdigit() else "anything else"
 
 
-def tables(points: Sequence[dict[str, Any]], replies: dict[str, dict[str, dict[str, float]]]) -> str:
-    """The points, and what replies are, as Markdown."""
+def tables(
+    points: Sequence[dict[str, Any]],
+    replies: dict[str, dict[str, dict[str, float]]],
+    agreement: Sequence[Agreement] = (),
+) -> str:
+    """The points, what replies are, and how sampled and exact numbers agree, as Markdown."""
     names = ("accuracy", "low", "high", "share", "argmax", "p_acceptable", "unweighed", "guess", "shortcut")
     head = ("model", "form", "formulation", "hops", "n", "mode")
     numbers = [["-" if point[name] is None else f"{point[name]:.3f}" for name in names] for point in points]
@@ -219,72 +262,37 @@ def tables(points: Sequence[dict[str, Any]], replies: dict[str, dict[str, dict[s
     if shares:
         kinds = markdown_table(("model", "D", *REPLIES), shares)
         text += f"\nWhat sampled replies to equations as code are:\n\n{kinds}"
+    if agreement:
+        text += f"\nSampled replies beside exact mode, the same questions:\n\n{_agreement_table(agreement)}"
     return text
 
 
-def figure_2(points: Sequence[dict[str, Any]]) -> Figure:
-    """As the paper's Figure 2, a row of panels for each form: bars with 95% intervals, dashed floors of guessing."""
-    from matplotlib.patches import Patch
-
-    exact = [point for point in points if point["mode"] == "exact"]
-    forms = [form for form in FORMS if any(point["form"] == form for point in exact)]
-    with house():
-        figure = new_figure(PAGE, 0.5 + 1.7 * len(forms))
-        for row, form in zip(figure.subplots(len(forms), 2, squeeze=False), forms, strict=True):
-            those = [point for point in exact if point["form"] == form]
-            _bars(row[0], [p for p in those if p["formulation"] == "equations"], "hops", range(1, 7))
-            _bars(row[1], [p for p in those if p["formulation"] != "equations"], "formulation", OTHERS)
-            row[0].set_ylabel(f"accuracy, by {form}" if form == "instruction" else f"accuracy, as {form}")
-            row[0].set_xlabel("equations, D")
-        handles = [Patch(color=hop_look(2 * number + 1).color, label=model) for number, model in enumerate(SIZES)]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3)
-    return figure
-
-
-def _bars(axes: Axes, points: Sequence[dict[str, Any]], by: str, groups: Sequence[Any]) -> None:
-    width = 0.8 / len(SIZES)
-    for number, model in enumerate(SIZES):
-        look = hop_look(2 * number + 1)
-        those = [point for point in points if point["model"] == model and point["accuracy"] is not None]
-        at = [groups.index(point[by]) + (number - 1) * width for point in those]
-        heights = [point["accuracy"] for point in those]
-        ends = [[p["accuracy"] - p["low"] for p in those], [p["high"] - p["accuracy"] for p in those]]
-        axes.bar(at, heights, width, yerr=ends, color=look.color, error_kw={"elinewidth": 0.8})
-    for point in points:
-        place = groups.index(point[by])
-        axes.hlines(point["guess"], place - 0.45, place + 0.45, color=INK, linestyle="--", linewidth=0.9)
-        if point["shortcut"] > point["guess"]:
-            axes.hlines(point["shortcut"], place - 0.45, place + 0.45, color=INK, linestyle=":", linewidth=1.1)
-    if not points:
-        axes.text(0.5, 0.5, "not asked yet", transform=axes.transAxes, ha="center")
-    axes.set_ylim(0, 1.04)
-    axes.set_xlim(-0.5, len(groups) - 0.5)
-    axes.set_xticks(range(len(groups)), list(map(str, groups)))
-
-
-def by_size(points: Sequence[dict[str, Any]]) -> Figure:
-    """How often the right answer of equations is the likeliest, against the size of the model, for each D and form."""
-    exact = [point for point in points if point["mode"] == "exact" and point["formulation"] == "equations"]
-    forms = [form for form in FORMS if any(point["form"] == form for point in exact)]
-    with house():
-        figure = new_figure(PAGE, 2.4)
-        for axes, form in zip(figure.subplots(1, len(forms), sharey=True, squeeze=False)[0], forms, strict=True):
-            for hops in range(1, 7):
-                those = [point for point in exact if (point["form"], point["hops"]) == (form, hops)]
-                sizes, look = [SIZES[point["model"]] for point in those], hop_look(hops)
-                values = [point["argmax"] for point in those]
-                axes.plot(sizes, values, color=look.color, marker=look.marker, label=f"D = {hops}")
-            axes.axhline(0.25, color=INK, linestyle="--", linewidth=0.9)
-            axes.set_xscale("log")
-            axes.set_xticks(list(SIZES.values()), [f"{size:g}" for size in SIZES.values()])
-            axes.minorticks_off()
-            axes.set_xlim(0.11, 1.9)
-            axes.set_ylim(0, 1.04)
-            axes.set_title(form)
-            axes.set_xlabel("billions of weights")
-        figure.axes[0].set_ylabel("right answer likeliest")
-        figure.axes[-1].legend(loc="upper left", fontsize=6.5)
-    return figure
+def _agreement_table(agreement: Sequence[Agreement]) -> str:
+    head = (
+        "model",
+        "D",
+        "replies",
+        "acceptable",
+        "exact mode expects",
+        "right",
+        "expects",
+        "accuracy less exact",
+        "inside",
+    )
+    rows = []
+    for a in agreement:
+        difference, noise = ((x / max(a.accepted, 1)) for x in (a.right - a.expected_right, a.right_noise))
+        off = (
+            abs(a.accepted - a.expected_accepted) <= a.accepted_noise,
+            abs(a.right - a.expected_right) <= a.right_noise,
+        )
+        expected = f"{a.expected_accepted:.1f} ± {a.accepted_noise:.1f}"
+        right = f"{a.expected_right:.1f} ± {a.right_noise:.1f}"
+        words = "both" if all(off) else "accuracy" if off[1] else "acceptance" if off[0] else "neither"
+        rows.append(
+            (a.model, a.hops, a.n, a.accepted, expected, a.right, right, f"{difference:+.2f} ± {noise:.2f}", words)
+        )
+    return markdown_table(head, rows)
 
 
 def main() -> int:
@@ -295,15 +303,9 @@ def main() -> int:
     parser.add_argument("runs", type=Path, help="the folder of the records")
     parser.add_argument("results", type=Path, nargs="?", default=Path("results/language-models"))
     given = parser.parse_args()
-    try:
-        if given.what == "ask":
-            ask(given.models, given.runs)
-        else:
-            condense(given.models, given.runs, given.results)
-    except hs.InputError as error:
-        print(f"studies: {error}", file=sys.stderr)
-        return 2
-    return 0
+    if given.what == "ask":
+        return status(lambda: ask(given.models, given.runs))
+    return status(lambda: condense(given.models, given.runs, given.results))
 
 
 if __name__ == "__main__":

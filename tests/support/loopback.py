@@ -29,6 +29,7 @@ class Server:
         refuse: a status that every call gets, if one is set; refusals: how many got it.
         long: characters that every reply ends with; tokens: that a reply is said to have; finish: why it ended.
         when: what to do at which good reply.
+        stuck: prompts that always get the same unacceptable reply.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Server:
         self.refuse: int | None = None
         self.tokens, self.finish = 2, "stop"
         self.when: tuple[int, Callable[[], None]] | None = None
+        self.stuck: set[str] = set()
         self.lock = threading.Lock()
         self.url = ""
 
@@ -57,10 +59,10 @@ class Server:
         """First an unacceptable text, then the answer: two attempts a question."""
         with self.lock:
             self.served[prompt] += 1
-            first = self.served[prompt] % 2 == 1
+            first = prompt in self.stuck or (self.served[prompt] % 2 == 1 and not self.direct)
             if self.when is not None and sum(self.served.values()) == self.when[0]:
                 self.when[1]()
-        return "I would say it is clear." if first and not self.direct else self.answers[prompt].answer
+        return "I would say it is clear." if first else self.answers[prompt].answer
 
 
 @contextmanager

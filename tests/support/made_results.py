@@ -189,7 +189,7 @@ def point(
         never_accepted=500 - accepted, correct=correct, accuracy=correct / accepted, low=low, high=high,
         lowest=correct / 500, highest=(correct + 500 - accepted) / 500, share=None, argmax=None, unweighed=None,
         first_accuracy=1.0, first_acceptance=1.0, mean_attempts=1.0, guess=section_4.GUESS[formulation], shortcut=0.25,
-        p_guess=0.0, p_shortcut=0.0, reasoned=0,
+        p_guess=0.0, p_shortcut=0.0, reasoned=0, unchanged=0,
     )  # fmt: skip
     return replace(made, **changes)
 

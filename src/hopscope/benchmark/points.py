@@ -39,6 +39,7 @@ class Point:
         guess, shortcut: accuracy of a random guess, and of a clever one that skips lines; `p_guess`, `p_shortcut`: the
             probability of doing as well by it.
         reasoned: questions at which the provider reported hidden reasoning: there the answer was not direct.
+        unchanged: how often a question was asked again, if that never changed a reply, and 0 if it did.
     """
 
     model: str
@@ -66,6 +67,7 @@ class Point:
     p_guess: float
     p_shortcut: float
     reasoned: int
+    unchanged: int
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,8 @@ def summarise(model: str, cell: Cell, records: Sequence[Record], settings: Bench
     right = sum(record.share * chance for record, chance in zip(answered, chances, strict=True))
     never = len(answered) - accepted
     low, high = wilson(right, accepted)
+    again = [record for record in answered if record.attempts > 1]
+    changed = any(record.accepted is not None or len({*record.rejected}) > 1 for record in again)
     return Point(
         model,
         *cell,
@@ -161,6 +165,7 @@ def summarise(model: str, cell: Cell, records: Sequence[Record], settings: Bench
         p_guess=at_least(right, accepted, first.guess),
         p_shortcut=at_least(right, accepted, first.shortcut),
         reasoned=sum(record.reasoned for record in records),
+        unchanged=0 if changed else sum(record.attempts - 1 for record in again),
     )
 
 
@@ -200,17 +205,8 @@ def compare(first: Sequence[Record], second: Sequence[Record], settings: Benchma
     only_second = sum(b.share * (1 - a.share) * chance for a, b, chance in pairs)
     changes = [a.share - b.share for a, b, chance in pairs if chance]
     p = sign_test(changes) if settings.mode == "sample" else None  # of draws, right or wrong, this is McNemar's test
-    models = (first[0].model, second[0].model)
-    return ModelPair(
-        *models,
-        first[0].formulation,
-        first[0].hops,
-        both,
-        only_first,
-        only_second,
-        (only_first - only_second) / both,
-        p,
-    )
+    where = (first[0].model, second[0].model, first[0].formulation, first[0].hops)
+    return ModelPair(*where, both, only_first, only_second, (only_first - only_second) / both, p)
 
 
 def at_least(successes: float, trials: float, rate: float) -> float:

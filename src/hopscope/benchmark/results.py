@@ -22,6 +22,7 @@ from hopscope.records import RecordFormat, content_hash, plain, read_rows, row_l
 from hopscope.words import markdown_table
 
 WHAT = "a benchmark's results"
+REPEATS = 60  # repeats without any other reply: with 95% confidence another one has a probability below 5%
 
 _MARKDOWN = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]<>()#+!|~$&"})
 
@@ -99,9 +100,8 @@ class Results:
     def append(self, record: Record) -> None:
         """Add a record in one write, its texts from outside without the environment's secrets."""
         said = {name: all_redacted(getattr(record, name)) for name in ("error", "response", "rejected")}
-        safe = replace(record, **said)
         with self.path(record.model).open("ab", buffering=0) as file:
-            file.write(row_lines([safe], self.hash).encode())
+            file.write(row_lines([replace(record, **said)], self.hash).encode())
 
     def mend(self, model: str) -> None:
         """Drop the half line that a killed writer left at the end of a model's records."""
@@ -137,20 +137,20 @@ def markdown(text: str) -> str:
 
 
 def as_markdown(points: Sequence[Point]) -> str:
-    """The main numbers as a Markdown table; empty without a point."""
-    rows = [_row(point) for point in points]
-    return markdown_table(rows[0], (row.values() for row in rows)) if rows else ""
+    """The main numbers as a Markdown table, and which models repeat themselves; empty without a point."""
+    rows, repeated = [_row(point) for point in points], ""
+    for model in dict.fromkeys(point.model for point in points):
+        again = [p.unchanged for p in points if p.model == model and (p.mean_attempts or 0) > 1]
+        if sum(again) >= REPEATS and all(again):
+            repeated += (
+                f"\n{markdown(model)} was asked again {sum(again)} times and always gave its first reply: "
+                "the temperature seems to have no effect there, and more attempts add nothing.\n"
+            )
+    return markdown_table(rows[0], (row.values() for row in rows)) + repeated if rows else ""
 
 
 def _row(point: Point) -> dict[str, str]:
     """A point in words, by column."""
-    columns = {
-        "95% interval": f"{_percent(point.low)} to {_percent(point.high)}",
-        "worst, best case": f"{_percent(point.lowest)}, {_percent(point.highest)}",
-        "guess": _percent(point.guess),
-        "shortcut": _percent(point.shortcut),
-        "p (shortcut)": f"{point.p_shortcut:.2g}",
-    }
     if point.mode == "exact":
         first = {"P(acceptable)": point.first_acceptance, "share": point.share, "argmax": point.argmax}
         first["unweighed"] = point.unweighed
@@ -162,7 +162,11 @@ def _row(point: Point) -> dict[str, str]:
         "D": str(point.hops),
         "n": str(point.asked),
         "accuracy": _percent(point.accuracy),
-        **columns,
+        "95% interval": f"{_percent(point.low)} to {_percent(point.high)}",
+        "worst, best case": f"{_percent(point.lowest)}, {_percent(point.highest)}",
+        "guess": _percent(point.guess),
+        "shortcut": _percent(point.shortcut),
+        "p (shortcut)": f"{point.p_shortcut:.2g}",
         **{name: _percent(value) for name, value in first.items()},
         "never accepted": f"{round(point.never_accepted, 3):g}",
         "unanswered": str(point.unanswered),
