@@ -11,7 +11,7 @@ from small_models import disguised_witness
 
 from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, AblationKind, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.resume import run_search
 from hopscope.circuits.search.appendix_e import FILLS, appendix_e, filled

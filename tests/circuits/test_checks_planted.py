@@ -45,7 +45,7 @@ from hopscope.circuits.evaluate.ablations import (
     AblationKind,
     one_hot,
 )
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.search.backups import with_backups
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow, PathGroup
@@ -241,8 +241,8 @@ def test_a_model_that_does_not_do_it_has_no_circuit_that_explains_it() -> None:
 def test_rows_at_their_mean_do_not_tell_their_chain(score: float) -> None:
     """Planted: a row writes a third of the answer with 0.1 more, or less, weight on its own chain."""
     made = large_background(0.35, score)
-    hypotheses = evidence_of(made).hypotheses
-    evidence = evidence_of(made, {row: hypotheses.mean(row) for row in (LARGE, FLAT)})
+    units = evidence_of(made).units
+    evidence = evidence_of(made, {row: units.mean(row) for row in (LARGE, FLAT)})
     assert evidence.at_mean == [LARGE, FLAT]
     check = check_sufficiency(evidence)
     assert check.numbers["circuit"] < evidence.max_loss < 0.1 < check.numbers["worst"]

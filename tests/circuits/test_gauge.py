@@ -12,7 +12,7 @@ from planted_models import LAST_OF_TWO, shared_answer
 
 from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Ablation, AblationKind, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.circuits.search.gauge import Further, Gauge, clear, mean_and_error
@@ -135,22 +135,22 @@ class Planted(Gauge):
         return [self.score(neighbour) - self.score(interventions) for neighbour in near], []
 
 
-class Known(Hypotheses):
-    """How much the second row attends to role 1, and what is thought of either."""
+class Known(Units):
+    """Two rows, how much the second attends to role 1, and what is thought of either."""
 
     def __init__(self, weight: float) -> None:
-        self._weight = weight
+        vars(self).update(rows=(ONE, TWO), base={ONE: KEEP, TWO: KEEP}, weight=weight)
 
-    def of(self, row: HeadRow) -> list[Ablation]:
+    def hypotheses(self, row: HeadRow) -> list[Ablation]:
         return [one_hot(0), KEEP] if row == ONE else [one_hot(1), one_hot(0), BOTH, KEEP]
 
     def weights(self, row: HeadRow) -> list[float]:
-        return [1.0 - self._weight, self._weight, 0.0]
+        return [1.0 - self.weight, self.weight, 0.0]  # type: ignore[attr-defined]
 
 
 def found(weight: float) -> Interventions:
     """The forms of the two rows."""
-    return simplest_patterns(Planted(), Units(Known(weight), (ONE, TWO), {ONE: KEEP, TWO: KEEP}))
+    return simplest_patterns(Planted(), Known(weight))
 
 
 def test_pattern_wrong_among_own_patterns_is_not_imposed() -> None:

@@ -17,7 +17,7 @@ from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.evaluate import evaluator as evaluators
 from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.resume import run_search
 from hopscope.circuits.search import elimination, gradients

@@ -16,7 +16,7 @@ from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.resume import SavedSearch, run_search
 from hopscope.circuits.search.appendix_e import FILLS, appendix_e
@@ -220,15 +220,15 @@ def test_gradient_scores_are_exact_where_the_loss_is_linear() -> None:
 
 def test_hypotheses_come_simplest_first() -> None:
     witness = disguised_witness(2)
-    hypotheses: Hypotheses = searched(witness)[1].hypotheses
+    _, units = searched(witness)
     first = HeadRow(0, 0, 1)  # >x1, which attends to x0>
-    kinds = [edit.kind.value for edit in hypotheses.of(first)]
+    kinds = [edit.kind.value for edit in units.hypotheses(first)]
     assert kinds == ["one_hot", "mean", "positional", "keep"]
-    assert hypotheses.of(first)[0].keys == (0,)
-    assert not hypotheses.chainless(first)
-    assert hypotheses.chainless(HeadRow(0, 0, 4)) == all(w < 0.5 for w in hypotheses.weights(HeadRow(0, 0, 4))[:4])
-    assert [edit.kind.value for edit in hypotheses.offs(first)] == ["uniform", "identity"]
-    assert hypotheses.keys(first, KEEP)[0][0] == 0
+    assert units.hypotheses(first)[0].keys == (0,)
+    assert not units.chainless(first)
+    assert units.chainless(HeadRow(0, 0, 4)) == all(w < 0.5 for w in units.weights(HeadRow(0, 0, 4))[:4])
+    assert [edit.kind.value for edit in units.offs(first)] == ["uniform", "identity"]
+    assert units.keys(first, KEEP)[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from hopscope.circuits.checks import CertificateConfig, Evidence, all_passed, ru
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.resume import run_search
 from hopscope.cli import program
 from hopscope.errors import InputError
@@ -109,9 +109,7 @@ def test_a_false_circuit_is_not_certified(kind: str, failed: set[str]) -> None:
     planted_one = dict.fromkeys(ours.rows, UNIFORM) | {path.row: one_hot(path.key) for path in _planted_falsely(kind)}
     own = ours.mse([{}])[0]
     max_loss = own + 0.05 * (0.75 - own)
-    evidence = Evidence(
-        ours, Units.of(ours).hypotheses, planted_one, max_loss, 7, CertificateConfig(sequences=128, few=64)
-    )
+    evidence = Evidence(ours, Units.of(ours), planted_one, max_loss, 7, CertificateConfig(sequences=128, few=64))
     checks = run_checks(evidence)
     assert all_passed(checks) == (kind == "true")
     assert failed <= {name for name, check in checks.items() if not check.passed}

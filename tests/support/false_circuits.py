@@ -13,7 +13,7 @@ from hopscope.circuits import checks
 from hopscope.circuits.checks import Evidence, Patterns
 from hopscope.circuits.checks.card import not_passed
 from hopscope.circuits.custom_circuit import _of_parts
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.units import Units
 from studies.calibration.study import STUDY, standard
 from studies.tools.study import answer
 from studies.tools.work import Work
@@ -24,10 +24,10 @@ def refused(model: Any, circuit: Sequence[Any], max_loss: float, seed: int) -> M
     found: dict[str, tuple[str, ...]] = {}
     for patterns in get_args(Patterns):
         evaluator = model.evaluator.fresh(hs.SearchBudget().confirming, seed, "circuit search")
-        hypotheses = Units.of(evaluator).hypotheses
-        interventions, groups = _of_parts(circuit, evaluator, hypotheses)
+        units = Units.of(evaluator)
+        interventions, groups = _of_parts(circuit, evaluator, units)
         proof = hs.CertificateConfig()
-        evidence = Evidence(evaluator, hypotheses, interventions, max_loss, seed + 1, proof, patterns, groups)
+        evidence = Evidence(evaluator, units, interventions, max_loss, seed + 1, proof, patterns, groups)
         failed = (name for name, measure in checks._MEASURED.items() if not_passed({name: measure(evidence)}))
         found[patterns] = tuple(islice(failed, 1))
     return found

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hopscope.circuits.checks import CertificateConfig, Evidence, Patterns
 from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Ablation, one_hot
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.model.architecture import Architecture
 from hopscope.model.transformer import Attention, Block, Transformer
@@ -97,7 +97,7 @@ def evidence_of(
     program = dict.fromkeys(evaluator.rows, UNIFORM)
     program |= {path.row: one_hot(path.key) for path in (made.circuit if paths is None else paths)}
     options = {"max_loss": 0.05, "seed": 1, "proof": LITTLE, **options}
-    return Evidence(evaluator, Units.of(evaluator).hypotheses, program | (change or {}), **options)
+    return Evidence(evaluator, Units.of(evaluator), program | (change or {}), **options)
 
 
 def also(*heads: int) -> dict[HeadRow, Ablation]:
@@ -134,7 +134,7 @@ def _evidence(
     batch = held_out(known.problem, 64, 0, "circuit search")
     evaluator = VectorEvaluator(module.transformer, known.problem, batch)
     circuit = dict.fromkeys(evaluator.rows, UNIFORM) | {path.row: one_hot(path.key) for path in known.circuit}
-    return Evidence(evaluator, Units.of(evaluator).hypotheses, circuit | (change or {}), 0.05, 1, LITTLE, patterns)
+    return Evidence(evaluator, Units.of(evaluator), circuit | (change or {}), 0.05, 1, LITTLE, patterns)
 
 
 def sink() -> Evidence:

@@ -21,7 +21,7 @@ from hopscope.circuits.evaluate.ablations import (
     one_hot,
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Hypotheses, Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.find import Origin, checked_circuit
 from hopscope.circuits.resume import Search
 from hopscope.circuits.search.config import SearchConfig
@@ -89,19 +89,17 @@ def check_custom_circuit(
     could tell one chain from another.
     """
     evaluator.require_finite()
-    hypotheses = Units.of(evaluator).hypotheses
+    units = Units.of(evaluator)
     if isinstance(circuit, Circuit):
         max_loss = circuit.max_loss if max_loss is None else max_loss
         circuit = circuit.parts
-    interventions, groups = _of_parts(circuit, evaluator, hypotheses)
+    interventions, groups = _of_parts(circuit, evaluator, units)
     max_loss = SearchConfig.of(max_loss=max_loss).max_loss
-    evidence = Evidence(evaluator, hypotheses, interventions, max_loss, seed + 1, proof, groups=groups)
+    evidence = Evidence(evaluator, units, interventions, max_loss, seed + 1, proof, groups=groups)
     return (yield from checked_circuit(evidence, origin, SearchRecord(seed=seed, proof=proof)))
 
 
-def _of_parts(
-    parts: Iterable[Part], evaluator: Evaluator, hypotheses: Hypotheses
-) -> tuple[Interventions, tuple[PathGroup, ...]]:
+def _of_parts(parts: Iterable[Part], evaluator: Evaluator, units: Units) -> tuple[Interventions, tuple[PathGroup, ...]]:
     """The interventions of paths, rows and heads, every row named; and the groups among the paths."""
     if isinstance(parts, str) or not isinstance(parts, Iterable):
         raise InputError(f"a circuit is a record or a list of its paths, as ['L2.H1 x0? -> >x1'], got {parts!r}")
@@ -111,7 +109,7 @@ def _of_parts(
     for part in parts:
         needs, members = _members(part)
         paths: list[AttentionPath] = []
-        for found in (_one_part(member, evaluator, hypotheses) for member in members):
+        for found in (_one_part(member, evaluator, units) for member in members):
             if isinstance(found, AttentionPath):
                 if len(members) == 1 or found not in grouped:  # a path may be in several groups
                     keys.setdefault(found.row, []).append(found.key)
@@ -128,7 +126,7 @@ def _of_parts(
     alone = {row for row, several in keys.items() if not {AttentionPath(*row, key) for key in several} <= grouped}
     if twice := [row for row in keys if row in whole.keys() & alone or len({*keys[row]}) < len(keys[row])]:
         raise InputError(f"{twice[0].describe(evaluator.names)} is given twice: once as a row or path is enough")
-    attending = {row: _attending(row, several, hypotheses) for row, several in keys.items() if row not in whole}
+    attending = {row: _attending(row, several, units) for row, several in keys.items() if row not in whole}
     return dict.fromkeys(evaluator.rows, UNIFORM) | whole | attending, tuple(groups)
 
 
@@ -140,7 +138,7 @@ def _members(part: Part) -> tuple[int, Sequence[Location]]:
     return (int(several[1] or 1), several[2].split(" or ")) if several else (1, [part])
 
 
-def _one_part(part: Location, evaluator: Evaluator, hypotheses: Hypotheses) -> AttentionPath | Interventions:
+def _one_part(part: Location, evaluator: Evaluator, units: Units) -> AttentionPath | Interventions:
     """The path that a part is, or what a row or the rows of a head are at."""
     location, _, name = part.partition("=") if isinstance(part, str) else (part, "", "")
     rows, path = rows_at(location, evaluator.names, evaluator.shape)
@@ -150,15 +148,15 @@ def _one_part(part: Location, evaluator: Evaluator, hypotheses: Hypotheses) -> A
     if path is None:
         if name and name not in ROW_ABLATIONS:
             raise InputError(f"a row is at one of {', '.join(ROW_ABLATIONS)}, got {name!r} for {location}")
-        return {row: hypotheses.mean(row) if name == "mean" else ROW_ABLATIONS[name or "keep"] for row in live}
+        return {row: units.mean(row) if name == "mean" else ROW_ABLATIONS[name or "keep"] for row in live}
     if name or not evaluator.where.visible[path.query, path.key]:
         raise InputError(f"{part} is no path: it must go to a role that the mask does not hide, and a row is at a mean")
     return path
 
 
-def _attending(row: HeadRow, keys: Sequence[int], hypotheses: Hypotheses) -> Ablation:
+def _attending(row: HeadRow, keys: Sequence[int], units: Units) -> Ablation:
     """A row that attends to some keys, to each as much as the model does; to itself alone it is at itself."""
-    weights = hypotheses.weights(row)
+    weights = units.weights(row)
     falling = tuple(sorted(keys, key=lambda key: -weights[key]))
     if len(falling) > 1:
         return Ablation(AblationKind.MIXTURE, falling, tuple(weights[key] or 1e-6 for key in falling))

@@ -29,8 +29,8 @@ from hopscope.circuits.circuit_parts import (
 )
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.patching import Patcher
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.resume import Search
 from hopscope.circuits.search.appendix_e import FILLS, appendix_e, fill_of, filled, imposed_paths, without
 from hopscope.circuits.search.backups import with_backups
@@ -78,13 +78,13 @@ def search_circuit(
         checks = no_circuit(result.full_mse, max_loss, rows_left=result.left)
         return replace(without_circuit(evaluator, origin, max_loss, result.full_mse, search, checks), imposed=imposed)
     first, *rest = result.found
-    live, off, others = {*units.rows}, units.hypotheses.is_off, list[OtherCircuit]()
+    live, off, others = {*units.rows}, units.is_off, list[OtherCircuit]()
     removed = [row for row, ablation in first.interventions.items() if row in live and off(row, ablation)]
     search = replace(search, orders_ending_here=first.orders, removed=tuple(removed))
     for other in rest:
         others.append(OtherCircuit(tuple(units.paths(other.interventions)), tidy(other.mse), other.orders))
     interventions, groups = with_backups(evaluator, units, first.interventions, max_loss)
-    evidence = Evidence(evaluator, units.hypotheses, interventions, max_loss, config.seed + 1, proof, groups=groups)
+    evidence = Evidence(evaluator, units, interventions, max_loss, config.seed + 1, proof, groups=groups)
     circuit = yield from checked_circuit(evidence, origin, search)
     return replace(circuit, others=tuple(others), imposed=imposed)
 
@@ -133,7 +133,7 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
         CircuitPath(
             path,
             ablation=evidence.imposed[path.row].kind.value,
-            weight=tidy(evidence.hypotheses.weights(path.row)[path.key]),
+            weight=tidy(evidence.units.weights(path.row)[path.key]),
             without_imposed=evidence.measured(loss),
             without=own[path if path in evidence.partial else path.row],
             feeds=tuple(
@@ -157,7 +157,7 @@ def imposed_circuit(
         return None
     best, *others = ends
     seed, roles = config.seed + 1, evaluator.problem.all_roles
-    evidence = Evidence(evaluator, units.hypotheses, best, config.max_loss, seed, proof, "imposed")
+    evidence = Evidence(evaluator, units, best, config.max_loss, seed, proof, "imposed")
 
     def losses(candidates: Sequence[Interventions]) -> list[Measured]:
         return [*map(evidence.measured, evidence.losses(evidence.evaluator, candidates))]
@@ -165,7 +165,7 @@ def imposed_circuit(
     paths = imposed_paths(best)
     uniform = {row: UNIFORM if paths and row.layer == paths[0].layer else best[row] for row in best}
     fills = [filled(best, FILLS[fill]) for fill in get_args(Fill)]
-    *by_fill, first_uniform, own = losses([*fills, uniform, units.hypotheses.own_patterns(best)])
+    *by_fill, first_uniform, own = losses([*fills, uniform, units.own_patterns(best)])
     lost = [min(losses(without(best, path)), key=lambda loss: loss.mean) for path in paths]
     checks, card = (yield from check_in_stages(evidence)) if paths else ({}, None)
     return ImposedCircuit(

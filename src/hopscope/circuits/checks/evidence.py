@@ -28,7 +28,7 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.chains import seen_elsewhere
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Hypotheses
+from hopscope.circuits.evaluate.units import Units
 from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 from hopscope.statistics import Measured
 
@@ -53,7 +53,7 @@ class Evidence(Sampling):
     """A circuit on fresh sequences.
 
     Args, beside those of `Sampling`:
-        hypotheses: the search's hypotheses about the model's rows.
+        units: the model's rows, and the hypotheses of the search about them.
         imposed: the circuit with its patterns imposed: the ablation of every row of the model.
         patterns: whether it is judged with the model's own patterns in its active rows, or with imposed ones.
         groups: its redundant paths.
@@ -62,7 +62,7 @@ class Evidence(Sampling):
     def __init__(
         self,
         evaluator: Evaluator,
-        hypotheses: Hypotheses,
+        units: Units,
         imposed: Interventions,
         max_loss: float,
         seed: int,
@@ -70,9 +70,9 @@ class Evidence(Sampling):
         patterns: Patterns = "own",
         groups: tuple[PathGroup, ...] = (),
     ) -> None:
-        self.own = hypotheses.own_patterns(imposed)
+        self.own = units.own_patterns(imposed)
         super().__init__(evaluator, self.own if patterns == "own" else imposed, max_loss, seed, proof)
-        self.problem, self.patterns, self.hypotheses, self.imposed = evaluator.problem, patterns, hypotheses, imposed
+        self.problem, self.patterns, self.units, self.imposed = evaluator.problem, patterns, units, imposed
         self.nothing: Interventions = dict.fromkeys(evaluator.rows, UNIFORM)
         self.groups, self.grouped = groups, frozenset(path for group in groups for path in group.paths)
 
@@ -81,8 +81,7 @@ class Evidence(Sampling):
     @cached_property
     def paths(self) -> list[AttentionPath]:
         """Every path, first layer first."""
-        rows = sorted(self.imposed.items())
-        return [AttentionPath(*row, key) for row, ablation in rows for key, _ in self.hypotheses.keys(row, ablation)]
+        return self.units.paths(self.imposed)
 
     @cached_property
     def _keys(self) -> Counter[HeadRow]:
@@ -100,7 +99,7 @@ class Evidence(Sampling):
     @cached_property
     def rows(self) -> list[HeadRow]:
         """The active rows: those with a path, and helpers."""
-        return self.hypotheses.in_use(self.imposed, self.evaluator.live_rows)
+        return [row for row in self.evaluator.live_rows if not self.units.is_off(row, self.imposed[row])]
 
     @property
     def helpers(self) -> list[HeadRow]:
@@ -127,7 +126,7 @@ class Evidence(Sampling):
         """
         at_themselves = [row for row in self.outside if self.imposed[row] == IDENTITY]
         free = [row for row in self.outside if self.imposed[row] in (UNIFORM, ZERO)]
-        ablated = {row: ALIKE if self.hypotheses.chainless(row) else UNIFORM for row in free}
+        ablated = {row: ALIKE if self.units.chainless(row) else UNIFORM for row in free}
         return ablated | dict.fromkeys(at_themselves, IDENTITY)
 
     @cached_property
@@ -210,11 +209,11 @@ class Evidence(Sampling):
     def _ways_off(self, row: HeadRow) -> list[Ablation]:
         """Ways to switch off an active row; imposed, as other rows of its head are or, if it is alone, as a head is."""
         if self.patterns == "own":
-            return self.hypotheses.offs(row)
+            return self.units.offs(row)
         others = [
             (other, ablation) for other, ablation in self.imposed.items() if other[:2] == row[:2] and other != row
         ]
-        fills = [ablation for other, ablation in others if self.hypotheses.is_off(other, ablation)]
+        fills = [ablation for other, ablation in others if self.units.is_off(other, ablation)]
         alone = len(fills) == len(others)
         return list(dict.fromkeys([*fills, *([UNIFORM, IDENTITY] if alone or not fills else [])]))
 

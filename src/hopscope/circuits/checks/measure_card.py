@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -22,8 +23,8 @@ from hopscope.circuits.checks.delivery import strategy
 from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Interventions, changed
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Units
 from hopscope.circuits.evaluate.interchange import highest_rise
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.search.gradients import row_scores
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
@@ -75,7 +76,7 @@ def _faithful(evidence: Evidence, candidates: list[Interventions]) -> list[float
 def _faithfulness(evidence: Evidence, circuit: Interventions) -> Faithfulness:
     """Faithfulness with every row that is not active ablated in one of three ways."""
     outside = evidence.outside
-    uniform, mean = dict.fromkeys(outside, UNIFORM), {row: evidence.hypotheses.mean(row) for row in outside}
+    uniform, mean = dict.fromkeys(outside, UNIFORM), {row: evidence.units.mean(row) for row in outside}
     ways = (uniform, mean, dict.fromkeys(outside, RESAMPLE))
     return Faithfulness(*_faithful(evidence, [circuit | ablated for ablated in ways]))
 
@@ -118,7 +119,7 @@ def _baselines(evidence: Evidence, by_score: list[HeadRow]) -> Baselines:
 def _random_rows(evidence: Evidence) -> list[tuple[HeadRow, ...]]:
     """Distinct random circuits of rows that attend to some role, in heads that write something."""
     own, silent, draws = tuple(sorted(evidence.rows)), evidence.evaluator.skipped, evidence.proof.draws
-    rivals = (row for row in evidence.evaluator.live_rows if row[:2] not in silent and evidence.hypotheses.heavy(row))
+    rivals = (row for row in evidence.evaluator.live_rows if row[:2] not in silent and evidence.units.heavy(row))
     pool, found, generator = sorted({*own, *rivals}), dict[tuple[HeadRow, ...], None](), evidence.random("circuits")
     for _ in range(_TRIES * draws):
         drawn = torch.randperm(len(pool), generator=generator)[: len(own)].tolist()
@@ -131,7 +132,7 @@ def _random_rows(evidence: Evidence) -> list[tuple[HeadRow, ...]]:
 def _acdc(evidence: Evidence) -> float:
     """ACDC's rule, with the smallest threshold that leaves no more rows than the circuit has."""
     live, found = evidence.evaluator.live_rows, evidence.nothing
-    units = Units(evidence.hypotheses, live, evidence.nothing | dict.fromkeys(live, KEEP))
+    units = replace(evidence.units, rows=live, base=evidence.nothing | dict.fromkeys(live, KEEP))
     low, high = 0, len(_THRESHOLDS)
     while low < high:
         middle = (low + high) // 2

@@ -29,7 +29,7 @@ def check_outside(evidence: Evidence) -> Check:
     worst = evidence.sure(halves[losses.index(max(losses))])
     unnamed: dict[HeadRow, list[AttentionPath]] = defaultdict(list)
     for row in evidence.rows:
-        for key in sorted(evidence.hypotheses.heavy(row)) if evidence.imposed[row].kind in CHOSEN else ():
+        for key in sorted(evidence.units.heavy(row)) if evidence.imposed[row].kind in CHOSEN else ():
             if (path := AttentionPath(*row, key)) not in evidence.paths:
                 unnamed[row].append(path)
     named = "; ".join(path.describe(evidence.evaluator.names) for paths in unnamed.values() for path in paths)

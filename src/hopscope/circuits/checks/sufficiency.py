@@ -17,7 +17,7 @@ def check_sufficiency(evidence: Evidence) -> Check:
     """Measure the model, the circuit, and its controls, where what it does not claim is taken from the rest."""
     own, imposed, controls = evidence.patterns == "own", evidence.imposed, dict[str, Measured]()
     means = [row for row in evidence.at_mean if imposed[row].kind is AblationKind.MEAN]
-    blinded = evidence.base | {row: evidence.hypotheses.blind(row) for row in means}
+    blinded = evidence.base | {row: evidence.units.blind(row) for row in means}
     if means:
         controls[BLIND] = evidence.sure(blinded)
     unmodified = [row for row in evidence.rows if own and imposed[row] == KEEP]

@@ -26,7 +26,7 @@ from hopscope.circuits.evaluate.ablations import (
     one_hot,
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
 from hopscope.circuits.search.gauge import Gauge, Random
@@ -137,7 +137,7 @@ class AppendixE:
         """The keys that a head may be expected to attend to: the heaviest of every row, and of clear rows alone."""
         keys: dict[int, tuple[int, float]] = {}
         for row in (row for row in self._units.rows if (row.layer, row.head) == head):
-            weights, heavy = self._units.hypotheses.weights(row), self._units.hypotheses.heavy(row)
+            weights, heavy = self._units.weights(row), self._units.heavy(row)
             if heavy:
                 key = max(heavy, key=lambda key: weights[key])
                 keys[row.query] = key, weights[key]
@@ -218,7 +218,7 @@ class AppendixE:
 
         In the first useful layer imposed patterns do not show which of them does the work.
         """
-        own_patterns, rough = self._units.hypotheses.own_patterns, self._gauge.rough
+        own_patterns, rough = self._units.own_patterns, self._gauge.rough
         for head in sorted(useful_heads(state)):
             useful, keys = useful_heads(state), {p.query: p.key for p in imposed_paths(state) if p.row[:2] == head}
             idle = [other for other in self._maps if other[0] == head[0] and other not in useful]

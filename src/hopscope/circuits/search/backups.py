@@ -7,7 +7,7 @@ from itertools import combinations
 
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 
 _SEQUENCES = 64
@@ -27,7 +27,7 @@ def with_backups(
     threshold without either, and not without both; a backup that is in no group is left out again.
     """
     few = evaluator.part(_SEQUENCES)
-    active, outside = units.on(circuit), [row for row in units.rows if units.hypotheses.heavy(row)]
+    active, outside = units.on(circuit), [row for row in units.rows if units.heavy(row)]
     outside = [row for row in outside if row not in active and circuit[row] == UNIFORM]
     without = few.mse([{row: UNIFORM} for row in active])
     redundant = [row for row, loss in zip(active, without, strict=True) if loss <= max_loss]
@@ -35,7 +35,7 @@ def with_backups(
     both = few.mse([{row: UNIFORM, other: UNIFORM} for row, other in pairs]) if len(pairs) <= _MANY else []
     backups = sorted({other for (_, other), loss in zip(pairs, both, strict=False) if loss > max_loss})
     while backups:
-        grown = circuit | {row: one_hot(units.hypotheses.heavy(row)[0]) for row in backups}
+        grown = circuit | {row: one_hot(units.heavy(row)[0]) for row in backups}
         groups = _groups(few, units, grown, [*redundant, *backups], max_loss)
         grouped = {path.row for group in groups for path in group.paths}
         left = [row for row in backups if row in grouped]
@@ -50,7 +50,7 @@ def _groups(
 ) -> tuple[PathGroup, ...]:
     """The pairs of rows with one path each, without either of which a circuit is below the threshold, and not without
     both; none where the circuit itself is not below it."""
-    own = units.hypotheses.own_patterns(circuit)
+    own = units.own_patterns(circuit)
     paths = {row: [path for path in units.paths(circuit) if path.row == row] for row in rows}
     single = {row: of_row[0] for row, of_row in paths.items() if len(of_row) == 1}
     few.depart_from(own)

@@ -14,7 +14,7 @@ import torch
 
 from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Interventions, changed
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.search.config import HEADS, LAST, ROUGHLY, ROWS, SearchConfig
 from hopscope.circuits.search.gauge import Gauge, Random, jitter
 from hopscope.circuits.search.gradients import head_order
@@ -63,8 +63,8 @@ def trimmed(gauge: Gauge, units: Units, interventions: Interventions, limit: flo
     interventions = _eliminated(
         gauge, interventions, [{row: UNIFORM} for row in units.on(interventions)], limit, generator
     )
-    for off in (units.hypotheses.mean, lambda row: POSITIONAL):
-        background = [{row: off(row)} for row in units.on(interventions) if off(row) in units.hypotheses.offs(row)]
+    for off in (units.mean, lambda row: POSITIONAL):
+        background = [{row: off(row)} for row in units.on(interventions) if off(row) in units.offs(row)]
         interventions = _eliminated(gauge, interventions, background, limit, generator)
     return interventions
 
@@ -74,15 +74,13 @@ def minimal(gauge: Gauge, units: Units, interventions: Interventions, generator:
     while True:
         before = interventions
         for uniform in (True, False):
-            ways = [(row, off) for row in units.on(interventions) for off in units.hypotheses.offs(row)]
+            ways = [(row, off) for row in units.on(interventions) for off in units.offs(row)]
             moves = [(row, off) for row, off in ways if (off == UNIFORM) == uniform]
             start = interventions
             for number in gauge.by_cost(start, [{**start, row: off} for row, off in moves], limit, generator):
                 row, off = moves[number]
                 gauge.evaluator.depart_from(interventions)
-                if not units.hypotheses.is_off(row, interventions[row]) and gauge.passes(
-                    {**interventions, row: off}, limit
-                ):
+                if not units.is_off(row, interventions[row]) and gauge.passes({**interventions, row: off}, limit):
                     interventions = changed(interventions, {row: off})
         if interventions is before:
             return interventions

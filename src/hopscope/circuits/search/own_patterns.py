@@ -16,7 +16,7 @@ import torch
 
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.search.config import FEW, LAST, SearchConfig
 from hopscope.circuits.search.elimination import grown, heads_spared, minimal, one_by_one, rows_spared, trimmed
@@ -145,7 +145,7 @@ def _finished(
 
 def _smaller(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
     """The circuit of the smallest part of `units.base`, with own patterns, that will do; the base itself if none."""
-    interventions = units.hypotheses.own_patterns(units.base)
+    interventions = units.own_patterns(units.base)
     rows = units.on(interventions)
     sizes = range(config.budget.smallest(len(rows)), len(rows))
     parts = [units.only(interventions, subset) for size in sizes for subset in combinations(rows, size)]

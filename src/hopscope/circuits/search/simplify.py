@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, Ablation, AblationKind, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.hypotheses import Units
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.search.config import AMONG_OTHERS, CLEAR, NEARLY_AS_GOOD, SearchConfig
 from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.problem.paths import HeadRow
@@ -23,7 +23,7 @@ def simplest_patterns(gauge: Gauge, units: Units) -> Interventions:
     Rows are tried from the first layer to the last, so that those above still make their own patterns out of what the
     imposed one lets through. Rows without one within the limit keep their own pattern and are then tried once more.
     """
-    interventions, own = units.base, units.hypotheses.own_patterns(units.base)
+    interventions, own = units.base, units.own_patterns(units.base)
     most = gauge.evaluator.mse([own])[0] + AMONG_OTHERS * gauge.max_loss
     for _ in range(2):
         for row in units.on(interventions):
@@ -40,7 +40,7 @@ def _pattern(
     Nor may the loss be above `among_others` with it alone imposed, where the other rows make their own patterns: with
     all rows imposed, a pattern may suffice that is wrong whenever another row, left to itself, does something else.
     """
-    patterns = _hypotheses(units, row)
+    patterns = _possible(units, row)
     near = [{**interventions, row: pattern} for pattern in patterns]
     costs, _ = gauge.costs(interventions, near)
     current = gauge.score(interventions)
@@ -52,27 +52,27 @@ def _pattern(
     return next(alone, KEEP)
 
 
-def _hypotheses(units: Units, row: HeadRow) -> list[Ablation]:
+def _possible(units: Units, row: HeadRow) -> list[Ablation]:
     """What the row could be doing: its hypotheses but `KEEP` and those that amount to switching it off.
 
     If it attends mostly to one role, those of attending to another single role are left out too.
     """
-    weights = units.hypotheses.weights(row)
+    weights = units.weights(row)
     clear = {key for key, weight in enumerate(weights) if weight >= CLEAR and key != row.query}
     return [
         pattern
-        for pattern in units.hypotheses.of(row)
+        for pattern in units.hypotheses(row)
         if pattern != KEEP
-        and not units.hypotheses.is_off(row, pattern)
+        and not units.is_off(row, pattern)
         and not (pattern.kind is AblationKind.ONE_HOT and clear and pattern.keys[0] not in clear)
     ]
 
 
 def chain_agnostic(gauge: Gauge, units: Units, interventions: Interventions) -> Interventions:
     """Make active rows chain-agnostic, one at a time, the least costly first, while the loss allows it."""
-    if units.hypotheses.of_prompts:
+    if units.of_prompts:
         return interventions
-    rows = [row for row in units.on(interventions) if units.hypotheses.keys(row, interventions[row])]
+    rows = [row for row in units.on(interventions) if units.keys(row, interventions[row])]
     near: list[Interventions] = [{**interventions, row: ALIKE} for row in rows]
     found = interventions
     for number in gauge.by_cost(interventions, near, gauge.max_loss):

@@ -1,8 +1,8 @@
-"""Hypotheses about what a row of attention does, simplest first (Appendix E, steps 2 and 3)."""
+"""The rows of a model, and hypotheses about what each does, simplest first (Appendix E, steps 2 and 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from jaxtyping import Bool
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
+    CHOSEN,
     IDENTITY,
     KEEP,
     POSITIONAL,
@@ -31,21 +32,54 @@ _LEAST_WEIGHT = 0.1
 """How much more mean weight a role must get than the same role of another chain to count as attended to."""
 
 
-class Hypotheses:
-    """What each row of a model could be doing, by role maps of the model as it is.
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The rows of a model that can reach an answer, and what each could be doing.
 
-    `visible` says whether the first role may attend to the second.
+    Attributes:
+        rows: these rows.
+        base: interventions on all rows of the model, from which a search starts; at first these rows keep their
+            patterns and the others are uniform.
+        maps: role maps of the model as it is.
+        visible: whether the first role may attend to the second.
+        problem: the problem that the model answers.
     """
 
-    def __init__(self, maps: RoleMaps, visible: Bool[Tensor, "role role"], problem: Problem) -> None:
-        self._maps, self._visible, self._problem = maps, visible, problem
+    rows: tuple[HeadRow, ...]
+    base: Interventions
+    maps: RoleMaps
+    visible: Bool[Tensor, "role role"]
+    problem: Problem
+
+    @classmethod
+    def of(cls, evaluator: Evaluator) -> Units:
+        """The units of a model, as the evaluator's sequences show it."""
+        live = evaluator.live_rows
+        base = dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(live, KEEP)
+        return cls(live, base, evaluator.role_maps(), evaluator.where.visible, evaluator.problem)
+
+    def within(self, interventions: Interventions) -> Units:
+        """The same, starting from other interventions."""
+        return replace(self, base=interventions)
+
+    def on(self, interventions: Interventions) -> list[HeadRow]:
+        """The rows that are active under interventions."""
+        return [row for row in self.rows if not self.is_off(row, interventions[row])]
+
+    def only(self, interventions: Interventions, rows: Collection[HeadRow]) -> Interventions:
+        """Interventions with all active rows switched off except these."""
+        return changed(interventions, {row: UNIFORM for row in self.on(interventions) if row not in rows})
+
+    def paths(self, interventions: Interventions) -> list[AttentionPath]:
+        """The attention paths of interventions."""
+        return [AttentionPath(*row, key) for row in self.rows for key in self.keys(row, interventions[row])]
 
     @property
     def of_prompts(self) -> bool:
-        """Whether they are about a task of your own, where a row that is off is chain-agnostic already."""
-        return not isinstance(self._problem, RetrievalProblem)
+        """Whether the task is one of your own, where a row that is off is chain-agnostic already."""
+        return not isinstance(self.problem, RetrievalProblem)
 
-    def of(self, row: HeadRow) -> list[Ablation]:
+    def hypotheses(self, row: HeadRow) -> list[Ablation]:
         """The hypotheses about an active row: one role, two roles, the mean pattern, the positional one, its own.
 
         Single roles come in the order: the other member of the pair, the same symbol elsewhere, then by falling weight.
@@ -76,10 +110,6 @@ class Hypotheses:
             return self.chainless(row)
         return ablation in (UNIFORM, IDENTITY, ZERO)
 
-    def in_use(self, interventions: Interventions, rows: Iterable[HeadRow]) -> list[HeadRow]:
-        """Those of some rows that interventions do not switch off."""
-        return [row for row in rows if not self.is_off(row, interventions[row])]
-
     def own_patterns(self, interventions: Interventions) -> Interventions:
         """Interventions whose active rows make their own patterns, or are chain-agnostic; the others are the same."""
         return {
@@ -93,24 +123,24 @@ class Hypotheses:
 
     def mean(self, row: HeadRow) -> Ablation:
         """The mean pattern of a row, as an ablation."""
-        expected = self._maps.expected[0, row.layer, row.head, row.query].double()
+        expected = self.maps.expected[0, row.layer, row.head, row.query].double()
         # So that no query is left without a key where the average has no weight on anything that it may see.
         return Ablation(AblationKind.MEAN, (), tuple((expected + 1e-12).tolist()))
 
     def blind(self, row: HeadRow) -> Ablation:
         """The mean pattern of a row with no more and no less on its own chain, but for itself, than on any other."""
-        mean, roles = self.mean(row).weights, len(self._visible)
+        mean, roles = self.mean(row).weights, len(self.visible)
         own = [mean[role if role == row.query else roles + role] for role in range(roles)]
         return Ablation(AblationKind.MEAN, (), (*own, *mean[roles:]))
 
     def weights(self, row: HeadRow) -> list[float]:
         """Mean weight of a row on every role of its own chain."""
-        weights: list[float] = self._maps.same[0, row.layer, row.head, row.query].double().tolist()
+        weights: list[float] = self.maps.same[0, row.layer, row.head, row.query].double().tolist()
         return weights
 
     def heavy(self, row: HeadRow) -> list[int]:
         """The other roles that a row attends to in its own chain, in the order in which they are tried."""
-        query, excess, problem = row.query, self._excess(row), self._problem
+        query, excess, problem = row.query, self._excess(row), self.problem
 
         def preference(key: int) -> tuple[int, float]:
             if 0 < problem.fact_of(key) == problem.fact_of(query):
@@ -121,67 +151,26 @@ class Hypotheses:
 
         return sorted((key for key, more in excess.items() if more >= _LEAST_WEIGHT), key=preference)
 
-    def keys(self, row: HeadRow, ablation: Ablation) -> list[tuple[int, float]]:
-        """The key roles that a row under this ablation attends to besides the query itself, each with its weight.
+    def keys(self, row: HeadRow, ablation: Ablation) -> list[int]:
+        """The key roles that a row under this ablation attends to besides the query itself.
 
         Empty if the row is off, or chain-agnostic. In its mean pattern, its positional one and its own, a row attends
-        to the roles of `heavy`.
+        to the roles of `heavy`, here by falling weight.
         """
-        if ablation.kind is AblationKind.ONE_HOT:
-            return [(ablation.keys[0], 1.0)]
-        if ablation.kind is AblationKind.MIXTURE:
-            total = sum(ablation.weights)
-            pairs = [(key, weight / total) for key, weight in zip(ablation.keys, ablation.weights, strict=True)]
-            return [(key, weight) for key, weight in pairs if key != row.query]
+        if ablation.kind in CHOSEN:
+            return [key for key in ablation.keys if key != row.query]
         if ablation == ALIKE or self.is_off(row, ablation):
             return []
         weight = self.weights(row)
-        return [(key, weight[key]) for key in sorted(self.heavy(row), key=lambda key: -weight[key])]
+        return sorted(self.heavy(row), key=lambda key: -weight[key])
 
     def _excess(self, row: HeadRow) -> dict[int, float]:
         """For every other role, the mean weight on a position in the own chain less that on one in another chain."""
-        expected = self._maps.expected[0, row.layer, row.head, row.query].double()
+        expected = self.maps.expected[0, row.layer, row.head, row.query].double()
         roles = len(expected) // 2
         excess = (expected[:roles] - expected[roles:]).tolist()
         return {key: excess[key] for key in self._others(row)}
 
     def _others(self, row: HeadRow) -> list[int]:
         """The other roles that a row may attend to."""
-        return [key for key in range(len(self._visible)) if key != row.query and self._visible[row.query, key]]
-
-
-@dataclass(frozen=True)
-class Units:
-    """The rows that can reach an answer, hypotheses about them, and interventions on all rows to start from.
-
-    At first these rows keep their patterns and the others are uniform.
-    """
-
-    hypotheses: Hypotheses
-    rows: tuple[HeadRow, ...]
-    base: Interventions
-
-    @classmethod
-    def of(cls, evaluator: Evaluator) -> Units:
-        """The units of a model, as the evaluator's sequences show it."""
-        hypotheses = Hypotheses(evaluator.role_maps(), evaluator.where.visible, evaluator.problem)
-        live = evaluator.live_rows
-        return cls(hypotheses, live, dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(live, KEEP))
-
-    def within(self, interventions: Interventions) -> Units:
-        """The same, starting from other interventions."""
-        return replace(self, base=interventions)
-
-    def on(self, interventions: Interventions) -> list[HeadRow]:
-        """The rows that are active under interventions."""
-        return self.hypotheses.in_use(interventions, self.rows)
-
-    def only(self, interventions: Interventions, rows: Collection[HeadRow]) -> Interventions:
-        """Interventions with all active rows switched off except these."""
-        return changed(interventions, {row: UNIFORM for row in self.on(interventions) if row not in rows})
-
-    def paths(self, interventions: Interventions) -> list[AttentionPath]:
-        """The attention paths of interventions."""
-        return [
-            AttentionPath(*row, key) for row in self.rows for key, _ in self.hypotheses.keys(row, interventions[row])
-        ]
+        return [key for key in range(len(self.visible)) if key != row.query and self.visible[row.query, key]]
