@@ -56,7 +56,6 @@ schema: $(VENV)/.installed
 
 claims: $(VENV)/.installed
 	$(RUN)/hopscope report results/laptop --claims-only
-	$(RUN)/hopscope report results/laptop/fp32 --preset laptop --claims-only
 	$(RUN)/hopscope report results/figure-4 --claims-only
 	$(RUN)/hopscope report results/paper-short --claims-only
 	$(RUN)/hopscope report results/paper --claims-only

@@ -10,66 +10,60 @@ import pytest
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.errors import InputError
-from hopscope.paper.models import Studied, read_models
+from hopscope.paper.models import ReproductionFolder, StudiedModels, read_models
 from hopscope.paper.presets import PAPER_SHORT
-from hopscope.paper.section_8 import read, section
+from hopscope.paper.section_8 import section
 from hopscope.records import content_hash
 from hopscope.training.run import RunFolder
 
 STORED = Path(__file__).parents[2] / "results" / "paper-short" / "transformers"
-SETUPS = PAPER_SHORT.circuits.setups
+STUDY = PAPER_SHORT.models
 
 
-def stored(folder: Path, *seeds: int, runs: bool) -> Path:
-    """The stored transformers of those seeds, with their runs or as records alone."""
+def stored(folder: Path, *seeds: int) -> Path:
+    """The stored transformers of those seeds."""
     for seed in seeds:
-        name = f"seed-{seed}"
-        if runs:
-            shutil.copytree(STORED / name, folder / name)
-        else:
-            (folder / name).mkdir(parents=True)
-            shutil.copy(STORED / name / "circuit.json", folder / name)
-    return folder
+        shutil.copytree(STORED / f"seed-{seed}", folder / STUDY.at / f"seed-{seed}")
+    return folder / STUDY.at
 
 
-def models(folder: Path) -> list[Studied]:
-    return list(read_models(SETUPS, folder))
+def read(folder: Path) -> StudiedModels:
+    return read_models(STUDY, ReproductionFolder(folder))
 
 
-@pytest.mark.parametrize("runs", [True, False])
-def test_the_circuit_of_another_seed_is_refused_and_kept(tmp_path: Path, runs: bool) -> None:
-    stored(tmp_path, 1, 2, runs=runs)
-    assert [model.seed for model in models(tmp_path)] == [1, 2]
-    there = tmp_path / "seed-1" / "circuit.json"
-    shutil.copy(tmp_path / "seed-2" / "circuit.json", there)
+def test_the_circuit_of_another_seed_is_refused_and_kept(tmp_path: Path) -> None:
+    folder = stored(tmp_path, 1, 2)
+    assert [model.seed for model in read(tmp_path).compared] == [1, 2]
+    there = folder / "seed-1" / "circuit.json"
+    shutil.copy(folder / "seed-2" / "circuit.json", there)
     with pytest.raises(InputError, match=r"seed-1/circuit\.json belongs to another run.*untouched"):
-        models(tmp_path)
+        read(tmp_path)
     assert there.read_bytes() == (STORED / "seed-2" / "circuit.json").read_bytes()
 
 
 def test_the_circuit_of_other_weights_of_the_run_is_refused(tmp_path: Path) -> None:
     """It was looked for while the run was still training."""
-    folder = stored(tmp_path, 1, runs=True) / "seed-1"
+    folder = stored(tmp_path, 1) / "seed-1"
     run, path = RunFolder(folder), folder / "circuit.json"
     young = content_hash([run.model_hashes[0], 1000])
     replace(Circuit.load(path), model=young).save(path, run.hash)
     with pytest.raises(InputError, match=r"circuit\.json"):
-        models(tmp_path)
+        read(tmp_path)
 
 
 @pytest.mark.slow
 def test_circuits_are_called_certified_only_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = read(PAPER_SHORT.circuits, STORED.parent)
+    result = read(STORED.parent)
     monkeypatch.setattr(Circuit, "certified", property(lambda circuit: circuit.seed == 1))
-    for models, words in ((result.models[:2], "1 of 2 certified"), (result.models[:1], "0 of 1 certified")):
+    for models, words in ((result.models[:2], "1 certified"), (result.models[:1], "0 certified")):
         shown = section(replace(result, models=models))
         assert shown is not None
-        assert f"circuits of the 12-layer models, {words} on sequences" in shown.paragraphs[0]
+        assert f"of 12-layer models, {words} on sequences" in shown.paragraphs[0]
 
 
 def test_the_report_shows_the_card_and_the_loss_with_own_patterns_of_each_circuit(tmp_path: Path) -> None:
-    stored(tmp_path / PAPER_SHORT.circuits.at, 1, runs=False)
-    result = read(PAPER_SHORT.circuits, tmp_path)
+    stored(tmp_path, 1)
+    result = read(tmp_path)
     circuit = Circuit.load(STORED.parents[1] / "explorers" / "a" / "circuit.json")
     models = (replace(result.models[0], circuit=circuit),)
     shown, imposed, card = section(replace(result, models=models)), circuit.imposed, circuit.card

@@ -33,7 +33,7 @@ def write(
     folder: Path, sections: list[Section] | None = None, found: list[Finding] | None = None, text: str = "plain"
 ) -> str:
     path = folder / "report.html"
-    write_page(path, text, text, complete(found or []), sections or [], [text, "make reproduce"])
+    write_page(path, text, text, complete(found or []), sections or [], f"make reproduce {text}")
     return path.read_text(encoding="utf-8")
 
 
@@ -115,6 +115,7 @@ def test_links_lead_to_files_beside_the_page(page: tuple[str, Path]) -> None:
     parsed = Reader(page[0])
     links = [attrs["href"] or "" for attrs in parsed.all("a") if not (attrs["href"] or "").startswith("#")]
     assert "./sweep/ic%20layers" in links
+    assert "./claims.json" in links
     drawn = [link for link in links if link.startswith("figures/")]
     assert len(drawn) == 9
     assert all((page[1] / unquote(link)).is_file() for link in drawn)
@@ -139,7 +140,7 @@ def test_a_row_for_each_claim_with_this_run_and_the_stored_ones_beside_it(page: 
     assert "does not hold in general, 1 of 8 (0% to 53%): c" in run
     assert "yes as the paper did it: x1, x2, ... learned by" in stored
     assert "results/paper/sweep" in stored
-    assert page[0].index("Figure") < page[0].index('id="claims"') < page[0].index("How to run this again")
+    assert page[0].index("Figure") < page[0].index('id="claims"') < page[0].index('href="./claims.json"')
 
 
 def test_the_page_can_be_heard(page: tuple[str, Path]) -> None:

@@ -8,26 +8,23 @@ from typing import Any
 
 import pytest
 from known_run import WITNESS, circuit_json, known_run, recipe, witness_shape
-from made_results import D_LIKE, emergence, follow, imposed, judge_histories, loss, model_d, studied
+from made_results import D_LIKE, answering, emergence, follow, judge_histories, loss, model_d, studied
 
-from hopscope.circuits.circuit_parts import CircuitPath
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.timing import Order, Plateau
 from hopscope.emergence.track import emergence_of_run
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
-from hopscope.paper.models import FollowedModel, Learned, ModelStudy, Studied
+from hopscope.paper.models import Learned, ModelStudy, ReproductionFolder, Studied, StudiedModels, read_models
 from hopscope.paper.recipes import D
-from hopscope.paper.section_9 import EmergenceResult, judge, read
-from hopscope.problem.paths import AttentionPath, Feed
-from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.paper.section_9 import judge
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import ModelResult, Result, RunFolder
 
 
 def as_d(**changes: Any) -> dict[str, Finding]:
     """What is found of transformer D with such a history."""
-    return judge_histories(FollowedModel(replace(model_d(), setup=D), emergence(**changes), None))
+    return judge_histories(replace(model_d(), setup=D, emergence=emergence(**changes)))
 
 
 def test_the_papers_own_history_would_hold() -> None:
@@ -78,14 +75,16 @@ class TestHistories:
         flat = {"steps": (0, 1000), "partial_losses": ((0.75,) * 4,) * 2}
         assert judge_histories(*follow(1, **flat))["C17"].spread.endswith("never")
 
-    def test_models_without_a_history_are_in_no_share(self) -> None:
-        found = judge_histories(*follow(2), FollowedModel(model_d("x"), None, None))
-        assert {found[claim].share[1] for claim in ("C13", "C16", "C17", "C19") if found[claim].share} == {2}
+    def test_models_without_a_history_are_in_no_share_of_what_it_tells(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        known = follow(1)[0]
+        monkeypatch.setattr(Studied, "training", known.training)
+        found = judge_histories(known, model_d("x"))
+        assert [found[claim].share for claim in ("C13", "C16", "C17", "C19")] == [(1, 1), (2, 2), (0, 1), (1, 1)]
 
 
 class TestC12:
     def one(self, studied_model: Studied) -> Finding:
-        return judge_histories(FollowedModel(studied_model, emergence(), None))["C12"]
+        return judge_histories(replace(studied_model, emergence=emergence()))["C12"]
 
     def test_a_circuit_of_the_heads_that_training_left_shows_nothing(self) -> None:
         """It works alone because the others were pruned."""
@@ -106,24 +105,11 @@ class TestC12:
         assert self.one(model).share == (met, 1)
 
 
-def answering(*paths: tuple[str, tuple[str | None, ...]]) -> Any:
-    """A model whose circuit has these paths, each with what reads it; None is the answer."""
-    roles = RetrievalProblem(hops=3).all_roles
-    parsed = [AttentionPath.parse(path, roles) for path, _ in paths]
-    feeds = [tuple(Feed("q", AttentionPath.parse(to, roles) if to else None) for to in readers) for _, readers in paths]
-    made = tuple(
-        CircuitPath(path, "one_hot", 1.0, loss(0.4), loss(0.4), feed) for path, feed in zip(parsed, feeds, strict=True)
-    )
-    return studied(imposed(), paths=made)
-
-
 class TestC18:
     FIRST, SECOND, THIRD = "L2.H1 x0? -> >x1", "L3.H1 x0? -> >x2", "L4.H1 x0? -> >x3"
 
     def share(self, *paths: tuple[str, tuple[str | None, ...]]) -> Any:
-        study = ModelStudy("paper", (D_LIKE,), "transformers", "quick")
-        found = judge(EmergenceResult(study, tuple(follow(1)), (answering(*paths),)))
-        return next(finding for finding in found if finding.id == "C18").share
+        return judge_histories(*follow(1), others=[answering(*paths)])["C18"].share
 
     def test_each_later_answer_reads_the_first_directly_or_through_others(self) -> None:
         chain = ((self.FIRST, (self.SECOND, None)), (self.SECOND, (self.THIRD, None)), (self.THIRD, (None,)))
@@ -144,7 +130,7 @@ def finished_run(path: Path) -> RunFolder:
     return run
 
 
-STUDY = ModelStudy("paper", (Setup("d", WITNESS.problem, recipe(), (0,)),), "transformers", "quick")
+STUDY = ModelStudy("paper", (), (Setup("d", WITNESS.problem, recipe(), (0,)),))
 
 
 class TestWhatIsRead:
@@ -158,39 +144,39 @@ class TestWhatIsRead:
         emergence_of_run(run, 0)
         return run.path
 
-    def followed(self, folder: Path) -> FollowedModel:
-        (followed,) = read(STUDY, folder.parents[1]).followed
+    def read(self, folder: Path) -> StudiedModels:
+        return read_models(STUDY, ReproductionFolder(folder.parents[1]))
+
+    def followed(self, folder: Path) -> Studied:
+        (followed,) = self.read(folder).followed
         return followed
 
     def test_a_circuit_and_its_history_are_read(self, folder: Path) -> None:
-        assert self.followed(folder).final == Emergence.load(folder / "emergence.json")
-        (found,) = [row for row in judge(read(STUDY, folder.parents[1])) if row.id == "C13"]
+        assert self.followed(folder).emergence == Emergence.load(folder / "emergence.json")
+        (found,) = [row for row in judge(self.read(folder)) if row.id == "C13"]
         assert found.share == (0, 1), "x2 and x3 came together"
         assert found.spread.endswith("losses in order in 0 of 1")
 
     def test_a_history_of_other_paths_is_not_the_circuits(self, folder: Path) -> None:
         """`hopscope circuit RUN --overwrite` found others since."""
         history = Emergence.load(folder / "emergence.json")
-        assert self.followed(folder).final == history
+        assert self.followed(folder).emergence == history
         replace(history, paths=history.paths[:2]).save(folder / "emergence.json")
         before = (folder / "emergence.json").read_bytes()
-        assert self.followed(folder).final is None
+        assert self.followed(folder).emergence is None
         assert (folder / "emergence.json").read_bytes() == before
 
     def test_without_a_history_the_metrics_say_what_training_came_to(self, folder: Path) -> None:
         history = Emergence.load(folder / "emergence.json")
         (folder / "emergence.json").unlink()
         found = self.followed(folder)
-        assert (found.final, found.training) == (None, (history.plateau, 600))
+        assert (found.emergence, found.training) == (None, (history.plateau, 600))
 
-    @pytest.mark.parametrize("runs", [True, False])
     @pytest.mark.parametrize("change", [{"model": "0123456789abcdef"}, {"run": "0123456789abcdef"}, {"number": 1}])
-    def test_another_models_history_is_refused_and_kept(self, folder: Path, change: dict[str, Any], runs: bool) -> None:
-        """Planted: the same recipe and seed, trained in another precision; with the run, and without its result."""
+    def test_another_models_history_is_refused_and_kept(self, folder: Path, change: dict[str, Any]) -> None:
+        """Planted: the same recipe and seed, trained in another precision."""
         path = folder / "emergence.json"
-        assert self.followed(folder).final is not None
-        if not runs:
-            (folder / "result.json").unlink()
+        assert self.followed(folder).emergence is not None
         replace(Emergence.load(path), **change).save(path)
         before = path.read_bytes()
         with pytest.raises(InputError, match=r"emergence\.json is of another model; .*untouched"):

@@ -19,6 +19,7 @@ from made_results import (
     NINE,
     SERIAL,
     TIES,
+    answering,
     emergence,
     follow,
     imposed,
@@ -153,7 +154,7 @@ def _ladder(rng: Rng, layers: int, needs: Sequence[int] = (2, 3, 3, 4, 4), luck:
 
 
 def _verdict(claim: str, models: Sequence[TrainedModel]) -> General:
-    found = section_7_claims.judge(DepthResult(PAPER.depth, tuple(models), (), "sweep"))
+    found = section_7_claims.judge(DepthResult(PAPER.depth, tuple(models), "sweep"))
     return {finding.id: finding.in_general for finding in found}[claim]
 
 
@@ -175,6 +176,19 @@ def _harder(rng: Rng, law: Law, seeds: Sequence[int] = (8,) * 8) -> General:
 
 def _ordered(rng: Rng, turned: Callable[..., bool]) -> General:
     return _verdict("C5", _by_depth(rng, _as_stored, turned=turned))
+
+
+def _by_degrees(rng: Rng, share: float) -> General:
+    """C20: in a share of the runs with too few layers for a hop its loss falls by a part all the same."""
+    models = []
+    for model in _by_depth(rng, _as_stored):
+        partly = rng.random() < share
+        losses = [
+            loss if loss == LOW or not model.too_shallow(hop) else rng.uniform(0.5, 0.69) if partly else
+            rng.normal(0.753, 0.006) for hop, loss in zip(model.asked, model.partial_losses, strict=True)
+        ]  # fmt: skip
+        models.append(replace(model, partial_losses=tuple(map(float, losses))))
+    return _verdict("C20", models)
 
 
 def _noisy_order(rng: Rng) -> General:
@@ -209,6 +223,8 @@ DEPTH_CASES = [
     Case("C5", "1 run in 5 of 8 layers out of order", "64 runs", False,
          partial(_ordered, turned=lambda rng, _, layers: layers == 8 and rng.random() < 0.2)),
     Case("C5", "in order, as far apart as in Figure 4's runs", "64 runs", True, _noisy_order),
+    Case("C20", "1 run in 5 learns a hop in part", "64 runs", False, partial(_by_degrees, share=0.2)),
+    Case("C20", "no run does", "64 runs", True, partial(_by_degrees, share=0.0)),
 ]  # fmt: skip
 
 
@@ -259,8 +275,26 @@ def _emerge(rng: Rng, claim: str, gaps: Callable[[Rng], Sequence[float]], left: 
         steps = 580 + np.cumsum([0, *gaps(rng)])
         flat = Plateau(0.75, 10, left, tuple(map(int, steps)))
         history = emergence(order=Order(tuple(map(float, steps)), (1.0,) * 3), plateau=flat)
-        followed.append(replace(known, final=history))
+        followed.append(replace(known, emergence=history))
     return judge_histories(*followed)[claim].in_general
+
+
+def _fall(rng: Rng, long: float) -> General:
+    """C17: the loss of x1 falls in so many times the steps before it, give or take a third."""
+    followed = []
+    for known in follow(MODELS):
+        end = round(400 * (1 + long * np.exp(rng.normal(0, 0.3))))
+        losses = tuple((loss,) * 4 for loss in (0.75, 0.674, 0.075, 0.02))
+        followed.append(replace(known, emergence=emergence(steps=(0, 400, end, 2000), partial_losses=losses)))
+    return judge_histories(*followed)["C17"].in_general
+
+
+def _reuse(rng: Rng, share: float) -> General:
+    """C18: in a share of the circuits the last of three answers reads nothing of the first."""
+    first, second, third = (f"L{hop + 1}.H1 x0? -> >x{hop}" for hop in (1, 2, 3))
+    reads = [(None,) if rng.random() < share else (third, None) for _ in range(MODELS)]
+    made = [answering((first, (second, None)), (second, after), (third, (None,))) for after in reads]
+    return judge_histories(*follow(1), others=made)["C18"].in_general
 
 
 def _any_longest(rng: Rng) -> list[float]:
@@ -287,6 +321,10 @@ MODEL_CASES = [
     Case("C9", "each model has one of 4 circuits", N, False, _differ),
     Case("C13", "1 model in 5 delivers two hops at once", N, False, partial(_emerge, claim="C13", gaps=_at_once)),
     Case("C16", "plateaus of a tenth of the run", N, False, partial(_emerge, claim="C16", gaps=_much_longer, left=100)),
+    Case("C17", "a fall of half the steps before", N, False, partial(_fall, long=0.5)),
+    Case("C17", "a fall of a tenth of the steps before", N, True, partial(_fall, long=0.1)),
+    Case("C18", "false of 1 circuit in 5", "40 circuits", False, partial(_reuse, share=0.2)),
+    Case("C18", "false of 1 circuit in 100", "40 circuits", True, partial(_reuse, share=0.01)),
     Case("C19", "gaps alike", N, False, partial(_emerge, claim="C19", gaps=_any_longest)),
     Case("C19", "the last gap five times as long, with noise", N, True,
          partial(_emerge, claim="C19", gaps=_much_longer)),

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from hopscope.benchmark.points import Point, Summary
 from hopscope.benchmark.settings import BenchmarkSettings
-from hopscope.circuits.circuit_parts import ImposedCircuit, ImposedPath
+from hopscope.circuits.circuit_parts import CircuitPath, ImposedCircuit, ImposedPath
 from hopscope.emergence.history import Emergence, PathHistory
 from hopscope.emergence.timing import Crossing, Order, Plateau
 from hopscope.paper import section_4, section_8, section_9
 from hopscope.paper.claims import Finding
-from hopscope.paper.models import FollowedModel, Learned, ModelStudy, Studied
+from hopscope.paper.models import Learned, ModelStudy, Studied, StudiedModels
 from hopscope.paper.recipes import A, B, C
 from hopscope.paper.section_7 import TrainedModel
-from hopscope.problem.paths import NamedPath
+from hopscope.problem.paths import AttentionPath, Feed, NamedPath
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.questions import FORMULATIONS
 from hopscope.statistics import Measured, wilson
 from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Recipe, Setup
+from hopscope.training.run import RunFolder
 
 Losses = Sequence[Sequence[float | None]]
 
@@ -93,7 +94,7 @@ class Record:
     imposed: ImposedCircuit | None
     losses: dict[str, float]
     found: bool = True
-    paths: tuple[ImposedPath, ...] = ()
+    paths: tuple[CircuitPath | ImposedPath, ...] = ()
     ends: tuple[Any, ...] = ((),)
     max_loss: float = 0.05
     given_up: bool = False
@@ -114,8 +115,8 @@ def studied(
     """A model of that reading; the hash of its record is its name, and its seed follows from it."""
     record = Record(name, reading, {"full": full}, found=reading is not None)
     circuit: Any = replace(record, **changes)
-    seed = int.from_bytes(name.encode())
-    return Studied(name, setup, seed, 0, learned or Learned(0.008, 0.007, (0.006, 0.009)), circuit)
+    seed, run = int.from_bytes(name.encode()), cast(RunFolder, None)
+    return Studied(name, setup, seed, 0, run, learned or Learned(0.008, 0.007, (0.006, 0.009)), circuit)
 
 
 def searched(model: Studied, **how: Any) -> Studied:
@@ -130,8 +131,8 @@ ALL = ("C7", "C8", "C9", "C10", "C11")
 
 def judge_circuits(*models: Studied, scale: str = "paper") -> dict[str, Finding]:
     """The findings on C6 to C11 and C21, by claim, of a study that found these models."""
-    study = ModelStudy(scale, (A_LIKE,), "transformers", "quick")
-    return {finding.id: finding for finding in section_8.judge(section_8.CircuitResult(study, models))}
+    study = ModelStudy(scale, tuple(model.setup for model in models))
+    return {finding.id: finding for finding in section_8.judge(StudiedModels(study, models))}
 
 
 def abc(**changes: Any) -> list[Studied]:
@@ -166,14 +167,25 @@ def model_d(name: str = "d", learned: Learned | None = None, **changes: Any) -> 
     return studied(imposed(SERIAL, **changes), name, D_LIKE, learned or Learned(0.031, 0.03, (0.029, 0.033)))
 
 
-def judge_histories(*followed: FollowedModel, scale: str = "paper") -> dict[str, Finding]:
-    """The findings on C12, C13 and C16 to C19, by claim."""
-    study = ModelStudy(scale, (D_LIKE,), "transformers", "quick")
-    return {finding.id: finding for finding in section_9.judge(section_9.EmergenceResult(study, followed))}
+def judge_histories(*models: Studied, others: Sequence[Studied] = ()) -> dict[str, Finding]:
+    """The findings on C12, C13 and C16 to C19, by claim, of models that were followed, beside others that were not."""
+    study = ModelStudy("paper", (), tuple(model.setup for model in models))
+    return {finding.id: finding for finding in section_9.judge(StudiedModels(study, (*models, *others)))}
 
 
-def follow(count: int = 3, **changes: Any) -> list[FollowedModel]:
-    return [FollowedModel(model_d(f"d{number}"), emergence(**changes), None) for number in range(count)]
+def follow(count: int = 3, **changes: Any) -> list[Studied]:
+    return [replace(model_d(f"d{number}"), emergence=emergence(**changes)) for number in range(count)]
+
+
+def answering(*paths: tuple[str, tuple[str | None, ...]]) -> Studied:
+    """A model whose circuit has these paths, each with what reads it; None is the answer."""
+    roles = RetrievalProblem(hops=3).all_roles
+    parsed = [AttentionPath.parse(path, roles) for path, _ in paths]
+    feeds = [tuple(Feed("q", AttentionPath.parse(to, roles) if to else None) for to in readers) for _, readers in paths]
+    made = tuple(
+        CircuitPath(path, "one_hot", 1.0, loss(0.4), loss(0.4), feed) for path, feed in zip(parsed, feeds, strict=True)
+    )
+    return studied(imposed(), paths=made)
 
 
 NINE = [("equations", hops) for hops in range(1, 6)]

@@ -48,9 +48,6 @@ def test_learned_is_two_thirds_of_a_guess():
     assert [learned_below(chains) for chains in (2, 3, 8)] == pytest.approx([1 / 3, 4 / 9, 7 / 12])
     of_two = replace(FALLING, learned=learned_below(2))
     assert of_two.first_below() == FALLING.first_below(1 / 3) == ((None, None), (30, None))
-    assert Metrics.side_by_side([of_two, of_two]).first_below() == 2 * of_two.first_below()
-    with pytest.raises(InputError, match="number of chains"):
-        Metrics.side_by_side([FALLING, of_two])
 
 
 def test_axes_are_row_model_and_hop():
@@ -61,22 +58,6 @@ def test_axes_are_row_model_and_hop():
     assert FALLING.train_loss[2, 1] == pytest.approx(10.5)
     assert FALLING.train_partial_losses[0, 1].tolist() == [10.5, 10.9]
     assert np.isnan(FALLING.validation_loss[1, 1])
-
-
-def test_side_by_side_a_model_has_its_own_rows_and_no_others():
-    first = Metrics.of_rows(rows_of(2, [[0.1]], [[0.4]]) + rows_of(4, [[0.2]], [[0.3]]), (7,), (1,))
-    second = Metrics.of_rows(rows_of(4, [[0.6]], [[0.5]]) + rows_of(5, [[0.8]], [[0.1]]), (9,), (1,))
-    both = Metrics.side_by_side([first, second])
-    assert both.seeds == (7, 9)
-    assert both.steps.tolist() == [2, 4, 5]
-    nan = float("nan")
-    np.testing.assert_array_equal(both.validation_loss, [[0.4, nan], [0.3, 0.5], [nan, 0.1]])
-    np.testing.assert_array_equal(both.train_partial_losses[..., 0], [[0.1, nan], [0.2, 0.6], [nan, 0.8]])
-    assert both.first_below(0.45) == (*first.first_below(0.45), *second.first_below(0.45)) == ((2,), (5,))
-    other = Metrics.of_rows(rows_of(2, [[0.1, 0.1]], [[0.4, 0.4]]), (7,), (1, 2))
-    for wrong in ([first, other], []):
-        with pytest.raises(InputError, match="of the same hops"):
-            Metrics.side_by_side(wrong)
 
 
 def test_rows_by_step():

@@ -1,4 +1,4 @@
-"""Models studied one by one (Sections 8 and 9): training, circuit and emergence, and verdicts over all of them."""
+"""What a reproduction has on disk: its folder, and models studied one by one (Sections 8 and 9)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import ImposedCircuit
 from hopscope.circuits.search.config import Effort
-from hopscope.circuits.store import CircuitStore, circuit_path
+from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.timing import Plateau, plateau
 from hopscope.emergence.track import emergence_path
 from hopscope.errors import InputError
 from hopscope.training.execution import Execution
-from hopscope.training.metrics import Metrics
 from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.schedule import Schedule
@@ -33,20 +32,46 @@ PRUNED = "heads were pruned while the models trained: what is left is small, and
 
 
 @dataclass(frozen=True)
+class ReproductionFolder:
+    """The folder of a reproduction, opened: where its runs, its summary and its table of claims are.
+
+    Raises:
+        InputError: there is no such folder.
+    """
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        if not self.path.is_dir():
+            raise InputError(f"{self.path} is not a folder; give the one that `hopscope reproduce` wrote to")
+
+    def runs(self, at: str, setups: Sequence[Setup]) -> dict[str, RunFolder]:
+        """The finished runs of these setups in the folder `at`, by name."""
+        return finished(setups, self.path / at)
+
+
+@dataclass(frozen=True)
 class ModelStudy:
     """Which models are studied one by one.
 
     Attributes:
         scale: the preset's name.
-        setups: the setups that they are trained by.
+        setups: the setups of models whose circuits are found and compared (Section 8).
+        followed: the setups of models whose heads are followed as they emerge (Section 9).
         at: the folder of their run folders, in the reproduction's folder.
         effort: the effort of the search for circuits.
     """
 
     scale: str
     setups: tuple[Setup, ...] = ()
+    followed: tuple[Setup, ...] = ()
     at: str = "transformers"
     effort: Effort = "thorough"
+
+    @property
+    def all(self) -> tuple[Setup, ...]:
+        """All setups, those of both kinds once."""
+        return tuple(dict.fromkeys((*self.followed, *self.setups)))
 
 
 @dataclass(frozen=True)
@@ -85,18 +110,31 @@ class Studied:
         setup: the setup that it was trained by.
         seed: the seed it was trained from.
         number: its number within the run, from 0.
-        learned: the outcome of training; None where the run itself is missing.
+        run: its finished run.
+        learned: the outcome of training.
         circuit: the record of its circuit; None where no circuit was searched for.
-        run: its finished run; None where that is missing.
+        emergence: how that circuit came to be; None where it was not followed.
+        imposed_emergence: the same of its circuit by the Appendix E procedure.
     """
 
     name: str
     setup: Setup
     seed: int
     number: int
-    learned: Learned | None
-    circuit: Circuit | None
-    run: RunFolder | None = None
+    run: RunFolder
+    learned: Learned
+    circuit: Circuit | None = None
+    emergence: Emergence | None = None
+    imposed_emergence: Emergence | None = None
+
+    @classmethod
+    def of(cls, run: RunFolder, setup: Setup, number: int) -> Studied:
+        """A model of a finished run, with its records; `InputError` where one is damaged, or of another model."""
+        store = CircuitStore(run)
+        circuit = store.load(number) if store.path(number).exists() else None
+        name = f"{setup.name}-{number}" if number else setup.name
+        own, imposed = (_emergence(run, number, circuit, patterns) for patterns in ("own", "imposed"))
+        return cls(name, setup, setup.seeds[number], number, run, Learned.of(run, number), circuit, own, imposed)
 
     @property
     def imposed(self) -> ImposedCircuit | None:
@@ -114,7 +152,7 @@ class Studied:
         """Whether the model's loss is below the threshold; where no circuit was searched for, whether it surely is."""
         if self.circuit is not None:
             return self.circuit.losses["full"] < MAX_LOSS
-        return self.learned is not None and self.learned.held_out is not None and self.learned.held_out[1] < MAX_LOSS
+        return self.learned.held_out is not None and self.learned.held_out[1] < MAX_LOSS
 
     @property
     def working(self) -> ImposedCircuit | None:
@@ -129,96 +167,75 @@ class Studied:
         return self.setup.recipe.prune_every is not None
 
     @property
+    def training(self) -> tuple[Plateau, int]:
+        """The plateau, and the number of steps."""
+        if self.emergence is not None:
+            return self.emergence.plateau, self.emergence.total_steps
+        metrics, recipe = self.run.metrics, self.setup.recipe
+        end = min(Schedule.of(recipe, metrics).of_model(self.number).end, int(metrics.steps[-1]))
+        return plateau(metrics.every(recipe.log_every), self.setup.problem.chains, self.number), end
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """Layers, heads per layer, and hops."""
         return self.setup.recipe.layers, self.setup.recipe.heads, self.setup.problem.hops
 
 
 @dataclass(frozen=True)
-class FollowedModel:
-    """One model followed through training.
+class StudiedModels:
+    """Those models of the study whose runs are finished."""
 
-    Attributes:
-        model: the model, with its circuit.
-        final: how that circuit came to be; None where this is not known.
-        imposed: the same of its circuit by the Appendix E procedure.
-        metrics: the metrics of its run; None where the run itself is missing.
-    """
-
-    model: Studied
-    final: Emergence | None
-    metrics: Metrics | None
-    imposed: Emergence | None = None
+    study: ModelStudy
+    models: tuple[Studied, ...]
 
     @property
-    def training(self) -> tuple[Plateau, int] | None:
-        """Plateau and number of steps; where the run is missing, by the record of the followed circuit, or None."""
-        if self.metrics is not None:
-            setup, number = self.model.setup, self.model.number
-            end = min(Schedule.of(setup.recipe, self.metrics).of_model(number).end, int(self.metrics.steps[-1]))
-            regular = self.metrics.every(setup.recipe.log_every)
-            return plateau(regular, setup.problem.chains, number), end
-        return (self.final.plateau, self.final.total_steps) if self.final else None
+    def compared(self) -> list[Studied]:
+        """The models whose circuits are compared."""
+        return [model for model in self.models if model.setup in self.study.setups]
+
+    @property
+    def followed(self) -> list[Studied]:
+        """The models whose heads are followed."""
+        return [model for model in self.models if model.setup in self.study.followed]
 
 
-def read_models(setups: Sequence[Setup], folder: Path) -> tuple[Studied, ...]:
-    """The models of these setups whose run is finished in `folder`, or for which there is a record of a circuit.
+def read_models(study: ModelStudy, there: ReproductionFolder) -> StudiedModels:
+    """The models of the study whose runs are finished.
 
     `InputError` where a run or record is damaged, or belongs to another setup.
     """
-    runs = finished(setups, folder)
-    found = []
-    for setup in setups:
-        run = runs.get(setup.name)
-        for number, seed in enumerate(setup.seeds):
-            circuit = _circuit(folder / setup.name, setup, number, run)
-            if run or circuit:
-                name = f"{setup.name}-{number}" if number else setup.name
-                learned = Learned.of(run, number) if run else None
-                found.append(Studied(name, setup, seed, number, learned, circuit, run))
-    return tuple(found)
+    runs = there.runs(study.at, study.all)
+    setups = [setup for setup in study.all if setup.name in runs]
+    models = [Studied.of(runs[setup.name], setup, n) for setup in setups for n in range(len(setup.seeds))]
+    return StudiedModels(study, tuple(models))
 
 
-def _circuit(folder: Path, setup: Setup, number: int, run: RunFolder | None) -> Circuit | None:
-    """The record of a model's circuit; None where there is no file. The run may be missing."""
-    path = circuit_path(folder, number)
-    if not path.exists():
-        return None
-    return CircuitStore(run).load(number) if run is not None else Circuit.load(path, setup.content_hash)
-
-
-def read_followed(model: Studied, folder: Path) -> FollowedModel:
-    """How the circuit of a model of a run in `folder` came to be; `InputError` if a record is not of the model."""
-    final, imposed = (_history(folder / model.setup.name, model, patterns) for patterns in ("own", "imposed"))
-    return FollowedModel(model, final, model.run.metrics if model.run else None, imposed)
-
-
-def _history(folder: Path, model: Studied, patterns: Patterns) -> Emergence | None:
+def _emergence(run: RunFolder, number: int, circuit: Circuit | None, patterns: Patterns) -> Emergence | None:
     """How a model's circuit came to be; None where it was not followed, or where another circuit of it was."""
-    path = emergence_path(folder, model.number, patterns=patterns)
-    if model.circuit is None or not path.exists():
+    path = emergence_path(run.path, number, patterns=patterns)
+    if circuit is None or not path.exists():
         return None
-    history = Emergence.load(path)
-    of = model.run.model_hashes[model.number] if model.run is not None else model.circuit.model
-    if (history.run, history.number, history.model) != (model.setup.content_hash, model.number, of):
+    found = Emergence.load(path)
+    if (found.run, found.number, found.model) != (run.hash, number, run.model_hashes[number]):
         raise InputError(
             f"{path} is of another model; it was left untouched: move it away, and the history is measured again"
         )
-    return history if history.follows(model.circuit, patterns) else None
+    return found if found.follows(circuit, patterns) else None
 
 
 def do_for_every_model(
     task: str,
     function: Callable[[Path, int, Effort], None],
     study: ModelStudy,
+    setups: Sequence[Setup],
     folder: Path,
     execution: Execution,
     display: ProgressDisplay,
 ) -> None:
     """Train what is not trained yet, and call `function(run, number, effort)` for every model, in parallel."""
-    with display.runs(study.setups) as progress:
-        train_all(study.setups, folder / study.at, execution=execution, progress=progress)
-    models = [(setup.name, number) for setup in study.setups for number in range(len(setup.seeds))]
+    with display.runs(setups) as progress:
+        train_all(setups, folder / study.at, execution=execution, progress=progress)
+    models = [(setup.name, number) for setup in setups for number in range(len(setup.seeds))]
     jobs = [(folder / study.at / name, number, study.effort) for name, number in models]
     run_jobs(task, function, jobs, execution, display)
 

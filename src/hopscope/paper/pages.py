@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,13 +32,10 @@ def claims_table(found: Sequence[Finding], *, short: bool = False) -> str:
     return markdown_table(heads[:4] if short else heads, rows)
 
 
-def case_texts() -> str:
+def case_table() -> str:
     """Every claim with the paper's number and what a case is, in Markdown."""
-    return "\n".join(
-        f"**{id}** {claim.title}: {claim.number} ({claim.where})\n\n"
-        f"{textwrap.fill(claim.case, 120, break_long_words=False, break_on_hyphens=False)}\n"
-        for id, claim in CLAIMS.items()
-    )
+    rows = [[f"{id} {claim.title}", f"{claim.number} ({claim.where})", claim.case] for id, claim in CLAIMS.items()]
+    return markdown_table(["claim", "paper", "a case, and when it is as claimed"], rows)
 
 
 def between_marks(text: str, name: str, made: str) -> str:
@@ -72,10 +68,11 @@ def main(arguments: Sequence[str]) -> None:
     write_claims(models / "claims.json", complete([small_models(models / "summary.json")]))
     write_claims(STORED, condensed([*folders, models]))
     tables = {folder.name: read_claims(folder / "claims.json") for folder in folders}
-    whole = "\n".join(f"### {name}\n\n{claims_table(table)}" for name, table in tables.items())
+    known = {name: [row for row in table if row.known] for name, table in tables.items()}
+    whole = "\n".join(f"### {name}\n\n{claims_table(rows)}" for name, rows in known.items())
     parts = (
         (readme, "claims", claims_table(stored(), short=True)),
-        (page, "cases", case_texts()),
+        (page, "cases", case_table()),
         (page, "tables", whole),
     )
     for path, name, made in parts:

@@ -25,8 +25,7 @@ class Preset:
         name: the name of the preset; the scales of findings begin with it.
         summary: what it is, in words, for the report.
         depth: training by depth (Section 7).
-        circuits: models whose circuits are found and compared (Section 8).
-        emergence: models whose heads are followed as they emerge (Section 9).
+        models: models whose circuits are found (Section 8), and whose heads are followed (Section 9).
         questions: fresh questions of every formulation that guessers are asked (Section 4).
         simulated_hops: the most hops of a chain that is simulated (Section 5).
     """
@@ -34,8 +33,7 @@ class Preset:
     name: str
     summary: str
     depth: DepthStudy
-    circuits: ModelStudy = NO_MODELS
-    emergence: ModelStudy = NO_MODELS
+    models: ModelStudy = NO_MODELS
     questions: int = 2000
     simulated_hops: int = 64
 
@@ -43,23 +41,22 @@ class Preset:
 def _followed_sweep(depth: DepthStudy, summary: str, **counts: int) -> Preset:
     """A preset whose circuits are those of the depth study's followed runs, found with little effort: minutes count."""
     assert depth.followed is not None
-    models = ModelStudy(depth.scale, tuple(depth.runs(True, depth.followed)), "sweep", "quick")
-    return Preset(depth.scale, summary, depth, circuits=models, emergence=models, **counts)
+    setups = tuple(depth.runs(True, depth.followed))
+    return Preset(depth.scale, summary, depth, ModelStudy(depth.scale, setups, setups, "sweep", "quick"), **counts)
 
 
 LAPTOP = _followed_sweep(
     DepthStudy(
         scale="laptop",
-        recipe=recipes.LAPTOP,
-        layers=(1, 2, 3, 4),
+        recipe=replace(recipes.LAPTOP, steps=1_800, decay_fraction=0.2, log_every=10),
+        layers=(1, 2, 3),
         hops=3,
         plain_hops=3,
         seeds=(0, 1, 2),
-        plain_seeds=(0,),
-        followed=4,
-        seeds_followed=(0, 1, 2, 3),
+        plain_seeds=(0, 1, 2),
+        followed=3,
     ),
-    "small transformers, D = 3, minutes on two cores",
+    "small transformers, D = 3, up to the least depth at which theory allows it; minutes on two cores",
 )
 
 MORE_OF_A = tuple(
@@ -83,8 +80,7 @@ PAPER = Preset(
         seeds=_NINE,
         plain_seeds=_NINE,
     ),
-    circuits=ModelStudy("paper", (recipes.A, recipes.B, recipes.C, *MORE_OF_A)),
-    emergence=ModelStudy("paper", (recipes.D,)),
+    models=ModelStudy("paper", (recipes.A, recipes.B, recipes.C, *MORE_OF_A), (recipes.D,)),
 )
 
 FIGURE_4 = Preset(
@@ -103,7 +99,7 @@ PAPER_SHORT = Preset(
     name="paper-short",
     summary="ten transformers of A's shape in a sixth of its steps, by a rate that falls; half an hour of a core each",
     depth=replace(PAPER.depth, scale="paper-short", layers=()),
-    circuits=ModelStudy(
+    models=ModelStudy(
         "paper-short", tuple(Setup(f"seed-{seed}", recipes.A.problem, recipes.A_SHORT, (seed,)) for seed in range(10))
     ),
 )

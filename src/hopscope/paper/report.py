@@ -71,11 +71,11 @@ def write_page(
     lead: str,
     claims: Sequence[Finding],
     sections: Sequence[Section],
-    rerun: Sequence[str],
+    rerun: str,
     *,
     explorer: bool = False,
 ) -> None:
-    """Write the page, atomically: title, lead, sections, the table of claims, and shell commands that make it again.
+    """Write the page, atomically: title, lead, sections, the table of claims, and links to claims.json and explorer.
 
     Args:
         path: the HTML file; figures are written to `figures/` beside it, and links are relative to its folder.
@@ -83,7 +83,7 @@ def write_page(
         lead: the first sentences, under the title.
         claims: the rows of the claims table, in order; those of the stored runs stand beside them.
         sections: the sections before the table.
-        rerun: the shell commands.
+        rerun: the shell command that makes it again.
         explorer: whether explorer.html is beside it, so that a link leads there.
     """
     figures = path.parent / "figures"
@@ -95,7 +95,7 @@ def write_page(
         lead=lead,
         claims=list(zip(claims, stored(), strict=True)),
         sections=[(section, [_drawn(figure, figures) for figure in section.figures]) for section in sections],
-        rerun="\n".join(rerun),
+        rerun=rerun,
         made=datetime.now(UTC),
         explorer=explorer,
         versions=[("hopscope", VERSION), ("Python", python_version()), *((name, version(name)) for name in _PACKAGES)],

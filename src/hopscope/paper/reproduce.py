@@ -12,11 +12,9 @@ report.html     the report: figures (in figures/ as PNG, SVG, PDF), the table of
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from hopscope.checks import check_outside_runs, check_path, check_type
 from hopscope.errors import InputError
@@ -32,28 +30,18 @@ from hopscope.paper import (
     section_9,
 )
 from hopscope.paper.claims import Finding, check_replaces_claims, complete, write_claims
-from hopscope.paper.models import do_for_every_model
+from hopscope.paper.models import ReproductionFolder, StudiedModels, do_for_every_model, read_models
 from hopscope.paper.presets import Preset
-from hopscope.paper.report import Section, write_page
+from hopscope.paper.report import write_page
 from hopscope.paper.section_7 import TrainedModel
 from hopscope.training.execution import FASTEST, Execution
-from hopscope.training.run import RunFolder
 from hopscope.training.side_by_side import SILENT, ProgressDisplay
 
 LEAD = (
     "A reproduction of “Mechanism and Emergence of Stacked Attention Heads in Multi-Layer Transformers” "
     "(Mușat, ICLR 2025). A chain of D hops, x0 to xD, is scattered over a sequence with three others; a transformer "
-    "is asked where each chain ends. Every number below was computed by the commands at the end of this page."
+    "is asked where each chain ends. Every number below was computed by one command."
 )
-
-_SECTIONS: tuple[tuple[Callable[[Any], list[Finding]], Callable[[Any], Section | None]], ...] = (
-    (section_7_claims.judge, section_7_figures.section),
-    (section_8.judge, section_8.section),
-    (section_9.judge, section_9.section),
-    (section_5.judge, section_5.section),
-    (section_4.judge, section_4.section),
-)
-"""What judges the result of each section of the paper, and what draws it, in the order of the report."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +51,7 @@ class Reproduction:
     preset: Preset
     folder: Path
     depth: section_7.DepthResult
-    circuits: section_8.CircuitResult
-    emergence: section_9.EmergenceResult
+    models: StudiedModels
     theory: section_5.TheoryResult
     benchmark: section_4.BenchmarkResult
     claims: tuple[Finding, ...]
@@ -104,9 +91,10 @@ def reproduce(
         raise InputError(f"{folder} is a file; give a folder for the reproduction")
     check_replaces_claims(folder / "claims.json")
     section_7.run(chosen.depth, folder, execution, display)
-    followed = "circuits and their emergence"
-    do_for_every_model(followed, section_9.follow, chosen.emergence, folder, execution, display)
-    do_for_every_model("circuits", section_8.find, chosen.circuits, folder, execution, display)
+    study, what = chosen.models, "circuits and their emergence"
+    others = [setup for setup in study.setups if setup not in study.followed]
+    do_for_every_model(what, section_9.follow, study, study.followed, folder, execution, display)
+    do_for_every_model("circuits", section_8.find, study, others, folder, execution, display)
     return read(chosen, folder)
 
 
@@ -116,47 +104,46 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     Raises:
         InputError: a run in the folder is damaged, or belongs to another preset.
     """
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
-    depth = section_7.read(preset.depth, folder)
-    circuits = section_8.read(preset.circuits, folder)
-    emergence = section_9.read(preset.emergence, folder, circuits.models)
-    studied = (*circuits.models, *(followed.model for followed in emergence.followed))
+    there = ReproductionFolder(folder)
+    depth, models = section_7.read(preset.depth, there), read_models(preset.models, there)
     swept = {setup.name for setup in preset.depth.setups()}
-    alone = [model for model in studied if model.setup.name not in swept]
-    trained = [*depth.models, *(TrainedModel.of(model.run)[model.number] for model in alone if model.run)]
-    results = (
-        depth,
-        circuits,
-        emergence,
-        section_5.TheoryResult.of(preset.name, preset.depth.hops, trained, preset.simulated_hops),
-        section_4.read(preset.questions, folder),
-    )
-    findings = [finding for (judge, _), result in zip(_SECTIONS, results, strict=True) for finding in judge(result)]
-    claims = complete(findings)
-    write_claims(folder / "claims.json", claims)
-    return Reproduction(preset, folder, *results, claims)
+    alone = [TrainedModel.of(model.run)[model.number] for model in models.models if model.setup.name not in swept]
+    theory = section_5.TheoryResult.of(preset.name, preset.depth.hops, [*depth.models, *alone], preset.simulated_hops)
+    benchmark = section_4.read(preset.questions, there)
+    found = [
+        *section_7_claims.judge(depth),
+        *section_8.judge(models),
+        *section_9.judge(models),
+        *section_5.judge(theory),
+        *section_4.judge(benchmark),
+    ]
+    claims = complete(found)
+    write_claims(there.path / "claims.json", claims)
+    return Reproduction(preset, there.path, depth, models, theory, benchmark, claims)
 
 
 def write_pages(found: Reproduction) -> list[Path]:
     """Write the explorer of the first model that was followed, if its run is there, and the report; their paths."""
-    for followed in found.emergence.followed:
-        path = found.folder / found.emergence.study.at / followed.model.setup.name
-        if followed.final is not None and (path / "run.json").exists():
-            explore([RunFolder(path)], found.folder / "explorer.html", model=followed.model.number)
-            break
     name, folder = found.preset.name, found.folder
-    results = (found.depth, found.circuits, found.emergence, found.theory, found.benchmark)
-    sections = [draw(result) for (_, draw), result in zip(_SECTIONS, results, strict=True)]
+    for model in found.models.followed:
+        if model.emergence is not None and model.run.checkpoints:
+            explore([model.run], folder / "explorer.html", model=model.number)
+            break
+    sections = [
+        section_7_figures.section(found.depth),
+        section_8.section(found.models),
+        section_9.section(found.models),
+        section_5.section(found.theory),
+        section_4.section(found.benchmark),
+    ]
     out = "" if folder.as_posix() == f"runs/{name}" else f" --out {quote(folder.as_posix())}"
-    which = "" if folder.name == name else f" --preset {name}"
     write_page(
         folder / "report.html",
         title="The retrieval problem, reproduced",
         lead=f"{LEAD} Scale: `{name}`, {found.preset.summary}.",
         claims=found.claims,
         sections=[section for section in sections if section],
-        rerun=[f"hopscope reproduce --preset {name}{out}", f"hopscope report {quote(folder.as_posix())}{which}"],
+        rerun=f"hopscope reproduce --preset {name}{out}",
         explorer=(folder / "explorer.html").exists(),
     )
     return [page for page in (folder / "explorer.html", folder / "report.html") if page.exists()]

@@ -14,6 +14,7 @@ from hopscope.benchmark.redaction import shown as harmless
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
 from hopscope.paper.claims import THEOREM, Finding
+from hopscope.paper.models import ReproductionFolder
 from hopscope.paper.report import PageFigure, Section
 from hopscope.plot.style import INK, PAGE, Look, hop_look, house, new_figure
 from hopscope.problem.text.questions import FORMULATIONS, questions
@@ -56,12 +57,12 @@ class BenchmarkResult:
     spreads: tuple[AnswerSpread, ...]
 
 
-def read(count: int, folder: Path) -> BenchmarkResult:
-    """Put so many fresh questions of each formulation to the blind solvers, and read the benchmark in `folder`.
+def read(count: int, there: ReproductionFolder) -> BenchmarkResult:
+    """Put so many fresh questions of each formulation to the blind solvers, and read the benchmark in the folder.
 
     Language models are asked by `hopscope benchmark --out FOLDER/benchmark`.
     """
-    path = folder / "benchmark" / "summary.json"
+    path = there.path / "benchmark" / "summary.json"
     return BenchmarkResult(Summary.read(path) if path.exists() else None, *_blind(count))
 
 

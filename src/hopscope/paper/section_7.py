@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.errors import InputError
+from hopscope.paper.models import ReproductionFolder
 from hopscope.paper.recipes import SWEEP
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import RecordFormat, content_hash, plain
 from hopscope.theory.depth import depths
 from hopscope.training.execution import Execution
-from hopscope.training.metrics import Metrics, learned_below
+from hopscope.training.metrics import learned_below
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import SILENT, ProgressDisplay, finished, train_all
+from hopscope.training.side_by_side import SILENT, ProgressDisplay, train_all
 from hopscope.words import counted
 
 
@@ -128,7 +129,6 @@ class DepthStudy:
         plain_seeds: the seeds without it, one model each.
         followed: the depth whose runs with the implicit curriculum keep checkpoints, for circuits and emergence;
             `None` for none.
-        seeds_followed: the seeds at that depth, in place of `seeds`; empty for `seeds`.
         checkpoint_every: steps between these checkpoints.
     """
 
@@ -140,7 +140,6 @@ class DepthStudy:
     seeds: tuple[int, ...]
     plain_seeds: tuple[int, ...]
     followed: int | None = None
-    seeds_followed: tuple[int, ...] = ()
     checkpoint_every: int = 50
 
     def __post_init__(self) -> None:
@@ -165,7 +164,6 @@ class DepthStudy:
         recipe, seeds = replace(self.recipe, layers=layers), self.seeds if curriculum else self.plain_seeds
         if curriculum and layers == self.followed:
             recipe = replace(recipe, checkpoint_every=self.checkpoint_every, checkpoint_precision="bf16")
-            seeds = self.seeds_followed or seeds
         return [Setup(run_name(curriculum, layers, seed), problem, recipe, (seed,)) for seed in seeds]
 
     def left(self, known: Collection[tuple[str, int]]) -> list[Setup]:
@@ -188,12 +186,10 @@ def made(setup: Setup) -> str:
 
 @dataclass(frozen=True)
 class DepthResult:
-    """The models of the finished runs, as in `summary.json`; by number of layers the metrics of those with the implicit
-    curriculum; and the folder of the runs, relative to the reproduction's."""
+    """The models of the finished runs, as in `summary.json`, and the folder of the runs, in the reproduction's."""
 
     study: DepthStudy
     models: tuple[TrainedModel, ...]
-    curves: tuple[tuple[int, Metrics], ...]
     run: str
 
 
@@ -204,26 +200,21 @@ def run(study: DepthStudy, folder: Path, execution: Execution, display: Progress
         train_all(setups, folder / "sweep", execution=execution, progress=progress)
 
 
-def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
-    """Read the results of the finished runs in `folder / at`, and write them to `folder / "summary.json"`.
+def read(study: DepthStudy, there: ReproductionFolder, *, at: str = "sweep") -> DepthResult:
+    """Read the results of the finished runs in the folder `at`, and write them to `summary.json`.
 
     Seeds in the summary that have no run any more stay beside those that have one, which suffices for the judges.
     `InputError` where a run or the summary is damaged, or belongs to another study.
     """
-    runs, known = finished(study.setups(), folder / at), _known(study, folder)
+    runs, known = there.runs(at, study.setups()), _known(study, there.path)
     for setup in study.setups():
         if setup.name in runs:
             (known[made(setup), setup.seeds[0]],) = TrainedModel.of(runs[setup.name], made(setup))
     in_order = [(made(setup), setup.seeds[0]) for setup in study.setups()]
     models = tuple(known[key] for key in in_order if key in known)
     if models:
-        SUMMARY.write(folder / "summary.json", DepthSummary(models))
-    curves = []
-    for layers in study.layers:
-        logged = [runs[setup.name].metrics for setup in study.runs(True, layers) if setup.name in runs]
-        if logged:
-            curves.append((layers, Metrics.side_by_side(logged)))
-    return DepthResult(study, models, tuple(curves), at)
+        SUMMARY.write(there.path / "summary.json", DepthSummary(models))
+    return DepthResult(study, models, at)
 
 
 def _known(study: DepthStudy, folder: Path) -> dict[tuple[str, int], TrainedModel]:

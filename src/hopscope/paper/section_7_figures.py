@@ -1,4 +1,4 @@
-"""Section 7 in the report: Figure 4 and losses over time; `summary.json` has the numbers of every run."""
+"""Section 7 in the report: Figure 4."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from hopscope.paper.report import PageFigure, Section
 from hopscope.paper.section_7 import DepthResult, TrainedModel
 from hopscope.plot.style import COLUMN, INK, PURPLE, Look, hop_label, hop_look, house, new_figure
-from hopscope.plot.training import Panel, training
 from hopscope.theory.depth import depths, reach
 from hopscope.words import counted
 
@@ -153,7 +152,7 @@ def _shown(loss: float) -> bool:
 
 
 def section(result: DepthResult) -> Section | None:
-    """The section with the figures of Section 7; None where nothing is finished."""
+    """The section with Figure 4; None where nothing is finished."""
     study, models = result.study, result.models
     if not models:
         return None
@@ -177,13 +176,6 @@ def section(result: DepthResult) -> Section | None:
             "pairs first), left of which theory lets no run learn it."
         )
         drawn.append(PageFigure("figure-4-right", partial_losses(models, exact), caption))
-    if result.curves:
-        panels = [Panel(counted(layers, "layer"), rows, study.recipe.log_every) for layers, rows in result.curves]
-        caption = (
-            "Losses over time with the implicit curriculum, a panel for each number of layers. A mark shows where a "
-            "hop falls below 0.5."
-        )
-        drawn.append(PageFigure("training", training(*panels), caption))
     reached = ", ".join(f"{counted(layers, 'layer')} {counted(reach(layers), 'hop')}" for layers in study.layers)
     return Section(
         "Training by depth (Section 7)",

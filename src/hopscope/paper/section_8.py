@@ -7,7 +7,7 @@ and in a head that is, the whole pattern is imposed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -23,11 +23,10 @@ from hopscope.paper.claims import NOT_RUN, Finding, FirstColumn, General, genera
 from hopscope.paper.models import (
     MAX_LOSS,
     PRUNED,
-    ModelStudy,
     Studied,
+    StudiedModels,
     losses,
     ranged,
-    read_models,
     shape_in_words,
 )
 from hopscope.paper.report import PageFigure, Section, Table
@@ -51,14 +50,6 @@ FILLS: tuple[Fill, ...] = get_args(Fill)
 _NUMBERS = "Circuits by the procedure of Appendix E and with own patterns; numbers: their loss without the path."
 
 
-@dataclass(frozen=True)
-class CircuitResult:
-    """Those models of the study that are there."""
-
-    study: ModelStudy
-    models: tuple[Studied, ...]
-
-
 def find(path: Path, number: int, effort: Effort) -> None:
     """Find the circuit of one model of the run in `path`, unless it diverged; that of the same search is reused."""
     run = RunFolder(path)
@@ -66,22 +57,18 @@ def find(path: Path, number: int, effort: Effort) -> None:
         RunModel(run, number).find_circuit(effort=effort)
 
 
-def read(study: ModelStudy, folder: Path) -> CircuitResult:
-    """Read what is in `folder`: finished runs, and records of circuits; `InputError` if one is damaged."""
-    return CircuitResult(study, read_models(study.setups, folder / study.at))
-
-
-def judge(result: CircuitResult) -> list[Finding]:
+def judge(result: StudiedModels) -> list[Finding]:
     """Findings on C6 to C11 and C21."""
-    if not result.models:
+    models = result.compared
+    if not models:
         return []
-    scale = f"{result.study.scale}: {shape_in_words(result.models)}"
-    solved = [model for model in result.models if model.solves]
+    scale = f"{result.study.scale}: {shape_in_words(models)}"
+    solved = [model for model in models if model.solves]
     judged = [model for model in solved if model.decided]
     pruned = any(model.pruned for model in judged)
     aside = [f"{counted(len(solved) - len(judged), 'model')} not searched to the end"] * (len(judged) < len(solved))
     aside += ["heads were pruned in training"] * pruned
-    found = [_training(result.models, scale)]
+    found = [_training(models, scale)]
     for judge_it in (_few_heads, _first_ties, _differ, alone, _needed, _three_suffice):
         finding = judge_it([] if pruned and judge_it in (_few_heads, _differ) else judged, scale)
         if finding.known:
@@ -107,26 +94,20 @@ def _of_three(met: Sequence[bool], numbers: str, why_not: str) -> FirstColumn:
 
 def _training(models: Sequence[Studied], scale: str) -> Finding:
     """Judge C6."""
-    trained = [model for model in models if model.shape == (12, 1, 3) and model.learned]
+    trained = [model for model in models if model.shape == (12, 1, 3)]
     if not trained:
         return Finding("C6", reason="no model of 12 layers, one head and D = 3")
-    known = {model.name: model.learned for model in trained if model.learned}
 
-    def low(models: Sequence[Studied], which: str) -> list[bool]:
-        values = [getattr(known[model.name], which) for model in models]
+    def low(values: Sequence[float | None]) -> list[bool]:
         return [value is not None and value < LOW for value in values]
 
-    three = [model for model in _papers(models) if model in trained]
-    best = low(three, "best")
-    numbers = (
-        f"{losses([known[model.name].window for model in three])}; at the best 100 steps {sum(best)} of {len(best)}"
-    )
-    first = _of_three(low(three, "window"), numbers, "at a constant rate losses spike to the end")
-    spread = (
-        f"{losses([learned.window for learned in known.values()])}; at the best 100 steps "
-        f"{sum(low(trained, 'best'))} of {len(trained)}"
-    )
-    return general("C6", sum(low(trained, "window")), len(trained), first, spread=spread, scale=scale)
+    def ended(models: Sequence[Studied]) -> tuple[list[bool], str]:
+        window, best = ([getattr(model.learned, which) for model in models] for which in ("window", "best"))
+        return low(window), f"{losses(window)}; at the best 100 steps {sum(low(best))} of {len(best)}"
+
+    first = _of_three(*ended(_papers(trained)), "at a constant rate losses spike to the end")
+    met, spread = ended(trained)
+    return general("C6", sum(met), len(met), first, spread=spread, scale=scale)
 
 
 def _heads(circuit: ImposedCircuit) -> int:
@@ -253,42 +234,37 @@ def _three_suffice(models: Sequence[Studied], scale: str) -> Finding:
     return Finding("C21", reason=why, in_general=said, share=(len(small), len(asked)), spread=words, scale=scale)
 
 
-def section(result: CircuitResult) -> Section | None:
-    """The section with a drawing of every circuit and a table of its paths; None where no circuit was searched for."""
-    found = [(model.name, model.circuit) for model in result.models if model.circuit]
+def section(result: StudiedModels) -> Section | None:
+    """The section with the circuits of A, B and C, or else the first one, its card, and a row for every circuit; None
+    where none was found."""
+    found = [(model, model.circuit) for model in result.compared if model.circuit and model.circuit.found]
     if not found:
         return None
-    papers = [(model.name.upper(), model.circuit) for model in _papers(result.models) if model.circuit]
+    papers = [(model.name.upper(), circuit) for model, circuit in found if model.setup in PAPERS]
     joint = figure_5(*(circuit for _, circuit in papers), names=[name for name, _ in papers]) if papers else None
     drawn = [PageFigure("figure-5", joint, f"Figure 5. {_NUMBERS}")] if joint else []
-    for name, circuit in found:
-        stem = f"circuit-{circuit.number if len(result.study.setups) == 1 else name}"
-        caption = (
-            f"Circuit of seed {circuit.seed} (as Figure 5): {circuit.verdict if circuit.found else 'none found'}. "
-            + _NUMBERS
-        )
-        drawn.append(PageFigure(stem, figure_5(circuit), caption))
+    for model, circuit in [] if joint else found[:1]:
+        caption = f"Circuit of seed {circuit.seed} (as Figure 5): {circuit.verdict}. {_NUMBERS}"
+        drawn.append(PageFigure(f"circuit-{model.name}", figure_5(circuit), caption))
         if circuit.card is not None:
             caption = f"The card of the circuit of seed {circuit.seed}: `docs/circuits.md` explains it."
-            drawn.append(PageFigure(f"{stem}-card", card(circuit), caption))
-    heads = ", ".join(str(len(circuit.used_heads)) for _, circuit in found)
-    layers, total = found[0][1].layers, found[0][1].layers * found[0][1].heads
+            drawn.append(PageFigure(f"circuit-{model.name}-card", card(circuit), caption))
     certified = sum(circuit.certified for _, circuit in found)
     cards = Table(
         ["seed", "circuit", "paths", "loss, own patterns", "loss, imposed", "best random", "ACDC", "checks failed"],
-        [row for _, circuit in found if circuit.found for row in _card_rows(circuit)],
+        [row for _, circuit in found for row in _card_rows(circuit)],
         "Circuits alone: each as it was found with the model's own patterns, and as the paper's procedure (Appendix E) "
         "finds it with patterns imposed; and the faithfulness of other circuits of its size.",
     )
     return Section(
         "Circuits (Section 8, Appendix E)",
         paragraphs=[
-            f"The circuits of the {layers}-layer models, {certified} of {len(found)} certified on sequences that the "
-            f"search never saw. Heads in use: {heads} of {total}. `hopscope circuit RUN --show` prints them with every "
-            "check; `docs/circuits.md` says what the checks mean.",
+            f"{counted(len(found), 'circuit')} of {found[0][0].shape[0]}-layer models, {certified} certified on "
+            "sequences that the search never saw. `hopscope circuit RUN --show` prints each with its paths and checks; "
+            "`docs/circuits.md` says what the checks mean.",
         ],
         figures=drawn,
-        tables=[cards] if cards.rows else [],
+        tables=[cards],
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,12 +24,9 @@ from hopscope.paper import recipes
 from hopscope.paper.claims import NOT_RUN, Finding, FirstColumn, general, in_folder
 from hopscope.paper.models import (
     MAX_LOSS,
-    FollowedModel,
-    ModelStudy,
     Studied,
+    StudiedModels,
     losses,
-    read_followed,
-    read_models,
     shape_in_words,
 )
 from hopscope.paper.report import PageFigure, Section
@@ -62,15 +58,6 @@ ABRUPTLY = 1 / 4
 """The share of the steps before it that the fall of the first loss may take at most, to be abrupt."""
 
 
-@dataclass(frozen=True)
-class EmergenceResult:
-    """Those models of the study that are there, followed, and others of which the circuits are known."""
-
-    study: ModelStudy
-    followed: tuple[FollowedModel, ...]
-    others: tuple[Studied, ...] = ()
-
-
 def follow(path: Path, number: int, effort: Effort) -> None:
     """Find and follow the circuit of one model of the run in `path`; that of the same search is reused."""
     run = RunFolder(path)
@@ -81,22 +68,16 @@ def follow(path: Path, number: int, effort: Effort) -> None:
                 emergence_of_run(run, number, patterns=patterns)
 
 
-def read(study: ModelStudy, folder: Path, others: Sequence[Studied] = ()) -> EmergenceResult:
-    """Read what is in `folder`: runs, records of circuits, and of how these came to be; `InputError` if damaged."""
-    models = read_models(study.setups, folder / study.at)
-    return EmergenceResult(study, tuple(read_followed(model, folder / study.at) for model in models), tuple(others))
-
-
-def judge(result: EmergenceResult) -> list[Finding]:
+def judge(result: StudiedModels) -> list[Finding]:
     """Findings on C12, C13 and C16 to C19."""
-    if not result.followed:
+    models = result.followed
+    if not models:
         return []
-    models = [followed.model for followed in result.followed]
     scale = f"{result.study.scale}: {shape_in_words(models)}"
     found = [
         _learns(models, scale),
-        *(_share(claim, met, why_not, result.followed, scale) for claim, (met, why_not) in _OF_HISTORIES.items()),
-        _reuse([*models, *(model for model in result.others if model not in models)], scale),
+        *(_share(claim, met, why_not, models, scale) for claim, (met, why_not) in _OF_HISTORIES.items()),
+        _reuse(result.models, scale),
     ]
     return in_folder(result.study.at, found)
 
@@ -104,7 +85,7 @@ def judge(result: EmergenceResult) -> list[Finding]:
 def _learns(models: Sequence[Studied], scale: str) -> Finding:
     """Judge C12."""
     alike = [model for model in models if model.shape == (24, 1, 4) and not model.pruned]
-    known = [(model, model.learned.window) for model in alike if model.learned]
+    known = [(model, model.learned.window) for model in alike]
     if not known:
         return Finding("C12", reason="no model of 24 layers, one head and D = 4 whose heads were not pruned")
     met = [
@@ -132,25 +113,23 @@ def _exactly(models: Sequence[Studied], met: Sequence[bool], numbers: str, why_n
     return ("yes", numbers, "") if all(met) else ("no", numbers, why_not)
 
 
-def _one_by_one(followed: FollowedModel) -> tuple[bool, str] | None:
+def _one_by_one(model: Studied) -> tuple[bool, str] | None:
     """Whether hops are delivered one after the other, and when."""
-    if followed.final is None or followed.final.hops < 2:
+    if model.emergence is None or model.emergence.hops < 2:
         return None
-    return followed.final.order.one_by_one, ", ".join(map(_epoch, followed.final.order.emerged))
+    return model.emergence.order.one_by_one, ", ".join(map(_epoch, model.emergence.order.emerged))
 
 
-def _long_plateau(followed: FollowedModel) -> tuple[bool, str] | None:
+def _long_plateau(model: Studied) -> tuple[bool, str] | None:
     """Whether the plateau takes half the paper's share of the steps, and its end."""
-    if followed.training is None:
-        return None
-    flat, steps = followed.training
+    flat, steps = model.training
     least = round(LEAST_PLATEAU * steps, 6)  # for 6,400 steps the product is 2e-13 above 1,792
     return flat.left is not None and flat.left >= least, f"{_epoch(flat.left)} of {_epoch(steps)}"
 
 
-def _abrupt(followed: FollowedModel) -> tuple[bool, str] | None:
+def _abrupt(model: Studied) -> tuple[bool, str] | None:
     """Whether the loss of x1 falls fast, from 90% to 10% of the plateau, and between which epochs."""
-    history = followed.final
+    history = model.emergence
     if history is None or history.asked[0] != 1:
         return None
     fallen = -torch.tensor([row[0] for row in history.partial_losses])
@@ -161,18 +140,20 @@ def _abrupt(followed: FollowedModel) -> tuple[bool, str] | None:
     return end - start <= ABRUPTLY * start, f"{_epoch(start)} to {_epoch(end)}"
 
 
-def _last_much_later(followed: FollowedModel) -> tuple[bool, str] | None:
+def _last_much_later(model: Studied) -> tuple[bool, str] | None:
     """Whether the last hop comes after a gap much longer than the others, and the gaps."""
-    if followed.final is None or followed.final.hops < 3:
+    if model.emergence is None or model.emergence.hops < 3:
         return None
-    emerged = followed.final.order.emerged
+    emerged = model.emergence.order.emerged
     if None in emerged:
         return False, "never"
     gaps = [later - earlier for earlier, later in pairwise(step for step in emerged if step is not None)]
     return gaps[-1] >= MUCH_LATER * max(gaps[:-1]), ", ".join(map(_epoch, gaps))
 
 
-_OF_HISTORIES: Mapping[str, tuple[Callable[[FollowedModel], tuple[bool, str] | None], str]] = {
+_Asks = Callable[[Studied], tuple[bool, str] | None]
+
+_OF_HISTORIES: Mapping[str, tuple[_Asks, str]] = {
     "C13": (_one_by_one, "two hops are delivered at once, or out of order"),
     "C16": (_long_plateau, "the plateau is much shorter"),
     "C17": (_abrupt, "the loss of x1 takes longer to fall than it had stayed"),
@@ -181,21 +162,15 @@ _OF_HISTORIES: Mapping[str, tuple[Callable[[FollowedModel], tuple[bool, str] | N
 """What is asked of every followed model, and what a `no` means."""
 
 
-def _share(
-    claim: str,
-    asks: Callable[[FollowedModel], tuple[bool, str] | None],
-    why_not: str,
-    followed: Sequence[FollowedModel],
-    scale: str,
-) -> Finding:
+def _share(claim: str, asks: _Asks, why_not: str, models: Sequence[Studied], scale: str) -> Finding:
     """A claim on how each followed model came to be."""
-    known = [(tracked.model, *answer) for tracked in followed if (answer := asks(tracked)) is not None]
+    known = [(model, *answer) for model in models if (answer := asks(model)) is not None]
     if not known:
         return Finding(claim, reason="no model of enough hops was followed")
     met, words = [met for _, met, _ in known], "; ".join(words for _, _, words in known)
     numbers = f"epochs {words}"
     if claim == "C13":
-        learned = [order_learned(tracked.training[0].learned) for tracked in followed if tracked.training]
+        learned = [order_learned(model.training[0].learned) for model in models]
         numbers += f"; losses in order in {learned.count('in order')} of {len(learned)}"
     first = _exactly([model for model, _, _ in known], met, numbers, why_not)
     return general(claim, sum(met), len(met), first, spread=numbers, scale=scale)
@@ -239,31 +214,30 @@ def _epoch(step: float | None) -> str:
     return "never" if step is None else f"{step / STEPS_PER_EPOCH:.0f}"
 
 
-def section(result: EmergenceResult) -> Section | None:
-    """The section with the first model's figures; None where no model has a circuit."""
-    followed = [(tracked.metrics, tracked.model.circuit, tracked.final, tracked.imposed) for tracked in result.followed]
-    known = [(metrics, circuit, final, imposed) for metrics, circuit, final, imposed in followed if circuit and final]
-    if not known:
-        return None
-    return Section(
-        "How heads emerge (Section 9)",
-        paragraphs=[
-            "The circuit found at the end of training is followed back through the checkpoints: how much its paths "
-            "attend to what they will, and what their absence would cost there and then.",
-        ],
-        figures=page_figures(*known[0]),
-    )
+def section(result: StudiedModels) -> Section | None:
+    """The section with the figures of the first model that was followed; None where there is none."""
+    for model in result.followed:
+        if model.emergence and model.circuit:
+            return Section(
+                "How heads emerge (Section 9)",
+                paragraphs=[
+                    f"The circuit of seed {model.seed} is followed back through the checkpoints: how much its paths "
+                    "attend to what they will, and what their absence would cost there and then.",
+                ],
+                figures=page_figures(model.run.metrics, model.circuit, model.emergence, model.imposed_emergence),
+            )
+    return None
 
 
 def page_figures(
-    metrics: Metrics | None, circuit: Circuit, own: Emergence, imposed: Emergence | None = None
+    metrics: Metrics, circuit: Circuit, own: Emergence, imposed: Emergence | None = None
 ) -> list[PageFigure]:
-    """Figures 6 (if there are metrics) and 7 and Appendix D of one model, for the report or for its run's folder.
+    """Figures 6 and 7 and Appendix D of one model, for the report or for its run's folder.
 
     Figure 7 and Appendix D are of the circuit of the Appendix E procedure if it was followed, and then come again, as
     `figure-7-own` and `appendix-d-own`, for the circuit with own patterns.
     """
-    figures = {"figure-6": figure_6(metrics, own.number)} if metrics is not None and len(metrics) else {}
+    figures = {"figure-6": figure_6(metrics, own.number)} if len(metrics) else {}
     if imposed:
         figures |= {"figure-7": figure_7(imposed, circuit, "imposed"), "appendix-d": appendix_d(imposed)}
     suffix = "-own" if imposed else ""

@@ -132,26 +132,6 @@ class Metrics:
     def __len__(self) -> int:
         return len(self.steps)
 
-    @classmethod
-    def side_by_side(cls, runs: Sequence[Metrics]) -> Metrics:
-        """The models of several runs in one table, with every step at which any has a row; NaN where a model has none.
-
-        Raises:
-            InputError: there are no metrics, or they are of different hops or numbers of chains.
-        """
-        if len({(run.hops, run.learned) for run in runs}) != 1:
-            raise InputError("metrics side by side must be at least one, and of the same hops and number of chains")
-        steps = np.unique(np.concatenate([run.steps for run in runs]))
-
-        def joined(name: str) -> Array:
-            tables = [np.full((len(steps), *getattr(run, name).shape[1:]), np.nan) for run in runs]
-            for run, table in zip(runs, tables, strict=True):
-                table[np.searchsorted(steps, run.steps)] = getattr(run, name)
-            return np.concatenate(tables, axis=1)
-
-        seeds = tuple(seed for run in runs for seed in run.seeds)
-        return cls(seeds, runs[0].hops, steps, **{name: joined(name) for name in _TABLES}, learned=runs[0].learned)
-
     def first_below(self, threshold: float | None = None) -> tuple[tuple[int | None, ...], ...]:
         """By model and hop, the first logged step whose validation partial loss is below `threshold` (None for that of
         a hop that is learned); None if none."""
