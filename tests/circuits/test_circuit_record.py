@@ -24,7 +24,7 @@ from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow, PathGroup
 from hopscope.problem.retrieval import RetrievalProblem
 
-STORED = Path(__file__).parents[2] / "results" / "laptop" / "sweep" / "ic-layers-4-seed-1" / "circuit.json"
+STORED = Path(__file__).parents[2] / "results" / "paper-short" / "transformers" / "seed-1" / "circuit.json"
 
 PASSED = {name: Check(name, "passed", "it is so") for name in CHECKS}
 CARD = Card(
@@ -110,9 +110,9 @@ def test_a_group_is_of_paths_of_the_circuit(tmp_path: Path) -> None:
         ({"interventions": []}, "is one_hot, but not so in the interventions"),
         ({"interventions": [{"form": "uniform"}]}, "interventions: Object missing required field layer"),
         ({"helpers": [{"layer": 99, "head": 1, "query": "x0?", "without": {"mean": 0.1, "interval": [0, 1]}}]},
-         "L99.H1 x0? is not in a model of 4 layers"),
+         "L99.H1 x0? is not in a model of 12 layers"),
         ({"paths": {"layer": 0}}, "count from 1, got layer 0"),
-        ({"paths": {"layer": 99}}, "is not in a model of 4 layers"),
+        ({"paths": {"layer": 99}}, "is not in a model of 12 layers"),
         ({"paths": {"head": 1.5}}, "Expected int, got float"),
         ({"paths": {"key": None}}, "Expected str, got null"),
         ({"paths": {"query": ">x7"}}, "'>x7' is not a role; the roles are x0>, >x1"),
@@ -150,7 +150,7 @@ def test_a_record_that_replays_something_else_than_its_paths_is_refused(tmp_path
         ({"interventions": {**rows, path.row: one_hot(circuit.roles.index(">x3"))}}, "but not so in the interventions"),
         ({"interventions": {**rows, path.row: KEEP}}, "is one_hot, but not so in the interventions"),
         ({"interventions": {}}, "is one_hot, but not so in the interventions"),
-        ({"interventions": {**rows, HeadRow(98, 0, 0): KEEP}}, r"L99\.H1 x0> is not in a model of 4 layers"),
+        ({"interventions": {**rows, HeadRow(98, 0, 0): KEEP}}, r"L99\.H1 x0> is not in a model of 12 layers"),
     ):
         replace(circuit, **changes).save(saved)  # type: ignore[arg-type]
         with pytest.raises(InputError, match=says):
@@ -215,7 +215,7 @@ def test_text_is_one_screen() -> None:
     assert text.startswith(f"certified circuit: model {found().model} (seed 1)")
     assert max(map(len, text.splitlines())) <= 80
     assert len(text.splitlines()) <= 50
-    assert re.search(r"L4\.H\d+ x0\? -> >x2 +0\.\d\d", text)
+    assert re.search(r"L\d+\.H1 x0\? -> >x\d +0\.\d\d", text)
     assert "FAIL" not in text
     for line in (
         "size          4 paths; 5 active rows and 2 at a mean: 10% of 70",

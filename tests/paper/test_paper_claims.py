@@ -31,7 +31,7 @@ from hopscope.paper.reproduce import read
 
 IDS = [f"C{number}" for number in range(1, 22)]
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("paper", "figure-4", "paper-short", "laptop")
+FOLDERS = ("paper", "figure-4", "paper-short")
 
 
 def finding(claim: str = "C4", outcome: str = "yes", **changes: Any) -> Finding:

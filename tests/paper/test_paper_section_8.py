@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from made_results import (
     ALL,
     BACKWARD,
@@ -22,7 +23,11 @@ from made_results import (
     studied,
 )
 
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.model.transformer import Transformer
 from hopscope.paper.models import Learned
+from hopscope.paper.section_8 import merges
+from hopscope.theory.witness import build_witness
 
 
 def test_the_papers_own_description_would_hold() -> None:
@@ -144,3 +149,26 @@ def test_models_that_lost_heads_in_training_say_nothing_of_how_few_matter() -> N
     assert {claim for claim in ALL if not found[claim].known} == {"C7", "C9"}
     assert "heads were pruned" in found["C7"].reason
     assert found["C10"].spread.endswith("heads were pruned in training")
+
+
+def test_heads_are_merged_where_weights_of_one_serve_both() -> None:
+    """Three hops by four layers, the second of the witness twice; without the weights of one, one way is left."""
+    made = build_witness(3)
+    first, second, third = made.transformer.blocks
+    four = Transformer(replace(made.transformer.shape, layers=4))
+    four.embed, four.norm, four.read = made.transformer.embed, made.transformer.norm, made.transformer.read
+    for target, source in zip(four.blocks, (first, second, second, third), strict=True):
+        target.load_state_dict(source.state_dict())
+    paths = [(1, 1, ">x1", "x0>"), (1, 1, ">x2", "x1>"), (1, 1, ">x3", "x2>"), (2, 1, "x0?", ">x1"),
+             (3, 1, ">x2", ">x3"), (4, 1, "x0?", ">x2")]  # fmt: skip
+
+    def losses() -> dict[tuple[int, int], float]:
+        found = merges(VectorEvaluator.of(four, made.problem), imposed(paths))
+        return {(merge.source[0], merge.target[0]): merge.loss for merge in found}
+
+    known = losses()
+    assert set(known) == {(2, 3), (3, 2)}, "the others have a row with two keys, or carry no answer"
+    assert max(known.values()) < 0.06, "an idle layer that is uniform does a little"
+    with torch.no_grad():
+        four.blocks[2].attention.out.weight.zero_()
+    assert {pair for pair, loss in losses().items() if loss < 1e-6} == {(3, 2)}

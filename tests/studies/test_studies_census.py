@@ -45,7 +45,7 @@ def test_circuits_with_a_path_too_many_are_not_as_small_as_theory_allows():
 
 def test_a_circuit_above_the_threshold_is_not_small():
     """A circuit with imposed patterns has few paths, at a loss of 0.64: such models are not small ones."""
-    record = Path(__file__).parents[2] / "results" / "laptop" / "sweep" / "ic-layers-4-seed-0" / "circuit.json"
+    record = Path(__file__).parents[2] / "results" / "paper-short" / "transformers" / "seed-0" / "circuit.json"
     circuit = Circuit.load(record)
     assert circuit.imposed is not None
     high, low = Measured(0.64, (0.6, 0.68)), Measured(circuit.max_loss, (0.01, 0.06))

@@ -158,7 +158,7 @@ def report(folder: Path, preset: str | None, claims_only: bool) -> tuple[Any, st
       hopscope report
       hopscope report runs/paper
       hopscope report elsewhere --preset laptop --json
-      hopscope report results/laptop --claims-only
+      hopscope report results/figure-4 --claims-only
     """
     check_outside_runs(folder)
     if not folder.is_dir() or any(folder.glob("*/run.json")):

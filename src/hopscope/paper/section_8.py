@@ -7,8 +7,8 @@ and in a head that is, the whole pattern is imposed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
 from pathlib import Path
 from statistics import median
 from typing import Any, get_args
@@ -16,6 +16,9 @@ from typing import Any, get_args
 from hopscope.circuits.checks.card import Card, Check, CheckName, not_passed
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Fill, ImposedCircuit
+from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, Ablation, Interventions, one_hot
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.search.appendix_e import FILLS as FILLINGS
 from hopscope.circuits.search.config import Effort
 from hopscope.lab import RunModel
 from hopscope.paper import recipes
@@ -32,7 +35,8 @@ from hopscope.paper.models import (
 from hopscope.paper.report import PageFigure, Section, Table
 from hopscope.plot.card import card
 from hopscope.plot.circuit import figure_5
-from hopscope.problem.paths import NamedPath
+from hopscope.problem.paths import AttentionPath, NamedPath
+from hopscope.theory.path_flow import arrives
 from hopscope.training.run import RunFolder
 from hopscope.words import counted
 
@@ -229,7 +233,7 @@ def _three_suffice(models: Sequence[Studied], scale: str) -> Finding:
         for model in small
         if (found := model.working)
     )
-    why = "" if small else "no model's circuit has three heads; the paper's merge was not tried"
+    why = "" if small else "no model's circuit has three heads"
     said: General = "holds" if small else "open"
     return Finding("C21", reason=why, in_general=said, share=(len(small), len(asked)), spread=words, scale=scale)
 
@@ -285,3 +289,47 @@ def _card_rows(circuit: Circuit) -> list[list[object]]:
         losses = imposed.own.mean if imposed.own else None, imposed.loss
         rows.append(row("Appendix E", len(imposed.paths), imposed.card, imposed.checks, *losses))
     return rows
+
+
+@dataclass(frozen=True)
+class Merge:
+    """The circuit alone once the paths of one useful head are another's.
+
+    Attributes:
+        source: layer and head, from 1, whose paths go.
+        target: layer and head, from 1, that has them beside its own.
+        loss: mean squared error, with all patterns imposed.
+    """
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+    loss: float
+
+
+def merges(evaluator: Evaluator, circuit: ImposedCircuit) -> list[Merge]:
+    """A circuit with one head less (C21): each useful head's paths given to each other one, as the paper would combine
+    layers 7 and 11 of transformer A; without those that share a query role, whose row attends to one place, and those
+    that carry no answer in theory.
+
+    Weights are the trained model's, idle heads uniform or the identity, whichever serves.
+    """
+    paths, found = [AttentionPath.named(*path.where, evaluator.names) for path in circuit.paths], []
+    for source, target in permutations(sorted({path.row[:2] for path in paths}), 2):
+        merged = [path._replace(layer=target[0], head=target[1]) if path.row[:2] == source else path for path in paths]
+        if len({path.row for path in merged}) == len(paths) and arrives(evaluator.scene, merged):
+            numbers = [(layer + 1, head + 1) for layer, head in (source, target)]
+            found.append(Merge(*numbers, _alone(evaluator, merged, FILLINGS[circuit.fill])))
+    return found
+
+
+def _alone(evaluator: Evaluator, paths: Sequence[AttentionPath], fill: Ablation) -> float:
+    """The loss with these paths imposed and everything else ablated."""
+    useful, rows = {path.row[:2] for path in paths}, evaluator.rows
+    state: Interventions = {row: fill if row[:2] in useful else UNIFORM for row in rows}
+    state |= {path.row: one_hot(path.key) for path in paths}
+    (best,) = evaluator.mse([state])
+    for head in sorted({row[:2] for row in rows} - useful, reverse=True):
+        other = state | {row: IDENTITY for row in rows if row[:2] == head}
+        (loss,) = evaluator.mse([other])
+        state, best = (other, loss) if loss < best else (state, best)
+    return best
