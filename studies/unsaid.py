@@ -63,9 +63,11 @@ ALONE: Mapping[str, Reading] = {
     "shallowest first": {"order": "shallowest-first"},
     "warm-up of a tenth": {"warmup": 640},
     "clipping and beta2 0.95": {"clip": 1.0, "beta2": 0.95},
+    "scores over the root of d_model": {"score_scale": "d_model"},
+    "decay without norms and biases": {"decay_all": False},
 }
-"""Queries and keys drawn at 0.42 have at the start the logits of scores divided by the root of 512, D's width, where its
-heads' width is 16; under Adam that is not the same as scores that are divided so to the end, which is not among them."""
+"""Queries and keys drawn at 0.42 have at the start the logits of scores divided by the root of 512, D's width, where
+its heads' width is 16. Under Adam that is not the same as scores that are divided so to the end, a later reading."""
 
 READINGS: Mapping[str, Reading] = {
     DEFAULT: {},
