@@ -15,10 +15,9 @@ from hopscope.circuits.find import Origin, search_circuit, without_circuit
 from hopscope.circuits.resume import Search
 from hopscope.circuits.search.config import BUDGETS, SearchBudget, SearchConfig
 from hopscope.errors import InputError
-from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_memory
 from hopscope.language.text_batch import LanguageTask, TextTask, text_batch
-from hopscope.language.text_evaluator import TextEvaluator
+from hopscope.language.text_evaluator import TextEvaluator, TextModel
 from hopscope.statistics import wilson
 
 _HIGHEST = 0.49
@@ -70,7 +69,7 @@ class Named:
 
 
 def search_text_circuit(
-    model: HookedDecoder,
+    model: TextModel,
     tokenizer: Any,
     task: LanguageTask,
     named: Named,

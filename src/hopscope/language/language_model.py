@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from torch import nn
 
 from hopscope.checks import check_path
 from hopscope.circuits.checks import CertificateConfig
@@ -19,10 +22,12 @@ from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_words
 from hopscope.language.model_folder import open_model_folder
 from hopscope.language.text_batch import LanguageTask, text_batch
-from hopscope.language.text_evaluator import TextEvaluator
+from hopscope.language.text_evaluator import TextEvaluator, TextModel
+from hopscope.model.torch_module import Parts, TokenModule
 from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import tokens
+from hopscope.records import content_hash
 
 
 class LanguageModel:
@@ -47,15 +52,47 @@ class LanguageModel:
     """
 
     def __init__(self, folder: Path | str, *, trust_remote_code: bool = False) -> None:
-        self.path = check_path("a language model", folder)
+        self.path: Path | None = check_path("a language model", folder)
         opened = open_model_folder(self.path, trust_remote_code=trust_remote_code)
         check_words(opened.model, opened.tokenizer)
         self.tokenizer: Any = opened.tokenizer
         self.named = Named(opened.name, opened.content)
         self._model = opened.model
 
+    @classmethod
+    def from_torch(
+        cls,
+        module: nn.Module,
+        task: LanguageTask,
+        tokenizer: Any,
+        parts: Callable[[Any], Parts],
+        untrain: Callable[[Any, int, int], None] | None = None,
+    ) -> LanguageModel:
+        """A causal torch module of your own that takes tokens; its circuits are stored where `out` says, or nowhere.
+
+        Args:
+            module: given tokens [sequence, position], it answers with logits [sequence, position, token], in single
+                precision on the CPU.
+            task: a task that it answers, on some of whose prompts it is tried.
+            tokenizer: what makes tokens of prompts, as a fast tokenizer of Hugging Face does: called with a text, it
+                gives `input_ids`, `offset_mapping` and `special_tokens_mask`.
+            parts: a function that finds the parts of such a module; see `hs.Parts`.
+            untrain: as for `hs.Model.from_torch`.
+
+        Raises:
+            InputError: it is not such a module, the parts do not make it up, or patterns do not pass where they are
+                said to.
+        """
+        made = cls.__new__(cls)
+        tokens = text_batch(task, tokenizer, 8, 0).inputs
+        made.path, made.tokenizer = None, tokenizer
+        made.model = TokenModule.of(module, parts, untrain, tokens, None, tokens.shape[1], True)
+        weights = {name: weight.tolist() for name, weight in module.state_dict().items()}
+        made.named = Named(type(module).__name__, content_hash(weights))
+        return made
+
     @cached_property
-    def model(self) -> HookedDecoder:
+    def model(self) -> TextModel:
         """The model with hooks, in single precision."""
         return HookedDecoder(self._model.float())
 
@@ -112,7 +149,9 @@ class LanguageModel:
         def search() -> Search[Circuit]:  # whose first step installs the hooks: not needed where a record is read
             return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted))
 
-        path, model = text_circuit_path(self.path, task, out), self.named.content
+        if self.path is None and out is None:
+            return run_search(search(), progress)
+        path, model = text_circuit_path(self.path or Path(), task, out), self.named.content
         return find_stored(path, search(), model, wanted, progress=progress, overwrite=overwrite)
 
     def check(

@@ -19,9 +19,13 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.language.hooked import HookedDecoder
 from hopscope.language.text_batch import LanguageTask, TextBatch, TextTask, text_batch
 from hopscope.model.hooks import Hooks, Pattern, Stream
+from hopscope.model.torch_module import TokenModule
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.information_flow import flow_until
 from hopscope.theory.scene import Scene, text_scene
+
+TextModel = HookedDecoder | TokenModule
+"""What a text is read by: a language model, or a torch module of your own that takes tokens."""
 
 
 class TextEvaluator(Evaluator):
@@ -38,10 +42,10 @@ class TextEvaluator(Evaluator):
             does not know.
     """
 
-    transformer: HookedDecoder
+    transformer: TextModel
     batch: TextBatch
 
-    def __init__(self, model: HookedDecoder, tokenizer: Any, task: LanguageTask, batch: TextBatch) -> None:
+    def __init__(self, model: TextModel, tokenizer: Any, task: LanguageTask, batch: TextBatch) -> None:
         model.check_length(batch.inputs.shape[1])
         for ids in (batch.inputs, batch.candidates):
             model.check_tokens(tokenizer, ids)

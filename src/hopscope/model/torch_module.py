@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from hopscope.checks import check_type
@@ -99,19 +99,19 @@ class TorchModule(HookedModel):
         module: nn.Module,
         parts: Callable[[Any], Parts],
         untrain: Callable[[Any, int, int], None] | None,
-        inputs: Float[Tensor, "sequence pos d_input"],
-        d_output: int,
+        inputs: Float[Tensor, "sequence pos d_input"] | Int[Tensor, "sequence pos"],
+        d_output: int | None,
         reads: int,
         causal: bool,
-    ) -> TorchModule:
+    ) -> Self:
         """Divide a module into parts, and check this on some inputs.
 
         Args:
             module: see the class; its weights are left as they are.
             parts: see the class.
             untrain: see the class.
-            inputs: the inputs to try it on.
-            d_output: width of its answers.
+            inputs: the inputs to try it on, vectors or tokens.
+            d_output: width of its answers; None where it may be any.
             reads: number of last positions at which it answers.
             causal: whether its positions may attend to earlier ones alone.
 
@@ -123,7 +123,7 @@ class TorchModule(HookedModel):
         check_type("module", module, nn.Module, "a torch.nn.Module")
         if not callable(parts) or not callable(untrain or parts):
             raise InputError(f"parts and untrain are functions of the module, got {parts!r} and {untrain!r}")
-        _check_answers(module, inputs, d_output)
+        d_output = _check_answers(module, inputs, d_output)
         found = parts(module)
         if not isinstance(found, Parts):
             raise InputError(f"parts must give an hs.Parts, got {found!r}")
@@ -133,8 +133,9 @@ class TorchModule(HookedModel):
             )
         with in_evaluation(module):
             stream = _stream(found.embed(inputs), "embed")
+        d_input = inputs.shape[-1] if inputs.is_floating_point() else d_output
         shape = Architecture(
-            inputs.shape[-1], 1, reads, len(found.blocks), 1, stream.shape[-1], head_dim=1, mlp=False, causal=causal
+            d_input, 1, reads, len(found.blocks), 1, stream.shape[-1], head_dim=1, mlp=False, causal=causal
         )
         some = cls(module, parts, untrain, shape)
         patterns = some.patterns(inputs[None])
@@ -165,7 +166,7 @@ class TorchModule(HookedModel):
                 )
         return made
 
-    def embed(self, inputs: Float[Tensor, "model batch pos d_input"]) -> Stream:
+    def embed(self, inputs: Float[Tensor, "model batch pos d_input"] | Int[Tensor, "model batch pos"]) -> Stream:
         """The stream that enters the first block."""
         with in_evaluation(self.module):
             return self.parts(self.module).embed(inputs[0])[None]
@@ -190,14 +191,14 @@ class TorchModule(HookedModel):
         with in_evaluation(self.module):
             return self.parts(self.module).read(x[0])[None]
 
-    def plain(self, inputs: Float[Tensor, "sequence pos d_input"]) -> Float[Tensor, "sequence read d_output"]:
+    def plain(self, inputs: Tensor) -> Float[Tensor, "sequence read d_output"]:
         """The answers of the module itself, run as a whole."""
         with in_evaluation(self.module):
             answers: Tensor = self.module(inputs)
         return answers[:, -self.shape.reads :]
 
     @torch.no_grad()
-    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> TorchModule:
+    def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> Self:
         """A copy in which some heads, (layer, head) from 0, have initial weights.
 
         Raises:
@@ -213,21 +214,49 @@ class TorchModule(HookedModel):
         return replace(self, module=mixed)
 
 
-def _check_answers(module: nn.Module, inputs: Float[Tensor, "sequence pos d_input"], d_output: int) -> None:
-    """Check that a module takes inputs and gives answers of this width, all of them finite."""
+class TokenModule(TorchModule):
+    """A module that takes tokens [sequence, position] and gives the logits of the next one at every position."""
+
+    def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
+        """See `HookedModel.run`; all positions are kept, since prompts are padded on the right."""
+        return super().run_layers(x, layers, hooks, None)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its weights."""
+        return sum(weight.numel() * weight.element_size() for weight in self.module.parameters())
+
+    def check_length(self, tokens: int) -> None:
+        """Check that prompts of so many tokens can be read; an `InputError` if not."""
+        _check_answers(self.module, torch.zeros(1, tokens, dtype=torch.long), None)
+
+    def check_tokens(self, tokenizer: Any, tokens: Int[Tensor, "*any"]) -> None:
+        """Check that the module knows some tokens; an `InputError` if not."""
+        if int(tokens.max()) >= self.shape.d_output:
+            raise InputError(
+                f"the tokenizer gives the token {int(tokens.max())}, and the module answers with {self.shape.d_output}"
+            )
+
+
+def _check_answers(module: nn.Module, inputs: Tensor, d_output: int | None) -> int:
+    """Check that a module takes inputs, vectors or tokens, and gives answers of this width, all of them finite; returns
+    the width."""
+    vectors = f"[sequence, position, {inputs.shape[-1]}] of single precision"
+    takes = vectors if inputs.is_floating_point() else "[sequence, position], which are whole numbers,"
     try:
         with in_evaluation(module):
             answers = module(inputs)
     except Exception as error:  # whatever somebody's module raises
         raise InputError(
-            f"the module must take inputs [sequence, position, {inputs.shape[-1]}] of single precision on the CPU, "
-            f"but it raises {type(error).__name__}: {error}"
+            f"the module must take inputs {takes} on the CPU, but it raises {type(error).__name__}: {error}"
         ) from error
-    if not isinstance(answers, Tensor) or answers.dim() != 3 or answers.shape[-1] != d_output:
+    if not isinstance(answers, Tensor) or answers.dim() != 3 or d_output not in (None, answers.shape[-1]):
         shape = tuple(answers.shape) if isinstance(answers, Tensor) else type(answers).__name__
-        raise InputError(f"the module must answer with a tensor [sequence, position, {d_output}], got {shape}")
+        width = "token" if d_output is None else d_output
+        raise InputError(f"the module must answer with a tensor [sequence, position, {width}], got {shape}")
     if not bool(torch.isfinite(answers).all()):
         raise InputError("the module gives answers that are not finite; see that its weights are")
+    return answers.shape[-1]
 
 
 def _check_patterns(patterns: Sequence[Pattern], causal: bool) -> None:
