@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hopscope.benchmark.points import Summary
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import BUDGETS
 from hopscope.emergence.history import Emergence
@@ -63,6 +64,13 @@ def test_circuits_of_language_models(path):
 def test_emergences(path):
     emergence = Emergence.load(path)
     assert len(emergence.paths) == len(Circuit.load(path.with_name("circuit.json")).paths)
+
+
+@pytest.mark.parametrize("path", stored("own-model/*/summary.json"), ids=str)
+def test_benchmarks(path):
+    points = Summary.read(path).points
+    assert points
+    assert all(point.lowest <= point.accuracy <= point.highest for point in points)
 
 
 @pytest.mark.parametrize("path", stored("claims.json"), ids=str)

@@ -31,8 +31,9 @@ def said(arguments: list[str], capsys: pytest.CaptureFixture[str], status: int =
     return streams.err if status else streams.out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "depth" else [pytest.mark.slow]) for name in STUDIES]
+)
 def test_every_study_runs_quick_and_goes_on(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,6 +43,8 @@ def test_every_study_runs_quick_and_goes_on(
     assert said(arguments, capsys) == once
     assert said([*arguments, "--judge"], capsys) == once
     assert "|" in once
+    again = json.loads(said([*arguments, "--judge", "--json"], capsys))
+    assert again["result"] == json.loads((tmp_path / name / f"{name}.json").read_text())
 
 
 @pytest.mark.slow
@@ -55,14 +58,6 @@ def test_stored_results_are_judged_as_they_were(
     said([name, str(tmp_path / name), "--judge"], capsys)
     assert (tmp_path / name / "judgements.json").read_text() == path.read_text()
     assert (tmp_path / name / f"{name}.json").read_text() == (path.parent / f"{name}.json").read_text()
-
-
-def test_depth_runs_quick(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    once = said(["depth", str(tmp_path), "--quick", "--workers", "1", "--precision", "fp32"], capsys)
-    assert "| causal/many-heads/1-hops/2-layers | x1 | 2 | 2 |" in once
-    again = json.loads(said(["depth", str(tmp_path), "--quick", "--judge", "--json"], capsys))
-    assert {judgement["verdict"] for judgement in again["judgements"]} == {"inconclusive"}
-    assert again["result"] == json.loads((tmp_path / "depth.json").read_text())
 
 
 def test_a_stored_record_is_judged_without_its_runs_and_not_replaced(

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from small_runs import ONE_HOP, TINIEST
 
-import hopscope as hs
 from hopscope.emergence.history import STEPS_PER_EPOCH
 from hopscope.errors import InputError
 from hopscope.lab import Run
@@ -65,14 +64,6 @@ def test_a_step_that_metrics_give_is_a_step(tmp_path):
     assert len(run.metrics.every(1)) == 1
     with pytest.raises(InputError, match="steps must be a whole number of at least 1, got 0"):
         run.metrics.every(0)
-
-
-def test_no_run_begins_inside_another(tmp_path):
-    """From Python neither: whoever looks through the one would find files of the other."""
-    run = train(setup(replace(TINIEST, steps=1)), tmp_path / "run", execution=REFERENCE)
-    with pytest.raises(InputError, match=r"run is a run folder, which holds only files of its run"):
-        hs.train(setup(TINIEST), run.path / "inner")
-    assert not (run.path / "inner").exists()
 
 
 def test_the_papers_recipes():
