@@ -11,8 +11,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from false_circuits import calibrate
 from false_claims import DRAWS_OF_PAGES, cases, table
+from false_studies import calibrate
 from false_studies import cases as cases_of_studies
 
 

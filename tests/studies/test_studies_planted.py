@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from false_circuits import refused
+from false_studies import refused
 
 import hopscope as hs
 from studies.calibration.kinds import KINDS, Host, Planted, label, plant

@@ -6,21 +6,34 @@ others have the name of their study and the number of their rule in its docstrin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 from false_claims import Case
 from planted_studies import DOUBLING, SERIAL, NamedPaths, summary
 
+import hopscope as hs
+from hopscope.circuits import checks
+from hopscope.circuits.checks import Evidence, Patterns
+from hopscope.circuits.checks.card import not_passed
+from hopscope.circuits.custom_circuit import _of_parts
+from hopscope.circuits.evaluate.units import Units
 from hopscope.paper.recipes import PLAIN
 from hopscope.theory.depth import minimum_of_hop
 from studies import census, depth, descent, plateau
+from studies.calibration.study import STUDY, standard
 from studies.census import CensusResult
 from studies.descent import DescentResult
 from studies.tools.conditions import Condition, Conditions
 from studies.tools.followed import Followed
 from studies.tools.judgements import all_of, as_many_as, at_all, falls_with, most_of, never
+from studies.tools.study import answer
+from studies.tools.work import Work
 
 Rng = np.random.Generator
 
@@ -185,3 +198,23 @@ STUDIES = [
 def cases() -> list[Case]:
     """All cases, in the order of `docs/studies/how-often-wrong.md`: false ones, then true ones."""
     return sorted([*SHARES, *STUDIES], key=lambda case: case.true)
+
+
+def refused(model: Any, circuit: Sequence[Any], max_loss: float, seed: int) -> Mapping[str, tuple[str, ...]]:
+    """By patterns, the first check that refuses a circuit, measured as `Model.check` measures it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for patterns in get_args(Patterns):
+        evaluator = model.evaluator.fresh(hs.SearchBudget().confirming, seed, "circuit search")
+        units = Units.of(evaluator)
+        interventions, groups = _of_parts(circuit, evaluator, units)
+        proof = hs.CertificateConfig()
+        evidence = Evidence(evaluator, units, interventions, max_loss, seed + 1, proof, patterns, groups)
+        failed = (name for name, measure in checks._MEASURED.items() if not_passed({name: measure(evidence)}))
+        found[patterns] = tuple(islice(failed, 1))
+    return found
+
+
+def calibrate(folder: Path) -> str:
+    """The calibration of the checks with both patterns, in this folder; returns its tables."""
+    study = replace(STUDY, standard=lambda recipe: replace(standard(recipe), refused=refused))
+    return answer(study, None, folder, Work(workers=1)).text
