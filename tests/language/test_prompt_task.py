@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner
-from planted_text import CIRCUIT, planted
+from planted_text import ROLES, equations, planted, planted_paths
 from tokenizers_made import tokenizer
 
 import hopscope as hs
@@ -27,23 +27,8 @@ from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.prompts import Prompt, PromptTask
 from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.formulation import Extensions
-from hopscope.problem.text.questions import Question, question
+from hopscope.problem.text.questions import question
 from hopscope.problem.text.tokens import tokens
-
-ROLES = {"x0>": "name", ">x1": "value", "x0?": "asked", "answer": "answer"}
-
-
-def as_prompt(item: Question) -> Prompt:
-    """A question of equations as a prompt of one's own, with the roles of the chain asked for."""
-    asked = item.latent.asked  # type: ignore[attr-defined]
-    roles = {ROLES[mention.role]: (mention.start, mention.end) for mention in item.mentions() if mention.chain == asked}
-    return Prompt(f"{item.prompt}\n", roles, item.acceptable, item.acceptable.index(item.answer))
-
-
-def equations(count: int = 256) -> PromptTask:
-    """Questions that the planted model answers, as a task of one's own; no role is on the first token."""
-    drawn = hs.questions("equations", hops=1, count=2 * count, seed=3)
-    return PromptTask("equations", tuple(as_prompt(item) for item in drawn if item.lines != (1,))[:count])
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +44,6 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Circuit, Path]:
     assert shown.output.splitlines() == [line for line in done.output.splitlines() if not line.startswith("wrote")]
     assert not (folder / "model" / "circuits").exists()
     return Circuit.load(folder / "c" / "mine.json"), folder / "c"
-
-
-def planted_paths() -> list[str]:
-    """The planted circuit in the roles of the task."""
-    return [" ".join(ROLES.get(word, word) for word in path.split()) for path in CIRCUIT]
 
 
 def test_a_part_that_does_by_absence_is_refused(found: tuple[Circuit, Path]) -> None:

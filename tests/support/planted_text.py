@@ -12,7 +12,10 @@ from typing import Any
 
 import torch
 
+import hopscope as hs
 from examples.text_model.text import EQUALS, NAMES, SYMBOLS, WORDS
+from hopscope.problem.prompts import Prompt, PromptTask
+from hopscope.problem.text.questions import Question
 
 POSITIONS = 16
 """Of a question of one hop there are eleven positions."""
@@ -161,3 +164,24 @@ def planted_among_random(plan: Planted) -> Any:
     deviations |= {"mlp.c_fc.weight": plan.width**-0.5, "mlp.c_proj.weight": small}
     _fill(weights.model, deviations, torch.Generator().manual_seed(plan.seed))
     return weights.plant(plan)
+
+
+ROLES = {"x0>": "name", ">x1": "value", "x0?": "asked", "answer": "answer"}
+
+
+def as_prompt(item: Question) -> Prompt:
+    """A question of equations as a prompt of one's own, with the roles of the chain asked for."""
+    asked = item.latent.asked  # type: ignore[attr-defined]
+    roles = {ROLES[mention.role]: (mention.start, mention.end) for mention in item.mentions() if mention.chain == asked}
+    return Prompt(f"{item.prompt}\n", roles, item.acceptable, item.acceptable.index(item.answer))
+
+
+def equations(count: int = 256) -> PromptTask:
+    """Questions that the planted model answers, as a task of one's own; no role is on the first token."""
+    drawn = hs.questions("equations", hops=1, count=2 * count, seed=3)
+    return PromptTask("equations", tuple(as_prompt(item) for item in drawn if item.lines != (1,))[:count])
+
+
+def planted_paths() -> list[str]:
+    """The planted circuit in the roles of the task."""
+    return [" ".join(ROLES.get(word, word) for word in path.split()) for path in CIRCUIT]

@@ -25,6 +25,7 @@ from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.weighing import SPELLINGS, WHOLE_TREE, TokenIds, spelling, weigh
 from hopscope.checks import check_choice
 from hopscope.errors import InputError, in_a_line
+from hopscope.language.decoder_layers import sharp_logits
 from hopscope.language.limits import check_tokens, check_words, places
 from hopscope.language.model_folder import open_model_folder
 from hopscope.problem.text.formulation import Draw
@@ -77,7 +78,9 @@ class LocalModel:
         dtype = torch.bfloat16 if bf16 else torch.float32
         self.identity = {"weights": opened.content, "precision": str(dtype).removeprefix("torch.")}
         try:
-            self._model = _with_sharp_logits(opened.model.to(self.device, dtype).eval())
+            self._model = opened.model.to(self.device, dtype).eval()
+            if bf16:
+                sharp_logits(self._model)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise InputError(f"device {self.device!r} cannot be used here ({in_a_line(error)}); pass cpu") from None
         stops = self._model.generation_config.eos_token_id
@@ -258,16 +261,6 @@ def _bf16_is_quicker(device: str) -> bool:
         return Timer(lambda: torch.mm(left, right), timer=time.process_time).repeat(2, number=8)[1]
 
     return seconds(torch.bfloat16) < seconds(torch.float32)
-
-
-def _with_sharp_logits(model: Any) -> Any:
-    """The model, its last product in single precision: in bf16 neighbouring logits are an eighth apart."""
-    head = model.get_output_embeddings()
-    if model.dtype != torch.float32 and isinstance(head, torch.nn.Linear):
-        for name, weight in list(head.named_parameters()):
-            setattr(head, name, torch.nn.Parameter(weight.detach().float(), requires_grad=False))
-        head.register_forward_pre_hook(lambda _, inputs: (inputs[0].float(),))
-    return model
 
 
 def _selected(past: Any, numbers: Sequence[int]) -> Any:

@@ -17,6 +17,7 @@ from hopscope.circuits.checks.card import (
     not_passed,
 )
 from hopscope.circuits.search.config import Effort, SearchBudget
+from hopscope.kernels import Precision
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow, NamedPath
 from hopscope.statistics import Measured
 
@@ -73,6 +74,7 @@ class SearchRecord:
         orders_ending_here: names of the search orders that ended in the circuit.
         removed: the rows that the search switched off, in the order in which it did so.
         proof: how many sequences and random draws checks and card were measured on.
+        precision: of a language model's weights while it was searched and checked.
     """
 
     effort: Effort | SearchBudget | None = None
@@ -81,6 +83,7 @@ class SearchRecord:
     orders_ending_here: tuple[str, ...] = ()
     removed: tuple[HeadRow, ...] = ()
     proof: CertificateConfig | None = None
+    precision: Precision = "fp32"
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def find_stored(
         path: path of the record.
         search: the search.
         model: hash of the model.
-        wanted: the settings of the search: effort, seed, faithfulness, proof.
+        wanted: the settings of the search: effort, seed, faithfulness, proof, precision.
         max_loss: the loss that the circuit may have at most; None where that depends on the model.
         run: content hash of the run; empty if the model is from none.
         progress: called with what is being done, stages finished, stages in all.
@@ -104,7 +104,7 @@ def find_stored(
         InputError: the record or the interrupted search is damaged or of another run, or the record is of a certified
             circuit of other settings.
     """
-    settings = {name: plain(getattr(wanted, name)) for name in ("effort", "seed", "faithfulness", "proof")}
+    settings = {name: plain(getattr(wanted, name)) for name in ("effort", "seed", "faithfulness", "proof", "precision")}
     settings |= {"model": model} | ({} if max_loss is None else {"max_loss": max_loss})
     file = path.with_name(f".{path.stem}-search.json")
     if path.exists() and not overwrite:

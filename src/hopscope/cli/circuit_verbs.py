@@ -26,6 +26,7 @@ from hopscope.emergence.config import EmergenceConfig
 
 if TYPE_CHECKING:
     from hopscope.emergence.history import Emergence
+    from hopscope.kernels import Precision
     from hopscope.language.text_batch import LanguageTask
 
 
@@ -51,10 +52,12 @@ _model_options = all_of(
     click.option("--hops", type=COUNT, help="D of those questions  [default: the paper's]."),
     field_options(hs.Extensions, "extensions", "form", "names", "lines"),
     click.option(
-        "--task", "task_file", metavar="FILE", help="Task for a language model: a JSONL file, ioi or induction."
+        "--task", "task_file", metavar="FILE", help="Task for a language model: a JSONL file, ioi, induction or code."
     ),
     click.option("--faithfulness", type=float, help=_SHARE),
     click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights."),
+    click.option("--device", default="cpu", show_default=True, help="Where a language model computes: cpu, cuda, ..."),
+    click.option("--precision", **choice("fp32", "bf16", default="fp32", help="Of a language model's weights.")),
     click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of search and checks."),
 )
 _EFFORT = "Effort of the search: for one circuit, or for the different ones that the model holds."
@@ -175,13 +178,16 @@ def _task(
         refuse_given("--formulation says what is asked", "task_file")
         return hs.text(formulation, hops, hs.Extensions(**extensions))
     if task_file is not None:
+        if task_file == "code":
+            return hs.prompts.code(hops=hops or 1)
         refuse_given("a task of your own has its own prompts", "hops")
         return _prompt_task(path, task_file, trust_remote_code)
     from hopscope.language.model_folder import is_model_folder
 
     if (is_model_folder(path) and not (path / "run.json").exists()) or path.suffix == ".gguf":
         raise hs.InputError(f"{path} is a language model; pass --formulation equations, or --task FILE.jsonl")
-    refuse_given("without --formulation or --task it is no language model", "hops", "faithfulness", "trust_remote_code")
+    only = ("hops", "faithfulness", "trust_remote_code", "device", "precision")
+    refuse_given("without --formulation or --task it is no language model", *only)
     return None
 
 
@@ -197,7 +203,14 @@ def _prompt_task(path: Path, task: str, trust_remote_code: bool) -> hs.PromptTas
 
 
 def _model(
-    path: Path, task: LanguageTask | None, number: int, step: int | None, trust_remote_code: bool, **_: Any
+    path: Path,
+    task: LanguageTask | None,
+    number: int,
+    step: int | None,
+    trust_remote_code: bool,
+    device: str,
+    precision: Precision,
+    **_: Any,
 ) -> Any:
     """The model that is meant: of a run, or a language model if there is a task."""
     from hopscope.circuits.store import CircuitStore
@@ -205,7 +218,7 @@ def _model(
 
     tune_process()
     if task is not None:
-        return hs.LanguageModel(path, trust_remote_code=trust_remote_code)
+        return hs.LanguageModel(path, trust_remote_code=trust_remote_code, device=device, precision=precision)
     run = hs.Run(path)
     CircuitStore(run).path(number)  # which refuses a model that the run lacks
     return run[number] if step is None else run[number].at(step)

@@ -85,8 +85,8 @@ def attend(
         scores = softcap * torch.tanh(scores / softcap)
     if attention_mask is not None:
         scores = scores + attention_mask[..., : key.shape[-2]]
-    pattern = hooks.pattern(module.layer_idx, scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)[None])[0]
-    return (pattern @ value).transpose(1, 2).contiguous(), pattern
+    pattern = hooks.pattern(module.layer_idx, scores.softmax(dim=-1, dtype=torch.float32)[None])[0]
+    return (pattern.to(value.dtype) @ value).transpose(1, 2).contiguous(), pattern
 
 
 def register_attention() -> None:
@@ -96,6 +96,16 @@ def register_attention() -> None:
 
     AttentionInterface.register(HOOKED_ATTENTION, attend)
     AttentionMaskInterface.register(HOOKED_ATTENTION, eager_mask)
+
+
+def sharp_logits(model: Any) -> Any:
+    """The model, its last product in single precision: in bf16 neighbouring logits are an eighth apart."""
+    head = model.get_output_embeddings()
+    if isinstance(head, nn.Linear):
+        for name, weight in list(head.named_parameters()):
+            setattr(head, name, nn.Parameter(weight.detach().float().clone(), requires_grad=False))
+        head.register_forward_pre_hook(lambda _, inputs: (inputs[0].float(),))
+    return model
 
 
 class _Blocks(NamedTuple):

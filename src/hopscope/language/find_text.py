@@ -34,16 +34,21 @@ _BUDGETS: dict[str, SearchBudget] = {
 question has one answer where a sequence has four, and is either right or wrong."""
 
 _THRIFTY: dict[str, SearchBudget] = {
-    "quick": SearchBudget(1, 0, sequences=16, confirming=64, deciding=64, every_subset=0, pairs=0),
+    "quick": SearchBudget(
+        1, 0, sequences=32, confirming=96, deciding=192, every_subset=0, pairs=0, margin=1.0, estimating=16
+    ),
     "thorough": SearchBudget(2, 1, sequences=32, confirming=128, deciding=256, every_subset=0, pairs=12),
 }
 """The same for prompts of your own and questions as code or to go on from, which are for pretrained models: each pass
 of one takes as long as hundreds of a small one."""
 
+_LARGE = 2_000_000_000
+"""A pretrained model with more bytes of weights than this decides on half as many prompts."""
+
 TEXT_PROOF = CertificateConfig(sequences=_QUESTIONS, few=128)
 """How many questions and random draws checks and card are measured on by default."""
 
-THRIFTY_PROOF = CertificateConfig(sequences=64, deciding=128, few=16, draws=40, halves=16)
+THRIFTY_PROOF = CertificateConfig(sequences=96, deciding=192, few=16, draws=40, halves=16, pairs=64)
 """The same for pretrained models."""
 
 
@@ -87,7 +92,7 @@ def search_text_circuit(
         tokenizer: its tokenizer.
         task: the questions.
         named: the model as records name it.
-        wanted: effort (None for a circuit of your own), seed, faithfulness, proof.
+        wanted: effort (None for a circuit of your own), seed, faithfulness, proof, and the model's precision.
         circuit: a circuit of your own: its paths, or a record.
 
     Raises:
@@ -95,7 +100,7 @@ def search_text_circuit(
             there is less free memory than the search takes.
     """
     seed, faithfulness, proof = wanted.seed, wanted.faithfulness, wanted.proof or proof_for(task)
-    budgets = _THRIFTY if task.thrifty else _BUDGETS
+    budgets = _budgets(task, model)
     check_seed(seed)
     if not isinstance(faithfulness, float) or not 0 < faithfulness < 1:
         raise InputError(f"faithfulness must be above 0 and below 1, got {faithfulness!r}")
@@ -119,9 +124,20 @@ def search_text_circuit(
         found = yield from search_circuit(evaluator, config, origin, proof, appendix_e=False)
     else:
         found = yield from check_custom_circuit(evaluator, circuit, max_loss, seed, origin, proof)
-    search = replace(found.search, effort=wanted.effort, faithfulness=faithfulness)
+    search = replace(found.search, effort=wanted.effort, faithfulness=faithfulness, precision=wanted.precision)
     fresh = evaluator.fresh(proof.sequences, seed + 1, "circuit certificate")
     return replace(found, search=search, text=replace(answers, scores=_scores(fresh, found)))
+
+
+def _budgets(task: LanguageTask, model: TextModel) -> dict[str, SearchBudget]:
+    """How much work each effort is for a model on a task."""
+    if not task.thrifty or model.size <= _LARGE:
+        return _THRIFTY if task.thrifty else _BUDGETS
+    halved = ("sequences", "confirming", "deciding")
+    return {
+        effort: replace(budget, **{name: getattr(budget, name) // 2 for name in halved})
+        for effort, budget in _THRIFTY.items()
+    }
 
 
 def _asked(evaluator: TextEvaluator, task: LanguageTask, name: str) -> Asked:

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from hopscope.errors import InputError, in_a_line
-from hopscope.kernels import quicken
+from hopscope.kernels import Precision, quicken
 from hopscope.language.decoder_layers import (
     HOOKED_ATTENTION,
     attention_of,
@@ -28,6 +28,7 @@ from hopscope.language.decoder_layers import (
     first_output,
     receiving,
     register_attention,
+    sharp_logits,
     skipped,
 )
 from hopscope.language.limits import check_tokens, places, window
@@ -42,6 +43,7 @@ from hopscope.model.hooks import (
     Stream,
     reach_beside,
 )
+from hopscope.training.execution import Execution
 
 _SAME = 1e-3
 """Largest difference of a logit, as a share of the largest logit, or of 1, that another order of summation may make."""
@@ -51,7 +53,8 @@ class HookedDecoder(PatchableModel):
     """One decoder-only language model.
 
     Args:
-        model: a causal language model, as `AutoModelForCausalLM.from_pretrained` returns it.
+        model: a causal language model, as `AutoModelForCausalLM.from_pretrained` returns it, in single precision.
+        checked: whether it is checked; a copy of one that was need not be.
 
     Raises:
         InputError: its attention patterns cannot be computed explicitly without changing it, or it is not causal.
@@ -59,12 +62,12 @@ class HookedDecoder(PatchableModel):
 
     models = 1
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, checked: bool = True) -> None:
         self._model = model.eval().requires_grad_(False)
         self.hooks = Hooks()
         """The hooks of the pass that is running."""
         try:
-            self._open(model)
+            self._open(model, checked)
         except InputError:
             raise
         except Exception as error:  # a family that is built otherwise may raise anything
@@ -72,8 +75,8 @@ class HookedDecoder(PatchableModel):
                 f"the attention of {type(model).__name__} cannot be computed explicitly: {in_a_line(error)}"
             ) from error
 
-    def _open(self, model: Any) -> None:
-        """Install the hooks."""
+    def _open(self, model: Any, checked: bool) -> None:
+        """Install the hooks, and check them."""
         self._layers = decoder_layers(model)
         config = model.config.get_text_config()
         heads = config.num_attention_heads
@@ -83,7 +86,7 @@ class HookedDecoder(PatchableModel):
             d_model=config.hidden_size, head_dim=width,
         )  # fmt: skip
         self._probe = torch.arange(12).remainder(config.vocab_size).expand(2, -1)
-        own = self.plain_logits(self._probe)
+        own = self.plain_logits(self._probe) if checked else None
         quicken(model)
         register_attention()
         for layer in self._layers:
@@ -91,7 +94,30 @@ class HookedDecoder(PatchableModel):
         model.set_attn_implementation(HOOKED_ATTENTION)
         if config._attn_implementation != HOOKED_ATTENTION:
             raise InputError(f"{type(model).__name__} has an attention of its own kind, which takes no hooks")
-        self._check(own)
+        if own is not None:
+            self._check(own)
+
+    def moved(self, device: str, precision: Precision) -> HookedDecoder:
+        """This model with its weights on another device, in `bf16` all but those of the read-out.
+
+        Raises:
+            InputError: torch cannot compute on that device here.
+        """
+        Execution(device=device).check()
+        if precision == "bf16":
+            sharp_logits(self._model)
+            read_out = [*self._model.get_output_embeddings().parameters()]
+            for weight in self._model.parameters():  # buffers, as of rotary codes, stay precise
+                if all(weight is not kept for kept in read_out):
+                    weight.data = weight.data.bfloat16()
+        self._model.to(device)
+        return self
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        device: torch.device = self._model.device
+        return device
 
     def check_length(self, tokens: int) -> None:
         """Check that texts of so many tokens can be read.
@@ -125,7 +151,7 @@ class HookedDecoder(PatchableModel):
 
     def embed(self, inputs: Int[Tensor, "1 batch pos"]) -> Stream:
         """The stream that enters the first layer."""
-        return self._through(inputs[0], None, 0, 0, None)[None]
+        return self._through(inputs[0].to(self.device), None, 0, 0, None)[None]
 
     def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
         """See `HookedModel.run`. All positions are computed: a language model is read in the middle of padded
@@ -177,13 +203,13 @@ class HookedDecoder(PatchableModel):
             self._model,
             {id(parameter): parameter for parameter in self._model.parameters() if id(parameter) not in changed},
         )
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), _default_dtype(self._model.dtype):
             torch.manual_seed(seed)
             fresh = type(self._model)(self._model.config).requires_grad_(False)
         for layer, head in heads:
             target, source = (attention_of(decoder_layers(model)[layer]) for model in (mixed, fresh))
             copy_head(target, source, head, self.shape)
-        other = HookedDecoder(mixed)
+        other = HookedDecoder(mixed, checked=False)
         for layer in touched:
             self._check_alone(other, layer, [head for at, head in heads if at == layer])
         return other
@@ -331,6 +357,17 @@ class _Without(Hooks):
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The pattern with zeros in these heads."""
         return pattern.index_fill(2, torch.tensor(self._heads, device=pattern.device), 0.0)
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """A context in which new weights are of a dtype."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 class _Caught(Exception):

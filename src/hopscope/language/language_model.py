@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from hopscope.checks import check_path
+from hopscope.checks import check_choice, check_path
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
@@ -17,6 +17,7 @@ from hopscope.circuits.custom_circuit import CustomCircuit
 from hopscope.circuits.resume import SILENT, Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import find_stored
+from hopscope.kernels import DTYPES, Precision
 from hopscope.language.find_text import Named, faithfulness_for, proof_for, search_text_circuit
 from hopscope.language.hooked import HookedDecoder
 from hopscope.language.limits import check_words
@@ -45,13 +46,24 @@ class LanguageModel:
     Args:
         folder: a folder as `save_pretrained` writes it; nothing is downloaded.
         trust_remote_code: whether code in the folder may run, with all the rights of the user who runs this.
+        device: the device that computes, by its name in torch.
+        precision: of the weights; in `bf16` the read-out stays in `fp32`.
 
     Raises:
         InputError: the folder holds no such model, one whose attention cannot be computed explicitly, or one that
             does not know its tokenizer's words.
     """
 
-    def __init__(self, folder: Path | str, *, trust_remote_code: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        trust_remote_code: bool = False,
+        device: str = "cpu",
+        precision: Precision = "fp32",
+    ) -> None:
+        check_choice("precision", precision, DTYPES)
+        self.device, self.precision = device, precision
         self.path: Path | None = check_path("a language model", folder)
         opened = open_model_folder(self.path, trust_remote_code=trust_remote_code)
         check_words(opened.model, opened.tokenizer)
@@ -85,7 +97,7 @@ class LanguageModel:
         """
         made = cls.__new__(cls)
         tokens = text_batch(task, tokenizer, 8, 0).inputs
-        made.path, made.tokenizer = None, tokenizer
+        made.path, made.tokenizer, made.device, made.precision = None, tokenizer, "cpu", "fp32"
         made.model = TokenModule.of(module, parts, untrain, tokens, None, tokens.shape[1], True)
         weights = {name: weight.tolist() for name, weight in module.state_dict().items()}
         made.named = Named(type(module).__name__, content_hash(weights))
@@ -93,8 +105,8 @@ class LanguageModel:
 
     @cached_property
     def model(self) -> TextModel:
-        """The model with hooks, in single precision."""
-        return HookedDecoder(self._model.float())
+        """The model with hooks, which are checked in single precision."""
+        return HookedDecoder(self._model.float()).moved(self.device, self.precision)
 
     def roles(self, question: Question) -> list[tuple[str, str, int]]:
         """A question as the model reads it: every token, its role, and its chain (-1 for none).
@@ -144,15 +156,34 @@ class LanguageModel:
                 certified circuit of another model or search.
         """
         share = faithfulness_for(task) if faithfulness is None else faithfulness
-        wanted = SearchRecord(effort or "thorough", seed or 0, share, proof=proof or proof_for(task))
+        wanted = SearchRecord(
+            effort or "thorough", seed or 0, share, proof=proof or proof_for(task), precision=self.precision
+        )
 
         def search() -> Search[Circuit]:  # whose first step installs the hooks: not needed where a record is read
             return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted))
 
+        progress = self._counted(progress)
         if self.path is None and out is None:
             return run_search(search(), progress)
         path, model = text_circuit_path(self.path or Path(), task, out), self.named.content
         return find_stored(path, search(), model, wanted, progress=progress, overwrite=overwrite)
+
+    def _counted(self, progress: SearchProgress) -> SearchProgress:
+        """Progress that is also told, within a stage, how many prompts were read in it."""
+
+        def begin(stage: str, done: int, stages: int) -> None:
+            prompts = 0
+
+            def more(read: int) -> None:
+                nonlocal prompts
+                prompts += read
+                progress(f"{stage}, {prompts} prompts read", done, stages)
+
+            progress(stage, done, stages)
+            self.model.answered = more
+
+        return begin
 
     def check(
         self,
@@ -182,9 +213,9 @@ class LanguageModel:
             InputError: there is no such path in the model, or the task, tokenizer or a value cannot be used.
         """
         share = faithfulness_for(task) if faithfulness is None else faithfulness
-        wanted = SearchRecord(None, seed, share, proof=proof or proof_for(task))
+        wanted = SearchRecord(None, seed, share, proof=proof or proof_for(task), precision=self.precision)
         search = search_text_circuit(self.model, self.tokenizer, task, self.named, wanted, circuit)
-        return run_search(search, progress)
+        return run_search(search, self._counted(progress))
 
 
 def text_circuit_path(model: Path, task: LanguageTask, out: Path | str | None = None) -> Path:

@@ -128,6 +128,10 @@ class TextBatch:
         """A part of the questions."""
         return TextBatch(*(getattr(self, field.name)[index] for field in fields(self)))
 
+    def to(self, device: torch.device) -> TextBatch:
+        """The same questions on a device."""
+        return TextBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
+
 
 def text_batch(task: LanguageTask, tokenizer: Any, count: int, seed: int, purpose: str = "") -> TextBatch:
     """The first questions of a seed, for a purpose, as tokens; fewer where a task of your own has no more prompts.

@@ -17,7 +17,7 @@ from hopscope.circuits.circuit_parts import Scores
 from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.language.hooked import HookedDecoder
-from hopscope.language.text_batch import LanguageTask, TextBatch, TextTask, text_batch
+from hopscope.language.text_batch import LanguageTask, TextBatch, text_batch
 from hopscope.model.hooks import Hooks, Pattern, Stream
 from hopscope.model.torch_module import TokenModule
 from hopscope.problem.retrieval import RetrievalProblem
@@ -49,8 +49,9 @@ class TextEvaluator(Evaluator):
         model.check_length(batch.inputs.shape[1])
         for ids in (batch.inputs, batch.candidates):
             model.check_tokens(tokenizer, ids)
-        super().__init__(model, task.problem, batch)
+        super().__init__(model, task.problem, batch.to(model.device))
         self.names, self.task, self._tokenizer = task.problem.all_roles, task, tokenizer
+        self.off_is_alike = task.thrifty
 
     @property
     def scene(self) -> Scene | None:
@@ -63,17 +64,18 @@ class TextEvaluator(Evaluator):
         return len(flow_until(self.scene).holdings) - 1 if self.scene else 0
 
     def applied(self, interventions: Interventions) -> Interventions:
-        """Interventions in which `uniform` rows of a task of your own keep their patterns, without what is on roles.
+        """Interventions in which `uniform` rows of a pretrained model keep their patterns, chain-agnostic: without what
+        is on the roles of a task of your own, or with as much on all chains of a question.
 
         Pretrained models rest at the first token and read the text around; uniform patterns would change all of that.
         """
-        if isinstance(self.task, TextTask) or UNIFORM not in interventions.values():
+        if not self.off_is_alike or UNIFORM not in interventions.values():
             return interventions
         return {row: ALIKE if ablation == UNIFORM else ablation for row, ablation in interventions.items()}
 
     def off(self, pattern: Pattern) -> Pattern:
         """A layer's pattern with all rows off."""
-        if isinstance(self.task, TextTask):
+        if not self.off_is_alike:
             return super().off(pattern)
         shared = self.cache.shared(tuple((query, ALIKE) for query in range(len(self.names))))
         return self.cache.chains.alike(pattern[0].transpose(0, 1), shared).transpose(0, 1)[None]
@@ -118,6 +120,7 @@ class TextEvaluator(Evaluator):
 
     def _asked(self, x: Stream) -> Float[Tensor, "row vocabulary"]:
         """Logits of the token that follows every question."""
+        self.transformer.answered(x.shape[1])
         at = self.batch.answer.repeat(x.shape[1] // self.sequences)
         answers: Tensor = self.transformer.answers(x[:, torch.arange(x.shape[1]), at][:, :, None])
         return answers[0, :, 0]

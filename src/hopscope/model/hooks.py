@@ -83,11 +83,18 @@ class HookedModel(ABC):
         shape: its architecture: layers, heads and widths.
         models: how many models it holds.
         embed: a function or module that gives, for inputs, the stream that enters the first layer.
+        answered: called, of a language model, with how many more prompts were read to the end.
     """
 
     shape: Architecture
     models: int
     embed: Callable[[Any], Stream]
+    answered: Callable[[int], None] = staticmethod(lambda prompts: None)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return torch.device("cpu")
 
     def run(
         self,

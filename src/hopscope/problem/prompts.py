@@ -14,14 +14,16 @@ from typing import Any, ClassVar
 from hopscope.checks import check_count, check_path
 from hopscope.errors import InputError, in_a_line
 from hopscope.problem.retrieval import Problem
-from hopscope.problem.text.formulation import Draw
-from hopscope.problem.text.tokens import Tokens, answer_tokens, check_fast, encode, refuse_uncovered
+from hopscope.problem.roles import text_role_names
+from hopscope.problem.text.formulation import Draw, Extensions
+from hopscope.problem.text.questions import Question, questions
+from hopscope.problem.text.tokens import Tokens, answer_tokens, check_fast, encode, refuse_uncovered, role_spans
 from hopscope.records import convert, write_text
 
 TEXT, ANSWER = "text", "answer"
 """Roles of every prompt: what has no other role; the last token, which the answer follows, if it has no other name."""
 
-_ROLE = re.compile(r"[\w+.?'-]{1,24}")
+_ROLE = re.compile(r">?[\w+.?'-]{1,24}[>=]?")
 
 LEAST = 8
 """The fewest prompts of a task: half of them are for the search, the other half for the checks."""
@@ -55,7 +57,7 @@ class Prompt:
         for role, (start, end) in self.roles.items():
             if not _ROLE.fullmatch(role) or role == TEXT:
                 raise InputError(f"{role!r} in {which} is no name of a role: 1 to 24 letters or digits, not {TEXT!r}")
-            if not 0 <= start < end <= length or not self.prompt[start:end].strip():
+            if not 0 <= start < end <= length or not self.prompt[start:end].strip(" "):
                 raise InputError(
                     f"role {role!r} of {which} must be characters of the prompt, from 0 to {length}, got {[start, end]}"
                 )
@@ -270,3 +272,25 @@ def induction(tokenizer: Any, count: int = 512, seed: int = 0, words: int = 16) 
         return Prompt(text, roles, (drawn[at + 1], *others), 0)
 
     return _task("induction", make, count, seed)
+
+
+def code(count: int = 512, seed: int = 0, hops: int = 1) -> PromptTask:
+    """Equations as code (`hs.text`), below a comment, since heads rest at the first token.
+
+    Roles: those of the chain asked for, named as in `hs.text`: `x0>`, `>x1`, `x1.`, ..., `x0?` and `answer`; of what
+    links two symbols only what is before the number, since a letter's token begins with a space.
+    """
+    above, names = "# Python\n", text_role_names(hops)
+    linked = {f"x{hop}=" for hop in range(hops - 1)}
+
+    def prompt(question: Question) -> Prompt:
+        spans = [*role_spans(question)]  # the last of which is the question's
+        asked = [span for span in spans if span[3] == spans[-1][3]]
+        roles = {names[role]: (len(above) + start, len(above) + end) for start, end, role, _ in asked}
+        roles = {role: span for role, span in roles.items() if role not in linked}
+        answers = tuple(f" {answer}" for answer in question.acceptable)
+        return Prompt(above + question.prompt, roles, answers, question.acceptable.index(question.answer))
+
+    check_count("count", count, LEAST)
+    drawn = questions("equations", hops, count, seed, extensions=Extensions(form="code"))
+    return PromptTask(f"code-{hops}-hops", tuple(map(prompt, drawn)))

@@ -189,6 +189,8 @@ class CertificateConfig:
         draws: how many random circuits are drawn at most.
         halves: how many random halves of what is outside (in pairs), and half as many parts of what is inside, are
             ablated.
+        pairs: how many pairs of rows are taken away at most, those first that are missed least; a circuit with more
+            falls in the order in which its rows are missed alone. None for all pairs, and for an exact order.
 
     Raises:
         InputError: a number is too small, or larger than one that it must not exceed.
@@ -199,11 +201,14 @@ class CertificateConfig:
     few: int = 48
     draws: int = 200
     halves: int = 32
+    pairs: int | None = None
 
     def __post_init__(self) -> None:
         make_plain(self)
         for name, least in (("draws", 1), ("halves", 4), ("few", 2), ("sequences", 1), ("deciding", 1)):
             check_count(f"{name} of a certificate", getattr(self, name), least)
+        if self.pairs is not None:
+            check_count("pairs of a certificate", self.pairs)
         for few, many in (("few", "sequences"), ("sequences", "deciding")):
             if getattr(self, many) < getattr(self, few):
                 raise InputError(f"{many} must be at least {few} ({getattr(self, few)}), got {getattr(self, many)}")

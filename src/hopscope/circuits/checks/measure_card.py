@@ -83,7 +83,9 @@ def _faithfulness(evidence: Evidence, circuit: Interventions) -> Faithfulness:
 
 def _falling(evidence: Evidence) -> list[HeadRow]:
     """The active rows in the order in which they fall: each time the one without which the loss is lowest."""
-    left, circuit, order = list(evidence.rows), evidence.base, list[HeadRow]()
+    left, circuit, order, most = list(evidence.rows), evidence.base, list[HeadRow](), evidence.proof.pairs
+    if most is not None and len(left) * (len(left) - 1) // 2 > most:
+        return sorted(left, key=lambda row: evidence.lost[row].loss.mean)
     while left:
         candidates = [circuit | {row: evidence.off[row]} for row in left]
         losses = evidence.losses(evidence.rough, candidates, circuit).mean(dim=1).tolist()

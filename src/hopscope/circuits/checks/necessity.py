@@ -29,6 +29,9 @@ def _best_pair(evidence: Evidence) -> tuple[str, Measured] | None:
     """The two rows without which the circuit's loss is lowest: two that cancel each other may go together."""
     rows = [row for row in evidence.rows if row not in {*evidence.exempt, *(path.row for path in evidence.grouped)}]
     pairs = [*combinations(rows, 2)]
+    if evidence.proof.pairs is not None:
+        missed = {row: lost.loss.mean for row, lost in evidence.lost.items()}
+        pairs = sorted(pairs, key=lambda pair: missed[pair[0]] + missed[pair[1]])[: evidence.proof.pairs]
     candidates: list[Interventions] = [evidence.base | {row: evidence.off[row] for row in pair} for pair in pairs]
     losses = evidence.screened(candidates, evidence.max_loss)
     best = min(range(len(pairs)), key=losses.__getitem__, default=None)

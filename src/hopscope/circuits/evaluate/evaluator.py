@@ -59,10 +59,12 @@ class Evaluator(ABC):
         problem: the problem that the model answers.
         batch: the sequences, with one leading axis.
         names: names of the roles, by number.
+        off_is_alike: whether `uniform` rows keep their patterns, chain-agnostic, as in pretrained models.
         where: the role and chain of every position of the batch.
     """
 
     names: tuple[str, ...]
+    off_is_alike = False
 
     def __init__(self, transformer: HookedModel, problem: Problem, batch: Sequences) -> None:
         if transformer.models != 1:
@@ -187,7 +189,7 @@ class Evaluator(ABC):
             x = self._last_stream([ablations[number] for number in chosen], [starts[number] for number in chosen])
             errors = self.squared_errors(x).view(len(chosen), self.sequences, -1)
             results |= dict(zip(chosen, errors, strict=True))
-        return torch.stack([results[number] for number in range(len(candidates))])
+        return torch.stack([results[number] for number in range(len(candidates))]).cpu()
 
     def _last_stream(self, candidates: Sequence[list[LayerAblations]], starts: Sequence[int]) -> Stream:
         """The stream after the last block under candidates, each of which joins the others where it starts."""

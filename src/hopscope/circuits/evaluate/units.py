@@ -26,7 +26,7 @@ from hopscope.circuits.evaluate.ablations import (
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.model.role_maps import RoleMaps
 from hopscope.problem.paths import AttentionPath, HeadRow
-from hopscope.problem.retrieval import Problem, RetrievalProblem
+from hopscope.problem.retrieval import Problem
 
 _LEAST_WEIGHT = 0.1
 """How much more mean weight a role must get than the same role of another chain to count as attended to."""
@@ -43,6 +43,7 @@ class Units:
         maps: role maps of the model as it is.
         visible: whether the first role may attend to the second.
         problem: the problem that the model answers.
+        off_is_alike: whether a row that is off is chain-agnostic already, as in pretrained models.
     """
 
     rows: tuple[HeadRow, ...]
@@ -50,13 +51,15 @@ class Units:
     maps: RoleMaps
     visible: Bool[Tensor, "role role"]
     problem: Problem
+    off_is_alike: bool = False
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> Units:
         """The units of a model, as the evaluator's sequences show it."""
         live = evaluator.live_rows
         base = dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(live, KEEP)
-        return cls(live, base, evaluator.role_maps(), evaluator.where.visible, evaluator.problem)
+        maps, visible = evaluator.role_maps(), evaluator.where.visible
+        return cls(live, base, maps, visible, evaluator.problem, evaluator.off_is_alike)
 
     def within(self, interventions: Interventions) -> Units:
         """The same, starting from other interventions."""
@@ -73,11 +76,6 @@ class Units:
     def paths(self, interventions: Interventions) -> list[AttentionPath]:
         """The attention paths of interventions."""
         return [AttentionPath(*row, key) for row in self.rows for key in self.keys(row, interventions[row])]
-
-    @property
-    def of_prompts(self) -> bool:
-        """Whether the task is one of your own, where a row that is off is chain-agnostic already."""
-        return not isinstance(self.problem, RetrievalProblem)
 
     def hypotheses(self, row: HeadRow) -> list[Ablation]:
         """The hypotheses about an active row: one role, two roles, the mean pattern, the positional one, its own.
@@ -98,9 +96,9 @@ class Units:
         """Ways to switch a row off, simplest first.
 
         Uniform and identity; and for a chain-agnostic row its average by role or by position, which does not depend on
-        the chains. In a task of your own only `uniform`, which there is the own pattern without what is on roles.
+        the chains. In a pretrained model only `uniform`, which there is the own pattern, chain-agnostic.
         """
-        if self.of_prompts:
+        if self.off_is_alike:
             return [UNIFORM]
         return [UNIFORM, IDENTITY, *([self.mean(row), POSITIONAL] if self.chainless(row) else [])]
 

@@ -8,6 +8,7 @@ circuit would have superfluous rows.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -70,6 +71,8 @@ class SearchBudget:
         deciding: how many other sequences decide where those leave it open whether a loss is within a limit.
         every_subset: every subset of a circuit is tried if it has at most so many rows; 13 rows take some 8,000 trials.
         pairs: every part one or two rows smaller is tried if it has at most so many; 30 rows take some 500 trials.
+        margin: how many standard errors are added to a loss in the last decisions.
+        estimating: how many sequences gradients are estimated on, in a model of up to 12 layers.
         most_rows: the search is given up if more rows are left when what is easily spared is off: the result would be
             no small circuit, and would take many minutes. `None` for never.
 
@@ -84,13 +87,17 @@ class SearchBudget:
     deciding: int = 2048
     every_subset: int = 10
     pairs: int = 30
+    margin: float = CONFIRM_MARGIN
+    estimating: int = 64
     most_rows: int | None = None
 
     def __post_init__(self) -> None:
         make_plain(self)
         least = {"orders": 1, "growing": 0, "sequences": FEW, "confirming": self.sequences, "deciding": self.confirming}
-        for name, lowest in {**least, "every_subset": 0, "pairs": 0}.items():
+        for name, lowest in {**least, "every_subset": 0, "pairs": 0, "estimating": FEW}.items():
             check_count(name, getattr(self, name), lowest)
+        if not 0 < self.margin < math.inf:
+            raise InputError(f"margin must be above 0 and finite, got {self.margin!r}")
         if self.most_rows is not None:
             check_count("most_rows", self.most_rows)
 

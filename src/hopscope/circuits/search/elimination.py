@@ -23,6 +23,9 @@ from hopscope.problem.paths import HeadRow
 _SIZES = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 96, 128, 192, 256)
 """How many changes are tried together."""
 
+MANY = _SIZES[-1]
+"""With more changes than this, trying each alone would take too long."""
+
 _AT_ONCE = 4
 """How many of these sizes are tried at a time, before it is decided whether to go on."""
 
@@ -33,8 +36,8 @@ def heads_spared(evaluator: Evaluator, units: Units, config: SearchConfig, gener
     by_head: dict[int, Interventions] = {}
     for row in units.on(units.base):
         by_head.setdefault(row.layer * heads + row.head, {})[row] = UNIFORM
-    moves = [by_head[head] for head in head_order(gauge.evaluator) if head in by_head]
-    if len(moves) > _SIZES[-1]:
+    moves = [by_head[head] for head in head_order(gauge.evaluator, config.budget.estimating) if head in by_head]
+    if len(moves) > MANY:
         return _in_halves(gauge, units.base, moves, gauge.limit(HEADS))
     if moves:
         return _in_order(gauge, units.base, moves, gauge.limit(HEADS))
@@ -45,7 +48,7 @@ def rows_spared(evaluator: Evaluator, units: Units, config: SearchConfig, genera
     """Switch off the rows that are easily done without, likewise, in the heads that are left."""
     gauge, interventions = Gauge.scanning(evaluator, config), units.base
     rows = units.on(interventions)
-    if len(rows) > _SIZES[-1]:  # trying each alone would take too long, so rows go in their order, many at a time
+    if len(rows) > MANY:  # in their order, many at a time
         interventions = _in_halves(gauge, interventions, [{row: UNIFORM} for row in rows], gauge.limit(ROWS))
     for share in (ROWS, LAST):
         interventions = trimmed(gauge, units, interventions, gauge.limit(share), generator)
@@ -84,6 +87,21 @@ def minimal(gauge: Gauge, units: Units, interventions: Interventions, generator:
                     interventions = changed(interventions, {row: off})
         if interventions is before:
             return interventions
+
+
+def put_back(gauge: Gauge, units: Units, interventions: Interventions) -> Interventions:
+    """Interventions with rows active again that were removed last, as few as bring the loss below the threshold.
+
+    Their number is found by halving, so that it takes some ten candidates in any model.
+    """
+    off = {*units.rows} - {*units.on(interventions)}
+    removed = [row for row in reversed(interventions) if row in off]
+
+    def grown(count: int) -> Interventions:
+        return interventions | {row: units.base[row] for row in removed[:count]}
+
+    fewest = bisect_left(range(len(removed)), True, key=lambda count: gauge.passes(grown(count), gauge.max_loss))
+    return grown(fewest)
 
 
 def _eliminated(

@@ -63,8 +63,8 @@ class Gauge:
         """The gauge on all sequences, for the last decisions; where these are too few to decide, it draws more."""
         budget = config.budget
         rough, middle = evaluator.part(budget.rough), evaluator.part(budget.sequences)
-        further = Further(evaluator, budget.deciding, CONFIRM_MARGIN)
-        return cls(evaluator, rough, config.max_loss, CONFIRM_MARGIN, middle=middle, further=further)
+        further = Further(evaluator, budget.deciding, budget.margin)
+        return cls(evaluator, rough, config.max_loss, budget.margin, middle=middle, further=further)
 
     def roughly(self) -> Gauge:
         """A faster, noisier gauge: the same threshold, but losses on the few `rough` sequences."""

@@ -28,7 +28,7 @@ BLOCKS = 12
 """Layers are put into at most so many blocks. Up to so many layers, each is a block of its own."""
 
 SEQUENCES = 64
-"""How many sequences the estimate uses in models of up to `BLOCKS` layers."""
+"""How many sequences the estimate uses in models of up to `BLOCKS` layers, unless a budget says fewer."""
 
 SAVED = 1 << 30
 """How many bytes a backward pass may keep."""
@@ -46,15 +46,16 @@ _AGREEMENT = 0.5
 """The order is used if its rank correlation with exact scores (Spearman's) is at least this."""
 
 
-def head_order(evaluator: Evaluator) -> tuple[int, ...]:
+def head_order(evaluator: Evaluator, sequences: int = SEQUENCES) -> tuple[int, ...]:
     """Numbers (layer x heads + head) of all heads by rising estimate; empty where gradients are not used or disagree.
 
+    The estimate uses `sequences` in models of up to `BLOCKS` layers.
     If they disagree in a model of more than `_TOO_MANY` heads, the order is by exact scores on a few sequences.
     """
     shape = evaluator.shape
     if shape.heads < _MANY_A_LAYER or shape.layers * shape.heads < _MANY_HEADS:
         return ()
-    order, agreement = estimated_order(evaluator.part(max(FEW, SEQUENCES * BLOCKS // max(shape.layers, BLOCKS))))
+    order, agreement = estimated_order(evaluator.part(max(FEW, sequences * BLOCKS // max(shape.layers, BLOCKS))))
     if agreement >= _AGREEMENT:
         return order
     if len(order) <= _TOO_MANY:
@@ -90,14 +91,14 @@ def row_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
     part = max(1, min(4096 // positions, SAVED // saved))
     total = torch.zeros(shape.layers, shape.heads, evaluator.where.roles)
     for start in range(0, evaluator.sequences, part):
-        total += _summed_scores(evaluator.on(evaluator.batch[start : start + part]))
+        total += _summed_scores(evaluator.on(evaluator.batch[start : start + part])).cpu()
     return total / evaluator.sequences
 
 
 def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
     """Estimates summed over sequences few enough for one backward pass."""
     where, model, shape = evaluator.where, evaluator.transformer, evaluator.shape
-    total = torch.zeros(shape.layers, shape.heads, where.roles)
+    total = torch.zeros(shape.layers, shape.heads, where.roles, device=where.role.device)
     size = -(-shape.layers // BLOCKS)
     entering = model.embed(evaluator.batch.inputs[None])
     for first in range(0, shape.layers, size):
@@ -123,10 +124,12 @@ class _TowardsUniform(Hooks):
     """
 
     def __init__(self, block: range, point: float, evaluator: Evaluator) -> None:
-        size = evaluator.where.role.shape
+        where = evaluator.where
+        sequences, positions = where.role.shape
+        size = 1, sequences, evaluator.shape.heads, positions
         self._evaluator = evaluator
         self._first = block.start
-        self.shares = [torch.full((1, size[0], evaluator.shape.heads, size[1]), point).requires_grad_() for _ in block]
+        self.shares = [torch.full(size, point, device=where.role.device).requires_grad_() for _ in block]
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The moved pattern. There may be fewer queries where fewer are read."""

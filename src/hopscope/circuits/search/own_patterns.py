@@ -19,7 +19,15 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.search.config import FEW, LAST, SearchConfig
-from hopscope.circuits.search.elimination import grown, heads_spared, minimal, one_by_one, rows_spared, trimmed
+from hopscope.circuits.search.elimination import (
+    grown,
+    heads_spared,
+    minimal,
+    one_by_one,
+    put_back,
+    rows_spared,
+    trimmed,
+)
 from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.circuits.search.simplify import chain_agnostic, simplest
 from hopscope.problem.paths import AttentionPath, HeadRow
@@ -126,6 +134,8 @@ def _end(
     end = next((start for start in (small, pool, model) if gauge.passes(start, gauge.max_loss)), None)
     if end is None:
         return {}
+    if end is model and units.off_is_alike:  # a pretrained one: to begin again would take hours
+        end = put_back(gauge, units.within(model), small)
     if end is not small:
         limit = gauge.limit(LAST)
         end = minimal(gauge, units, trimmed(gauge, units, end, limit, None), None, limit)

@@ -70,7 +70,7 @@ def _possible(units: Units, row: HeadRow) -> list[Ablation]:
 
 def chain_agnostic(gauge: Gauge, units: Units, interventions: Interventions) -> Interventions:
     """Make active rows chain-agnostic, one at a time, the least costly first, while the loss allows it."""
-    if units.of_prompts:
+    if units.off_is_alike:
         return interventions
     rows = [row for row in units.on(interventions) if units.keys(row, interventions[row])]
     near: list[Interventions] = [{**interventions, row: ALIKE} for row in rows]

@@ -65,7 +65,7 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
     answers = {answer: f"{text}{space}{answer}" for answer in question.acceptable}
     ids, candidates = answer_tokens(ids, answers, tokenizer, template, f"a question of {question.formulation}")
     offsets += [(0, 0)] * (len(ids) - len(offsets))
-    hops, spans = question.hops, [*_spans(question)]
+    hops, spans = question.hops, [*role_spans(question)]
     role, chain = [text_role_names(hops).index("text")] * len(ids), [-1] * len(ids)
     taken: set[tuple[int, int]] = set()
     for number, (start, end) in reversed([*enumerate(offsets)]):
@@ -161,7 +161,7 @@ def written(question: Question, tokenizer: Any) -> tuple[str, int]:
     return text, text.rindex(prompt)
 
 
-def _spans(question: Question) -> Iterator[tuple[int, int, int, int]]:
+def role_spans(question: Question) -> Iterator[tuple[int, int, int, int]]:
     """Where in the prompt the roles of chains are, as (start, end, role, chain), end excluded."""
     names = text_role_names(question.hops)
     for _, group in groupby(question.mentions(), lambda mention: mention.line):
