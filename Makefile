@@ -58,7 +58,7 @@ claims: $(VENV)/.installed
 	$(RUN)/hopscope report results/figure-4 --claims-only
 	$(RUN)/hopscope report results/paper-short --claims-only
 	$(RUN)/hopscope report results/paper --claims-only
-	$(RUN)/python -m hopscope.paper.pages README.md docs/claims.md results/paper results/figure-4 results/paper-short results/language-models
+	$(RUN)/python docs/claims_pages.py README.md docs/claims.md results/paper results/figure-4 results/paper-short results/language-models
 
 # The manuscript in docs/paper, every number from the records; a PDF of it where there is a Chromium to print it.
 paper: $(VENV)/.installed-dev

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docs.claims_pages import between_marks, condensed, main
 from hopscope.errors import InputError
 from hopscope.integrity import check
 from hopscope.paper.claims import (
@@ -25,7 +26,6 @@ from hopscope.paper.claims import (
     stored,
     write_claims,
 )
-from hopscope.paper.pages import between_marks, condensed, main
 from hopscope.paper.presets import named
 from hopscope.paper.reproduce import read
 
@@ -162,7 +162,7 @@ def test_the_pages_and_the_package_say_what_the_stored_claims_say(
         (tmp_path / "results" / name).mkdir()
         for file in (ROOT / "results" / name).glob("*.json"):
             shutil.copy(file, tmp_path / "results" / name)
-    monkeypatch.setattr("hopscope.paper.pages.STORED", copies[2])
+    monkeypatch.setattr("docs.claims_pages.STORED", copies[2])
     monkeypatch.chdir(tmp_path)
     main([*map(str, copies[:2]), *(f"results/{name}" for name in (*FOLDERS, "language-models"))])
     for page, copy in zip(there, copies, strict=True):

@@ -15,7 +15,7 @@ from made_results import metrics, trained
 from markupsafe import Markup
 
 from hopscope.paper.claims import Finding, complete
-from hopscope.paper.report import PageFigure, Section, Table, inline, write_page
+from hopscope.paper.report import PageFigure, Section, inline, write_page
 from hopscope.paper.section_7_figures import final_losses, partial_losses
 from hopscope.plot.training import Panel, training
 
@@ -45,7 +45,7 @@ def full(folder: Path, text: str = "plain") -> str:
         PageFigure("partial-losses", partial_losses(models), text),
         PageFigure("training", training(*panels), text),
     ]
-    sections = [Section(text, [text], figures, [Table([text, "loss"], [[text, 0.5]], text)])]
+    sections = [Section(text, [text], figures)]
     found = [
         Finding("C3", "yes", text, text, "open", (3, 4), text, f"{text}: {text}", text),
         Finding("C4", "no", "a", "b", "does not hold", (1, 8), "c", "laptop: b", "sweep/ic layers"),
@@ -172,8 +172,3 @@ def test_text_has_contrast_aa_in_both_themes() -> None:
         for front, back in pairs:
             dark, light = sorted([luminance(theme[front]), luminance(theme[back])])
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (front, back)
-
-
-def test_columns_of_numbers_are_aligned() -> None:
-    table = Table(["layers", "run", "loss", "share"], [[1, "a", "0.74", "10%"], [2, 3, "–", "1e-3"]])
-    assert table.numeric == [True, False, True, True]

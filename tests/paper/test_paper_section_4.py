@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from made_results import NINE, judge_answers, nine, point
 
+from docs.claims_pages import claims_table, small_models
 from hopscope.benchmark.guessing import AnswerSpread, BlindScore
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.paper.claims import Finding, complete
 from hopscope.paper.models import ReproductionFolder
-from hopscope.paper.pages import claims_table
-from hopscope.paper.section_4 import GUESS, BenchmarkResult, judge, read, small_models
+from hopscope.paper.section_4 import GUESS, BenchmarkResult, judge, read
 from hopscope.problem.text.formulation import Extensions
 from hopscope.statistics import wilson
 

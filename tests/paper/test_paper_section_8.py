@@ -164,7 +164,7 @@ def test_heads_are_merged_where_weights_of_one_serve_both() -> None:
 
     def losses() -> dict[tuple[int, int], float]:
         found = merges(VectorEvaluator.of(four, made.problem), imposed(paths))
-        return {(merge.source[0], merge.target[0]): merge.loss for merge in found}
+        return {(source[0] + 1, target[0] + 1): loss for (source, target), loss in found.items()}
 
     known = losses()
     assert set(known) == {(2, 3), (3, 2)}, "the others have a row with two keys, or carry no answer"

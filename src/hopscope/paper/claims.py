@@ -148,6 +148,13 @@ FirstColumn = tuple[str, str, str]
 """`as_the_paper`, `numbers` and `reason` of a finding."""
 
 
+def yes_or_no(asked: bool, met: bool, numbers: str, why_not: str) -> FirstColumn:
+    """The first column of a claim that is met or not; empty where it was not asked of the paper's own models."""
+    if not asked:
+        return NOT_RUN, "", ""
+    return ("yes", numbers, "") if met else ("no", numbers, why_not)
+
+
 def general(
     claim: str, successes: int, cases: int, first: FirstColumn = (NOT_RUN, "", ""), *, spread: str = "", scale: str = ""
 ) -> Finding:

@@ -4,7 +4,7 @@ width; `paper`, the exact recipes; `paper-short`, A's shape from many seeds; `ti
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hopscope.errors import InputError
 from hopscope.model.architecture import InitialWeights
@@ -12,9 +12,6 @@ from hopscope.paper import recipes
 from hopscope.paper.models import ModelStudy
 from hopscope.paper.section_7 import DepthStudy
 from hopscope.training.recipe import Recipe, Setup
-
-NO_MODELS = ModelStudy("")
-"""Of presets that study by depth alone."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Preset:
     name: str
     summary: str
     depth: DepthStudy
-    models: ModelStudy = NO_MODELS
+    models: ModelStudy = field(default_factory=lambda: ModelStudy(""))
     questions: int = 2000
     simulated_hops: int = 64
 

@@ -40,29 +40,12 @@ class PageFigure:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of text; columns of numbers are aligned."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    caption: str = ""
-
-    @property
-    def numeric(self) -> list[bool]:
-        """For every column, whether it holds only numbers."""
-        number = re.compile(r"[-+−]?[\d.,]+(e-?\d+)?\s?%?|–|")
-        columns = range(len(self.header))
-        return [all(number.fullmatch(str(row[place]).strip()) for row in self.rows) for place in columns]
-
-
-@dataclass(frozen=True)
 class Section:
-    """A part of the page: paragraphs (plain text, `code` between backticks), then figures, then tables."""
+    """A part of the page: paragraphs (plain text, `code` between backticks), then figures."""
 
     title: str
     paragraphs: Sequence[str] = ()
     figures: Sequence[PageFigure] = ()
-    tables: Sequence[Table] = ()
 
 
 def write_page(

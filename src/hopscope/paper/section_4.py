@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hopscope.benchmark.guessing import FRESH, AnswerSpread, BlindScore, answer_spread, blind_scores
@@ -18,7 +17,6 @@ from hopscope.paper.models import ReproductionFolder
 from hopscope.paper.report import PageFigure, Section
 from hopscope.plot.style import INK, PAGE, Look, hop_look, house, new_figure
 from hopscope.problem.text.questions import FORMULATIONS, questions
-from hopscope.records import read_json
 from hopscope.statistics import holm, wilson
 from hopscope.words import counted
 
@@ -109,29 +107,6 @@ def _models(summary: Summary | None) -> Finding:
         scale=scale,
         run="benchmark",
     )
-
-
-def small_models(path: Path) -> Finding:
-    """C14 by the pretrained models in the summary of `studies.language_models`, by instruction and as code."""
-    points = [point for point in read_json(path, "a summary")["points"] if point["mode"] == "exact"]
-    models: dict[str, dict[tuple[str, int], float]] = {}
-    for point in points:
-        if point["form"] == "instruction":
-            models.setdefault(point["model"], {})[point["formulation"], point["hops"]] = point["accuracy"]
-    whole = {model: [found[key] for key in NINE] for model, found in models.items() if found.keys() >= set(NINE)}
-    good = sum(min(found) >= NEAR_PERFECT for found in whole.values())
-    name, best = max(whole.items(), key=lambda item: sum(item[1]))
-    code = {point["hops"]: point["accuracy"] for point in points if (point["model"], point["form"]) == (name, "code")}
-    spread = (
-        f"{name}: {', '.join(f'{value:.2f}' for value in best[:5])} at D = 1..5, "
-        f"{', '.join(f'{key[0]} {value:.2f}' for key, value in zip(NINE[5:], best[5:], strict=True))}; "
-        f"as code {', '.join(f'{code[hops]:.2f}' for hops in sorted(code))} at D = 1..{max(code)}"
-    )
-    why = "not the paper's models: at most 1.5 billion weights of 4 bits, which says nothing of large ones"
-    scale = (
-        f"language-models: {min(point['n'] for point in points if point['model'] == name)} or more questions a point"
-    )
-    return Finding("C14", reason=why, in_general="open", share=(good, len(whole)), spread=spread, scale=scale)
 
 
 def _nine(points: Sequence[Point], model: str) -> list[Point] | None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hopscope.paper.claims import THEOREM, Finding, general
-from hopscope.paper.report import PageFigure, Section, Table
+from hopscope.paper.report import PageFigure, Section
 from hopscope.paper.section_7 import TrainedModel, learned_deeper
 from hopscope.plot.style import BLUE, INK, VERMILION, house, new_figure
 from hopscope.problem.retrieval import RetrievalProblem
@@ -81,11 +81,6 @@ class TheoryResult:
     simulated: tuple[Simulated, ...]
     trained: tuple[TrainedModel, ...]
 
-    @property
-    def largest_hops(self) -> int:
-        """The most hops that were simulated."""
-        return self.simulated[-1].problem.hops
-
     @classmethod
     def of(cls, scale: str, drawn_hops: int, trained: Sequence[TrainedModel], largest_hops: int = 64) -> TheoryResult:
         """Simulate chains of up to so many hops, and put the trained models beside them."""
@@ -102,7 +97,7 @@ def _simulated(largest_hops: int) -> tuple[Simulated, ...]:
 
 def judge(result: TheoryResult) -> list[Finding]:
     """Findings on C1 and C2."""
-    runs, hops = result.simulated, result.largest_hops
+    runs, hops = result.simulated, result.simulated[-1].problem.hops
     scale = f"{result.scale}: simulated, D = 1..{hops}; {counted(len(result.trained), 'trained run')}"
     cases = [(run, t) for run in runs for t in range(len(run.longest)) if 3**t < 2 * run.problem.hops]
     solved = sum(run.depth <= t for run, t in cases)
@@ -149,9 +144,8 @@ def _is_run(holding: int) -> bool:
 
 
 def section(result: TheoryResult) -> Section:
-    """The section with Theorem 1 beside the exact minima, and how information flows along one chain."""
+    """The section on how information flows along one chain."""
     hops = result.drawn_hops
-    rows = [[row.hops, row.theorem_1, row.no_mask, row.causal] for row in map(depths, (1, 2, 3, 4, 5, 8, 16, 32, 64))]
     return Section(
         "How many layers D hops need (Section 5)",
         paragraphs=[
@@ -169,7 +163,6 @@ def section(result: TheoryResult) -> Section:
                 "know after each, without a mask and under a causal one.",
             )
         ],
-        tables=[Table(["D", "Theorem 1", "exact, no mask", "exact, causal"], rows, "Layers needed for D hops.")],
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import Literal
 
-from hopscope.paper.claims import Finding, FirstColumn, General, general, in_folder
+from hopscope.paper.claims import Finding, General, general, in_folder, yes_or_no
 from hopscope.paper.section_7 import DepthResult, TrainedModel, learned_deeper
 from hopscope.statistics import fisher, sign_test
 from hopscope.theory.depth import depths
@@ -41,13 +41,6 @@ def judge(result: DepthResult) -> list[Finding]:
     return in_folder(result.run, found)
 
 
-def _first(exactly: bool, fulfilled: bool, numbers: str, why_not: str) -> FirstColumn:
-    """The first column: empty where the recipe is not the paper's."""
-    if not exactly:
-        return "not run", "", ""
-    return ("yes", numbers, "") if fulfilled else ("no", numbers, why_not)
-
-
 def _curriculum_is_needed(
     without: Sequence[TrainedModel], with_ic: Sequence[TrainedModel], scale: str, exactly: bool
 ) -> Finding:
@@ -58,7 +51,7 @@ def _curriculum_is_needed(
     failed = sum(loss > FAILED for loss in losses)
     numbers = f"{failed} of {len(losses)} runs above {FAILED}, the lowest at {min(losses):.3f}"
     pairs = [model.loss > FAILED for model in without if model.loss is not None and _has_control(model, with_ic)]
-    first = _first(exactly, failed == len(losses), numbers, "a run without the curriculum succeeds")
+    first = yes_or_no(exactly, failed == len(losses), numbers, "a run without the curriculum succeeds")
     spread = f"pairs with a positive control; {numbers}"
     return general("C3", sum(pairs), len(pairs), first, spread=spread, scale=scale)
 
@@ -92,7 +85,9 @@ def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str, exactly: 
     at = f"{counts}; by half of the seeds from {', '.join(map(str, least))} layers on"
     known = [layers for layers in least if isinstance(layers, int)]
     needs_more = known == sorted(known) and len({*least}) > 1
-    first = _first(exactly, fewer and needs_more, at, "a later hop is learned by no fewer runs, or with no more layers")
+    first = yes_or_no(
+        exactly, fewer and needs_more, at, "a later hop is learned by no fewer runs, or with no more layers"
+    )
     tests = f"fewer runs p = {trend:.1g} (Page), more layers p = {depth:.1g} (Fisher)"
     spread = tests if exactly else f"{at}; {tests}"
     return Finding("C4", *first, said, None, spread, scale)
@@ -140,7 +135,7 @@ def _hops_come_in_order(models: Sequence[TrainedModel], scale: str, exactly: boo
     orders = [order for model in models if (order := order_learned(model.crossings))]
     n, ordered, broken = len(orders), orders.count("in order"), orders.count("broken")
     numbers = f"{ordered} of {counted(n, 'run')} that learned two hops in order, {broken} out of order"
-    first = _first(exactly and n > 0, ordered == n, numbers, "a run learned hops out of order, or two at once")
+    first = yes_or_no(exactly and n > 0, ordered == n, numbers, "a run learned hops out of order, or two at once")
     return general("C5", ordered, n, first, spread=f"{n - ordered - broken} with two hops at one step", scale=scale)
 
 
@@ -169,7 +164,7 @@ def _no_mirage(models: Sequence[TrainedModel], scale: str, exactly: bool) -> Fin
         f"losses {between} lie between 0.1 and {FAILED}"
     )
     learned = sum(model.learned(hop) for model, hops in tested for hop in hops)
-    first = _first(exactly, not learned, numbers, "a hop was learned below its least depth")
+    first = yes_or_no(exactly, not learned, numbers, "a hop was learned below its least depth")
     return general("C20", none, len(losses), first, spread=numbers, scale=scale)
 
 

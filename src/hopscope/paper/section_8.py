@@ -6,19 +6,18 @@ and in a head that is, the whole pattern is imposed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
 from statistics import median
 from typing import Any, get_args
 
-from hopscope.circuits.checks.card import Card, Check, CheckName, not_passed
-from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Fill, ImposedCircuit
 from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, Ablation, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.search.appendix_e import FILLS as FILLINGS
+from hopscope.circuits.search.appendix_e import HeadNumbers
 from hopscope.circuits.search.config import Effort
 from hopscope.lab import RunModel
 from hopscope.paper import recipes
@@ -32,7 +31,7 @@ from hopscope.paper.models import (
     ranged,
     shape_in_words,
 )
-from hopscope.paper.report import PageFigure, Section, Table
+from hopscope.paper.report import PageFigure, Section
 from hopscope.plot.card import card
 from hopscope.plot.circuit import figure_5
 from hopscope.problem.paths import AttentionPath, NamedPath
@@ -239,8 +238,7 @@ def _three_suffice(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def section(result: StudiedModels) -> Section | None:
-    """The section with the circuits of A, B and C, or else the first one, its card, and a row for every circuit; None
-    where none was found."""
+    """The section with the circuits of A, B and C, or else the first one and its card; None where none was found."""
     found = [(model, model.circuit) for model in result.compared if model.circuit and model.circuit.found]
     if not found:
         return None
@@ -254,12 +252,6 @@ def section(result: StudiedModels) -> Section | None:
             caption = f"The card of the circuit of seed {circuit.seed}: `docs/circuits.md` explains it."
             drawn.append(PageFigure(f"circuit-{model.name}-card", card(circuit), caption))
     certified = sum(circuit.certified for _, circuit in found)
-    cards = Table(
-        ["seed", "circuit", "paths", "loss, own patterns", "loss, imposed", "best random", "ACDC", "checks failed"],
-        [row for _, circuit in found for row in _card_rows(circuit)],
-        "Circuits alone: each as it was found with the model's own patterns, and as the paper's procedure (Appendix E) "
-        "finds it with patterns imposed; and the faithfulness of other circuits of its size.",
-    )
     return Section(
         "Circuits (Section 8, Appendix E)",
         paragraphs=[
@@ -268,57 +260,21 @@ def section(result: StudiedModels) -> Section | None:
             "`docs/circuits.md` says what the checks mean.",
         ],
         figures=drawn,
-        tables=[cards],
     )
 
 
-def _card_rows(circuit: Circuit) -> list[list[object]]:
-    """The circuit with own patterns, and that of Appendix E if there is one: losses, baselines, checks."""
+def merges(evaluator: Evaluator, circuit: ImposedCircuit) -> dict[tuple[HeadNumbers, HeadNumbers], float]:
+    """The loss of a circuit alone with one head less (C21), by the head (layer and head, from 0) whose paths go and the
+    one that has them beside its own, as the paper would combine layers 7 and 11 of transformer A.
 
-    def words(value: float | None) -> str:
-        return "–" if value is None else f"{value:.3f}"
-
-    def row(name: str, paths: int, card: Card | None, checks: Mapping[CheckName, Check], *losses: float | None) -> Any:
-        others = (card.baselines.random, card.baselines.acdc) if card else (None, None)
-        failed = ", ".join(not_passed(checks)).replace("_", " ") or ("none" if checks else "not measured")
-        return [circuit.seed, name, paths, *map(words, (*losses, *others)), failed]
-
-    own, imposed = (circuit.losses[patterns] for patterns in ("own", "imposed")), circuit.imposed
-    rows = [row("own patterns", len(circuit.paths), circuit.card, circuit.checks, *own)]
-    if imposed:
-        losses = imposed.own.mean if imposed.own else None, imposed.loss
-        rows.append(row("Appendix E", len(imposed.paths), imposed.card, imposed.checks, *losses))
-    return rows
-
-
-@dataclass(frozen=True)
-class Merge:
-    """The circuit alone once the paths of one useful head are another's.
-
-    Attributes:
-        source: layer and head, from 1, whose paths go.
-        target: layer and head, from 1, that has them beside its own.
-        loss: mean squared error, with all patterns imposed.
+    Heads that share a query role, whose row attends to one place, cannot be merged; merges that carry no answer in
+    theory are left out. Weights are the trained model's, idle heads uniform or the identity, whichever serves.
     """
-
-    source: tuple[int, int]
-    target: tuple[int, int]
-    loss: float
-
-
-def merges(evaluator: Evaluator, circuit: ImposedCircuit) -> list[Merge]:
-    """A circuit with one head less (C21): each useful head's paths given to each other one, as the paper would combine
-    layers 7 and 11 of transformer A; without those that share a query role, whose row attends to one place, and those
-    that carry no answer in theory.
-
-    Weights are the trained model's, idle heads uniform or the identity, whichever serves.
-    """
-    paths, found = [AttentionPath.named(*path.where, evaluator.names) for path in circuit.paths], []
+    paths, found = [AttentionPath.named(*path.where, evaluator.names) for path in circuit.paths], {}
     for source, target in permutations(sorted({path.row[:2] for path in paths}), 2):
         merged = [path._replace(layer=target[0], head=target[1]) if path.row[:2] == source else path for path in paths]
-        if len({path.row for path in merged}) == len(paths) and arrives(evaluator.scene, merged):
-            numbers = [(layer + 1, head + 1) for layer, head in (source, target)]
-            found.append(Merge(*numbers, _alone(evaluator, merged, FILLINGS[circuit.fill])))
+        if len({path.row for path in merged}) == len(paths) and evaluator.scene and arrives(evaluator.scene, merged):
+            found[source, target] = _alone(evaluator, merged, FILLINGS[circuit.fill])
     return found
 
 

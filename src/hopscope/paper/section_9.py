@@ -21,7 +21,7 @@ from hopscope.emergence.timing import LEAST_PLATEAU, first_crossings
 from hopscope.emergence.track import emergence_of_run
 from hopscope.lab import RunModel
 from hopscope.paper import recipes
-from hopscope.paper.claims import NOT_RUN, Finding, FirstColumn, general, in_folder
+from hopscope.paper.claims import Finding, general, in_folder, yes_or_no
 from hopscope.paper.models import (
     MAX_LOSS,
     Studied,
@@ -102,15 +102,13 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
     )
     numbers = f"validation MSE {losses([window for _, window in known])}; circuit alone {circuits or 'none found'}"
     why = "the model or its circuit alone is not below 0.05"
-    first = _exactly([model for model, _ in known], met, numbers, why)
+    first = yes_or_no(_is_d([model for model, _ in known]), all(met), numbers, why)
     return general("C12", sum(met), len(met), first, spread=numbers, scale=scale)
 
 
-def _exactly(models: Sequence[Studied], met: Sequence[bool], numbers: str, why_not: str) -> FirstColumn:
-    """The first column of a claim on transformer D; empty where the one model is another."""
-    if [model.setup for model in models] != [recipes.D]:
-        return NOT_RUN, "", ""
-    return ("yes", numbers, "") if all(met) else ("no", numbers, why_not)
+def _is_d(models: Sequence[Studied]) -> bool:
+    """Whether transformer D is the one model asked."""
+    return [model.setup for model in models] == [recipes.D]
 
 
 def _one_by_one(model: Studied) -> tuple[bool, str] | None:
@@ -172,7 +170,7 @@ def _share(claim: str, asks: _Asks, why_not: str, models: Sequence[Studied], sca
     if claim == "C13":
         learned = [order_learned(model.training[0].learned) for model in models]
         numbers += f"; losses in order in {learned.count('in order')} of {len(learned)}"
-    first = _exactly([model for model, _, _ in known], met, numbers, why_not)
+    first = yes_or_no(_is_d([model for model, _, _ in known]), all(met), numbers, why_not)
     return general(claim, sum(met), len(met), first, spread=numbers, scale=scale)
 
 
@@ -181,11 +179,9 @@ def _reuse(models: Sequence[Studied], scale: str) -> Finding:
     known = [(model, *reuse) for model in models if model.circuit and (reuse := _read_first(model.circuit)) is not None]
     if not known:
         return Finding("C18", reason="no circuit in which what reads what is known")
-    papers = [entry for entry in known if entry[0].setup == recipes.D]
-    why = "an answering path does not read the first one"
-    first = _exactly(
-        [model for model, _, _ in papers], [met for _, met, _ in papers], "; ".join(e[2] for e in papers), why
-    )
+    papers = [(met, words) for model, met, words in known if model.setup == recipes.D]
+    numbers, why = "; ".join(words for _, words in papers), "an answering path does not read the first one"
+    first = yes_or_no(len(papers) == 1, all(met for met, _ in papers), numbers, why)
     scale = f"{scale.partition(':')[0]}: {counted(len(known), 'circuit')}"
     words = "; ".join(f"{model.name} {words}" for model, _, words in known)
     return general("C18", sum(met for _, met, _ in known), len(known), first, spread=words, scale=scale)

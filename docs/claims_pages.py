@@ -1,6 +1,6 @@
 """The claims in Markdown pages, and what the stored results know of them, condensed for the package (`make claims`).
 
-`python -m hopscope.paper.pages README.md docs/claims.md FOLDER... results/language-models`
+`python docs/claims_pages.py README.md docs/claims.md FOLDER... results/language-models`
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from hopscope.benchmark.results import markdown
 from hopscope.errors import InputError
 from hopscope.paper.claims import CLAIMS, STORED, Finding, complete, read_claims, stored, write_claims
-from hopscope.paper.section_4 import small_models
-from hopscope.records import write_text
+from hopscope.paper.section_4 import NEAR_PERFECT, NINE
+from hopscope.records import read_json, write_text
 from hopscope.words import markdown_table
 
 
@@ -60,6 +60,29 @@ def condensed(folders: Sequence[Path]) -> tuple[Finding, ...]:
                 at = f"{folder.as_posix()}/{finding.run}" if finding.run else folder.as_posix()
                 found.setdefault(finding.id, replace(finding, run=at))
     return complete(found.values())
+
+
+def small_models(path: Path) -> Finding:
+    """C14 by the pretrained models in the summary of `studies.language_models`, by instruction and as code."""
+    points = [point for point in read_json(path, "a summary")["points"] if point["mode"] == "exact"]
+    models: dict[str, dict[tuple[str, int], float]] = {}
+    for point in points:
+        if point["form"] == "instruction":
+            models.setdefault(point["model"], {})[point["formulation"], point["hops"]] = point["accuracy"]
+    whole = {model: [found[key] for key in NINE] for model, found in models.items() if found.keys() >= set(NINE)}
+    good = sum(min(found) >= NEAR_PERFECT for found in whole.values())
+    name, best = max(whole.items(), key=lambda item: sum(item[1]))
+    code = {point["hops"]: point["accuracy"] for point in points if (point["model"], point["form"]) == (name, "code")}
+    spread = (
+        f"{name}: {', '.join(f'{value:.2f}' for value in best[:5])} at D = 1..5, "
+        f"{', '.join(f'{key[0]} {value:.2f}' for key, value in zip(NINE[5:], best[5:], strict=True))}; "
+        f"as code {', '.join(f'{code[hops]:.2f}' for hops in sorted(code))} at D = 1..{max(code)}"
+    )
+    why = "not the paper's models: at most 1.5 billion weights of 4 bits, which says nothing of large ones"
+    scale = (
+        f"language-models: {min(point['n'] for point in points if point['model'] == name)} or more questions a point"
+    )
+    return Finding("C14", reason=why, in_general="open", share=(good, len(whole)), spread=spread, scale=scale)
 
 
 def main(arguments: Sequence[str]) -> None:
