@@ -81,13 +81,12 @@ def test_the_package_can_be_run():
 def test_a_terminal_and_a_notebook_of_another_kind_are_no_trouble(tmp_path):
     """An encoding without the letters of a table, and the backend of pictures that a notebook's shells inherit."""
     done = subprocess.run(
-        [sys.executable, "-m", "hopscope", "theory", "--hops", "3", "--show", "--figure", str(tmp_path / "flow.png")],
+        [sys.executable, "-m", "hopscope", "theory", "--hops", "3", "--show"],
         env=os.environ | {"PYTHONIOENCODING": "latin-1", "MPLBACKEND": "module://not_installed.here"},
         capture_output=True,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"?" in done.stdout
-    assert (tmp_path / "flow.png").exists()
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from respondents import ONE, TWO_HOPS, Asked, Say, half, right
+from respondents import ONE, TWO_HOPS, Asked, ProgramRespondent, Say, half, right
 
 from hopscope.benchmark.answers import Record, weighed
 from hopscope.benchmark.points import Point, Summary, by_line, compare, summarise
-from hopscope.benchmark.run import ProgramRespondent, benchmark
+from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings, cells
 from hopscope.errors import InputError
 from hopscope.paper.section_4 import figure_2, label

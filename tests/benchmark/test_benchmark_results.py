@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from respondents import ONE, TWO_HOPS, Asked, half, right
+from respondents import ONE, TWO_HOPS, Asked, ProgramRespondent, half, right
 
 from hopscope.benchmark.redaction import all_redacted, file_name, holds_secret, is_secret, redacted
 from hopscope.benchmark.results import Results
-from hopscope.benchmark.run import ProgramRespondent, benchmark
+from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli.benchmark_verb import _arguments
 from hopscope.errors import InputError
@@ -206,10 +206,6 @@ def test_by_its_short_name(tmp_path: Path) -> None:
     summary = hs.benchmark([ProgramRespondent("m", right)], tmp_path, ["kingdoms"], count=3)
     assert [(p.formulation, p.hops, p.accuracy) for p in summary.points] == [("kingdoms", 5, 1.0)]
     assert hopscope.benchmark.run.__name__ == "hopscope.benchmark.run"
-    with pytest.raises(InputError, match="is a program and gives no probabilities"):
-        hs.benchmark(
-            [ProgramRespondent("m", right)], tmp_path / "exact", ["kingdoms"], settings=BenchmarkSettings(mode="exact")
-        )
     with pytest.raises(InputError, match="is neither a folder nor a provider's model"):
         hs.benchmark(["nobody"], tmp_path)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,31 +68,6 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(record["schedule"]) == 4
     long = run(capsys, "--hops", "40", "--show")[1].splitlines()
     assert max(len(line) for line in long if "█" in line) < 120
-
-
-def test_witness(capsys: pytest.CaptureFixture[str]) -> None:
-    record = read(capsys, "--hops", "2", "--witness")
-    assert record["layers"] == 3
-    assert max(record["losses"]) < 0.01
-    assert all(missing["loss"] > 0.3 for missing in record["without"])
-    out = run(capsys, "--hops", "2", "--witness", "--no-mask")[1]
-    assert "2 layers, 2 heads a layer" in out
-    assert "without layer 2: loss of x2 1.00; the query gets as far as" in out
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "magic"), [("f.png", b"\x89PNG"), ("f.svg", b"<?xml"), ("f.PDF", b"%PDF")])
-def test_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, magic: bytes) -> None:
-    status, out, _ = run(capsys, "--hops", "5", "--figure", str(tmp_path / "deep" / name))
-    assert status == 0
-    assert name in out
-    assert (tmp_path / "deep" / name).read_bytes().startswith(magic)
-    assert [file.name for file in (tmp_path / "deep").iterdir()] == [name]
-
-
-def test_a_figure_with_json_prints_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert read(capsys, "--hops", "2", "--figure", str(tmp_path / "flow.svg")) == read(capsys, "--hops", "2", "--show")
-    assert (tmp_path / "flow.svg").exists()
 
 
 def test_figure_draws_an_edge_for_every_shared_piece() -> None:

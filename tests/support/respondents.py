@@ -6,12 +6,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hopscope.benchmark.answers import weighed
-from hopscope.benchmark.run import ProgramRespondent
+from hopscope.benchmark.answers import Reply, Trial, weighed
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.problem.text.questions import Question
 
 Say = Callable[[Question], str]
+
+
+class ProgramRespondent:
+    """A Python function as a model, where `say` gives the reply to a question; one that is not text is an error."""
+
+    def __init__(self, name: str, say: Say) -> None:
+        self.name, self.say = name, say
+        self.identity: dict[str, Any] = {"program": name}
+
+    def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Any) -> None:
+        for question in questions:
+            trial = Trial(question, settings.rule, settings.attempts)
+            while not trial.settled:
+                said: Any = self.say(question)
+                if isinstance(said, str):
+                    trial.replies.append(Reply(said))
+                else:
+                    trial.error = f"{self.name} gave {type(said).__name__} where a reply is text"
+            keep(trial.record(self.name))
 
 
 class Asked(ProgramRespondent):

@@ -14,7 +14,7 @@ from hopscope.problem.paths import AttentionPath
 from hopscope.problem.vectors import Batch, sample
 from hopscope.theory.depth import minimum_causal, minimum_without_mask
 from hopscope.theory.path_flow import deliver
-from hopscope.theory.witness import Witness, build_witness, try_witness
+from hopscope.theory.witness import Witness, build_witness
 
 KINDS: dict[str, dict[str, Any]] = {"masked": {}, "no mask": {"causal": False}}
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -35,14 +35,14 @@ def losses(witness: Witness, batch: Batch, change: Any = None) -> Tensor:
 @pytest.mark.parametrize("hops", [1, 2, 3, 5, pytest.param(8, marks=pytest.mark.slow)])
 def test_solves_at_the_exact_depth_and_not_below(kind: str, hops: int) -> None:
     witness = build_witness(hops, **KINDS[kind])
-    trial = try_witness(witness, sequences=16)
-    assert trial.layers == (minimum_causal(hops) if witness.problem.causal else minimum_without_mask(hops))
-    assert trial.heads == (1 if witness.problem.causal else 2)
-    assert len(trial.losses) == hops
-    assert max(trial.losses) < 1e-6
-    for missing in trial.without:
-        assert missing.loss > 0.3
-        assert f"not to x{hops}" in missing.why
+    shape, batch = witness.transformer.shape, batch_for(witness, 16)
+    assert shape.layers == (minimum_causal(hops) if witness.problem.causal else minimum_without_mask(hops))
+    assert shape.heads == (1 if witness.problem.causal else 2)
+    assert losses(witness, batch).max() < 1e-6
+    for layer in range(shape.layers):
+        rest = witness.without_layer(layer)
+        assert losses(rest, batch)[-1] > 0.3
+        assert f"not to x{hops}" in deliver(hops, rest.circuit).broken
 
 
 def ablated_losses(witness: Witness, batch: Batch, only: AttentionPath | None = None) -> Tensor:
@@ -99,9 +99,9 @@ def test_spare_heads_change_nothing(kind: str) -> None:
     torch.testing.assert_close(*answers)
 
 
-def test_trials_leave_the_global_random_state_alone() -> None:
+def test_building_leaves_the_global_random_state_alone() -> None:
     before = torch.random.get_rng_state()
-    try_witness(build_witness(2))
+    build_witness(2)
     assert torch.equal(before, torch.random.get_rng_state())
 
 

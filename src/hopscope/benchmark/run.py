@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from hopscope.benchmark.answers import Keep, Record, Reply, Trial
+from hopscope.benchmark.answers import Keep, Record, Trial
 from hopscope.benchmark.points import Summary
 from hopscope.benchmark.results import Results, write_summary
 from hopscope.benchmark.settings import BenchmarkSettings, cells
@@ -26,31 +26,6 @@ class Respondent(Protocol):
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
         """Ask each question until it is settled, or weigh its answers; `keep` gets each record as it comes."""
-
-
-class ProgramRespondent:
-    """A Python function as a model, where `say` gives the reply to a question: a baseline, a blind solver, a test.
-
-    A reply that is not text is an error of its question, which is asked again when the benchmark is resumed.
-    """
-
-    def __init__(self, name: str, say: Callable[[Question], str]) -> None:
-        self.name, self.say = name, say
-        self.identity: dict[str, Any] = {"program": name}
-
-    def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Ask each question until it is settled; `keep` gets each record as it comes."""
-        if settings.mode == "exact":
-            raise InputError(f"{self.name} is a program and gives no probabilities; leave out exact mode")
-        for question in questions:
-            trial = Trial(question, settings.rule, settings.attempts)
-            while not trial.settled:
-                said: Any = self.say(question)
-                if isinstance(said, str):
-                    trial.replies.append(Reply(said))
-                else:
-                    trial.error = f"{self.name} gave {type(said).__name__} where a reply is text"
-            keep(trial.record(self.name))
 
 
 def open_model(name: str, logs: Path, **opening: Any) -> Respondent:
@@ -103,15 +78,6 @@ def benchmark(
         InputError: there are no models, a value is out of range, the folder holds other settings or damaged records, a
             name belongs to two models, or a model cannot be opened or asked.
         MachineError: a model's calls kept failing.
-
-    Examples:
-        >>> import tempfile
-        >>> import hopscope as hs
-        >>> from hopscope.benchmark.run import ProgramRespondent
-        >>> last = ProgramRespondent("last value", lambda question: question.facts[3].text[-1])
-        >>> summary = hs.benchmark([last], tempfile.mkdtemp(), ["equations"], hops=[1, 2], count=20)
-        >>> [(point.hops, point.accuracy) for point in summary.points]
-        [(1, 0.3), (2, 0.2)]
     """
     if not check_items("models", models, "models"):
         raise InputError("models must be a list of one model or more, got []")

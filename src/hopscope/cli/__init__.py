@@ -21,7 +21,7 @@ VERBS = {
     "emergence": ("circuit_verbs", "How the heads of a run's circuit emerged, checkpoint by checkpoint."),
     "explore": ("folder_verbs", "Interactive HTML page: inspect a trained model and ablate its paths."),
     "export": ("folder_verbs", "Write a trained model for another library."),
-    "theory": ("theory_verb", "How many layers D hops need: bound, exact minimum, a schedule, figures."),
+    "theory": ("theory_verb", "How many layers D hops need: bound, exact minimum, a schedule."),
     "benchmark": ("benchmark_verb", "Put the problem as text to language models."),
     "report": ("folder_verbs", "Rebuild the report from existing results."),
     "check": ("folder_verbs", "Verify the checksums of a run folder."),

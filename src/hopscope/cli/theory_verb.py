@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 
 import hopscope as hs
-from hopscope.checks import check_folder, check_outside_runs
-from hopscope.cli.options import PATH, NumberList, json_option, refuse_given
+from hopscope.cli.options import NumberList, json_option, refuse_given
 from hopscope.theory import depth
-from hopscope.words import counted, markdown_table
+from hopscope.words import markdown_table
 
-_MOST_SHOWN, _MOST_WITNESSED = 256, 16
+_MOST = 256
 _DEPTHS = ("D", "Theorem 1", "no mask", "causal", "one head", "a head a row")
 _ORDERS = ("D", "order, first to last", "in this order", "a head a row", "in the best", "at most")
 
@@ -23,16 +21,11 @@ _ORDERS = ("D", "order, first to last", "in this order", "a head a row", "in the
 @click.command()
 @click.option("--hops", type=NumberList(), default="1-16", show_default=True, help="5, a range 1-64, or a list 1,2,4.")
 @click.option("--show", is_flag=True, help="Draw what one chain's query knows after each layer, and what attends.")
-@click.option("--figure", type=PATH, help="Save the figure as .png, .svg or .pdf.")
-@click.option("--causal/--no-mask", default=True, show_default=True, help="The mask, for --show and --witness.")
+@click.option("--causal/--no-mask", default=True, show_default=True, help="The mask, for --show.")
 @click.option("--order", help="Order of the pairs: deepest-first, shallowest-first, or as in 1,2,4,3.")
 @click.option("--best-order", is_flag=True, help="An order of the pairs that needs the fewest layers, and how many.")
-@click.option("--witness", is_flag=True, help="Build a transformer by hand at the exact minimum and run it.")
 @json_option("all of it")
-def theory(
-    hops: tuple[int, ...], show: bool, figure: Path | None, causal: bool, order: str | None, best_order: bool,
-    witness: bool,
-) -> tuple[Any, str]:  # fmt: skip
+def theory(hops: tuple[int, ...], show: bool, causal: bool, order: str | None, best_order: bool) -> tuple[Any, str]:
     """How many layers D hops need: the paper's bound, and the exact minimum.
 
     \b
@@ -51,33 +44,29 @@ def theory(
       hopscope theory --hops 1-64
       hopscope theory --hops 1,2,4,8 --json
       hopscope theory --hops 5 --show --no-mask
-      hopscope theory --hops 5 --figure flow.svg
-      hopscope theory --hops 4 --witness
       hopscope theory --hops 4 --order 1,2,4,3
       hopscope theory --hops 1-16 --best-order
     """
     if best_order and order is not None:
         raise hs.InputError("--best-order finds an order and --order states one; leave out either")
-    one, ordered = show or witness or figure is not None, best_order or order is not None
-    if one and len(hops) > 1:
-        raise hs.InputError("--show, --figure and --witness take one chain; give one number, as in --hops 5")
-    most = _MOST_WITNESSED if witness else _MOST_SHOWN
-    if (one or ordered) and max(hops) > most:
-        given = "--witness" if witness else "--show, --figure, --order or --best-order"
-        raise hs.InputError(f"hops must be at most {most} with {given}, got {max(hops)}; the bare table takes more")
-    if not (show or witness):
-        refuse_given("the table and the figure have both masks", "causal")
-    if not (one or ordered):
+    ordered = best_order or order is not None
+    if show and len(hops) > 1:
+        raise hs.InputError("--show takes one chain; give one number, as in --hops 5")
+    if (show or ordered) and max(hops) > _MOST:
+        raise hs.InputError(
+            f"hops must be at most {_MOST} with --show, --order or --best-order, got {max(hops)}; the bare table takes "
+            "more"
+        )
+    if not show:
+        refuse_given("the table has both masks", "causal")
+    if not (show or ordered):
         return _table(_DEPTHS, [asdict(depth.depths(chain)) for chain in sorted(hops)])
     problems = []
     for chain in sorted(hops):
         stated = ",".join(map(str, depth.best_order(chain))) if best_order else order or "deepest-first"
         problems.append(hs.RetrievalProblem(chain, order=stated, causal=causal))
-    if witness:
-        refuse_given("--witness builds and runs a transformer, and shows no flow", "show", "figure")
-        return _witness(problems[0])
-    if one:
-        return _chain(problems[0], show, figure)
+    if show:
+        return _chain(problems[0])
     rows = [
         {
             "hops": problem.hops,
@@ -96,18 +85,11 @@ def _table(headings: Sequence[str], rows: Sequence[dict[str, Any]]) -> tuple[Any
     return rows, markdown_table(headings, [row.values() for row in rows]).rstrip()
 
 
-def _chain(problem: hs.RetrievalProblem, show: bool, figure: Path | None) -> tuple[Any, str]:
+def _chain(problem: hs.RetrievalProblem) -> tuple[Any, str]:
     from hopscope.theory.attention_schedule import describe
     from hopscope.theory.information_flow import flow_until
     from hopscope.theory.scene import problem_scene
 
-    if figure is not None:
-        from hopscope.paper.section_5 import figure_3
-        from hopscope.plot.style import write
-
-        check_folder(figure.parent)
-        check_outside_runs(figure)
-        write(figure_3(problem), figure)
     schedule, flow = hs.theory.shortest_schedule(problem), flow_until(problem_scene(problem))
     named = (path.names(problem.roles) for path in schedule)
     record = {
@@ -116,21 +98,4 @@ def _chain(problem: hs.RetrievalProblem, show: bool, figure: Path | None) -> tup
         "growth": [flow.asked(layer) for layer in range(len(flow.holdings))],
         "schedule": [{"layer": layer, "query": query, "key": key} for layer, _, query, key in named],
     }
-    lines = [f"wrote {figure}"] if figure is not None else []
-    return record, "\n".join([*lines, *([describe(problem).rstrip()] if show else [])])
-
-
-def _witness(problem: hs.RetrievalProblem) -> tuple[Any, str]:
-    from hopscope.theory.witness import try_witness
-
-    hops = problem.hops
-    trial = try_witness(hs.theory.build_witness(hops, causal=problem.causal, order=problem.order))
-    circuit = [path.names(problem.roles) for path in trial.circuit]
-    without = [missing._asdict() | {"layer": missing.layer + 1} for missing in trial.without]
-    heads, paths = counted(trial.heads, "head"), counted(len(trial.circuit), "attention path")
-    lines = [f"{counted(trial.layers, 'layer')}, {heads} a layer, {paths}:"]
-    lines += [f"  {path.describe(problem.roles)}" for path in trial.circuit]
-    lines.append(f"loss of x1 ... x{hops} on {trial.sequences} random sequences: {max(trial.losses):.1e} at most")
-    for missing in trial.without:
-        lines.append(f"without layer {missing.layer + 1}: loss of x{hops} {missing.loss:.2f}; {missing.why}")
-    return trial._asdict() | {"circuit": circuit, "without": without}, "\n".join(lines)
+    return record, describe(problem).rstrip()

@@ -1,4 +1,4 @@
-"""Witness transformers: weights written by hand that solve D hops in the fewest layers possible, and trials of them.
+"""Witness transformers: weights written by hand that solve D hops in the fewest layers possible.
 
 Their circuit is known, which makes them the ground truth for circuit discovery. They differ from the paper's setting:
 symbols have equal length and K = 32, so that a symbol resembles only itself; position codes have 32 dimensions, at a
@@ -8,17 +8,12 @@ base where neighbours can be told apart; there is no LayerNorm and no MLP.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
-
-import torch
 
 from hopscope.checks import check_count
 from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.vectors import Batch, sample
-from hopscope.theory.path_flow import deliver
 from hopscope.theory.witness.masked import causal_program
 from hopscope.theory.witness.program import assemble, circuit
 from hopscope.theory.witness.unmasked import unmasked_program
@@ -89,41 +84,3 @@ def build_witness(
     )
     program = (causal_program if causal else unmasked_program)(problem)
     return Witness(problem, assemble(program, spare_heads), circuit(program))
-
-
-class WithoutLayer(NamedTuple):
-    """A witness without one layer (from 0): the last hop's mean squared error, and why the remaining paths fail."""
-
-    layer: int
-    loss: float
-    why: str
-
-
-class WitnessTrial(NamedTuple):
-    """A witness run on random sequences: its mean squared error by hop, and the same without each of its layers."""
-
-    hops: int
-    layers: int
-    heads: int
-    circuit: tuple[AttentionPath, ...]
-    sequences: int
-    losses: tuple[float, ...]
-    without: tuple[WithoutLayer, ...]
-
-
-def try_witness(witness: Witness, sequences: int = 64) -> WitnessTrial:
-    """Run a witness, as a whole and without each of its layers, on the same random sequences."""
-    hops, shape, without = witness.problem.hops, witness.transformer.shape, list[WithoutLayer]()
-    batch = sample(witness.problem, sequences, torch.Generator().manual_seed(0))
-    for layer in range(shape.layers):
-        rest = witness.without_layer(layer)
-        without.append(WithoutLayer(layer, _losses(rest, batch)[-1], deliver(hops, rest.circuit).broken))
-    losses = _losses(witness, batch)
-    return WitnessTrial(hops, shape.layers, shape.heads, witness.circuit, sequences, losses, tuple(without))
-
-
-@torch.no_grad()
-def _losses(witness: Witness, batch: Batch) -> tuple[float, ...]:
-    answers = witness.transformer(batch.inputs[None])[0]
-    errors = (answers - batch.targets).square().unflatten(-1, (-1, witness.problem.symbol_dim))
-    return tuple(errors.mean(dim=(0, 1, 3)).tolist())
