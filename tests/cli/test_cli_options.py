@@ -60,14 +60,16 @@ def trained(folder: Path, *options: str) -> RunFolder:
     [
         ("--asked 1,3", {"asked": (1, 3)}),
         ("--no-mlp --no-causal --clip none --symbols unit", {"mlp": False, "causal": False, "clip": None}),
-        ("--held 1.1=previous --examples none --heads 1", {"examples": None}),
+        (
+            "--examples none --no-decay-all --score-scale d_model",
+            {"examples": None, "decay_all": False, "score_scale": "d_model"},
+        ),
     ],
 )
 def test_options_become_fields_of_the_run(tmp_path: Path, options: str, expected: dict[str, Any]) -> None:
     run = trained(tmp_path / "run", *options.split())
     made = vars(run.problem) | vars(run.recipe)
     assert {name: made[name] for name in expected} == expected
-    assert len(run.recipe.held) == options.count("--held")
 
 
 def test_only_the_hops_asked_for_are_printed(tmp_path: Path) -> None:

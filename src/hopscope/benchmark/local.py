@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import copy
 import inspect
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from timeit import Timer
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -25,6 +23,7 @@ from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.weighing import SPELLINGS, WHOLE_TREE, TokenIds, spelling, weigh
 from hopscope.checks import check_choice
 from hopscope.errors import InputError, in_a_line
+from hopscope.kernels import best_precision
 from hopscope.language.decoder_layers import sharp_logits
 from hopscope.language.limits import check_tokens, check_words, places
 from hopscope.language.model_folder import open_model_folder
@@ -74,7 +73,7 @@ class LocalModel:
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._tokenizer = opened.tokenizer
         stored = opened.model.dtype == torch.bfloat16
-        bf16 = precision == "bf16" or (precision == "auto" and stored and _bf16_is_quicker(self.device))
+        bf16 = precision == "bf16" or (precision == "auto" and stored and best_precision(self.device) == "bf16")
         dtype = torch.bfloat16 if bf16 else torch.float32
         self.identity = {"weights": opened.content, "precision": str(dtype).removeprefix("torch.")}
         try:
@@ -249,18 +248,6 @@ class LocalModel:
             seen.append(logits.softmax(-1))
         at_once = self._behind(read, turned, rows[turned, 5:8]).softmax(-1)
         self._caches = same(torch.stack(seen, dim=1), plain[turned, 4:]) and same(at_once, plain[turned, 7])
-
-
-def _bf16_is_quicker(device: str) -> bool:
-    """Whether a device multiplies bfloat16 quicker than single precision; a processor is tried, as few do."""
-    if not device.startswith("cpu"):
-        return not device.startswith("cuda") or torch.cuda.is_bf16_supported()
-
-    def seconds(dtype: torch.dtype) -> float:
-        left, right = torch.ones(256, 1024, dtype=dtype), torch.ones(1024, 2048, dtype=dtype)
-        return Timer(lambda: torch.mm(left, right), timer=time.process_time).repeat(2, number=8)[1]
-
-    return seconds(torch.bfloat16) < seconds(torch.float32)
 
 
 def _selected(past: Any, numbers: Sequence[int]) -> Any:
