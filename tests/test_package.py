@@ -6,17 +6,13 @@ import ast
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-import numpy
 import pytest
-from unchecked import CHECKED, unchecked
+from unchecked import CHECKED
 
 import hopscope as hs
-from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.cli import main, program
-from hopscope.problem.text.formulation import Extensions
 
 SOURCE = Path(hs.__file__).parent
 HEAVY = (
@@ -146,20 +142,3 @@ def test_shapes_are_checked(calls: int) -> None:
         squared_errors(right, right, 4)
     with pytest.raises(TypeCheckError):
         squared_errors(right, wrong, 4)
-
-
-def test_numpy_numbers_become_plain_ones():
-    """As `np.arange` and a table's cells give them; records take no others than Python's own."""
-    made = {bool: numpy.bool_, int: numpy.int64, float: numpy.float32, str: numpy.str_}
-    asked = [
-        hs.SearchConfig(max_loss=0.25, seed=2), hs.SearchBudget(orders=2, most_rows=9), hs.CertificateConfig(draws=20),
-        hs.EmergenceConfig(sequences=4, seed=1),
-        BenchmarkSettings(seed=1, temperature=0.5, attempts=3, max_tokens=8),
-        Extensions(latin=True, repeat=2, lines="reversed"),
-    ]  # fmt: skip
-    for plain in asked:
-        theirs = {name: made[type(value)](value) for name, value in vars(plain).items() if type(value) in made}
-        with unchecked():
-            given = replace(plain, **theirs)
-        assert given == plain
-        assert [*map(type, vars(given).values())] == [*map(type, vars(plain).values())]

@@ -29,7 +29,7 @@ from planted_models import (
     witness,
 )
 
-from hopscope.circuits.checks import CHECKS, CertificateConfig, Evidence, all_passed, measure_card, run_checks
+from hopscope.circuits.checks import CHECKS, Evidence, all_passed, measure_card, run_checks
 from hopscope.circuits.checks.necessity import check_necessity
 from hopscope.circuits.checks.outside import check_outside
 from hopscope.circuits.checks.right_keys import check_right_keys
@@ -47,7 +47,6 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.search.backups import with_backups
-from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow, PathGroup
 
 
@@ -291,19 +290,6 @@ def test_doubt_is_decided_on_more_sequences() -> None:
         evidence = evidence_of(made, also(1), max_loss=limit, proof=proof)
         assert evidence.lost[row].loss.mean > 0
         assert ("more" in vars(evidence)) is (limit == loss)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"draws": 0}, "draws of a certificate must be a whole number of at least 1, got 0"),
-        ({"halves": 1}, "halves of a certificate must be a whole number of at least 4, got 1"),
-        ({"sequences": 32}, r"sequences must be at least few \(48\), got 32"),
-    ],
-)
-def test_too_few_sequences_or_draws_are_refused(options: dict[str, int], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        CertificateConfig(**options)
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture, InitialWeights
 from hopscope.model.fast import FastTransformer
 from hopscope.model.hooks import Hooks
@@ -224,14 +223,3 @@ def test_initial_weights_have_the_scale_of_their_scheme():
     assert gpt2.blocks[0].mlp.up.weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert gpt2.blocks[1].attention.out.weight.std().item() == pytest.approx(0.01, rel=0.02)
     assert not gpt2.blocks[0].mlp.up.bias.any()
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [({"d_model": 10}, "divisible by heads, got 10 and 4"), ({"layers": 0}, "layers .* got 0"),
-     ({"head_dim": -1}, "head_dim .* got -1"), ({"heads": 2.0}, "heads .* got 2.0")],
-)  # fmt: skip
-def test_bad_architectures_are_named(change, words):
-    good = {"d_input": 3, "d_output": 2, "reads": 1, "layers": 1, "heads": 4, "d_model": 8}
-    with pytest.raises(InputError, match=words):
-        Architecture(**{**good, **change})

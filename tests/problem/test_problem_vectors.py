@@ -181,20 +181,6 @@ def test_sampling_leaves_the_global_random_state_alone():
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("hops", 0), ("hops", -3), ("hops", 2.5), ("hops", True), ("chains", 0), ("symbol_dim", 0), ("base", 1),
-     ("base", float("nan")), ("position", "rotary"), ("causal", 1), ("position_dim", 0), ("order", "random"),
-     ("order", "1,2"), ("order", "1,2,2"), ("order", "0,1,2"), ("order", "1,2,x"), ("order", None),
-     ("order", [1.0, 2, 3]), ("order", [True, 2, 3]), ("asked", 3), ("asked", {1, 3}), ("asked", "13"),
-     *(("asked", hops) for hops in [(), (1,), (3, 1), (1, 1, 3), (0, 3), (1, 4), (1.0, 3), (True, 3)])],
-)  # fmt: skip
-def test_bad_fields_are_named_with_their_value(field, value):
-    with pytest.raises(InputError, match=field) as error:
-        RetrievalProblem(**{"hops": 3, field: value})
-    assert repr(value) in str(error.value)
-
-
 def test_printed_samples_can_be_solved_from_their_inputs():
     from hopscope.cli import program
 

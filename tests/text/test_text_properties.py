@@ -196,11 +196,3 @@ def test_prompts_of_too_many_lines_are_refused(arguments: dict[str, Any], lines:
     asked = {"extensions": Extensions(names="extended")} | arguments
     with pytest.raises(InputError, match=f"a prompt may have 250,000 lines, .*, got {lines}; ask for fewer"):
         question("equations", **asked)
-
-
-@pytest.mark.parametrize(
-    "values", [{"names": "best"}, {"lines": 3}, {"repeat": 0}, {"shots": -1}, {"latin": 1}, {"think": True, "shots": 1}]
-)
-def test_bad_extensions_are_named(values: dict[str, object]) -> None:
-    with pytest.raises(InputError, match=next(iter(values))):
-        Extensions(**values)  # type: ignore[arg-type]

@@ -8,7 +8,6 @@ import pytest
 import torch
 from small_runs import ONE_HOP, TINIEST, half_trained
 
-from hopscope.errors import InputError
 from hopscope.lab import train
 from hopscope.paper import recipes
 from hopscope.training import execution as executions
@@ -16,28 +15,6 @@ from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE, Execution, least_memory, models_at_once
 from hopscope.training.recipe import Setup
 from hopscope.training.run import _RUN, RunFolder
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"precision": "fp16"}, "precision must be one of auto, fp32, bf16, got 'fp16'"),
-        ({"precision": None}, "precision must be one of auto, fp32, bf16, got None"),
-        ({"compiled": "yes"}, "compiled must be true or false, got 'yes'"),
-        ({"kernels": 3}, "kernels must be true or false, got 3"),
-        ({"device": 0}, "device must be a name such as cpu, got 0"),
-        ({"threads": 1.5}, "threads must be a whole number of at least 1, got 1.5"),
-    ],
-)
-def test_an_execution_with_invalid_values_is_refused(values, words):
-    with pytest.raises(InputError, match=words):
-        Execution(**values)
-
-
-@pytest.mark.parametrize("seeds", [(), (1, 1), (-1,), (2**63,), (10**400,), (0.5,), (True,)])
-def test_seeds_differ_and_have_63_bits(seeds):
-    with pytest.raises(InputError, match=r"a seed must be|seeds must be different and at least one"):
-        Setup("run", ONE_HOP, TINIEST, seeds)
 
 
 def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypatch, caplog):
