@@ -84,7 +84,8 @@ def test_numpy_numbers_become_plain_ones():
     made = {bool: numpy.bool_, int: numpy.int64, float: numpy.float32, str: numpy.str_}
     asked = [
         hs.SearchConfig(max_loss=0.25, seed=2), hs.SearchBudget(orders=2, most_rows=9), hs.CertificateConfig(draws=20),
-        hs.EmergenceConfig(sequences=4, seed=1),
+        hs.EmergenceConfig(sequences=4, seed=1), hs.Execution(device="cpu", threads=2), ONE_HOP,
+        replace(TINIEST, learning_rate=0.5, decay_fraction=0.5, weight_decay=0.5, beta1=0.5, beta2=0.5),
         hs.BenchmarkSettings(seed=1, temperature=0.5, attempts=3, max_tokens=8),
         hs.Extensions(latin=True, repeat=2, lines="reversed"),
     ]  # fmt: skip

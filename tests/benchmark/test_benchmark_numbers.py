@@ -14,7 +14,7 @@ from respondents import ONE, TWO_HOPS, Asked, ProgramRespondent, Say, half, righ
 from hopscope.benchmark.answers import Record, weighed
 from hopscope.benchmark.points import Point, Summary, by_line, compare, summarise
 from hopscope.benchmark.run import benchmark
-from hopscope.benchmark.settings import BenchmarkSettings, cells
+from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
 from hopscope.paper.section_4 import figure_2, label
 from hopscope.plot import save
@@ -30,13 +30,6 @@ def records(say: Say, count: int, name: str = "p", **settings: Any) -> list[Reco
 
 def point(found: Sequence[Record], **settings: Any) -> Point:
     return summarise("p", TWO_HOPS, found, BenchmarkSettings(**settings))
-
-
-def test_hops_are_those_of_equations() -> None:
-    assert [cell.hops for cell in cells(["equations", "lives-with"], [2])] == [2, 5]
-    assert [cell.hops for cell in cells(["equations"])] == [1, 2, 3, 4, 5, 6]
-    with pytest.raises(InputError, match="got hops for lives-with; leave hops out"):
-        benchmark([ProgramRespondent("p", right)], "nowhere", ["lives-with"], [2])
 
 
 def test_a_summary_by_hand() -> None:

@@ -120,31 +120,32 @@ def test_sources_that_are_no_models_are_refused_in_a_sentence(
         open_model_folder(tmp_path)
 
 
-def test_an_architecture_that_transformers_does_not_know_is_refused(tmp_path: Path) -> None:
+def gguf_file(path: Path, architecture: str, packed: Any = None) -> Path:
+    """A GGUF file with one tensor of 4 bits, or none."""
     gguf = pytest.importorskip("gguf", reason="the extra `gguf` is not installed")
-    writer = gguf.GGUFWriter(tmp_path / "odd.gguf", "unheard-of")
+    writer = gguf.GGUFWriter(path, architecture)
+    if packed is not None:
+        kind = gguf.GGMLQuantizationType.Q4_0
+        writer.add_tensor("weight", gguf.quants.quantize(packed, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    return path
+
+
+def test_an_architecture_that_transformers_does_not_know_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot be opened as a causal language model: .*unheard-of"):
-        open_model_folder(tmp_path / "odd.gguf")
+        open_model_folder(gguf_file(tmp_path / "odd.gguf", "unheard-of"))
 
 
 def test_a_packed_file_is_measured_as_it_is_once_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """1,024 weights of 4 bits take 4,096 bytes in fp32."""
-    gguf = pytest.importorskip("gguf", reason="the extra `gguf` is not installed")
     numpy = pytest.importorskip("numpy")
-    writer = gguf.GGUFWriter(tmp_path / "packed.gguf", "llama")
-    packed = gguf.quants.quantize(numpy.ones((4, 256), dtype=numpy.float32), gguf.GGMLQuantizationType.Q4_0)
-    writer.add_tensor("weight", packed, raw_dtype=gguf.GGMLQuantizationType.Q4_0)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    packed = gguf_file(tmp_path / "packed.gguf", "llama", numpy.ones((4, 256), dtype=numpy.float32))
     monkeypatch.setattr(model_folder, "memory", lambda: 4095)
     with pytest.raises(InputError, match=r"holds 4\.1 kB of weights and there are 4\.09 kB of memory"):
-        open_model_folder(tmp_path / "packed.gguf")
+        open_model_folder(packed)
 
 
 def test_a_name_that_neither_disk_nor_hub_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

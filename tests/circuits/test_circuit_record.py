@@ -56,16 +56,10 @@ def test_a_record_survives_a_round_trip(tmp_path: Path) -> None:
     assert {name: values[name] for name in values if name not in unlike} == {
         name: stored[name] for name in values if name not in unlike
     }
-    assert values["paths"][0].keys() >= {"layer", "head", "query", "key", "weight", "without", "feeds"}
-    assert values["checks"].keys() == set(CHECKS)
-    for there, words in (
-        ('{"kind": "mine"}', "is not the record of a circuit"),
-        ("[1]", "is not the record of a circuit"),
-    ):
-        path.write_text(there)
-        with pytest.raises(InputError, match=words):
-            found().save(path)
-        assert path.read_text() == there
+    path.write_text('{"kind": "mine"}')
+    with pytest.raises(InputError, match="is not the record of a circuit"):
+        found().save(path)
+    assert path.read_text() == '{"kind": "mine"}'
     found().save(path, overwrite=True)
     assert Circuit.load(path) == found()
 
@@ -125,11 +119,6 @@ def test_damaged_records(damage: dict[str, Any], says: str, tmp_path: Path) -> N
     assert says in str(caught.value).replace("`", "")
     assert str(path) in str(caught.value)
     assert "left untouched" in str(caught.value)
-    path.write_text(path.read_text()[:500])
-    with pytest.raises(InputError, match="left untouched"):
-        Circuit.load(path)
-    with pytest.raises(InputError, match="does not exist"):
-        Circuit.load(tmp_path / "none.json")
 
 
 def test_a_record_that_replays_something_else_than_its_paths_is_refused(tmp_path: Path) -> None:

@@ -126,17 +126,6 @@ def test_attention_along_a_path_equals_a_loop():
     assert seen.errors.mean().item() == pytest.approx(errors.mean().item(), rel=1e-4)
 
 
-def test_each_model_of_an_ensemble_has_its_own_history(tmp_path):
-    run = known_run(tmp_path / "run", on=[{1: 100, 2: 200, 3: 300}, {1: 400, 2: 500, 3: 600}])
-    first, _ = follow(run, PATHS, 0, QUICK)
-    second, _ = follow(run, PATHS, 1, QUICK)
-    assert [path.crossing.between for path in first.paths] == [(p.layer * 100, p.layer * 100 + 100) for p in PATHS]
-    assert [path.crossing.between for path in second.paths] == [
-        (p.layer * 100 + 300, p.layer * 100 + 400) for p in PATHS
-    ]
-    assert first.model != second.model
-
-
 def test_a_missing_checkpoint_is_named_and_the_crossing_says_how_wide_the_gap_is(tmp_path):
     run = known_run(tmp_path / "run")
     run.checkpoints[200].unlink()

@@ -90,11 +90,6 @@ def test_a_study_goes_into_no_folder_of_something_else(
     assert [path.name for path in tmp_path.iterdir()] == [file]
 
 
-def test_a_record_of_another_kind_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "depth.json").write_text('{"conditions": [{"name": 3}]}')
-    assert "is no such record" in said(["depth", str(tmp_path), "--judge"], capsys, 2)
-
-
 @pytest.mark.slow
 def test_some_conditions_alone_are_trained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["plateau", str(tmp_path), "--quick", "--workers", "1", "--conditions", "learning*"]

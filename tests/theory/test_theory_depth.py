@@ -13,11 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.errors import InputError
 from hopscope.problem.retrieval import NAMED_ORDERS, RetrievalProblem
 from hopscope.theory.depth import (
     best_order,
-    depths,
     minimum_best_order,
     minimum_causal,
     minimum_head_a_row,
@@ -92,12 +90,6 @@ def test_formulas_are_exact_far_beyond_floating_point(hops: int) -> None:
     assert 3 ** (theorem_1_bound(hops) - 1) < 2 * hops <= 3 ** theorem_1_bound(hops)
     assert 3 ** (minimum_without_mask(hops) - 1) < 4 * hops + 1 <= 3 ** minimum_without_mask(hops)
     assert 2 ** (minimum_causal(hops) - 2) <= hops < 2 ** (minimum_causal(hops) - 1)
-
-
-@pytest.mark.parametrize("bad", [0, -3, 2.0, True, "4"])
-def test_hops_must_be_a_count(bad: object) -> None:
-    with pytest.raises(InputError, match="hops must be a whole number of at least 1"):
-        depths(bad)  # type: ignore[arg-type]
 
 
 def ordered(*pairs: int) -> RetrievalProblem:

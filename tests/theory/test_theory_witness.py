@@ -99,12 +99,6 @@ def test_spare_heads_change_nothing(kind: str) -> None:
     torch.testing.assert_close(*answers)
 
 
-def test_building_leaves_the_global_random_state_alone() -> None:
-    before = torch.random.get_rng_state()
-    build_witness(2)
-    assert torch.equal(before, torch.random.get_rng_state())
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

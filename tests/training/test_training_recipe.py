@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from hopscope.emergence.history import STEPS_PER_EPOCH
 from hopscope.errors import InputError
 from hopscope.lab import Run
 from hopscope.paper import recipes
-from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import REFERENCE
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
@@ -39,19 +37,11 @@ def test_a_whole_number_is_a_float_where_there_are_floats(name):
 
 
 def test_numpys_numbers_become_pythons(tmp_path):
-    """As `for layers in np.arange(1, 5)` gives them."""
-
-    def made(given: Recipe | RetrievalProblem) -> Any:
-        values = {name: value for name, value in vars(given).items() if isinstance(value, int)}
-        of = {bool: np.bool_, int: np.int64}
-        return replace(given, **{name: of[type(value)](value) for name, value in values.items()})
-
-    recipe = replace(made(TINIEST), learning_rate=np.float32(0.5))
-    setup = Setup("run", made(ONE_HOP), recipe, np.arange(2).tolist())
-    given = replace(setup, seeds=tuple(np.arange(2)))
-    run = RunFolder.create(tmp_path / "run", given, replace(REFERENCE, threads=np.int32(1)))
+    """As `for seed in np.arange(2)` gives them."""
+    given = Setup("run", ONE_HOP, replace(TINIEST, learning_rate=np.float32(0.5)), tuple(np.arange(2)))
     plain = Setup("run", ONE_HOP, replace(TINIEST, learning_rate=0.5), (0, 1))
-    assert given.content_hash == setup.content_hash == plain.content_hash == run.hash
+    run = RunFolder.create(tmp_path / "run", given, replace(REFERENCE, threads=np.int32(1)))
+    assert given.content_hash == plain.content_hash == run.hash
     assert run.record == RunFolder.create(tmp_path / "plain", plain, REFERENCE).record
 
 
