@@ -171,6 +171,10 @@ def test_weights_beside_the_shards_are_not_counted(
     monkeypatch.setattr(model_folder, "memory", lambda: shards - 1)
     with pytest.raises(InputError, match="of weights and there are"):
         open_model_folder(tmp_path / "model")
+    shutil.copy(folders["plain"] / "model.safetensors", tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors.index.json").unlink()
+    monkeypatch.setattr(model_folder, "memory", lambda: (tmp_path / "model" / "model.safetensors").stat().st_size)
+    open_model_folder(tmp_path / "model")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ _SMALL: dict[str, Any] = {
     "max_position_embeddings": 64, "n_positions": 64, "max_seq_len": 64, "rotary_dim": 4, "rotary_pct": 1.0,
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "word_embed_proj_dim": 32, "num_local_experts": 2,
     "num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 16, "layer_types": None, "sliding_window": 64,
+    "attention_types": [[["global", "local"], 1]],
     "is_decoder": True, "decoder_ffn_dim": 48, "encoder_ffn_dim": 48, "ffn_hidden_size": 48, "num_kv_heads": 4,
 }  # fmt: skip
 

@@ -37,6 +37,15 @@ FAMILIES: dict[str, Callable[[], Any]] = {
         transformers.Gemma2Config(**_WINDOWED, query_pre_attn_scalar=12)
     ),
     "gemma 3": lambda: transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(**_WINDOWED)),
+    "gpt neo, with local layers": lambda: transformers.GPTNeoForCausalLM(
+        transformers.GPTNeoConfig(
+            vocab_size=40, max_position_embeddings=64, hidden_size=32, num_layers=3, num_heads=4, window_size=5,
+            attention_types=[[["global", "local", "global"], 1]], eos_token_id=2,
+        )
+    ),
+    "gpt oss, with sinks": lambda: transformers.GptOssForCausalLM(
+        transformers.GptOssConfig(**_GROUPED, head_dim=12, num_local_experts=2, num_experts_per_tok=1)
+    ),
     "gpt neox": lambda: transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**_WIDE)),
     "gpt bigcode": lambda: transformers.GPTBigCodeForCausalLM(
         transformers.GPTBigCodeConfig(

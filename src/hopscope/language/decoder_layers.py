@@ -18,18 +18,22 @@ def decoder_layers(model: Any) -> Any:
     """The decoder's layers."""
     count = model.config.get_text_config().num_hidden_layers
     for module in model.modules():
-        if isinstance(module, nn.ModuleList) and len(module) == count and all(map(_has_attention, module)):
+        if isinstance(module, nn.ModuleList) and len(module) == count and all(map(_attention, module)):
             return module
-    raise InputError(f"{type(model).__name__} has no layers of attention that are known; circuits need a decoder")
+    raise InputError(
+        f"{type(model).__name__} has no layers of attention that are known; circuits need a decoder, such as Llama"
+    )
 
 
-def _has_attention(layer: nn.Module) -> bool:
-    return any(hasattr(child, "layer_idx") for child in layer.children())
+def _attention(layer: nn.Module) -> Any:
+    """The attention of a layer; None if there is none that is known. GPT-Neo has it one module further in."""
+    found = (part for child in layer.children() for part in (child, getattr(child, "attention", None)))
+    return next((part for part in found if hasattr(part, "layer_idx") or hasattr(part, "_attn")), None)
 
 
 def attention_of(layer: nn.Module) -> Any:
     """The attention of a layer."""
-    return next(child for child in layer.children() if hasattr(child, "layer_idx"))
+    return _attention(layer)
 
 
 def first_output(out: Any) -> Tensor:
@@ -54,7 +58,8 @@ def receiving(layer: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[
 @contextmanager
 def skipped(layer: Any) -> Iterator[None]:
     """A context in which a layer returns its input unchanged."""
-    layer.forward = lambda hidden_states, *others, **named: hidden_states
+    several = hasattr(attention_of(layer), "layer_id")  # a layer of GPT-Neo gives a tuple
+    layer.forward = lambda hidden_states, *others, **named: (hidden_states,) if several else hidden_states
     try:
         yield
     finally:
@@ -85,8 +90,30 @@ def attend(
         scores = softcap * torch.tanh(scores / softcap)
     if attention_mask is not None:
         scores = scores + attention_mask[..., : key.shape[-2]]
-    pattern = hooks.pattern(module.layer_idx, scores.softmax(dim=-1, dtype=torch.float32)[None])[0]
+    if (sinks := others.get("s_aux")) is not None:  # GPT-OSS: what a row gives to nobody
+        scores = torch.cat((scores, sinks.to(scores.dtype).view(-1, 1, 1).expand(*scores.shape[:-1], 1)), dim=-1)
+    given = scores.softmax(dim=-1, dtype=torch.float32)[..., : key.shape[-2]]
+    pattern = hooks.pattern(module.layer_idx, given[None])[0]
     return (pattern.to(value.dtype) @ value).transpose(1, 2).contiguous(), pattern
+
+
+def hook_attention(attention: Any, model: Any) -> bool:
+    """Let the attention of a layer go through a model's hooks; gives whether the library's interface is not needed."""
+    attention.hopscope_model = model
+    if hasattr(attention, "layer_id") and not hasattr(attention, "layer_idx"):  # GPT-Neo, which does not ask it
+        attention.layer_idx = attention.layer_id
+        attention.__class__ = type("Hooked", (type(attention),), {"_attn": _attend_gpt_neo})
+    return hasattr(attention, "layer_id")
+
+
+def _attend_gpt_neo(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """GPT-Neo's attention: not scaled, and in local layers within a window."""
+    hidden = ~module.bias[..., : query.shape[-2], : key.shape[-2]]
+    mask = torch.zeros(hidden.shape, device=query.device).masked_fill(hidden, torch.finfo(query.dtype).min)
+    out, pattern = attend(module, query, key, value, mask if attention_mask is None else mask + attention_mask, 1.0)
+    return out.transpose(1, 2), pattern
 
 
 def register_attention() -> None:

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from hopscope.errors import InputError, in_a_line
+from hopscope.errors import InputError
 from hopscope.kernels import Precision, quicken
 from hopscope.language.decoder_layers import (
     HOOKED_ATTENTION,
@@ -26,6 +26,7 @@ from hopscope.language.decoder_layers import (
     copy_head,
     decoder_layers,
     first_output,
+    hook_attention,
     receiving,
     register_attention,
     sharp_logits,
@@ -47,6 +48,8 @@ from hopscope.training.execution import Execution
 
 _SAME = 1e-3
 """Largest difference of a logit, as a share of the largest logit, or of 1, that another order of summation may make."""
+
+_OTHER = "take a model of another family, such as Llama, Qwen, Gemma or GPT-2"
 
 
 class HookedDecoder(PatchableModel):
@@ -72,7 +75,8 @@ class HookedDecoder(PatchableModel):
             raise
         except Exception as error:  # a family that is built otherwise may raise anything
             raise InputError(
-                f"the attention of {type(model).__name__} cannot be computed explicitly: {in_a_line(error)}"
+                f"layers of {type(model).__name__} are not built as those of known decoders, so that their attention "
+                f"cannot be computed explicitly; {_OTHER}"
             ) from error
 
     def _open(self, model: Any, checked: bool) -> None:
@@ -89,11 +93,11 @@ class HookedDecoder(PatchableModel):
         own = self.plain_logits(self._probe) if checked else None
         quicken(model)
         register_attention()
-        for layer in self._layers:
-            attention_of(layer).hopscope_model = self
-        model.set_attn_implementation(HOOKED_ATTENTION)
-        if config._attn_implementation != HOOKED_ATTENTION:
-            raise InputError(f"{type(model).__name__} has an attention of its own kind, which takes no hooks")
+        hooked = [hook_attention(attention_of(layer), self) for layer in self._layers]
+        if not all(hooked):
+            model.set_attn_implementation(HOOKED_ATTENTION)
+            if config._attn_implementation != HOOKED_ATTENTION:
+                raise InputError(f"{type(model).__name__} has an attention of its own kind, without hooks; {_OTHER}")
         if own is not None:
             self._check(own)
 
@@ -292,10 +296,13 @@ class HookedDecoder(PatchableModel):
                 f"the attention of {family} cannot be computed explicitly (its logits change by {worst:.2g})"
             )
         patterns = self.patterns(self._probe[None])
-        if len(patterns) != len(self._layers) or any(bool(pattern.triu(1).any()) for pattern in patterns):
+        if len(patterns) != len(self._layers):
             raise InputError(
-                f"{family} is no decoder: positions attend to later ones, or its layers do not run one by one"
+                f"{family} has {len(self._layers)} layers and {len(patterns)} attention patterns: others mix positions "
+                f"in another way, as a state space does; {_OTHER}"
             )
+        if any(bool(pattern.triu(1).any()) for pattern in patterns):
+            raise InputError(f"{family} is no decoder: positions attend to later ones; {_OTHER}")
         if not (beside := reach_beside(self, self._probe, self._probe.flip(-1), self.answers)) <= _SAME:
             raise InputError(
                 f"{family} carries something from other positions beside its attention patterns (logits change by a "

@@ -16,8 +16,9 @@ from hopscope.machine import free_memory, in_words
 _SHIFT = 4
 """Rows at most that a table of places has besides those for tokens (OPT and BART have two)."""
 
-_WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
+_WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size", "local": "window_size"}
 """Kinds of layers that attend in a window, and the setting that holds its size."""
+_KINDS = ("layer_types", "attention_layers")
 
 
 def check_words(model: Any, tokenizer: Any) -> None:
@@ -70,7 +71,7 @@ def places(model: Any) -> int | None:
 def window(model: Any) -> int | None:
     """How many tokens those layers see that see the fewest, in a text as long as may be; None where all see all."""
     config = model.config.get_text_config()
-    kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
+    kinds = next(filter(None, (getattr(config, name, None) for name in _KINDS)), ["sliding_attention"])
     return min((size for kind in kinds if (size := getattr(config, _WINDOWS.get(kind, ""), None))), default=None)
 
 

@@ -130,7 +130,7 @@ def _located(source: Path | str) -> tuple[Path, str | None, str]:
 
 def _check_files(folder: Path, gguf: str | None) -> None:
     """Check that weights are there, are weights, fit into memory, and are not packed in a way that is not read here."""
-    weights = [folder / gguf] if gguf else sorted(folder.glob("*.safetensors"))
+    weights = [folder / gguf] if gguf else [*folder.glob("model.safetensors")]
     index = folder / "model.safetensors.index.json"
     try:
         packed = None if gguf else json.loads((folder / "config.json").read_text()).get("quantization_config")
