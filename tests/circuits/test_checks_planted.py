@@ -23,13 +23,14 @@ from planted_models import (
     evidence_of,
     large_background,
     resting,
+    run_checks,
     shared_answer,
     sink,
     two_keys,
     witness,
 )
 
-from hopscope.circuits.checks import CHECKS, Evidence, all_passed, measure_card, run_checks
+from hopscope.circuits.checks import CHECKS, Evidence, all_passed, measure_card
 from hopscope.circuits.checks.necessity import check_necessity
 from hopscope.circuits.checks.outside import check_outside
 from hopscope.circuits.checks.right_keys import check_right_keys

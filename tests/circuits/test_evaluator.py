@@ -253,7 +253,7 @@ def test_rows_of_one_fact_change_places_and_nothing_else(fact, position) -> None
 @pytest.mark.parametrize("own", [True, False])
 def test_content_is_found_wherever_it_is(hops: int, own: bool) -> None:
     evidence = evidence_of(witness(hops))
-    rise = highest_rise(evidence.few, evidence.own if own else {}, None)
+    rise = highest_rise(evidence.few, evidence.own if own else {}, range(evidence.few.shape.layers))
     assert rise is not None
     assert rise < 0.001
 
@@ -265,11 +265,11 @@ def test_a_position_based_model_loses_the_answer(chains: int, kept: bool) -> Non
     problem = RetrievalProblem(hops=1, chains=chains, symbols="unit")
     evaluator = VectorEvaluator(PositionBased(problem), problem, held_out(problem, 32))
     assert float(evaluator.own.mean()) == 0
-    rise = highest_rise(evaluator, dict.fromkeys(evaluator.rows, KEEP) if kept else {}, None)
+    rise = highest_rise(evaluator, dict.fromkeys(evaluator.rows, KEEP) if kept else {}, range(evaluator.shape.layers))
     assert rise is not None
     assert rise > 1
 
 
 def test_with_one_chain_there_is_no_other_position() -> None:
     evidence = evidence_of(by_place())
-    assert highest_rise(evidence.few, {}, None) is None
+    assert highest_rise(evidence.few, {}, [0]) is None

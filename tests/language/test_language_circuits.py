@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
+from planted_models import run_checks
 from planted_text import CIRCUIT, planted
 from tokenizers_made import tokenizer
 
@@ -15,7 +16,7 @@ import hopscope as hs
 from examples.text_model.recipe import TextModelRecipe
 from examples.text_model.text import make_tokenizer
 from examples.text_model.training import make_model, publish
-from hopscope.circuits.checks import CertificateConfig, Evidence, all_passed, run_checks
+from hopscope.circuits.checks import CertificateConfig, Evidence, all_passed
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.evaluate.ablations import UNIFORM, one_hot

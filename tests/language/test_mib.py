@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from small_decoders import decoder
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.mib import heads_of_graph, is_parallel, write_graph
 from hopscope.cli import program
 from hopscope.errors import InputError
 from hopscope.language.hooked import HookedDecoder
+from hopscope.language.mib import heads_of_graph, is_parallel, write_graph
 from hopscope.model.architecture import Architecture
 
 STORED = Path(__file__).parents[2] / "results" / "explorers" / "a" / "circuit.json"

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.checks import CertificateConfig, Evidence, Patterns
+from hopscope.circuits.checks import MEASURED, CertificateConfig, Check, CheckName, Evidence, Patterns
 from hopscope.circuits.evaluate.ablations import POSITIONAL, UNIFORM, Ablation, one_hot
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
@@ -273,3 +273,8 @@ def _no_query() -> Term:
     is_query[-PAIR.chains :] = -1
     found = torch.linalg.lstsq(codes, is_query, driver="gelsd").solution.float()
     return Term(None, "code", torch.ones(1, 1), 4000.0 * found)
+
+
+def run_checks(evidence: Evidence) -> dict[CheckName, Check]:
+    """The six checks of a circuit."""
+    return {name: measure(evidence) for name, measure in MEASURED.items()}

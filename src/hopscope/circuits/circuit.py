@@ -21,11 +21,9 @@ from hopscope.circuits.checks.card import (
     CheckName,
     Curve,
     Patterns,
-    Strategy,
     all_passed,
     not_passed,
 )
-from hopscope.circuits.checks.delivery import strategy
 from hopscope.circuits.circuit_parts import (
     WIDTH,
     Asked,
@@ -46,6 +44,7 @@ from hopscope.problem.prompts import PromptRoles
 from hopscope.problem.retrieval import Problem, RetrievalProblem
 from hopscope.problem.roles import role_number
 from hopscope.records import RecordFormat, convert, plain
+from hopscope.theory.path_flow import Strategy, strategy
 from hopscope.words import counted
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from hopscope.circuits.checks.card import (
     Card,
@@ -16,6 +16,7 @@ from hopscope.circuits.checks.card import (
     all_passed,
     not_passed,
 )
+from hopscope.circuits.search.appendix_e import Fill
 from hopscope.circuits.search.config import Effort, SearchBudget
 from hopscope.kernels import Precision
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow, NamedPath
@@ -132,10 +133,6 @@ class OtherCircuit:
     paths: tuple[AttentionPath, ...]
     mse: float
     orders: tuple[str, ...]
-
-
-Fill = Literal["zero", "uniform", "identity"]
-"""How the rows of a useful head that are no path are filled. `zero` is what Appendix E says literally."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import get_args
 
 from hopscope.circuits.checks import (
     CertificateConfig,
@@ -18,15 +17,7 @@ from hopscope.circuits.checks import (
 )
 from hopscope.circuits.checks.evidence import Lost
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import (
-    CircuitPath,
-    Fill,
-    Helper,
-    ImposedCircuit,
-    ImposedPath,
-    OtherCircuit,
-    SearchRecord,
-)
+from hopscope.circuits.circuit_parts import CircuitPath, Helper, ImposedCircuit, ImposedPath, OtherCircuit, SearchRecord
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.patching import Patcher
@@ -75,14 +66,14 @@ def search_circuit(
         imposed = yield from imposed_circuit(evaluator, units, config, proof)
     search, max_loss = SearchRecord(config.effort, config.seed, proof=proof), config.max_loss
     if not result.found:
-        checks = no_circuit(result.full_mse, max_loss, rows_left=result.left)
-        return replace(without_circuit(evaluator, origin, max_loss, result.full_mse, search, checks), imposed=imposed)
+        full = float(evaluator.own.mean())
+        checks = no_circuit(full, max_loss, rows_left=result.left)
+        return replace(without_circuit(evaluator, origin, max_loss, full, search, checks), imposed=imposed)
     first, *rest = result.found
-    live, off, others = {*units.rows}, units.is_off, list[OtherCircuit]()
+    live, off = {*units.rows}, units.is_off
     removed = [row for row, ablation in first.interventions.items() if row in live and off(row, ablation)]
     search = replace(search, orders_ending_here=first.orders, removed=tuple(removed))
-    for other in rest:
-        others.append(OtherCircuit(tuple(units.paths(other.interventions)), tidy(other.mse), other.orders))
+    others = (OtherCircuit(tuple(units.paths(one.interventions)), tidy(one.mse), one.orders) for one in rest)
     interventions, groups = with_backups(evaluator, units, first.interventions, max_loss)
     evidence = Evidence(evaluator, units, interventions, max_loss, config.seed + 1, proof, groups=groups)
     circuit = yield from checked_circuit(evidence, origin, search)
@@ -164,14 +155,14 @@ def imposed_circuit(
 
     paths = imposed_paths(best)
     uniform = {row: UNIFORM if paths and row.layer == paths[0].layer else best[row] for row in best}
-    fills = [filled(best, FILLS[fill]) for fill in get_args(Fill)]
+    fills = [filled(best, ablation) for ablation in FILLS.values()]
     *by_fill, first_uniform, own = losses([*fills, uniform, units.own_patterns(best)])
     lost = [min(losses(without(best, path)), key=lambda loss: loss.mean) for path in paths]
     checks, card = (yield from check_in_stages(evidence)) if paths else ({}, None)
     return ImposedCircuit(
         paths=tuple(ImposedPath(*path.names(roles), loss) for path, loss in zip(paths, lost, strict=True)),
-        losses=dict(zip(get_args(Fill), by_fill, strict=True)),
-        fill=next(fill for fill in get_args(Fill) if FILLS[fill] == fill_of(best)),
+        losses=dict(zip(FILLS, by_fill, strict=True)),
+        fill=next(fill for fill, ablation in FILLS.items() if ablation == fill_of(best)),
         first_layer_uniform=first_uniform,
         others=tuple(tuple(path.names(roles) for path in imposed_paths(end)) for end in others),
         own=own,

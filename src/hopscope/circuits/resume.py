@@ -51,19 +51,14 @@ Search = Generator[Stage[Any], Any, T]
 
 
 @dataclass(frozen=True)
-class FinishedStage:
-    """The result of a stage as JSON, and its random generator's state after it."""
-
-    result: str
-    random: str = ""
-
-
-@dataclass(frozen=True)
 class SavedSearch:
-    """The settings of a search as plain values, and its finished stages by name."""
+    """The settings of a search as plain values, and by name of its finished stages their results.
+
+    Each is JSON in text, beside the state of the stage's random generator after it.
+    """
 
     settings: dict[str, Any] = field(default_factory=dict)
-    stages: dict[str, FinishedStage] = field(default_factory=dict)
+    stages: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 SAVED = RecordFormat(SavedSearch, "an interrupted search", "an interrupted search")
@@ -94,10 +89,10 @@ def run_search(
             state = bytes(generator.get_state().tolist()).hex() if generator else ""
             values = plain(result) if stage.type else to_json(result, stage.problem)
             text = json.dumps(values, allow_nan=False)  # once: all stages so far are written after each
-            saved.stages[stage.name] = FinishedStage(text, state)
+            saved.stages[stage.name] = text, state
             save(saved)
         else:
-            values = json.loads(finished.result)
+            values, state = json.loads(finished[0]), finished[1]
             result = convert(values, stage.type, stage.name) if stage.type else from_json(values, stage.problem)
             if generator:
-                generator.set_state(torch.tensor(list(bytes.fromhex(finished.random)), dtype=torch.uint8))
+                generator.set_state(torch.tensor(list(bytes.fromhex(state)), dtype=torch.uint8))

@@ -147,7 +147,7 @@ def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: A
     """
     task = _task(path, **options)
     if graph is not None:
-        from hopscope.circuits.mib import heads_of_graph
+        from hopscope.language.mib import heads_of_graph
 
         if paths:
             raise hs.InputError(f"--from says which circuit; leave {paths[0]!r} out")

@@ -122,8 +122,8 @@ def export(source: Path, library: str, out: Path, model: int, step: int | None, 
 def _write_graph(source: Path, of: Path | None, out: Path) -> None:
     """Write the circuit in a record as a graph, whose widths are those of the model that it is of."""
     from hopscope.circuits.circuit import Circuit
-    from hopscope.circuits.mib import is_parallel, write_graph
     from hopscope.language.language_model import LanguageModel
+    from hopscope.language.mib import is_parallel, write_graph
     from hopscope.language.model_folder import is_model_folder
     from hopscope.training.run import RunFolder
 

@@ -11,13 +11,12 @@ from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
 from statistics import median
-from typing import Any, get_args
+from typing import Any
 
-from hopscope.circuits.circuit_parts import Fill, ImposedCircuit
+from hopscope.circuits.circuit_parts import ImposedCircuit
 from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, Ablation, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.search.appendix_e import FILLS as FILLINGS
-from hopscope.circuits.search.appendix_e import HeadNumbers
+from hopscope.circuits.search.appendix_e import FILLS, Fill, HeadNumbers
 from hopscope.circuits.search.config import Effort
 from hopscope.lab import RunModel
 from hopscope.paper import recipes
@@ -47,8 +46,6 @@ NEEDED, FIRST_LAYER = (0.17, 0.89), (0.05, 0.10)
 
 PAPERS = (recipes.A, recipes.B, recipes.C)
 """The transformers that the paper's sentences are about."""
-
-FILLS: tuple[Fill, ...] = get_args(Fill)
 
 _NUMBERS = "Circuits by the procedure of Appendix E and with own patterns; numbers: their loss without the path."
 
@@ -274,7 +271,7 @@ def merges(evaluator: Evaluator, circuit: ImposedCircuit) -> dict[tuple[HeadNumb
     for source, target in permutations(sorted({path.row[:2] for path in paths}), 2):
         merged = [path._replace(layer=target[0], head=target[1]) if path.row[:2] == source else path for path in paths]
         if len({path.row for path in merged}) == len(paths) and evaluator.scene and arrives(evaluator.scene, merged):
-            found[source, target] = _alone(evaluator, merged, FILLINGS[circuit.fill])
+            found[source, target] = _alone(evaluator, merged, FILLS[circuit.fill])
     return found
 
 

@@ -15,6 +15,7 @@ import torch
 
 from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.search.appendix_e import FILLS
 from hopscope.circuits.search.config import Effort
 from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, PathHistory
 from hopscope.emergence.timing import LEAST_PLATEAU, first_crossings
@@ -31,7 +32,6 @@ from hopscope.paper.models import (
 )
 from hopscope.paper.report import PageFigure, Section
 from hopscope.paper.section_7_claims import order_learned
-from hopscope.paper.section_8 import FILLS
 from hopscope.plot.circuit import draw_circuit
 from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
 from hopscope.plot.training import figure_6

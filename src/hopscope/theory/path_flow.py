@@ -1,15 +1,19 @@
-"""Do given attention paths carry x{D} to the query? Information flow along the paths of a circuit and no others."""
+"""Do given attention paths carry x{D} to the query, and how? Information flow along the paths of a circuit alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
-from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.scene import Scene, problem_scene
+from hopscope.problem.retrieval import Problem, RetrievalProblem
+from hopscope.theory.depth import minimum_one_head
+from hopscope.theory.scene import Scene, problem_scene, text_scene
+
+Strategy = Literal["serial", "line by line", "doubling", "none", "not asked"]
+"""How an answer comes about, as `strategy` distinguishes."""
 
 
 class PathFlow(NamedTuple):
@@ -116,3 +120,35 @@ def _why(scene: Scene, held: tuple[int, ...], culprits: list[AttentionPath]) -> 
         return f"{known}: even if each path carried all that its key holds, nothing further arrives; one is missing"
     listed = "; ".join(path.describe(scene.positions) for path in culprits)
     return f"{known}: Assumption 1 breaks at {listed}, where the two positions share nothing by then"
+
+
+def strategy(problem: Problem, paths: Sequence[AttentionPath]) -> Strategy:
+    """How an answer to a problem comes about by some paths.
+
+    A jump is a path between two pairs; paths from or to the query do not count. `serial`: the query walks the
+    chain alone, and nothing jumps. `line by line`: in a chain, some pair jumps to its neighbour after that neighbour
+    has jumped itself, the two then know one pair more than the longer of them knew, and the circuit has more layers
+    than doubling takes in any order (Theorem 4). `doubling`: pairs jump, but not so; those that have jumped are read
+    from further away, so that one retrieval step covers several hops. `none`: there are no paths; `not asked`: the
+    task has no chains.
+    """
+    if not paths or not isinstance(problem, RetrievalProblem):
+        return "not asked" if paths else "none"
+    if not (jumps := [path for path in paths if 0 < problem.fact_of(path.query) != problem.fact_of(path.key) > 0]):
+        return "serial"
+    if len({path.layer for path in paths}) <= minimum_one_head(problem.hops):
+        return "doubling"
+    scene = text_scene(problem)  # its roles begin with those of vectors
+    history = follow(scene, paths, waive=True).history
+
+    def known(layer: int, role: int) -> set[str]:
+        pair = problem.fact_of(role)
+        symbols = {symbol for symbol in scene.names(history[layer][role]) if symbol.startswith("x")}
+        return symbols | {f"x{pair - 1}", f"x{pair}"}
+
+    for layer, _, query, key in jumps:
+        of_query, of_key = known(layer, query), known(layer, key)
+        neighbours = abs(problem.fact_of(query) - problem.fact_of(key)) == 1
+        if neighbours and len(of_key) > 2 and len(of_query | of_key) == max(len(of_query), len(of_key)) + 1:
+            return "line by line"
+    return "doubling"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeVar
 
 from hopscope.circuits.checks.card import CHECKS, Card, CertificateConfig, Check, CheckName, Patterns, all_passed
 from hopscope.circuits.checks.completeness import check_completeness
@@ -23,12 +22,10 @@ from hopscope.statistics import Measured, tidy
 
 __all__ = [
     "CHECKS", "Card", "CertificateConfig", "Check", "CheckName", "Evidence", "Measured", "Patterns",
-    "all_passed", "check_in_stages", "measure_card", "no_circuit", "run_checks", "tidy",
+    "all_passed", "check_in_stages", "measure_card", "no_circuit", "tidy",
 ]  # fmt: skip
 
-T = TypeVar("T")
-
-_MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {
+MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {
     "sufficiency": check_sufficiency,
     "necessity": check_necessity,
     "completeness": check_completeness,
@@ -36,29 +33,22 @@ _MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {
     "right_keys": check_right_keys,
     "delivery": check_delivery,
 }
-
-
-def run_checks(evidence: Evidence) -> dict[CheckName, Check]:
-    """The six checks of a circuit."""
-    return {name: measure(evidence) for name, measure in _MEASURED.items()}
+"""What measures each check."""
 
 
 def check_in_stages(evidence: Evidence) -> Search[tuple[dict[CheckName, Check], Card]]:
     """The six checks of a circuit and its card, each a stage that an interrupted search does not repeat."""
-
-    def stage(name: str, compute: Callable[[], T], type_: type[T]) -> Stage[T]:
-        return Stage(f"{evidence.patterns} patterns, {name}", compute, evidence.problem, type_)
-
-    checks: dict[CheckName, Check] = {}
-    for name, measure in _MEASURED.items():
-        checks[name] = yield stage(f"check: {name}", partial(measure, evidence), Check)
-    card: Card = yield stage("card", partial(measure_card, evidence, checks), Card)
+    checks, patterns, problem = dict[CheckName, Check](), f"{evidence.patterns} patterns", evidence.problem
+    for name, measure in MEASURED.items():
+        checks[name] = yield Stage(f"{patterns}, check: {name}", partial(measure, evidence), problem, Check)
+    card: Card = yield Stage(f"{patterns}, card", partial(measure_card, evidence, checks), problem, Card)
     return checks, card
 
 
 def no_circuit(loss: float, max_loss: float, *, rows_left: int = 0) -> dict[CheckName, Check]:
     """The checks of a model without a circuit below the threshold, or for which the search was given up."""
     own = f"the model's own loss, {loss:.3f}, is"
+    why = f"{own} so close to the threshold of {max_loss:g} that no circuit is surely below it"
     if loss > max_loss:
         why = (
             f"{own} above the threshold of {max_loss:g}: it does not solve the problem, so there is no circuit to find"
@@ -69,7 +59,5 @@ def no_circuit(loss: float, max_loss: float, *, rows_left: int = 0) -> dict[Chec
             f"is {loss:.3f}, the threshold {max_loss:g}): no small circuit, so the search was given up; `--effort "
             "thorough` goes on, a higher `--max-loss` or a model trained with `prune_every` may have a small one"
         )
-    else:
-        why = f"{own} so close to the threshold of {max_loss:g} that no circuit is surely below it"
     numbers = {"model": tidy(loss)} | ({"rows_left": float(rows_left)} if rows_left else {})
     return {"sufficiency": Check("sufficiency", "failed", why, numbers)}

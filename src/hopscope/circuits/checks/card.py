@@ -12,18 +12,16 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, get_args
 
-from hopscope.checks import check_count, make_plain
+from hopscope.checks import check_count, check_type, make_plain
 from hopscope.errors import InputError
 from hopscope.statistics import Interval
+from hopscope.theory.path_flow import Strategy
 
 CheckName = Literal["sufficiency", "necessity", "completeness", "outside", "right_keys", "delivery"]
 CHECKS: tuple[CheckName, ...] = get_args(CheckName)
 """The names of the checks, in the order in which they are shown."""
 
 Outcome = Literal["passed", "failed", "not asked", "not testable"]
-
-Strategy = Literal["serial", "line by line", "doubling", "none", "not asked"]
-"""How an answer comes about, as `checks.delivery.strategy` distinguishes."""
 
 Patterns = Literal["own", "imposed"]
 """Whether the active rows of a circuit make the model's own patterns, or have theirs imposed (Appendix E)."""
@@ -221,8 +219,6 @@ class CertificateConfig:
     @classmethod
     def of(cls, proof: CertificateConfig | None) -> CertificateConfig:
         """A given configuration; the default for None."""
-        if not isinstance(proof, CertificateConfig | None):
-            raise InputError(
-                f"proof must be an hs.CertificateConfig, as in hs.CertificateConfig(draws=500), got {proof!r}"
-            )
+        example = "an hs.CertificateConfig, as in hs.CertificateConfig(draws=500)"
+        check_type("proof", proof, CertificateConfig | None, example)
         return proof or cls()

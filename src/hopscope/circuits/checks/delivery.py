@@ -1,16 +1,10 @@
-"""Check `delivery`: can the circuit's paths carry the answer, by information flow (Section 5)? And how do they?"""
+"""Check `delivery`: can the circuit's paths carry the answer, by information flow (Section 5)?"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from hopscope.circuits.checks.card import Check, Strategy
+from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import COUNTS, Evidence
-from hopscope.problem.paths import AttentionPath
-from hopscope.problem.retrieval import Problem, RetrievalProblem
-from hopscope.theory.depth import minimum_one_head
-from hopscope.theory.path_flow import Delivery, deliver, follow
-from hopscope.theory.scene import text_scene
+from hopscope.theory.path_flow import Delivery, deliver
 
 
 def check_delivery(evidence: Evidence) -> Check:
@@ -46,35 +40,3 @@ def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, layers_n
         says += f"; {idle} paths change nothing"
     numbers = {"layers": float(layers), "layers_needed": float(layers_needed)}
     return Check("delivery", "passed" if flow.delivered else "failed", says, numbers)
-
-
-def strategy(problem: Problem, paths: Sequence[AttentionPath]) -> Strategy:
-    """How an answer to a problem comes about by some paths.
-
-    A jump is a path between two pairs; paths from or to the query do not count. `serial`: the query walks the
-    chain alone, and nothing jumps. `line by line`: in a chain, some pair jumps to its neighbour after that neighbour
-    has jumped itself, the two then know one pair more than the longer of them knew, and the circuit has more layers
-    than doubling takes in any order (Theorem 4). `doubling`: pairs jump, but not so; those that have jumped are read
-    from further away, so that one retrieval step covers several hops. `none`: there are no paths; `not asked`: the
-    task has no chains.
-    """
-    if not paths or not isinstance(problem, RetrievalProblem):
-        return "not asked" if paths else "none"
-    if not (jumps := [path for path in paths if 0 < problem.fact_of(path.query) != problem.fact_of(path.key) > 0]):
-        return "serial"
-    if len({path.layer for path in paths}) <= minimum_one_head(problem.hops):
-        return "doubling"
-    scene = text_scene(problem)  # its roles begin with those of vectors
-    history = follow(scene, paths, waive=True).history
-
-    def known(layer: int, role: int) -> set[str]:
-        pair = problem.fact_of(role)
-        symbols = {symbol for symbol in scene.names(history[layer][role]) if symbol.startswith("x")}
-        return symbols | {f"x{pair - 1}", f"x{pair}"}
-
-    for layer, _, query, key in jumps:
-        of_query, of_key = known(layer, query), known(layer, key)
-        neighbours = abs(problem.fact_of(query) - problem.fact_of(key)) == 1
-        if neighbours and len(of_key) > 2 and len(of_query | of_key) == max(len(of_query), len(of_key)) + 1:
-            return "line by line"
-    return "doubling"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property, partial
 from itertools import combinations
 from typing import NamedTuple, TypeVar
 
@@ -13,7 +13,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.checks.card import CertificateConfig, Patterns
-from hopscope.circuits.checks.sampling import Sampling
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     CHOSEN,
@@ -29,15 +28,23 @@ from hopscope.circuits.evaluate.ablations import (
 from hopscope.circuits.evaluate.chains import seen_elsewhere
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
+from hopscope.problem.counter import derive_seed
 from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
-from hopscope.statistics import Measured
+from hopscope.statistics import Measured, measured
 
 COUNTS = 0.2
 """How much the loss must rise without a row or path, as a share of the threshold, for that to count."""
 
+_SURE = 4.0
+"""How many standard errors on few sequences count as clear: beyond that, more would not change the outcome."""
+
+_FRESH = "circuit certificate"
+"""The purpose that the seeds of fresh sequences and random draws are derived for."""
+
 _OFTEN = 0.5
 """The share of a row's queries that must see a key in other chains, for it to be moved there."""
 
+T = TypeVar("T")
 _What = TypeVar("_What", bound=Hashable)
 
 
@@ -49,12 +56,19 @@ class Lost(NamedTuple):
     due: float
 
 
-class Evidence(Sampling):
-    """A circuit on fresh sequences.
+class Evidence:
+    """A circuit on fresh sequences, and losses there, each measured once.
 
-    Args, beside those of `Sampling`:
+    From then on, `evaluator` is the model on `proof.sequences` fresh sequences; `few` and `rough` on the first of them.
+    `own` is the circuit with own patterns; `base` the one that is judged.
+
+    Args:
+        evaluator: the model, on any batch; its transformer and problem are used.
         units: the model's rows, and the hypotheses of the search about them.
         imposed: the circuit with its patterns imposed: the ablation of every row of the model.
+        max_loss: the loss threshold, with which losses are compared where no other limit is named.
+        seed: the seed of the fresh sequences and random draws; no search sees them.
+        proof: how many sequences and random draws there are.
         patterns: whether it is judged with the model's own patterns in its active rows, or with imposed ones.
         groups: its redundant paths.
     """
@@ -70,11 +84,18 @@ class Evidence(Sampling):
         patterns: Patterns = "own",
         groups: tuple[PathGroup, ...] = (),
     ) -> None:
-        self.own = units.own_patterns(imposed)
-        super().__init__(evaluator, self.own if patterns == "own" else imposed, max_loss, seed, proof)
         self.problem, self.patterns, self.units, self.imposed = evaluator.problem, patterns, units, imposed
+        self.max_loss, self.seed, self.proof = max_loss, seed, proof
+        self.own = units.own_patterns(imposed)
+        self.base = self.own if patterns == "own" else imposed
         self.nothing: Interventions = dict.fromkeys(evaluator.rows, UNIFORM)
         self.groups, self.grouped = groups, frozenset(path for group in groups for path in group.paths)
+        fresh = partial(evaluator.fresh, proof.sequences, seed, _FRESH)
+        self.evaluator = evaluator.once(f"{_FRESH}: {proof.sequences} from {seed}", fresh)
+        self.few, self.rough = self.evaluator.part(proof.few), self.evaluator.part(proof.rough)
+        self._known: dict[tuple[Evaluator, frozenset[tuple[HeadRow, Ablation]]], Float[Tensor, " sequence"]] = (
+            self.evaluator.once("losses", dict)
+        )
 
     # What the circuit claims
 
@@ -270,3 +291,76 @@ class Evidence(Sampling):
         """How far losses on few sequences go from that of nothing (0) to the model's (1), or to that of the `best`."""
         nothing, full = self.mean_losses([self.nothing, best or {}])
         return [(nothing - loss) / (nothing - full) if full < nothing else 0.0 for loss in losses]
+
+    # Losses on fresh sequences: on few at first, on all where these leave a doubt, on more where that is left still
+
+    @cached_property
+    def more(self) -> Evaluator:
+        """The model on many other sequences, for what `evaluator` leaves open."""
+        fresh = partial(self.evaluator.fresh, self.proof.deciding, self.seed, f"{_FRESH}, in doubt")
+        return self.evaluator.once(f"in doubt: {self.proof.deciding}", fresh)
+
+    def losses(
+        self, evaluator: Evaluator, candidates: Sequence[Interventions], near: Interventions | None = None
+    ) -> Float[Tensor, "candidate sequence"]:
+        """The losses by sequence under each candidate; `near` is what they depart from, by default the circuit."""
+        keys = [(evaluator, frozenset(candidate.items())) for candidate in candidates]
+        new = {key: candidate for key, candidate in zip(keys, candidates, strict=True) if key not in self._known}
+        if new:
+            evaluator.depart_from(self.base if near is None else near)
+            found = evaluator.errors([*new.values()]).double().mean(dim=2)
+            self._known |= dict(zip(new, found, strict=True))
+        return torch.stack([self._known[key] for key in keys]) if keys else torch.zeros(0, evaluator.sequences)
+
+    def mean_losses(self, candidates: Sequence[Interventions]) -> list[float]:
+        """The mean loss on few sequences under each candidate."""
+        means: list[float] = self.losses(self.few, candidates).mean(dim=1).tolist()
+        return means
+
+    def screened(
+        self, candidates: Sequence[Interventions], limit: float, near: Interventions | None = None
+    ) -> list[float]:
+        """Mean losses under many candidates: on `few` sequences where `rough` ones leave open on which side of `limit`
+        a loss is."""
+        rough = self.losses(self.rough, candidates, near)
+        close = [number for number, loss in enumerate(rough) if _near(loss, limit)]
+        means: list[float] = rough.mean(dim=1).tolist()
+        losses = self.losses(self.few, [candidates[number] for number in close], near).mean(dim=1).tolist()
+        for number, loss in zip(close, losses, strict=True):
+            means[number] = loss
+        return means
+
+    def until_clear(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool]) -> T:
+        """A measurement on few sequences, on all if it is in doubt, and on more if it still is."""
+        for evaluator in (self.few, self.evaluator):
+            if not doubtful(found := measure(evaluator)):
+                return found
+        return measure(self.more)
+
+    def sure(self, interventions: Interventions) -> Measured:
+        """The loss under interventions, on so many sequences that its interval does not contain the threshold."""
+
+        def measure(evaluator: Evaluator) -> Float[Tensor, " sequence"]:
+            return self.losses(evaluator, [interventions])[0]
+
+        return self.measured(self.until_clear(measure, lambda loss: self.in_doubt(loss, self.max_loss)))
+
+    def in_doubt(self, values: Float[Tensor, " sequence"], limit: float) -> bool:
+        """Whether their mean may be on either side of a limit: by its interval, on few sequences by a wider one."""
+        if len(values) < self.proof.sequences:
+            return _near(values, limit)
+        low, high = self.measured(values).interval
+        return low <= limit <= high
+
+    def measured(self, values: Float[Tensor, " sequence"]) -> Measured:
+        """The mean of values by sequence, with its interval."""
+        return measured(values, derive_seed(self.seed, _FRESH, "bootstrap"))
+
+    def random(self, purpose: str) -> torch.Generator:
+        """A random generator for one purpose."""
+        return torch.Generator().manual_seed(derive_seed(self.seed, _FRESH, purpose))
+
+
+def _near(values: Float[Tensor, " sequence"], limit: float) -> bool:
+    """Whether a mean over few sequences is not surely on one side of a limit."""
+    return bool((values.mean() - limit).abs() <= _SURE * values.std() / len(values) ** 0.5)

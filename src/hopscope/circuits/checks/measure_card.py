@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
 import torch
 
-from hopscope.circuits.checks.card import (
-    Baselines,
-    Card,
-    Check,
-    CheckName,
-    Curve,
-    Damage,
-    Faithfulness,
-    FoundBy,
-    Size,
-)
-from hopscope.circuits.checks.delivery import strategy
+from hopscope.circuits.checks.card import Baselines, Card, Check, CheckName, Curve, Damage, Faithfulness, FoundBy, Size
 from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Interventions, changed
 from hopscope.circuits.evaluate.evaluator import Evaluator
@@ -29,6 +18,7 @@ from hopscope.circuits.search.gradients import row_scores
 from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 from hopscope.statistics import tidy
+from hopscope.theory.path_flow import strategy
 
 _SIZES = 12
 """How many points the curve has beyond the circuit, up to the whole model."""
@@ -176,6 +166,6 @@ def _untrained(evidence: Evidence) -> float | None:
 def _found_by(evidence: Evidence) -> FoundBy:
     """Whether rows are found by their content (`evaluate.interchange`); patterns imposed by role show nothing of it."""
     own = evidence.patterns == "own"
-    layers: Iterable[int] | None = sorted({row.layer for row in evidence.rows}) if own else None
+    layers = {row.layer for row in evidence.rows} if own else range(evidence.evaluator.shape.layers)
     rise = highest_rise(evidence.few, evidence.own if own else {}, layers)
     return "not asked" if rise is None else "content" if rise < evidence.max_loss else "position"

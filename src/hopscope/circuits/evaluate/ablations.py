@@ -6,7 +6,7 @@ multiplies the values there instead; interventions say it for any number of rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
@@ -16,7 +16,7 @@ from hopscope.errors import InputError
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import Problem
 from hopscope.problem.roles import role_number
-from hopscope.records import convert
+from hopscope.records import convert, plain
 
 
 class AblationKind(Enum):
@@ -69,15 +69,15 @@ class AblationKind(Enum):
 CHOSEN = (AblationKind.ONE_HOT, AblationKind.MIXTURE)
 """Kinds that name the keys a row attends to; all others are whole patterns."""
 
-_TAKES = {
-    AblationKind.ONE_HOT: "one key",
-    AblationKind.MIXTURE: "keys, each with a weight",
-    AblationKind.MEAN: "a weight for each relation",
-    AblationKind.KNOCK_OUT: "at least one key",
-    AblationKind.MOVED: "at least one key",
-    AblationKind.ALIKE: "any number of keys",
+_TAKES: Mapping[AblationKind, tuple[str, Callable[[int, int], bool]]] = {
+    AblationKind.ONE_HOT: ("one key", lambda keys, weights: keys == 1 and not weights),
+    AblationKind.MIXTURE: ("keys, each with a weight", lambda keys, weights: 0 < keys == weights),
+    AblationKind.MEAN: ("a weight for each relation", lambda keys, weights: weights > 0 and not keys),
+    AblationKind.KNOCK_OUT: ("at least one key", lambda keys, weights: keys > 0 and not weights),
+    AblationKind.MOVED: ("at least one key", lambda keys, weights: keys > 0 and not weights),
+    AblationKind.ALIKE: ("any number of keys", lambda keys, weights: not weights),
 }
-"""The keys and weights of every kind; all others take none."""
+"""The keys and weights that kinds take, in words and as a check of their numbers; all others take none."""
 
 _NUMBERS = {kind: number for number, kind in enumerate(AblationKind)}
 
@@ -102,16 +102,8 @@ class Ablation:
 
     def __post_init__(self) -> None:
         kind, keys, weights = self.kind, len(self.keys), len(self.weights)
-        takes = _TAKES.get(kind, "nothing")
-        fits = {
-            "nothing": keys == weights == 0,
-            "one key": keys == 1 and not weights,
-            "keys, each with a weight": 0 < keys == weights,
-            "a weight for each relation": weights > 0 and not keys,
-            "at least one key": keys > 0 and not weights,
-            "any number of keys": not weights,
-        }
-        if not fits[takes]:
+        takes, fit = _TAKES.get(kind, ("nothing", lambda keys, weights: keys == weights == 0))
+        if not fit(keys, weights):
             raise InputError(f"{kind.value} takes {takes}, got {keys} keys and {weights} weights")
         if len(set(self.keys)) < keys:
             raise InputError(f"the keys of {kind.value} must be different roles, got {self.keys}")
@@ -178,17 +170,11 @@ class _AblatedRow:
 def to_json(interventions: Interventions, problem: Problem) -> list[dict[str, Any]]:
     """The rows of interventions in order, with layer and head from 1 and roles by name."""
     names = problem.all_roles
-    return [
-        {
-            "layer": row.layer + 1,
-            "head": row.head + 1,
-            "query": names[row.query],
-            "form": ablation.kind.value,
-            "keys": [names[key] for key in ablation.keys],
-            "weights": list(ablation.weights),
-        }
-        for row, ablation in interventions.items()
-    ]
+    rows = []
+    for (layer, head, query), ablation in interventions.items():
+        keys = tuple(names[key] for key in ablation.keys)
+        rows.append(_AblatedRow(layer + 1, head + 1, names[query], ablation.kind, keys, ablation.weights))
+    return [*map(plain, rows)]
 
 
 def from_json(rows: Any, problem: Problem) -> Interventions:

@@ -242,17 +242,15 @@ class Evaluator(ABC):
             share.depart_from(interventions)
 
     @torch.no_grad()
-    def role_maps(self, interventions: Interventions | None = None) -> RoleMaps:
-        """The role maps of the model as it is, or under interventions."""
-        return role_maps(self._patterns(interventions or {}), self.where)
+    def role_maps(self) -> RoleMaps:
+        """The role maps of the model as it is."""
+        return role_maps(self._patterns(), self.where)
 
-    def _patterns(self, interventions: Interventions) -> Iterator[Pattern]:
+    def _patterns(self) -> Iterator[Pattern]:
         """The patterns layer by layer: all at once would fill the memory."""
-        shares = self.shares_for([interventions])
-        edits = [share.edit(interventions) for share in shares]
-        streams = [self.transformer.embed(share.batch.inputs[None]) for share in shares]
+        streams = [self.transformer.embed(share.batch.inputs[None]) for share in self.shares_for([])]
         for layer in range(self.shape.layers):
-            recorders = [PatternRecorder(edit) for edit in edits]
+            recorders = [PatternRecorder() for _ in streams]
             for number, recorder in enumerate(recorders):
                 streams[number] = self.transformer.run(streams[number], start=layer, stop=layer + 1, hooks=recorder)
             yield torch.cat([recorder.patterns[0] for recorder in recorders], dim=1)

@@ -10,7 +10,7 @@ the head that attends to it later: the pattern on all that does not move, the re
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 import torch
 
@@ -24,21 +24,20 @@ _LITTLE = 1e-6
 
 
 @torch.no_grad()
-def highest_rise(evaluator: Evaluator, interventions: Interventions, layers: Iterable[int] | None) -> float | None:
+def highest_rise(evaluator: Evaluator, interventions: Interventions, layers: Collection[int]) -> float | None:
     """The highest rise of a hop's loss with one layer's attention taken from where the rows of one pair are elsewhere.
 
     The attention is taken by what is written and by the whole pattern, of which the lower rise counts since each has
     harmless causes of its own, and by the choice among what does not move; the higher of these two counts. None with
-    one chain, and in text: there is no other position then. Layers count from 0; None for all.
+    one chain, and in text: there is no other position then. Layers count from 0.
     """
-    wanted = {*range(evaluator.shape.layers)} if layers is None else {*layers}
     pairs = range(1, evaluator.problem.hops + 1) if evaluator.problem.chains > 1 else ()
     places = [elsewhere for elsewhere in map(evaluator.elsewhere, pairs) if elsewhere is not None]
     if not places:
         return None
     own, rises = evaluator.errors([interventions])[0].mean(dim=0), [0.0]
     for elsewhere in places:
-        for taken in _taken_from_elsewhere(evaluator, interventions, elsewhere, wanted):
+        for taken in _taken_from_elsewhere(evaluator, interventions, elsewhere, layers):
             by_pattern, by_writing, by_choice = (evaluator.squared_errors(x).mean(dim=0) - own for x in taken)
             rises += torch.maximum(torch.minimum(by_pattern, by_writing), by_choice).tolist()
     return max(rises)

@@ -13,18 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
+from typing import Literal
 
 import torch
 
-from hopscope.circuits.evaluate.ablations import (
-    IDENTITY,
-    UNIFORM,
-    ZERO,
-    Ablation,
-    AblationKind,
-    Interventions,
-    one_hot,
-)
+from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, ZERO, Ablation, AblationKind, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.resume import Search, Stage
@@ -42,8 +35,11 @@ KeyMap = Mapping[int, int]
 IDLE = (UNIFORM, IDENTITY)
 """The ablations of an idle head, "whichever serves"."""
 
-FILLS: dict[str, Ablation] = {"zero": ZERO, "uniform": UNIFORM, "identity": IDENTITY}
-"""The ways to fill the rows of a useful head that are no path. The paper does not say which it uses."""
+Fill = Literal["zero", "uniform", "identity"]
+"""How the rows of a useful head that are no path are filled. `zero` is what Appendix E says literally."""
+
+FILLS: dict[Fill, Ablation] = {"zero": ZERO, "uniform": UNIFORM, "identity": IDENTITY}
+"""These ways as ablations. The paper does not say which it uses."""
 
 
 def imposed_paths(state: Interventions) -> list[AttentionPath]:

@@ -8,7 +8,7 @@ from itertools import combinations
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
-from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
+from hopscope.problem.paths import HeadRow, PathGroup
 
 _SEQUENCES = 64
 """How many sequences backups are looked for on; the checks decide on others."""
@@ -60,7 +60,5 @@ def _groups(
     spare = [row for row, loss in zip(single, without, strict=True) if loss <= max_loss]
     pairs = [*combinations(spare, 2)]
     both = few.mse([{**own, row: UNIFORM, other: UNIFORM} for row, other in pairs])
-    found: list[tuple[AttentionPath, AttentionPath]] = [
-        (single[row], single[other]) for (row, other), loss in zip(pairs, both, strict=True) if loss > max_loss
-    ]
-    return tuple(PathGroup(pair) for pair in found)
+    needed = (pair for pair, loss in zip(pairs, both, strict=True) if loss > max_loss)
+    return tuple(PathGroup((single[row], single[other])) for row, other in needed)

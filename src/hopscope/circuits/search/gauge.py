@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -21,32 +22,29 @@ FIRST, LARGEST = 256, 1024
 """How many further sequences are measured first; then as many again as so far, but at most `LARGEST` at once."""
 
 
+@dataclass(eq=False)
 class Gauge:
     """Compares losses on one batch with the threshold. A *score* is a mean loss with `margin` standard errors on top.
 
-    Args:
+    Attributes:
         evaluator: the model and the sequences that decide.
         rough: the model on fewer sequences, which decide in which order changes are tried and which are hopeless.
         max_loss: the loss that a circuit may have at most.
-        full: the model's own score on more sequences, if `evaluator` has only some of them. Interventions are then also
-            measured by how much more they lose than the model, which varies less where both do much the same.
+        anchor: the model's own score on more sequences, if `evaluator` has only some of them. Interventions are then
+            also measured by how much more they lose than the model, which varies less where both do much the same.
         middle: the model on more sequences than the few; they rule out more of what seemed possible on these.
         further: decides, on more sequences, what all these leave open.
     """
 
-    def __init__(
-        self,
-        evaluator: Evaluator,
-        rough: Evaluator,
-        max_loss: float,
-        margin: float,
-        *,
-        full: float | None = None,
-        middle: Evaluator | None = None,
-        further: Further | None = None,
-    ) -> None:
-        self.evaluator, self.rough, self.max_loss, self._margin, self._anchor = evaluator, rough, max_loss, margin, full
-        self.middle, self.further = middle, further
+    evaluator: Evaluator
+    rough: Evaluator
+    max_loss: float
+    margin: float
+    anchor: float | None = None
+    middle: Evaluator | None = None
+    further: Further | None = None
+
+    def __post_init__(self) -> None:
         self._last: Float[Tensor, " sequence"] | None = None
         self._known: tuple[Interventions, Float[Tensor, " sequence"]] = {}, self.evaluator.own
         self._full = float(self._scores(self.evaluator.own[None])[0])
@@ -56,7 +54,7 @@ class Gauge:
         """The gauge on the first sequences, for most decisions."""
         full = float(_above(evaluator.own, CONFIRM_MARGIN))
         few = evaluator.part(config.budget.sequences), evaluator.part(config.budget.rough)
-        return cls(*few, config.max_loss, SCAN_MARGIN, full=full)
+        return cls(*few, config.max_loss, SCAN_MARGIN, anchor=full)
 
     @classmethod
     def confirming(cls, evaluator: Evaluator, config: SearchConfig) -> Gauge:
@@ -68,7 +66,7 @@ class Gauge:
 
     def roughly(self) -> Gauge:
         """A faster, noisier gauge: the same threshold, but losses on the few `rough` sequences."""
-        return Gauge(self.rough, self.rough, self.max_loss, self._margin, full=self._anchor)
+        return Gauge(self.rough, self.rough, self.max_loss, self.margin, self.anchor)
 
     def limit(self, share: float = 1.0) -> float:
         """The score that uses this share of what may be spent."""
@@ -95,7 +93,7 @@ class Gauge:
         losses = self._losses(interventions)
         if self.score(interventions) <= limit:
             return True
-        if self.further is None or float(_above(losses, -self._margin)) > limit:
+        if self.further is None or float(_above(losses, -self.margin)) > limit:
             return False
         mean, error, final = 0.0, float("inf"), False
         if self._last is not None:  # final: measuring these on more sequences would hardly change it
@@ -103,23 +101,23 @@ class Gauge:
             mean, error = mean_and_error(self.further.losses)
             final = added <= error and self.further.final
             mean, error = mean + difference, (error**2 + added**2) ** 0.5
-        if not final and mean - self._margin * error <= limit < mean + self._margin * error:
+        if not final and mean - self.margin * error <= limit < mean + self.margin * error:
             mean, error = self._measured(interventions, limit)
-        return mean + self._margin * error <= limit
+        return mean + self.margin * error <= limit
 
     def sharp(self, interventions: Interventions) -> float:
         """The score of interventions on all sequences available."""
         if self.further is None:
             return self.score(interventions)
         mean, error = self._measured(interventions)
-        return min(self.score(interventions), mean + self._margin * error)
+        return min(self.score(interventions), mean + self.margin * error)
 
     def hopeful(self, interventions: Interventions, least: Sequence[float], limit: float) -> list[int]:
         """Numbers of the changes of interventions that may be within a limit, by the least that each costs.
 
         More sequences are measured only if the margin decides whether a change may be.
         """
-        low, high = float(_above(self._losses(interventions), -self._margin)), self.score(interventions)
+        low, high = float(_above(self._losses(interventions), -self.margin)), self.score(interventions)
         if self.further is not None and any(low + cost <= limit < high + cost for cost in least):
             high = self.sharp(interventions)
         return [number for number, cost in enumerate(least) if high + cost <= limit]
@@ -157,9 +155,9 @@ class Gauge:
         return sorted(hopeful, key=lambda n: (weighed[n], n))
 
     def _scores(self, losses: Float[Tensor, "candidate sequence"]) -> Float[Tensor, " candidate"]:
-        scores = _above(losses, self._margin)
-        if self._anchor is not None:
-            scores = scores.minimum(self._anchor + _above(losses - self.evaluator.own, self._margin))
+        scores = _above(losses, self.margin)
+        if self.anchor is not None:
+            scores = scores.minimum(self.anchor + _above(losses - self.evaluator.own, self.margin))
         return scores
 
     def _losses(self, interventions: Interventions) -> Float[Tensor, " sequence"]:

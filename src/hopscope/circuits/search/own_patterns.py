@@ -33,7 +33,11 @@ from hopscope.circuits.search.simplify import chain_agnostic, simplest
 from hopscope.problem.paths import AttentionPath, HeadRow
 
 Algorithm = Callable[[Evaluator, Units, SearchConfig, Random], Interventions]
-"""The signature of every search algorithm: it starts from `Units.base` and returns smaller interventions."""
+"""The signature of every search algorithm: from `Units.base` to interventions with fewer active rows.
+
+The evaluator has the model and the sequences, the configuration says how much loss may be spent and how much work is
+done. A generator perturbs the order in which things are tried; without one, the least costly goes first.
+"""
 
 _AT_ONCE = 256
 """How many parts are measured together before it is checked whether one of them will do."""
@@ -56,21 +60,19 @@ class Found:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The model's own loss, and distinct circuits: fewest paths first, then fewest heads, then lowest loss.
+    """Distinct circuits: fewest paths first, then fewest heads, then lowest loss.
 
     `left` says how many rows were left when the search was given up (`SearchBudget.most_rows`), 0 if it was not.
     """
 
-    full_mse: float
     found: tuple[Found, ...]
     left: int = 0
 
 
 def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig) -> Search[SearchResult]:
     """Search for the circuits of a model. The same model, problem and configuration give the same result."""
-    full = float(evaluator.own.mean())
-    if full > config.max_loss:
-        return SearchResult(full, ())
+    if float(evaluator.own.mean()) > config.max_loss:
+        return SearchResult(())
     down = ["least-cost", *(f"random-{number}" for number in range(1, config.budget.orders))]
     names = [*down, *(f"growing-{number}" for number in range(1, config.budget.growing + 1))]
     pools: list[Interventions] = []
@@ -91,7 +93,7 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
             pool = yield stage(number, "rows", rows_spared, heads, generator)
             left, most = len(units.on(pool)), config.budget.most_rows
             if most is not None and left > most:
-                return SearchResult(full, (), left)
+                return SearchResult((), left)
             pools.append(pool)
             small = yield stage(number, "one by one", one_by_one, pool, generator)
         else:
@@ -111,11 +113,11 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
 
     found = sorted((Found(end, evaluator.mse([end])[0], (*of,)) for end, of in orders.values()), key=small_first)
     if not found:
-        return SearchResult(full, ())
+        return SearchResult(())
     while True:
         part = yield stage(len(names), f"subsets of circuit {len(found)}", _smaller, found[0].interventions)
         if part == found[0].interventions:
-            return SearchResult(full, tuple(found))
+            return SearchResult(tuple(found))
         found.insert(0, Found(part, evaluator.mse([part])[0], (f"part of {found[0].orders[0]}",)))
 
 
