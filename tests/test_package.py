@@ -122,13 +122,6 @@ def test_another_pipe_that_breaks_is_trouble():
     assert (shown.returncode, shown.stdout, shown.stderr) == (1, "", said)
 
 
-@pytest.mark.xdist_group("kept together")
-def test_tests_of_a_group_are_kept_together(request: pytest.FixtureRequest) -> None:
-    """A pytest whose nodes pytest-xdist cannot rename ignores groups without a word."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        assert request.node.nodeid.endswith("@kept together")
-
-
 @pytest.mark.parametrize("calls", [0, CHECKED - 1])
 def test_shapes_are_checked(calls: int) -> None:
     """Up to the last call that is looked at in a test."""

@@ -84,10 +84,6 @@ def check_refusal(room: Path, capsys: pytest.CaptureFixture[str], arguments: tup
         ("theory --hops 3 --no-mask", "both masks; leave --no-mask out"),
         ("theory --hops 4 --order 1,2,4,3 --best-order", "leave out either"),
         ("theory --hops 3-4 --order 1,2,4,3", "each of the pairs 1 to 3 once, first to last, separated by commas"),
-        (
-            "theory --hops 300 --best-order",
-            "hops must be at most 256 with --show, --order",
-        ),
         ("sample vectors --hops 1000000 --count 1000000", TOO_LARGE),
         ("benchmark --model empty --out run/figures/b", A_RUN),
         ("benchmark --model gpt-4", "gpt-4 is neither a folder nor a provider's model"),

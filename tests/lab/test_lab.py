@@ -184,6 +184,7 @@ def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says
         (lambda run: hs.theory.deliver(10**9, []), "memory at the least"),
         (lambda run: hs.theory.AttentionPath.parse(3, PROBLEM.roles), "an attention path is written like .* got 3"),
         (lambda run: hs.RetrievalProblem(symbols=np.arange(2)), "symbols must be one of gaussian, unit, got array"),
+        (lambda run: hs.sample(PROBLEM, 2.5, torch.Generator()), "batch must be a whole number of at least 1, got 2.5"),
         (lambda run: hs.sample(3, 2, torch.Generator()), "problem must be an hs.RetrievalProblem, .* got 3"),
         (lambda run: hs.Examples(PROBLEM).at(7, torch.arange(3)), "seeds must be an int64 tensor, .* got 7"),
         (lambda run: hs.Examples(PROBLEM).at(torch.tensor(7), torch.ones(3)), "indices must be an int64 tensor"),

@@ -177,20 +177,14 @@ def test_prompts_that_do_not_fit_are_refused(changes: dict[str, Any], why: str) 
 @pytest.mark.parametrize(
     ("prompt", "why"),
     [
-        (
-            replace(GOOD, roles=GOOD.roles | {"S": (5, 8)}),
-            "roles 'IO' and 'S' share the token ' Mary' in prompt 1 of own",
-        ),
+        (replace(GOOD, roles=GOOD.roles | {"S": (5, 8)}), "roles 'IO' and 'S' share the token ' Mary' in prompt 1"),
         (replace(GOOD, roles=GOOD.roles | {"S": (0, 4)}), "share the token 'When' in prompt 1 of own; heads rest at"),
         (replace(GOOD, answers=("Mary Ann", "Mary Lou", "Mary Ann")[:2]), None),
         (
             replace(GOOD, answers=("Mary", "Mary Ann")),
             "the answers 'Mary Ann' and 'Mary' of prompt 1 of own begin with",
         ),
-        (
-            replace(GOOD, answers=("y", "z"), prompt="When Mary met Tom-"),
-            "joins the end of prompt 1 of own with the answer",
-        ),
+        (replace(GOOD, answers=("y", "z"), prompt="When Mary met Tom-"), "joins the end of prompt 1 of own with the"),
     ],
 )
 def test_prompts_that_the_tokenizer_does_not_tell_apart_are_refused(prompt: Prompt, why: str | None) -> None:

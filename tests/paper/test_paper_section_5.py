@@ -10,7 +10,7 @@ from made_results import trained
 
 from hopscope.paper import section_5
 from hopscope.paper.claims import Finding
-from hopscope.paper.section_5 import TheoryResult, judge, section
+from hopscope.paper.section_5 import TheoryResult, judge
 from hopscope.paper.section_7 import TrainedModel
 
 LOW, HIGH = 0.01, 0.75
@@ -71,12 +71,3 @@ def test_what_theorem_1_allows_is_no_exception_and_is_reported() -> None:
     assert "3 hops learned below the exact minimum" in found.spread
     only_deeper = judged(learners(2, 1, 1, 1, 1), *AS_THEORY_SAYS[2:])["C1"]
     assert only_deeper.in_general == "not run", "what theory allows is no test of it"
-
-
-def test_the_flow_is_drawn_with_both_masks() -> None:
-    (figure,) = section(TheoryResult.of("laptop", 2, (), 2)).figures
-    titles = [axes.get_title(loc="left") for axes in figure.figure.axes]
-    shared = "What positions share before any layer, D = 2"
-    assert all(title.startswith((shared, "What the query can know, no mask", "What the query can know, causal mask"))
-               for title in titles)  # fmt: skip
-    assert figure.caption.startswith(shared)

@@ -12,7 +12,6 @@ import torch
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from unchecked import unchecked
 
 from hopscope.errors import InputError
 from hopscope.problem.counter import derive_seed, random_bits
@@ -205,12 +204,6 @@ def test_equal_problems_are_spelled_alike():
     assert RetrievalProblem(hops=1, asked=(1,)).target_hops == (1,)
 
 
-@pytest.mark.parametrize("batch", [0, 2.5, "3"])
-def test_batch_must_be_a_whole_number(batch):
-    with unchecked(), pytest.raises(InputError, match="batch must be a whole number of at least 1"):
-        sample(RetrievalProblem(hops=2), batch, torch.Generator())
-
-
 def test_samples_larger_than_memory_are_refused():
     generator = torch.Generator().manual_seed(0)
     for problem, batch in ((RetrievalProblem(hops=10**10), 1), (RetrievalProblem(hops=2), 2**40)):
@@ -237,14 +230,6 @@ def test_names_and_parse_are_inverse(drawn: tuple[AttentionPath, int]) -> None:
     assert path.row == HeadRow(path.layer, path.head, path.query)
 
 
-def test_a_written_path_by_hand() -> None:
-    roles = role_names(3)
-    assert roles == ("x0>", ">x1", "x1>", ">x2", "x2>", ">x3", "x0?")
-    path = AttentionPath.parse("  L3.H1 x0? -> >x2 ", roles)
-    assert path == (2, 0, 6, 3)
-    assert path.names(roles) == (3, 1, "x0?", ">x2")
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -262,9 +247,3 @@ def test_a_written_path_by_hand() -> None:
 def test_texts_that_are_no_path(text: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         AttentionPath.parse(text, role_names(3))
-
-
-@pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (-1, 1)])
-def test_records_count_from_1(numbers: tuple[int, int]) -> None:
-    with pytest.raises(InputError, match="count from 1, got"):
-        AttentionPath.named(*numbers, "x0?", ">x1", role_names(3))
