@@ -142,8 +142,13 @@ def condense(models: Path, runs: Path, out: Path) -> None:
                 agreement += compare(model, path.parent.with_name("code"), path.parent)
     if not found:
         raise hs.InputError(f"nothing was asked yet in {runs}; run ask first")
-    order = lambda point: (list(SIZES).index(point["model"]), FORMS.index(point["form"]), point["mode"], point["hops"])
-    points = sorted(found.values(), key=order)
+    points = sorted(
+        found.values(),
+        key=lambda point: (
+            *(list(SIZES).index(point["model"]), FORMS.index(point["form"])),
+            *(point[name] for name in ("mode", "formulation", "hops")),
+        ),
+    )
     out.mkdir(parents=True, exist_ok=True)
     write(out / "summary.json", {"points": points, "replies": replies, "agreement": agreement})
     (out / "tables.md").write_text(tables(points, replies, agreement))
