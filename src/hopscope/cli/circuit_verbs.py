@@ -287,8 +287,6 @@ def emergence(folder: Path, model: int, figures: bool, overwrite: bool, config: 
     with Display("checkpoints", "steps") as display:
         found = run.emergence(model, how, overwrite=overwrite, progress=display.update)
     circuit, imposed = hs.Circuit.load(circuit_path(run.path, model)), None
-    for trouble in found.troubles:
-        click.echo(f"left out: {trouble}", err=True)
     lines = describe(found)
     if circuit.named_paths("imposed"):
         with Display("checkpoints", "steps") as display:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from hopscope.checks import Range, Seed, check_fields
-
-PathAblation = Literal["uniform", "knock_out"]
-"""How a path is ablated: its whole row is made uniform, as in the paper, or its key alone is masked."""
 
 _MOST = 100_000
 """The most sequences; more would not fit into memory."""
@@ -18,13 +15,12 @@ _MOST = 100_000
 class EmergenceConfig:
     """How a circuit is followed.
 
-        >>> hs.EmergenceConfig(ablation="knock_out").sequences
+        >>> hs.EmergenceConfig().sequences
         32
 
     Args:
         sequences: how many sequences are measured, the same at every checkpoint; the paper's number is 32.
         seed: the seed of the sequences and the resampling.
-        ablation: how a path is ablated: its row is made `uniform`, as in the paper, or its key masked (`knock_out`).
 
     Raises:
         InputError: a value is out of range.
@@ -32,7 +28,6 @@ class EmergenceConfig:
 
     sequences: Annotated[int, Range(2, _MOST + 1)] = 32
     seed: Seed = 0
-    ablation: PathAblation = "uniform"
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -68,7 +68,6 @@ class Emergence:
         steps_per_epoch: updates in an epoch.
         sequences: number of sequences that the losses were measured on.
         data_seed: the seed of these sequences.
-        ablation: how a path is ablated.
         steps: the steps of the checkpoints that were read; everything by checkpoint has one value for each.
         losses: mean squared error, by checkpoint.
         partial_losses: the same by checkpoint and target hop.
@@ -78,7 +77,6 @@ class Emergence:
         order: the order in which the hops are delivered, see `hopscope.emergence.timing`.
         plateau: the plateau, from the metrics of training.
         circuit: losses of the circuit that is followed, as its own record has them.
-        troubles: a sentence for each checkpoint that could not be used.
         asked: the target hops: the hops that the losses count.
     """
 
@@ -94,7 +92,6 @@ class Emergence:
     steps_per_epoch: int
     sequences: int
     data_seed: int
-    ablation: str
     steps: tuple[int, ...]
     losses: tuple[float, ...]
     partial_losses: tuple[tuple[float, ...], ...]
@@ -103,7 +100,6 @@ class Emergence:
     order: Order
     plateau: Plateau
     circuit: dict[str, Any]
-    troubles: tuple[str, ...]
     asked: tuple[int, ...]
 
     def epoch(self, step: int | float | None) -> float | None:

@@ -9,10 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hopscope.circuits.evaluate.ablations import UNIFORM, knock_out
+from hopscope.circuits.evaluate.ablations import UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.emergence.config import PathAblation
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.hooks import Pattern
@@ -49,7 +48,6 @@ def observe(
     problem: RetrievalProblem,
     batch: Batch,
     paths: Sequence[AttentionPath],
-    ablation: PathAblation = "uniform",
 ) -> Observation:
     """Observe one model on sequences with one leading axis: one forward pass with patterns, and for each path of the
     circuit one with it ablated, from its layer on."""
@@ -60,7 +58,7 @@ def observe(
         attention=torch.stack(weights),
         foremost=torch.stack(foremost),
         errors=evaluator.errors([{}])[0],
-        ablated=_ablated(evaluator, paths, ablation),
+        ablated=_ablated(evaluator, paths),
         maps=role_maps(patterns, evaluator.where),
     )
 
@@ -96,13 +94,10 @@ def _along(
     return weight.mean(dim=-1), (weight > others).float().mean(dim=-1)
 
 
-def _ablated(
-    evaluator: Evaluator, paths: Sequence[AttentionPath], ablation: PathAblation
-) -> Float[Tensor, "path sequence hop"]:
-    """The errors without each path; layer by layer, so that what lies below a layer is computed once."""
+def _ablated(evaluator: Evaluator, paths: Sequence[AttentionPath]) -> Float[Tensor, "path sequence hop"]:
+    """The errors with each path's row uniform; layer by layer, so that what lies below a layer is computed once."""
     errors: dict[AttentionPath, Tensor] = {}
     for layer in sorted({path.layer for path in paths}):
         in_layer = [path for path in paths if path.layer == layer]
-        without = [{path.row: UNIFORM if ablation == "uniform" else knock_out(path.key)} for path in in_layer]
-        errors |= dict(zip(in_layer, evaluator.errors(without), strict=True))
+        errors |= dict(zip(in_layer, evaluator.errors([{path.row: UNIFORM} for path in in_layer]), strict=True))
     return torch.stack([errors[path] for path in paths])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -17,7 +17,6 @@ from hopscope.emergence.observe import Observation, check_paths, observe
 from hopscope.emergence.timing import crossings, hop_of, order, plateau
 from hopscope.errors import InputError
 from hopscope.model.fast import single
-from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.statistics import intervals
 from hopscope.training.data import held_out
@@ -68,9 +67,8 @@ def emergence_of_run(
     if path.exists() and not overwrite:
         known = Emergence.load(path)
         same = known.model == run.model_hashes[number] and known.follows(circuit, patterns) and known.circuit == losses
-        alike = (known.data_seed, known.ablation) == (wanted.seed, wanted.ablation)
         enough = known.sequences >= wanted.sequences if settings is None else known.sequences == wanted.sequences
-        if same and alike and enough and not known.troubles and set(known.steps) >= set(run.checkpoints):
+        if same and enough and known.data_seed == wanted.seed and set(known.steps) >= set(run.checkpoints):
             return known
     emergence, maps = follow(run, paths, number, wanted, losses, progress)
     if patterns == "own":
@@ -112,27 +110,23 @@ def follow(
         the record, and the role maps of every head over time.
 
     Raises:
-        InputError: there are no such paths, or fewer than two checkpoints can be read.
+        InputError: there are no such paths, there are fewer than two checkpoints, or one is damaged or has diverged.
     """
     problem = run.problem
     check_paths(paths, problem, run.recipe.architecture(problem))
     batch = held_out(problem, settings.sequences, settings.seed, "emergence")
-    troubles: list[str] = []
     observed: dict[int, Observation] = {}
-    for step, ensemble in readable(run, troubles.append):
-        found = observe(single(ensemble, number), problem, batch, paths, settings.ablation)
-        if not bool(torch.isfinite(found.errors).all() and torch.isfinite(found.attention).all()):
-            troubles.append(f"the model of step {step} gives answers that are not finite: training had diverged")
-            continue
-        observed[step] = found
-        if progress is not None:
-            progress(step, max(run.checkpoints))
-    if len(observed) < 2:
+    if len(steps := sorted(run.checkpoints)) < 2:
         raise InputError(
-            f"{run.path} has {counted(len(observed), 'checkpoint')} that can be read, and a curve needs two; train "
-            f"with --checkpoint-every{''.join(f'; {trouble}' for trouble in troubles[:1])}"
+            f"{run.path} has {counted(len(steps), 'checkpoint')}, and a curve needs two; train with --checkpoint-every"
         )
-    emergence = _history(run, paths, number, settings, dict(circuit_losses or {}), observed, troubles)
+    for step in steps:
+        observed[step] = found = observe(single(run.transformer(step), number), problem, batch, paths)
+        if not bool(torch.isfinite(found.errors).all() and torch.isfinite(found.attention).all()):
+            raise InputError(f"model {number} of {run.path} has diverged at step {step}, and cannot be followed")
+        if progress is not None:
+            progress(step, steps[-1])
+    emergence = _history(run, paths, number, settings, dict(circuit_losses or {}), observed)
     maps = MapsOverTime.of([*observed], [found.maps for found in observed.values()], problem.roles)
     return emergence, maps
 
@@ -144,7 +138,6 @@ def _history(
     settings: EmergenceConfig,
     circuit_losses: dict[str, float],
     observed: dict[int, Observation],
-    troubles: list[str],
 ) -> Emergence:
     problem, recipe, steps, seed = run.problem, run.recipe, [*observed], settings.seed
 
@@ -181,7 +174,6 @@ def _history(
         steps_per_epoch=STEPS_PER_EPOCH,
         sequences=settings.sequences,
         data_seed=seed,
-        ablation=settings.ablation,
         steps=tuple(steps),
         losses=_means(errors.mean(dim=-1)),
         partial_losses=tuple(_means(by_hop.T) for by_hop in errors),
@@ -190,28 +182,9 @@ def _history(
         order=order(paths, found, resampled, problem.hops),
         plateau=plateau(run.regular_metrics, problem.chains, number),
         circuit=circuit_losses,
-        troubles=tuple(troubles),
         asked=problem.target_hops,
     )
 
 
 def _means(values: Float[Tensor, "row sequence"]) -> tuple[float, ...]:
     return tuple(values.double().mean(dim=-1).tolist())
-
-
-def readable(run: RunFolder, trouble: Callable[[str], None]) -> Iterator[tuple[int, Transformer]]:
-    """The step and the transformer of each checkpoint of a run, in order; `trouble` is called with a sentence for each
-    that is missing, damaged, foreign or on no schedule."""
-    found, schedule = run.checkpoints, run.schedule
-    last = schedule.end if run.finished else max(found, default=0)
-    planned = {step for step in range(last + 1) if schedule.checkpoints(step)}
-    for step in sorted(planned - found.keys()):
-        trouble(f"the checkpoint of step {step} is missing")
-    for step, path in sorted(found.items()):
-        if step not in planned:
-            trouble(f"{path.name} is on no schedule of this run")
-            continue
-        try:
-            yield step, run.transformer(step)
-        except (InputError, OSError) as error:
-            trouble(str(error))
