@@ -1,9 +1,11 @@
-"""The record of a circuit: round trips, damaged files, when it is certified, text, drawing."""
+"""The record of a circuit: round trips, damaged files, its schema, when it is certified, text, drawing."""
 
 from __future__ import annotations
 
 import json
 import re
+import runpy
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
@@ -288,3 +290,37 @@ def test_drawing(tmp_path: Path) -> None:
     assert sum(len(axes.patches) for axes in framed) == len(paths) + len(found().paths)
     wrapped = appendix_c(torch.rand(15, 1, 3, 3), RetrievalProblem(hops=1))  # twelve panels in a row, then three
     assert [bool(axes.get_xticklabels()) for axes in wrapped.axes[:15]] == [False] * 3 + [True] * 12
+
+
+jsonschema = pytest.importorskip("jsonschema")
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "docs" / "circuit.schema.json"
+SCHEMA = json.loads(FILE.read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def test_schema_is_current_and_takes_all_stored_circuits() -> None:
+    today = runpy.run_path(str(FILE.parent / "circuit_schema.py"))["circuit_schema"]()
+    assert json.loads(json.dumps(today)) == SCHEMA, "run `make schema`"
+    read = (json.loads(file.read_text()) for file in (ROOT / "results").rglob("*.json"))
+    stored = [record for record in read if isinstance(record, dict) and record.get("kind") == "hopscope circuit"]
+    assert len(stored) > 100
+    for record in stored:
+        VALIDATOR.validate(record)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda it: it["paths"][0].update(layer=0), "0 is less than the minimum"),
+        (lambda it: it["paths"][0]["feeds"][0].update(into="V"), "'V' is not one of"),
+        (lambda it: it["interventions"][0].update(form="off"), "'off' is not one of"),
+        (lambda it: it.update(losss=0.1), "'losss' was unexpected"),
+        (lambda it: it["card"]["curve"].pop("points"), "is not valid under any"),
+    ],
+)
+def test_a_changed_record_is_not_valid(change: Callable[[Any], Any], why: str) -> None:
+    record = json.loads((ROOT / "results" / "explorers" / "a" / "circuit.json").read_text())
+    change(record)
+    assert any(why in error.message for error in VALIDATOR.iter_errors(record))

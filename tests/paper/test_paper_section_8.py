@@ -1,8 +1,10 @@
-"""Section 8: C6 to C11 and C21, by circuits in which claims are false, true and open, and which models count."""
+"""Section 8: C6 to C11 and C21 by circuits in which they are false, true and open; which records count."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,11 +25,16 @@ from made_results import (
     studied,
 )
 
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
-from hopscope.paper.models import Learned
-from hopscope.paper.section_8 import merges
+from hopscope.paper.models import Learned, ReproductionFolder, StudiedModels, read_models
+from hopscope.paper.presets import PAPER_SHORT
+from hopscope.paper.section_8 import merges, section
+from hopscope.records import content_hash
 from hopscope.theory.witness import build_witness
+from hopscope.training.run import RunFolder
 
 
 def test_the_papers_own_description_would_hold() -> None:
@@ -172,3 +179,57 @@ def test_heads_are_merged_where_weights_of_one_serve_both() -> None:
     with torch.no_grad():
         four.blocks[2].attention.out.weight.zero_()
     assert {pair for pair, loss in losses().items() if loss < 1e-6} == {(3, 2)}
+
+
+STORED = Path(__file__).parents[2] / "results" / "paper-short" / "transformers"
+STUDY = PAPER_SHORT.models
+
+
+def stored(folder: Path, *seeds: int) -> Path:
+    """The stored transformers of those seeds."""
+    for seed in seeds:
+        shutil.copytree(STORED / f"seed-{seed}", folder / STUDY.at / f"seed-{seed}")
+    return folder / STUDY.at
+
+
+def read(folder: Path) -> StudiedModels:
+    return read_models(STUDY, ReproductionFolder(folder))
+
+
+def test_the_circuit_of_another_seed_is_refused_and_kept(tmp_path: Path) -> None:
+    folder = stored(tmp_path, 1, 2)
+    assert [model.seed for model in read(tmp_path).compared] == [1, 2]
+    there = folder / "seed-1" / "circuit.json"
+    shutil.copy(folder / "seed-2" / "circuit.json", there)
+    with pytest.raises(InputError, match=r"seed-1/circuit\.json belongs to another run.*untouched"):
+        read(tmp_path)
+    assert there.read_bytes() == (STORED / "seed-2" / "circuit.json").read_bytes()
+
+
+def test_the_circuit_of_other_weights_of_the_run_is_refused(tmp_path: Path) -> None:
+    """It was looked for while the run was still training."""
+    folder = stored(tmp_path, 1) / "seed-1"
+    run, path = RunFolder(folder), folder / "circuit.json"
+    young = content_hash([run.model_hashes[0], 1000])
+    replace(Circuit.load(path), model=young).save(path, run.hash)
+    with pytest.raises(InputError, match=r"circuit\.json"):
+        read(tmp_path)
+
+
+@pytest.mark.slow
+def test_circuits_are_called_certified_only_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = read(STORED.parent)
+    monkeypatch.setattr(Circuit, "certified", property(lambda circuit: circuit.seed == 1))
+    for models, words in ((result.models[:2], "1 certified"), (result.models[:1], "0 certified")):
+        shown = section(replace(result, models=models))
+        assert shown is not None
+        assert f"of 12-layer models, {words} on sequences" in shown.paragraphs[0]
+
+
+def test_the_report_shows_the_first_circuit_and_its_card(tmp_path: Path) -> None:
+    stored(tmp_path, 1)
+    result = read(tmp_path)
+    circuit = Circuit.load(STORED.parents[1] / "explorers" / "a" / "circuit.json")
+    shown = section(replace(result, models=(replace(result.models[0], circuit=circuit),)))
+    assert shown is not None
+    assert [figure.name for figure in shown.figures] == ["circuit-seed-1", "circuit-seed-1-card"]

@@ -81,7 +81,7 @@ def test_formulas_simulation_and_search_agree(hops: int) -> None:
 @pytest.mark.parametrize("hops", [1, 2, 3, 4, 5, 7, 8, 11])
 @pytest.mark.parametrize("causal", [False, True])
 def test_one_head_cannot_be_shorter(hops: int, causal: bool) -> None:
-    # That it is enough: test_theory_schedule.py.
+    # That it is enough: test_theory_flow.py.
     assert relaxed_one_place_depth(hops, causal) == minimum_one_head(hops)
 
 
