@@ -57,7 +57,7 @@ class TestHistories:
         ],
     )
     def test_one_by_one_and_the_last_much_later(self, order: Any, one_by_one: bool, much_later: bool) -> None:
-        found = judge_histories(*follow(1, order=Order(order, (1.0,) * 3)))
+        found = judge_histories(*follow(1, order=Order(order)))
         assert (found["C13"].share, found["C19"].share) == ((int(one_by_one), 1), (int(much_later), 1))
 
     def test_a_plateau_counts_from_the_start(self) -> None:

@@ -274,7 +274,7 @@ def _emerge(rng: Rng, claim: str, gaps: Callable[[Rng], Sequence[float]], left: 
     for known in follow(MODELS):
         steps = 580 + np.cumsum([0, *gaps(rng)])
         flat = Plateau(0.75, 10, left, tuple(map(int, steps)))
-        history = emergence(order=Order(tuple(map(float, steps)), (1.0,) * 3), plateau=flat)
+        history = emergence(order=Order(tuple(map(float, steps))), plateau=flat)
         followed.append(replace(known, emergence=history))
     return judge_histories(*followed)[claim].in_general
 

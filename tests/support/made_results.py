@@ -157,7 +157,7 @@ def emergence(**changes: Any) -> Emergence:
         asked=(1, 2, 3, 4),
         sequences=32, data_seed=0, steps=(0, 1000), losses=(0.75, 0.03),
         partial_losses=((0.75,) * 4, (0.02,) * 4), paths=(path, path), learned=(path.crossing,) * 4,
-        order=Order((580.0, 620.0, 660.0, 860.0), (1.0, 0.99, 1.0)),
+        order=Order((580.0, 620.0, 660.0, 860.0)),
         plateau=Plateau(0.75, 10, 560, (580, 620, 660, 860)), circuit={"imposed": 0.045},
     )  # fmt: skip
     return replace(base, **changes)

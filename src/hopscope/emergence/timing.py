@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 from jaxtyping import Float
@@ -65,20 +64,16 @@ def crossings(
     curves: Float[Tensor, "curve step sequence"],
     level: float = LEVEL,
     seed: int = 0,
-) -> tuple[list[Crossing], Float[Tensor, "curve resample"]]:
-    """Crossings of the means over sequences, with intervals; and the crossing of every resample, NaN for never.
-
-    All curves share their resamples, so that the order in which they cross can be judged.
-    """
+) -> list[Crossing]:
+    """Crossings of the means over sequences, with intervals; all curves share their resamples."""
     found = first_crossings(steps, curves.double().mean(dim=-1), level)
     resampled = first_crossings(steps, resampled_means(curves, seed).transpose(1, 2), level)
     edges = resampled.nan_to_num(nan=math.inf).sort(dim=-1).values
     ends = edges[:, [round(share * (edges.shape[-1] - 1)) for share in (0.025, 0.975)]]
-    result = [
+    return [
         Crossing(finite_or_none(step), finite_or_none(low), finite_or_none(high), _between(steps, step))
         for step, (low, high) in zip(found.tolist(), ends.tolist(), strict=True)
     ]
-    return result, resampled
 
 
 def resampled_means(values: Float[Tensor, "*curve sequence"], seed: int) -> Float[Tensor, "*curve resample"]:
@@ -144,9 +139,6 @@ def plateau(metrics: Metrics, chains: int, model: int = 0) -> Plateau:
     return Plateau(level, reached, left, learned)
 
 
-_ORDER_RESAMPLES = 400
-
-
 @dataclass(frozen=True)
 class Order:
     """When each hop has emerged.
@@ -154,12 +146,9 @@ class Order:
     Attributes:
         emerged: for hops 1 ... D, the step at which the paths that have crossed 0.5 by then, each at some time, carry
             x{k} to the query; None if they never do.
-        certainty: for each hop but the first, the share of resamples of the sequences in which it emerges after the
-            one before.
     """
 
     emerged: tuple[float | None, ...]
-    certainty: tuple[float, ...]
 
     @property
     def one_by_one(self) -> bool:
@@ -173,26 +162,12 @@ def hop_of(path: AttentionPath, hops: int) -> int:
     return max(1, symbol_of(path.query, hops), symbol_of(path.key, hops))
 
 
-def order(
-    paths: Sequence[AttentionPath], found: Sequence[Crossing], resampled: Float[Tensor, "path resample"], hops: int
-) -> Order:
-    """The order of hops, from the crossings of paths and of their resamples."""
-
-    @cache
-    def reached(numbers: frozenset[int]) -> int:
-        """The furthest hop that these paths deliver; all hops before it are delivered too."""
-        return len(deliver(hops, [paths[number] for number in numbers]).hops)
-
-    def emerged(steps: Sequence[float]) -> list[float]:
-        """For every hop, the step at which its paths have emerged, infinity for never; paths at NaN never emerge."""
-        result, crossed = [math.inf] * hops, frozenset[int]()
-        for number in sorted((n for n, step in enumerate(steps) if math.isfinite(step)), key=lambda n: steps[n]):
-            crossed |= {number}
-            for hop in range(reached(crossed)):
-                result[hop] = min(result[hop], steps[number])
-        return result
-
-    steps = emerged([math.nan if crossing.step is None else crossing.step for crossing in found])
-    samples = [emerged(sample) for sample in resampled[:, :_ORDER_RESAMPLES].T.tolist()]
-    certainty = [sum(sample[k] < sample[k + 1] for sample in samples) / len(samples) for k in range(hops - 1)]
-    return Order(tuple(map(finite_or_none, steps)), tuple(certainty))
+def order(paths: Sequence[AttentionPath], found: Sequence[Crossing], hops: int) -> Order:
+    """The order of hops, from the crossings of paths."""
+    result, crossed = [math.inf] * hops, list[AttentionPath]()
+    steps = [(crossing.step, number) for number, crossing in enumerate(found) if crossing.step is not None]
+    for step, number in sorted(steps):
+        crossed.append(paths[number])
+        for hop in range(len(deliver(hops, crossed).hops)):
+            result[hop] = min(result[hop], step)
+    return Order(tuple(map(finite_or_none, result)))

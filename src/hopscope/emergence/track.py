@@ -147,8 +147,8 @@ def _history(
     attention, foremost = stacked("attention", 1), stacked("foremost", 1)  # path step sequence
     errors = stacked("errors")  # step sequence hop
     rises = (stacked("ablated", 1) - errors).mean(dim=-1)  # path step sequence
-    found, resampled = crossings(steps, attention, seed=seed)
-    learned, _ = crossings(steps, -errors.permute(2, 0, 1), -learned_below(problem.chains), seed)
+    found = crossings(steps, attention, seed=seed)
+    learned = crossings(steps, -errors.permute(2, 0, 1), -learned_below(problem.chains), seed)
     histories = [
         PathHistory(
             *path.names(problem.roles),
@@ -179,7 +179,7 @@ def _history(
         partial_losses=tuple(_means(by_hop.T) for by_hop in errors),
         paths=tuple(histories),
         learned=tuple(learned),
-        order=order(paths, found, resampled, problem.hops),
+        order=order(paths, found, problem.hops),
         plateau=plateau(run.regular_metrics, problem.chains, number),
         circuit=circuit_losses,
         asked=problem.target_hops,

@@ -22,12 +22,10 @@ class PathFlow(NamedTuple):
     Attributes:
         history: what every position held, by layer, from 0 (before the first), and position.
         refused: paths between positions that shared nothing by then (Assumption 1); they carried nothing.
-        idle: paths that carried, but nothing new.
     """
 
     history: list[tuple[int, ...]]
     refused: list[AttentionPath]
-    idle: list[AttentionPath]
 
 
 def follow(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False) -> PathFlow:
@@ -38,7 +36,7 @@ def follow(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False)
     Raises:
         InputError: a layer is below 0, or the scene does not have a role.
     """
-    ordered, flow, roles = sorted(paths), PathFlow([scene.holdings], [], []), range(len(scene.positions))
+    ordered, flow, roles = sorted(paths), PathFlow([scene.holdings], []), range(len(scene.positions))
     if wrong := [path for path in ordered if path.layer < 0 or path.query not in roles or path.key not in roles]:
         layer, _, query, key = wrong[0]
         raise InputError(
@@ -51,8 +49,6 @@ def follow(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False)
             if not waive and not before[path.query] & before[path.key]:
                 flow.refused.append(path)
                 continue
-            if not before[path.key] & ~before[path.query]:
-                flow.idle.append(path)
             after[path.query] |= before[path.key]
         flow.history.append(tuple(after))
     return flow
@@ -71,8 +67,7 @@ class Delivery:
         delivered: whether the query holds the target, x{D}, after the last layer.
         growth: the pieces that the query holds after layer 0, 1, 2, ..., by name, in the order of the chain.
         hops: the hops k whose symbol x{k} the query holds in the end.
-        refused, idle: paths that Assumption 1 forbids, and that carry nothing new, see `PathFlow`.
-        delivered_if_waived: whether the target would arrive if Assumption 1 were waived and every path carried.
+        refused: paths that Assumption 1 forbids, see `PathFlow`.
         broken: one sentence on where delivery fails; empty if delivered.
     """
 
@@ -80,8 +75,6 @@ class Delivery:
     growth: tuple[tuple[str, ...], ...]
     hops: tuple[int, ...]
     refused: tuple[AttentionPath, ...]
-    idle: tuple[AttentionPath, ...]
-    delivered_if_waived: bool
     broken: str
 
 
@@ -107,8 +100,6 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
         growth=tuple(scene.names(holdings[scene.asker]) for holdings in flow.history),
         hops=held,
         refused=tuple(flow.refused),
-        idle=tuple(flow.idle),
-        delivered_if_waived=waived,
         broken="" if delivered else _why(scene, held, flow.refused if waived else []),
     )
 
