@@ -33,7 +33,7 @@ def write(
     folder: Path, sections: list[Section] | None = None, found: list[Finding] | None = None, text: str = "plain"
 ) -> str:
     path = folder / "report.html"
-    write_page(path, text, text, complete(found or []), sections or [], f"make reproduce {text}")
+    write_page(path, text, complete(found or []), sections or [], f"make reproduce {text}")
     return path.read_text(encoding="utf-8")
 
 

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import hopscope as hs
+from hopscope.cli.display import runs_display
 from hopscope.cli.folder_verbs import PRESETS, report
 from hopscope.errors import InputError
 from hopscope.paper.presets import BY_NAME, TINY, named
@@ -72,7 +73,7 @@ def test_the_claims_say_whose_they_are_and_what_they_rest_on(reproduced: tuple[P
     for claim in ("C4", "C8", "C10", "C16"):
         assert by_id[claim]["scale"].startswith("tiny: ")
         assert by_id[claim]["case"]
-    assert by_id["C10"]["interval"][1] == 1.0
+    assert by_id["C10"]["share"][1] == 1
 
 
 @pytest.mark.slow
@@ -150,3 +151,9 @@ def test_neither_a_run_nor_a_file_is_made_a_reproduction(tmp_path: Path, monkeyp
     with pytest.raises(InputError, match="file is a file"):
         reproduce("tiny", tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_where_all_runs_are_known_there_is_nothing_left_to_show() -> None:
+    """As for a preset without models, or one whose summary has every run."""
+    with runs_display([]) as show:
+        show({})

@@ -106,7 +106,7 @@ def runs_display(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progre
                 run = progress[name]
                 losses = losses_by_hop(by_name[name].problem, run.partial_losses)
                 note += f"; {name} at step {run.step} of {run.steps}: {losses}"
-            display.update(100 * done / total, 100, note)
+            display.update(100 * done / total if total else 100, 100, note)
 
         yield show
 

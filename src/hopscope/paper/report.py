@@ -27,8 +27,6 @@ from hopscope.version import VERSION
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_PACKAGES = ("torch", "numpy", "matplotlib")
-
 
 @dataclass(frozen=True)
 class PageFigure:
@@ -50,20 +48,18 @@ class Section:
 
 def write_page(
     path: Path,
-    title: str,
-    lead: str,
+    scale: str,
     claims: Sequence[Finding],
     sections: Sequence[Section],
     rerun: str,
     *,
     explorer: bool = False,
 ) -> None:
-    """Write the page, atomically: title, lead, sections, the table of claims, and links to claims.json and explorer.
+    """Write the page, atomically: sections, the table of claims, and links to claims.json and explorer.
 
     Args:
         path: the HTML file; figures are written to `figures/` beside it, and links are relative to its folder.
-        title: the title of the page.
-        lead: the first sentences, under the title.
+        scale: how large the study is, in words.
         claims: the rows of the claims table, in order; those of the stored runs stand beside them.
         sections: the sections before the table.
         rerun: the shell command that makes it again.
@@ -73,15 +69,15 @@ def write_page(
     options: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
     environment = Environment(loader=PackageLoader("hopscope.paper"), autoescape=True, **options)
     environment.filters["inline"] = inline
+    packages = [(name, version(name)) for name in ("torch", "numpy", "matplotlib")]
     html = environment.get_template("page.html").render(
-        title=title,
-        lead=lead,
+        scale=scale,
         claims=list(zip(claims, stored(), strict=True)),
         sections=[(section, [_drawn(figure, figures) for figure in section.figures]) for section in sections],
         rerun=rerun,
         made=datetime.now(UTC),
         explorer=explorer,
-        versions=[("hopscope", VERSION), ("Python", python_version()), *((name, version(name)) for name in _PACKAGES)],
+        versions=[("hopscope", VERSION), ("Python", python_version()), *packages],
     )  # fmt: skip
     write_text(path, html)
 

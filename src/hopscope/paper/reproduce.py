@@ -37,12 +37,6 @@ from hopscope.paper.section_7 import TrainedModel
 from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.side_by_side import SILENT, ProgressDisplay
 
-LEAD = (
-    "A reproduction of “Mechanism and Emergence of Stacked Attention Heads in Multi-Layer Transformers” "
-    "(Mușat, ICLR 2025). A chain of D hops, x0 to xD, is scattered over a sequence with three others; a transformer "
-    "is asked where each chain ends. Every number below was computed by one command."
-)
-
 
 @dataclass(frozen=True)
 class Reproduction:
@@ -139,8 +133,7 @@ def write_pages(found: Reproduction) -> list[Path]:
     out = "" if folder.as_posix() == f"runs/{name}" else f" --out {quote(folder.as_posix())}"
     write_page(
         folder / "report.html",
-        title="The retrieval problem, reproduced",
-        lead=f"{LEAD} Scale: `{name}`, {found.preset.summary}.",
+        scale=f"`{name}`, {found.preset.summary}",
         claims=found.claims,
         sections=[section for section in sections if section],
         rerun=f"hopscope reproduce --preset {name}{out}",
