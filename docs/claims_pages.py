@@ -68,7 +68,7 @@ def small_models(path: Path) -> Finding:
     models: dict[str, dict[tuple[str, int], float]] = {}
     for point in points:
         if point["form"] == "instruction":
-            models.setdefault(point["model"], {})[point["formulation"], point["hops"]] = point["accuracy"]
+            models.setdefault(point["model"], {})[point["formulation"], point["hops"]] = point["accuracy"] or 0.0
     whole = {model: [found[key] for key in NINE] for model, found in models.items() if found.keys() >= set(NINE)}
     good = sum(min(found) >= NEAR_PERFECT for found in whole.values())
     name, best = max(whole.items(), key=lambda item: sum(item[1]))
