@@ -19,7 +19,7 @@ from examples.text_model.training import publish
 from hopscope.circuits.checks import Evidence
 from hopscope.circuits.checks.measure_card import _falling
 from hopscope.circuits.checks.necessity import _best_pair
-from hopscope.circuits.evaluate.ablations import UNIFORM, changed
+from hopscope.circuits.evaluate.ablations import ALIKE, UNIFORM, changed
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.circuits.search.elimination import put_back
@@ -156,3 +156,18 @@ def test_code_has_the_roles_of_the_chain_asked_for() -> None:
             assert word[f"x{hops}."] == "\n"
         read = task.tokens(tokenizer("characters"), 4, 0)
         assert all(task.problem.names[one.role[-1]] == "answer" and one.role[0] == one.role[1] for one in read)
+
+
+def test_rows_that_are_off_keep_their_patterns_in_questions_for_pretrained_models() -> None:
+    """By instruction a row that is off is uniform, as in vectors; as code it keeps its pattern, chain-agnostic."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    made = tokenizer("characters")
+    small = GPT2Config(vocab_size=len(made), n_positions=600, n_embd=16, n_layer=2, n_head=2, initializer_range=0.5)
+    model = HookedDecoder(GPT2LMHeadModel(small))
+    for form, alike in (("instruction", False), ("code", True)):
+        task = hs.text("equations", 1, hs.Extensions(form=form))  # type: ignore[arg-type]
+        ours = TextEvaluator(model, made, task, text_batch(task, made, 8, 0))
+        uniform, agnostic = (dict.fromkeys(ours.rows, off) for off in (UNIFORM, ALIKE))
+        assert (ours.mse([uniform]) == ours.mse([agnostic])) == alike
+        assert Units.of(ours).off_is_alike == alike
