@@ -104,7 +104,6 @@ def test_spare_heads_change_nothing(kind: str) -> None:
     [
         ({"hops": 0}, "hops must be a whole number of at least 1, got 0"),
         ({"hops": 2, "spare_heads": -1}, "spare_heads must be a whole number of at least 0, got -1"),
-        ({"hops": 4, "order": "1,2,4,3"}, "known for deepest-first alone, got order '1,2,4,3'"),
     ],
 )
 def test_witnesses_that_cannot_be_built(change: dict[str, Any], sentence: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hopscope.checks import check_count
-from hopscope.errors import InputError
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
@@ -47,7 +46,6 @@ def build_witness(
     hops: int,
     *,
     causal: bool = True,
-    order: str = "deepest-first",
     chains: int = 4,
     curriculum: bool = True,
     spare_heads: int = 0,
@@ -57,21 +55,17 @@ def build_witness(
     Args:
         hops: D, the number of hops.
         causal: with a causal mask, layers have one head (pointer doubling); without one, two (both directions).
-        order: order of the pairs; under a causal mask `deepest-first`.
         chains: N, the number of chains.
         curriculum: whether it answers with x1 ... x{D} (IC) or x{D} alone.
         spare_heads: number of heads to add to every layer, all zero.
 
     Raises:
-        InputError: a value is out of range, or no construction is known for the order.
+        InputError: a value is out of range.
     """
     check_count("spare_heads", spare_heads, least=0)
-    if causal and RetrievalProblem(hops, order=order).order != "deepest-first":
-        raise InputError(f"under a causal mask a witness is known for deepest-first alone, got order {order!r}")
     problem = RetrievalProblem(
         hops=hops,
         chains=chains,
-        order=order,
         symbol_dim=32,
         # Nothing linear in token codes tells a pair's first member from its second, which both directions need.
         position="token" if causal else "pair",
