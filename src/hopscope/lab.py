@@ -17,7 +17,7 @@ from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
-from hopscope.circuits.custom_circuit import CustomCircuit, Location, check_custom_circuit, rows_at
+from hopscope.circuits.custom_circuit import CustomCircuit, Location, rows_at
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     IDENTITY,
@@ -33,7 +33,7 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.find import Origin, search_circuit
+from hopscope.circuits.find import Origin, check_custom_circuit, search_circuit
 from hopscope.circuits.resume import SILENT, Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
 from hopscope.circuits.store import CircuitStore, find_stored

@@ -47,7 +47,7 @@ from hopscope.circuits.evaluate.ablations import (
     one_hot,
 )
 from hopscope.circuits.evaluate.units import Units
-from hopscope.circuits.search.backups import with_backups
+from hopscope.circuits.search.own_patterns import with_backups
 from hopscope.problem.paths import HeadRow, PathGroup
 
 

@@ -15,10 +15,9 @@ from planted_models import LITTLE, witness
 
 import hopscope as hs
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.custom_circuit import check_custom_circuit
 from hopscope.circuits.evaluate.ablations import KEEP, Ablation, AblationKind
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.circuits.find import Origin
+from hopscope.circuits.find import Origin, check_custom_circuit
 from hopscope.circuits.resume import run_search
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer

@@ -24,7 +24,7 @@ from hopscope.circuits.evaluate.ablations import (
     one_hot,
 )
 from hopscope.circuits.evaluate.apply import InterventionHooks, PatternCache, by_layer
-from hopscope.circuits.evaluate.interchange import highest_rise
+from hopscope.circuits.evaluate.patching import highest_rise
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer, single

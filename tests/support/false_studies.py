@@ -21,7 +21,7 @@ import hopscope as hs
 from hopscope.circuits import checks
 from hopscope.circuits.checks import Evidence, Patterns
 from hopscope.circuits.checks.card import not_passed
-from hopscope.circuits.custom_circuit import _of_parts
+from hopscope.circuits.custom_circuit import of_parts
 from hopscope.circuits.evaluate.units import Units
 from hopscope.paper.recipes import PLAIN
 from hopscope.theory.depth import minimum_of_hop
@@ -206,7 +206,7 @@ def refused(model: Any, circuit: Sequence[Any], max_loss: float, seed: int) -> M
     for patterns in get_args(Patterns):
         evaluator = model.evaluator.fresh(hs.SearchBudget().confirming, seed, "circuit search")
         units = Units.of(evaluator)
-        interventions, groups = _of_parts(circuit, evaluator, units)
+        interventions, groups = of_parts(circuit, evaluator, units)
         proof = hs.CertificateConfig()
         evidence = Evidence(evaluator, units, interventions, max_loss, seed + 1, proof, patterns, groups)
         failed = (name for name, measure in checks._MEASURED.items() if not_passed({name: measure(evidence)}))

@@ -1,13 +1,11 @@
-"""A circuit of your own, or one that was stored, checked: nothing is searched for."""
+"""A circuit of your own: paths, rows and heads as text, and the interventions that they are."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from hopscope.circuits.checks import CertificateConfig, Evidence
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.evaluate.ablations import (
     ALIKE,
     IDENTITY,
@@ -22,9 +20,6 @@ from hopscope.circuits.evaluate.ablations import (
 )
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
-from hopscope.circuits.find import Origin, checked_circuit
-from hopscope.circuits.resume import Search
-from hopscope.circuits.search.config import SearchConfig
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
@@ -75,31 +70,7 @@ def rows_at(
     return rows, path
 
 
-def check_custom_circuit(
-    evaluator: Evaluator,
-    circuit: CustomCircuit,
-    max_loss: float | None,
-    seed: int,
-    origin: Origin,
-    proof: CertificateConfig,
-) -> Search[Circuit]:
-    """Check a circuit of your own; returns its record, with checks and card. Nothing is searched for.
-
-    A record is taken by its parts: a row at its mean is at the mean that it has in this model, since other weights
-    could tell one chain from another.
-    """
-    evaluator.require_finite()
-    units = Units.of(evaluator)
-    if isinstance(circuit, Circuit):
-        max_loss = circuit.max_loss if max_loss is None else max_loss
-        circuit = circuit.parts
-    interventions, groups = _of_parts(circuit, evaluator, units)
-    max_loss = SearchConfig.of(max_loss=max_loss).max_loss
-    evidence = Evidence(evaluator, units, interventions, max_loss, seed + 1, proof, groups=groups)
-    return (yield from checked_circuit(evidence, origin, SearchRecord(seed=seed, proof=proof)))
-
-
-def _of_parts(parts: Iterable[Part], evaluator: Evaluator, units: Units) -> tuple[Interventions, tuple[PathGroup, ...]]:
+def of_parts(parts: Iterable[Part], evaluator: Evaluator, units: Units) -> tuple[Interventions, tuple[PathGroup, ...]]:
     """The interventions of paths, rows and heads, every row named; and the groups among the paths."""
     if isinstance(parts, str) or not isinstance(parts, Iterable):
         raise InputError(f"a circuit is a record or a list of its paths, as ['L2.H1 x0? -> >x1'], got {parts!r}")

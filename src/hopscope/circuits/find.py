@@ -5,36 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from hopscope.circuits.checks import (
-    CertificateConfig,
-    Check,
-    CheckName,
-    Evidence,
-    Measured,
-    check_in_stages,
-    no_circuit,
-    tidy,
-)
-from hopscope.circuits.checks.evidence import Lost
+from hopscope.circuits.checks import CertificateConfig, Check, CheckName, Evidence, check_in_stages, no_circuit
+from hopscope.circuits.checks.evidence import COUNTS, Lost
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import CircuitPath, Helper, ImposedCircuit, ImposedPath, OtherCircuit, SearchRecord
+from hopscope.circuits.custom_circuit import CustomCircuit, of_parts
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.patching import Patcher
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.resume import Search
 from hopscope.circuits.search.appendix_e import FILLS, appendix_e, fill_of, filled, imposed_paths, without
-from hopscope.circuits.search.backups import with_backups
 from hopscope.circuits.search.config import SearchConfig
-from hopscope.circuits.search.own_patterns import own_pattern_search
+from hopscope.circuits.search.own_patterns import own_pattern_search, with_backups
 from hopscope.model.hooks import PatchableModel
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow
+from hopscope.statistics import Measured, tidy
 
 _LEAST_ATTENTION = 0.1
 """How much a later path's attention must fall for it to count as fed."""
-
-_LEAST_CHANGE = 0.2
-"""How much the loss must rise, as a share of the threshold, for a use to count."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +83,30 @@ def without_circuit(
                    losses=losses, search=search, checks=checks)  # fmt: skip
 
 
+def check_custom_circuit(
+    evaluator: Evaluator,
+    circuit: CustomCircuit,
+    max_loss: float | None,
+    seed: int,
+    origin: Origin,
+    proof: CertificateConfig,
+) -> Search[Circuit]:
+    """Check a circuit of your own; returns its record, with checks and card. Nothing is searched for.
+
+    A record is taken by its parts: a row at its mean is at the mean that it has in this model, since other weights
+    could tell one chain from another.
+    """
+    evaluator.require_finite()
+    units = Units.of(evaluator)
+    if isinstance(circuit, Circuit):
+        max_loss = circuit.max_loss if max_loss is None else max_loss
+        circuit = circuit.parts
+    interventions, groups = of_parts(circuit, evaluator, units)
+    max_loss = SearchConfig.of(max_loss=max_loss).max_loss
+    evidence = Evidence(evaluator, units, interventions, max_loss, seed + 1, proof, groups=groups)
+    return (yield from checked_circuit(evidence, origin, SearchRecord(seed=seed, proof=proof)))
+
+
 def checked_circuit(evidence: Evidence, origin: Origin, search: SearchRecord) -> Search[Circuit]:
     """Check a circuit; returns its record, with its checks, its card and the numbers of its paths."""
     checks, card = yield from check_in_stages(evidence)
@@ -130,7 +143,7 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
             feeds=tuple(
                 replace(use, change=tidy(use.change), attention=tidy(use.attention))
                 for use in uses.get(path.row, ())
-                if use.change >= _LEAST_CHANGE * evidence.max_loss or use.attention >= _LEAST_ATTENTION
+                if use.change >= COUNTS * evidence.max_loss or use.attention >= _LEAST_ATTENTION
             ),
         )
         for path, loss in zip(evidence.paths, without, strict=True)

@@ -6,19 +6,19 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hopscope.checks import check_choice, check_seed
-from hopscope.circuits.checks import CertificateConfig, Check, CheckName, tidy
+from hopscope.circuits.checks import CertificateConfig, Check, CheckName
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Asked, Scores, SearchRecord
-from hopscope.circuits.custom_circuit import CustomCircuit, check_custom_circuit
+from hopscope.circuits.custom_circuit import CustomCircuit
 from hopscope.circuits.evaluate.ablations import UNIFORM, own_pattern
-from hopscope.circuits.find import Origin, search_circuit, without_circuit
+from hopscope.circuits.find import Origin, check_custom_circuit, search_circuit, without_circuit
 from hopscope.circuits.resume import Search
 from hopscope.circuits.search.config import BUDGETS, SearchBudget, SearchConfig
 from hopscope.errors import InputError
 from hopscope.language.limits import check_memory
 from hopscope.language.text_batch import LanguageTask, TextTask, text_batch
 from hopscope.language.text_evaluator import TextEvaluator, TextModel
-from hopscope.statistics import wilson
+from hopscope.statistics import tidy, wilson
 
 _HIGHEST = 0.49
 """With a threshold beyond this a circuit would say nothing: guessing among four has a loss of 0.75."""

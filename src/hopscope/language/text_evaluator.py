@@ -21,7 +21,6 @@ from hopscope.language.text_batch import LanguageTask, TextBatch, text_batch
 from hopscope.model.hooks import Hooks, Pattern, Stream
 from hopscope.model.torch_module import TokenModule
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.theory.information_flow import flow_until
 from hopscope.theory.scene import Scene, text_scene
 
 TextModel = HookedDecoder | TokenModule
@@ -57,11 +56,6 @@ class TextEvaluator(Evaluator):
     def scene(self) -> Scene | None:
         """What every role of one chain, written as text, knows at the start; None for a task without chains."""
         return text_scene(self.problem) if isinstance(self.problem, RetrievalProblem) else None
-
-    @property
-    def layers_needed(self) -> int:
-        """The fewest layers that the order of the lines needs, with any number of heads; 0 where nobody knows."""
-        return len(flow_until(self.scene).holdings) - 1 if self.scene else 0
 
     def applied(self, interventions: Interventions) -> Interventions:
         """Interventions in which `uniform` rows of a pretrained model keep their patterns, chain-agnostic: without what

@@ -18,11 +18,11 @@ from hopscope.circuits.checks.outside import check_outside
 from hopscope.circuits.checks.right_keys import check_right_keys
 from hopscope.circuits.checks.sufficiency import check_sufficiency
 from hopscope.circuits.resume import Search, Stage
-from hopscope.statistics import Measured, tidy
+from hopscope.statistics import tidy
 
 __all__ = [
-    "CHECKS", "Card", "CertificateConfig", "Check", "CheckName", "Evidence", "Measured", "Patterns",
-    "all_passed", "check_in_stages", "measure_card", "no_circuit", "tidy",
+    "CHECKS", "Card", "CertificateConfig", "Check", "CheckName", "Evidence", "Patterns",
+    "all_passed", "check_in_stages", "measure_card", "no_circuit",
 ]  # fmt: skip
 
 MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hopscope.circuits.checks.card import Check
 from hopscope.circuits.checks.evidence import COUNTS, Evidence
+from hopscope.theory.information_flow import spread
 from hopscope.theory.path_flow import Delivery, deliver
 
 
@@ -19,7 +20,8 @@ def check_delivery(evidence: Evidence) -> Check:
     matter = [path for path in evidence.paths if path in evidence.grouped or path.row in needed]
     flow, value = deliver(evidence.problem.hops, matter, scene), scene.pieces[scene.target]
     layers, idle = len({path.layer for path in matter}), len(evidence.paths) - len(matter)
-    return delivery(flow, value, layers, evidence.evaluator.layers_needed, idle)
+    needs = (layer for layer, held in enumerate(spread(scene)) if held[scene.asker] >> scene.target & 1)
+    return delivery(flow, value, layers, next(needs, 0), idle)
 
 
 def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, layers_needed: int = 0, idle: int = 0) -> Check:

@@ -12,7 +12,7 @@ from hopscope.circuits.checks.card import Baselines, Card, Check, CheckName, Cur
 from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.evaluate.ablations import KEEP, RESAMPLE, UNIFORM, Interventions, changed
 from hopscope.circuits.evaluate.evaluator import Evaluator
-from hopscope.circuits.evaluate.interchange import highest_rise
+from hopscope.circuits.evaluate.patching import highest_rise
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.search.gradients import row_scores
 from hopscope.errors import InputError
@@ -164,7 +164,7 @@ def _untrained(evidence: Evidence) -> float | None:
 
 
 def _found_by(evidence: Evidence) -> FoundBy:
-    """Whether rows are found by their content (`evaluate.interchange`); patterns imposed by role show nothing of it."""
+    """Whether rows are found by their content (`evaluate.patching`); patterns imposed by role show nothing of it."""
     own = evidence.patterns == "own"
     layers = {row.layer for row in evidence.rows} if own else range(evidence.evaluator.shape.layers)
     rise = highest_rise(evidence.few, evidence.own if own else {}, layers)

@@ -85,11 +85,6 @@ class Evaluator(ABC):
     def scene(self) -> Scene | None:
         """What every role of a chain knows at the start; positions are numbered as roles are. None without chains."""
 
-    @property
-    @abstractmethod
-    def layers_needed(self) -> int:
-        """The fewest layers in which x{D} can reach the position of the answer, under Assumptions 1 and 2."""
-
     @abstractmethod
     def on(self, batch: Any) -> Evaluator:
         """The same model on another batch."""

@@ -17,7 +17,6 @@ from hopscope.model.torch_module import TorchModule
 from hopscope.model.transformer import Transformer
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch
-from hopscope.theory.depth import minimum_in_order
 from hopscope.theory.scene import Scene, problem_scene
 from hopscope.training.data import held_out, squared_errors
 
@@ -53,11 +52,6 @@ class VectorEvaluator(Evaluator):
     def scene(self) -> Scene:
         """What every role of one chain knows at the start."""
         return problem_scene(self.problem)
-
-    @property
-    def layers_needed(self) -> int:
-        """The fewest layers that this problem's mask and order need, with any number of heads."""
-        return minimum_in_order(self.problem)
 
     @property
     def skipped(self) -> frozenset[tuple[int, int]]:

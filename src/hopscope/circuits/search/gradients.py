@@ -27,9 +27,6 @@ _POINTS = (0.125, 0.375, 0.625, 0.875)
 BLOCKS = 12
 """Layers are put into at most so many blocks. Up to so many layers, each is a block of its own."""
 
-SEQUENCES = 64
-"""How many sequences the estimate uses in models of up to `BLOCKS` layers, unless a budget says fewer."""
-
 SAVED = 1 << 30
 """How many bytes a backward pass may keep."""
 
@@ -46,7 +43,7 @@ _AGREEMENT = 0.5
 """The order is used if its rank correlation with exact scores (Spearman's) is at least this."""
 
 
-def head_order(evaluator: Evaluator, sequences: int = SEQUENCES) -> tuple[int, ...]:
+def head_order(evaluator: Evaluator, sequences: int) -> tuple[int, ...]:
     """Numbers (layer x heads + head) of all heads by rising estimate; empty where gradients are not used or disagree.
 
     The estimate uses `sequences` in models of up to `BLOCKS` layers.

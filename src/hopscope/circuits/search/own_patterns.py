@@ -2,19 +2,20 @@
 
 Each way is one order: `least-cost` first removes what costs least, `random-i` perturbs the costs, `growing-i` starts
 from nothing and puts rows back one by one. All decisions are exact: a circuit is accepted for the loss it has, with a
-margin on top, on sequences reserved for the search.
+margin on top, on sequences reserved for the search. Last come backups: what steps in where a path of the circuit is
+taken from the model (Wang et al. 2022).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 
 import torch
 
-from hopscope.circuits.evaluate.ablations import Interventions
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.resume import Search, Stage
@@ -30,7 +31,7 @@ from hopscope.circuits.search.elimination import (
 )
 from hopscope.circuits.search.gauge import Gauge, Random
 from hopscope.circuits.search.simplify import chain_agnostic, simplest
-from hopscope.problem.paths import AttentionPath, HeadRow
+from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 
 Algorithm = Callable[[Evaluator, Units, SearchConfig, Random], Interventions]
 """The signature of every search algorithm: from `Units.base` to interventions with fewer active rows.
@@ -41,6 +42,12 @@ done. A generator perturbs the order in which things are tried; without one, the
 
 _AT_ONCE = 256
 """How many parts are measured together before it is checked whether one of them will do."""
+
+_SEQUENCES = 64
+"""How many sequences backups are looked for on; the checks decide on others."""
+
+_MANY_PAIRS = 512
+"""With more pairs of a row and a possible backup than this, which take a pass each, none are looked for."""
 
 
 @dataclass(frozen=True)
@@ -169,3 +176,50 @@ def _smaller(evaluator: Evaluator, units: Units, config: SearchConfig, generator
             if gauge.passes(chosen[number], gauge.max_loss):
                 return _finished(Gauge.confirming(evaluator, config), evaluator, units, config, chosen[number])
     return units.base
+
+
+def with_backups(
+    evaluator: Evaluator, units: Units, circuit: Interventions, max_loss: float
+) -> tuple[Interventions, tuple[PathGroup, ...]]:
+    """A circuit with its backup paths, and the groups of two paths of which one suffices.
+
+    A row of the circuit may have a backup if the model stays below the threshold without it. A row outside is a backup
+    if it does not without both. With all backups in the circuit, two paths are a group if the circuit stays below the
+    threshold without either, and not without both; a backup that is in no group is left out again.
+    """
+    few = evaluator.part(_SEQUENCES)
+    active, outside = units.on(circuit), [row for row in units.rows if units.heavy(row)]
+    outside = [row for row in outside if row not in active and circuit[row] == UNIFORM]
+    without = few.mse([{row: UNIFORM} for row in active])
+    redundant = [row for row, loss in zip(active, without, strict=True) if loss <= max_loss]
+    pairs = [(row, other) for row in redundant for other in outside]
+    both = few.mse([{row: UNIFORM, other: UNIFORM} for row, other in pairs]) if len(pairs) <= _MANY_PAIRS else []
+    backups = sorted({other for (_, other), loss in zip(pairs, both, strict=False) if loss > max_loss})
+    while backups:
+        grown = circuit | {row: one_hot(units.heavy(row)[0]) for row in backups}
+        groups = _groups(few, units, grown, [*redundant, *backups], max_loss)
+        grouped = {path.row for group in groups for path in group.paths}
+        left = [row for row in backups if row in grouped]
+        if left == backups:
+            return grown, groups
+        backups = left
+    return circuit, ()
+
+
+def _groups(
+    few: Evaluator, units: Units, circuit: Interventions, rows: Sequence[HeadRow], max_loss: float
+) -> tuple[PathGroup, ...]:
+    """The pairs of rows with one path each, without either of which a circuit is below the threshold, and not without
+    both; none where the circuit itself is not below it."""
+    own = units.own_patterns(circuit)
+    paths = {row: [path for path in units.paths(circuit) if path.row == row] for row in rows}
+    single = {row: of_row[0] for row, of_row in paths.items() if len(of_row) == 1}
+    few.depart_from(own)
+    whole, *without = few.mse([own, *({**own, row: UNIFORM} for row in single)])
+    if whole > max_loss:
+        return ()
+    spare = [row for row, loss in zip(single, without, strict=True) if loss <= max_loss]
+    pairs = [*combinations(spare, 2)]
+    both = few.mse([{**own, row: UNIFORM, other: UNIFORM} for row, other in pairs])
+    needed = (pair for pair, loss in zip(pairs, both, strict=True) if loss > max_loss)
+    return tuple(PathGroup((single[row], single[other])) for row, other in needed)
