@@ -206,7 +206,7 @@ def read(study: DepthStudy, there: ReproductionFolder, *, at: str = "sweep") -> 
     Seeds in the summary that have no run any more stay beside those that have one, which suffices for the judges.
     `InputError` where a run or the summary is damaged, or belongs to another study.
     """
-    runs, known = there.runs(at, study.setups()), _known(study, there.path)
+    known, runs = _known(study, there.path), there.runs(at, study.setups())
     for setup in study.setups():
         if setup.name in runs:
             (known[made(setup), setup.seeds[0]],) = TrainedModel.of(runs[setup.name], made(setup))

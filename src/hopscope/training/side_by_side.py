@@ -145,8 +145,11 @@ def unfinished(setups: Sequence[Setup], folder: Path) -> list[Setup]:
 
 def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
     """The finished runs, by name; a run folder that holds another run is refused."""
-    there = [setup for setup in setups if (folder / setup.name / "result.json").exists()]
-    return {setup.name: RunFolder(folder / setup.name).require(setup) for setup in there}
+    return {
+        setup.name: RunFolder(folder / setup.name).require(setup)
+        for setup in setups
+        if (folder / setup.name / "result.json").exists()
+    }
 
 
 _ROWS_READ = 1 << 16
