@@ -68,7 +68,7 @@ def check_refusal(room: Path, capsys: pytest.CaptureFixture[str], arguments: tup
         ("explore run --out file/mine.html", "mine.html is not an explorer of hopscope"),
         ("explore run --out run/figures/x.html", A_RUN),
         ("export run --to transformer-lens --out run", A_RUN),
-        ("export file --to huggingface --out o", "holds no language model"),
+        ("export file --to transformer-lens --out o", "run.json does not exist"),
         ("emergence nowhere --seed -1", "nowhere"),
         ("check nowhere", "nowhere is not a folder; give the folder of a run"),
         ("check fifo", "fifo"),

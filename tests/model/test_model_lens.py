@@ -103,8 +103,6 @@ def test_an_exported_folder_opens_without_hopscope(run: hs.Run, tmp_path: Path) 
 
 
 def test_exports_that_are_refused(run: hs.Run, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no language model; a run goes to TransformerLens"):
-        exported(run.path, "--to", "huggingface", "--out", tmp_path / "out")
     with pytest.raises(InputError, match="model must be from 0 to 1, got 2"):
         exported(run.path, "--to", "transformer-lens", "--out", tmp_path / "out", "--model", 2)
     assert not (tmp_path / "out").exists()

@@ -23,6 +23,7 @@ from hopscope.cli.options import (
     refuse_given,
 )
 from hopscope.emergence.config import EmergenceConfig
+from hopscope.records import plain
 
 if TYPE_CHECKING:
     from hopscope.emergence.history import Emergence
@@ -260,25 +261,46 @@ def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: LanguageTask 
 
 
 @click.command()
-@click.argument("folder", metavar="RUN", type=FOLDER)
+@click.argument("folders", metavar="RUN...", type=FOLDER, nargs=-1, required=True)
 @click.option("--model", type=STEP, default=0, show_default=True, help="Which model of the run, from 0.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw into RUN/figures.")
 @click.option("--overwrite", is_flag=True, help="Measure again even if a record is stored.")
+@click.option("--circuit", "record", type=PATH, help="Circuit of a language model, to follow through folders of it.")
+@click.option("--task", "task_file", metavar="FILE", help="Its task, if that was one of your own.")
+@click.option("--out", type=PATH, help="File for what was found in a language model.")
 @json_option("the record")
 @field_options(EmergenceConfig, "config", defaults=True)
-def emergence(folder: Path, model: int, figures: bool, overwrite: bool, config: dict[str, Any]) -> tuple[Any, str]:
+def emergence(
+    folders: tuple[Path, ...],
+    model: int,
+    figures: bool,
+    overwrite: bool,
+    record: Path | None,
+    task_file: str | None,
+    out: Path | None,
+    config: dict[str, Any],
+) -> tuple[Any, str]:
     """How the heads of a run's circuit emerged, checkpoint by checkpoint.
 
     RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). Writes
     emergence.json and emergence-maps.json beside them, emergence-imposed.json of the circuit of the Appendix E
-    procedure, and Figures 6, 7 and Appendix D of the paper.
+    procedure, and Figures 6, 7 and Appendix D of the paper. With --circuit, RUN is the folders of a language model's
+    checkpoints, in their order; those with the same files are measured once.
 
     \b
     Examples:
       hopscope emergence runs/d
       hopscope emergence runs/first --model 1
       hopscope emergence runs/d --json | jq '.paths[] | [.layer, .query, .key, .crossing.step]'
+      hopscope emergence own/training/step-* own --circuit own/circuits/equations-2-hops.json
     """
+    if record is not None:
+        refuse_given("folders of a language model have no run", "model", "figures", "overwrite", *config)
+        return _followed(folders, record, task_file, out)
+    refuse_given("a run has its own task and folder", "task_file", "out")
+    if len(folders) > 1:
+        raise hs.InputError(f"give one run, or --circuit to follow it through folders, got {len(folders)} folders")
+    (folder,) = folders
     from hopscope.circuits.store import circuit_path
     from hopscope.paper.section_9 import page_figures
 
@@ -297,6 +319,34 @@ def emergence(folder: Path, model: int, figures: bool, overwrite: bool, config: 
             hs.plot.save(figure.figure, run.path / "figures" / figure.name)
             lines.append(f"wrote {run.path / 'figures' / figure.name}.png, .svg and .pdf")
     return found.to_json(), "\n".join(lines)
+
+
+def _followed(folders: tuple[Path, ...], record: Path, task_file: str | None, out: Path | None) -> tuple[Any, str]:
+    """A language model's circuit, followed through folders: the record, and a table."""
+    from hopscope.emergence.language import TEXT_EMERGENCE, follow_checkpoints
+
+    circuit = hs.Circuit.load(record)
+    if circuit.text is None:
+        raise hs.InputError(f"{record} is a circuit of a run; follow it with `hopscope emergence RUN`")
+    asked = circuit.text
+    if task_file is None and not circuit.hops:
+        raise hs.InputError(f"{record} is of a task of your own; pass --task, the file of {asked.formulation}")
+    task: Any = (
+        hs.text(asked.formulation, circuit.hops, hs.Extensions(**asked.extensions))
+        if task_file is None
+        else _prompt_task(folders[-1], task_file, False)
+    )
+    with stages_display() as progress:
+        found = follow_checkpoints(folders, circuit, task, progress=progress)
+    if out is not None:
+        TEXT_EMERGENCE.write(out, found)
+    lines = ["right   loss   the circuit's  attention along each path"]
+    for point in found.checkpoints:
+        weights = " ".join(f"{weight:.2f}" for weight in point.attention)
+        same = f" (the same files as {point.same_as})" if point.same_as else ""
+        losses = f"{point.full.accuracy:.2f}   {point.full.brier:.3f}  {point.alone.brier:.3f}"
+        lines.append(f"{losses:<23} {weights}  {point.folder}{same}")
+    return plain(found), "\n".join([*lines, *found.paths])
 
 
 def describe(emergence: Emergence) -> list[str]:

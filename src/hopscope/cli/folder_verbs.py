@@ -71,30 +71,26 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
 
 @click.command()
 @click.argument("source", metavar="RUN", type=PATH)
-@click.option("--to", "library", required=True, **choice("transformer-lens", "huggingface", "mib", default=None))
-@click.option("--out", type=PATH, required=True, help="A new or empty folder; for mib a file.")
+@click.option("--to", "library", required=True, **choice("transformer-lens", "mib", default=None))
+@click.option("--out", type=PATH, required=True, help="A new or empty folder; for mib a new file.")
 @click.option("--model", type=int, default=0, show_default=True, help="Which model of the run, from 0.")
 @click.option("--checkpoint", "step", type=STEP, help="Step of the checkpoint  [default: the last].")
-@click.option("--of", type=PATH, help="For mib: the model or run of the circuit  [default: beside which it lies].")
+@click.option("--of", type=PATH, help="For mib: the circuit's language model  [default: beside which it lies].")
 @json_option("the path of what was written")
 def export(source: Path, library: str, out: Path, model: int, step: int | None, of: Path | None) -> tuple[Any, str]:
     """Write a trained model, or a circuit, for another library.
 
     RUN is a run folder for TransformerLens: configuration, weights, and an open.py that makes a TransformerBridge of
-    them without hopscope (in Python `run[0].to_transformer_lens()`). For Hugging Face it is a folder of
-    `python -m examples.text_model`, which is copied without what hopscope keeps beside the model. For MIB it is the
-    record of a circuit, of which a graph is made that EAP-IG and the circuit track of MIB read: its nodes are heads,
-    scored by the order in which the search switched them off.
+    them without hopscope (in Python `run[0].to_transformer_lens()`). For MIB it is the record of a language model's
+    circuit, of which a graph is made that EAP-IG and the circuit track of MIB read: its nodes are heads, scored by the
+    order in which the search switched them off.
 
     \b
     Examples:
       hopscope export runs/first --to transformer-lens --out first-lens
       hopscope export runs/first --to transformer-lens --out early --model 1 --checkpoint 800
-      hopscope export own --to huggingface --out own-plain
       hopscope export c/ioi.json --to mib --of my-model --out graph.json
     """
-    from hopscope.language.model_folder import export_model_folder, is_model_folder
-
     check_outside_runs(out)
     if library == "mib":
         refuse_given("the record of a circuit says of which model it is", "model", "step")
@@ -104,18 +100,12 @@ def export(source: Path, library: str, out: Path, model: int, step: int | None, 
     for path in (source, out):
         if path.is_file():
             raise InputError(f"{path} is a file; give a folder")
-    if library == "huggingface":
-        if not is_model_folder(source):
-            raise InputError(f"{source} holds no language model; a run goes to TransformerLens")
-        refuse_given("a folder with a language model has one model and no checkpoints", "model", "step")
-        export_model_folder(source, out)
-    else:
-        from hopscope.model.fast import single
-        from hopscope.model.transformer_lens import export_to_transformer_lens
-        from hopscope.training.run import RunFolder
+    from hopscope.model.fast import single
+    from hopscope.model.transformer_lens import export_to_transformer_lens
+    from hopscope.training.run import RunFolder
 
-        run = RunFolder(source)
-        export_to_transformer_lens(single(run.transformer(step), model), run.problem.sequence_length, out)
+    run = RunFolder(source)
+    export_to_transformer_lens(single(run.transformer(step), model), run.problem.sequence_length, out)
     return {"path": str(out)}, str(out)
 
 
@@ -124,25 +114,14 @@ def _write_graph(source: Path, of: Path | None, out: Path) -> None:
     from hopscope.circuits.circuit import Circuit
     from hopscope.language.language_model import LanguageModel
     from hopscope.language.mib import is_parallel, write_graph
-    from hopscope.language.model_folder import is_model_folder
-    from hopscope.training.run import RunFolder
 
     if out.exists():
         raise InputError(f"{out} is there already; choose another name")
-    circuit = Circuit.load(source)
-    beside = (path for path in source.parents[:2] if (path / "run.json").is_file() or is_model_folder(path))
-    of = of or next(beside, None)
-    if of is None:
-        raise InputError(f"{source} lies beside no model; pass --of, the language model or run that it is of")
-    if (of / "run.json").is_file():
-        run = RunFolder(of)
-        shape, parallel = run.recipe.architecture(run.problem), False
-    else:
-        model = LanguageModel(of)
-        if circuit.model != model.named.content:
-            raise InputError(f"{source} is a circuit of another model than {of}; give the one that it was found in")
-        shape, parallel = model.model.shape, is_parallel(model.model)
-    write_graph(out, circuit, shape.d_model, parallel)
+    circuit, of = Circuit.load(source), of or source.parent.parent
+    model = LanguageModel(of)
+    if circuit.model != model.named.content:
+        raise InputError(f"{source} is not a circuit of {of}; pass --of, the language model that it was found in")
+    write_graph(out, circuit, model.model.shape.d_model, is_parallel(model.model))
 
 
 @click.command()

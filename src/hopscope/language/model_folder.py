@@ -228,19 +228,3 @@ def _content_hash(folder: Path, gguf: str | None, with_code: bool) -> str:
             with path.open("rb") as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()
-
-
-def export_model_folder(folder: Path, out: Path) -> None:
-    """Copy a model and its tokenizer into a new or empty folder as the library writes them, and no other files.
-
-    Raises:
-        InputError: the folder holds no model that can be opened, or `out` is in use.
-    """
-    if out.exists() and any(out.iterdir()):
-        raise InputError(f"{out} is in use; choose a new or empty folder")
-    opened = open_model_folder(folder)
-    opened.tokenizer.save_pretrained(out)
-    import transformers
-
-    with _no_bars(transformers):
-        opened.model.save_pretrained(out)

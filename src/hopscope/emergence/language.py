@@ -1,0 +1,114 @@
+"""A circuit of a language model over checkpoints of the model: folders, in the order in which they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.circuit_parts import Scores
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, knock_out, own_pattern
+from hopscope.circuits.resume import SILENT, SearchProgress
+from hopscope.errors import InputError
+from hopscope.language.language_model import LanguageModel
+from hopscope.language.text_batch import LanguageTask
+from hopscope.records import RecordFormat
+
+
+@dataclass(frozen=True)
+class TextCheckpoint:
+    """What a circuit does in one checkpoint.
+
+    Attributes:
+        folder: its name.
+        model: the hash of its files.
+        same_as: the name of an earlier one with the same files, whose numbers these are; None if it was measured.
+        full: how well the model answers.
+        alone: how well the circuit alone does, with the own patterns that this checkpoint makes in its active rows.
+        attention: mean weight along each path, in the order of the circuit.
+        change: how much the model's loss rises when a path's key is masked.
+    """
+
+    folder: str
+    model: str
+    same_as: str | None
+    full: Scores
+    alone: Scores
+    attention: tuple[float, ...]
+    change: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class TextEmergence:
+    """A circuit over checkpoints of a language model.
+
+    Attributes:
+        circuit: the hash of the model that the circuit was found in.
+        task: the name of what was asked.
+        questions: how many questions were asked, the same of all checkpoints.
+        paths: the circuit's paths, as text.
+        checkpoints: the checkpoints, in the order in which they were given.
+    """
+
+    circuit: str
+    task: str
+    questions: int
+    paths: tuple[str, ...]
+    checkpoints: tuple[TextCheckpoint, ...]
+
+
+TEXT_EMERGENCE = RecordFormat(
+    TextEmergence, "hopscope emergence of a language model", "an emergence (`hopscope emergence A B --circuit C --out`)"
+)
+
+
+def follow_checkpoints(
+    folders: Sequence[Path],
+    circuit: Circuit,
+    task: LanguageTask,
+    questions: int = 256,
+    progress: SearchProgress = SILENT,
+) -> TextEmergence:
+    """Follow a circuit through checkpoints; those with the same files are measured once.
+
+    Raises:
+        InputError: there is no circuit, its roles are not the task's, or a checkpoint cannot be opened or has another
+            number of layers or heads.
+    """
+    if not circuit.found or circuit.roles != task.problem.all_roles:
+        raise InputError(f"the record holds no circuit with the roles of {task.name}; give one that was found for it")
+    known: dict[str, TextCheckpoint] = {}
+    followed: list[TextCheckpoint] = []
+    for number, folder in enumerate(folders):
+        progress(f"checkpoint {folder}", number, len(folders))
+        model = LanguageModel(folder)
+        content = model.named.content
+        if content in known:
+            followed.append(replace(known[content], folder=str(folder), same_as=known[content].folder))
+            continue
+        known[content] = _measured(model, str(folder), circuit, task, questions)
+        followed.append(known[content])
+    paths = tuple(path.path.describe(circuit.roles) for path in circuit.paths)
+    return TextEmergence(circuit.model, task.name, questions, paths, tuple(followed))
+
+
+def _measured(
+    model: LanguageModel, folder: str, circuit: Circuit, task: LanguageTask, questions: int
+) -> TextCheckpoint:
+    """What a circuit does in one checkpoint."""
+    evaluator = model.evaluator(task, questions)
+    shape = evaluator.shape
+    if (shape.layers, shape.heads) != (circuit.layers, circuit.heads):
+        raise InputError(
+            f"{folder} has {shape.layers} layers x {shape.heads} heads, and the circuit is of a model of "
+            f"{circuit.layers} x {circuit.heads}; give checkpoints of that model"
+        )
+    imposed: Interventions = dict.fromkeys(evaluator.rows, UNIFORM) | circuit.interventions
+    alone = imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}
+    maps, paths = evaluator.role_maps().same[0], [path.path for path in circuit.paths]
+    whole, *without = evaluator.mse([{}, *({path.row: knock_out(path.key)} for path in paths)])
+    return TextCheckpoint(
+        folder, model.named.content, None, evaluator.scores({}), evaluator.scores(alone),
+        tuple(float(maps[path]) for path in paths), tuple(loss - whole for loss in without),
+    )  # fmt: skip
