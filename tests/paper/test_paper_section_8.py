@@ -25,9 +25,14 @@ from made_results import (
     studied,
 )
 
+from hopscope.circuits.checks.card import CertificateConfig
+from hopscope.circuits.checks.evidence import Evidence
 from hopscope.circuits.circuit import Circuit
+from hopscope.circuits.evaluate.ablations import UNIFORM
+from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.errors import InputError
+from hopscope.lab import Run
 from hopscope.model.transformer import Transformer
 from hopscope.paper.models import Learned, ReproductionFolder, StudiedModels, read_models
 from hopscope.paper.presets import PAPER_SHORT
@@ -233,3 +238,15 @@ def test_the_report_shows_the_first_circuit_and_its_card(tmp_path: Path) -> None
     shown = section(replace(result, models=(replace(result.models[0], circuit=circuit),)))
     assert shown is not None
     assert [figure.name for figure in shown.figures] == ["circuit-seed-1", "circuit-seed-1-card"]
+
+
+@pytest.mark.parametrize("folder", ["explorers/a", "paper/transformers/d"])
+def test_stored_weights_have_the_losses_of_the_circuits_record(folder: str) -> None:
+    run = Run(STORED.parents[1] / folder)
+    circuit, evaluator = Circuit.load(run.path / "circuit.json", run.hash), run[0].evaluator
+    imposed = dict.fromkeys(evaluator.rows, UNIFORM) | circuit.interventions
+    seed, proof = circuit.search.seed + 1, CertificateConfig()
+    evidence = Evidence(evaluator, Units.of(evaluator), imposed, circuit.max_loss, seed, proof)
+    wanted = [circuit.losses[of] for of in ("full", "imposed", "own")]
+    assert evidence.evaluator.mse([{}, imposed, evidence.own]) == pytest.approx(wanted, rel=1e-3)
+    assert run.result.models[0].held_out_loss == pytest.approx(wanted[0], rel=0.5)
