@@ -233,6 +233,8 @@ def do_for_every_model(
     display: ProgressDisplay,
 ) -> None:
     """Train what is not trained yet, and call `function(run, number, effort)` for every model, in parallel."""
+    if not setups:
+        return
     with display.runs(setups) as progress:
         train_all(setups, folder / study.at, execution=execution, progress=progress)
     models = [(setup.name, number) for setup in setups for number in range(len(setup.seeds))]
