@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, get_args, overload
+from typing import Any, SupportsIndex, get_args, overload
 
 import torch
 from jaxtyping import Float
@@ -45,7 +45,6 @@ from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
 from hopscope.model.fast import single
 from hopscope.model.torch_module import Parts, TorchModule
 from hopscope.model.transformer import Transformer
-from hopscope.model.transformer_lens import to_transformer_lens
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
@@ -56,9 +55,6 @@ from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.trainer import Progress
 from hopscope.words import counted
-
-if TYPE_CHECKING:
-    from transformer_lens.model_bridge import TransformerBridge
 
 ABLATIONS: Mapping[str, Ablation] = {
     ablation.kind.value: ablation for ablation in (UNIFORM, IDENTITY, ZERO, POSITIONAL, RESAMPLE, ALIKE, KEEP)
@@ -352,21 +348,6 @@ class RunModel(Model):
         search, wanted = self._search(config, proof), SearchRecord(config.effort, config.seed, proof=proof)
         model, max_loss = self.origin.model, config.max_loss
         return find_stored(path, search, model, wanted, max_loss, run=run.hash, progress=progress, overwrite=overwrite)
-
-    def to_transformer_lens(self) -> TransformerBridge:
-        """The model in TransformerLens, for its caches, hooks and patches.
-
-        It takes the stream that `model.transformer.embed` makes of inputs, [sequence, position, d_model], with
-        `start_at_layer=0`; its logits are the answers, at all positions::
-
-            stream = model.transformer.embed(batch.inputs[None])[0]
-            answers, cache = model.to_transformer_lens().run_with_cache(stream, start_at_layer=0)
-            cache["blocks.0.attn.hook_pattern"]  # [sequence, head, query, key]
-
-        Raises:
-            InputError: TransformerLens is not installed (`pip install ".[transformer-lens]"`).
-        """
-        return to_transformer_lens(self.transformer, self.problem.sequence_length)
 
 
 class Run(RunFolder, Sequence[RunModel]):

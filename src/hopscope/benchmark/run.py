@@ -62,6 +62,16 @@ def benchmark(
 ) -> Summary:
     """Put the paper's questions to models, leaving out those answered before (Section 4, Figure 2).
 
+        >>> from hopscope.benchmark.answers import Reply
+        >>> class First:  # a model of your own: any class like this; this one says the first acceptable answer
+        ...     name, identity = "program/first", {}
+        ...     def ask(self, questions, settings, keep):
+        ...         for question in questions:
+        ...             replies = [Reply(question.acceptable[0])]
+        ...             keep(Trial(question, settings.rule, settings.attempts, replies).record(self.name))
+        >>> hs.benchmark([First()], folder / "asked", ["kingdoms"], count=100).points[0].accuracy
+        0.28
+
     Args:
         models: the models to ask, one after the other: folders, GGUF files, `hub/org/model`, names of Inspect AI, or a
             `Respondent`.

@@ -1,4 +1,4 @@
-"""Verbs for what is on disk: `hopscope explore` and `export` of trained models, `report` of a reproduction, `check`."""
+"""Verbs for what is on disk: `hopscope explore`, `export`, `report` and `check`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from hopscope.checks import check_folder, check_outside_runs
 from hopscope.cli.exit import readable
-from hopscope.cli.options import FOLDER, PATH, STEP, choice, json_option, refuse_given
+from hopscope.cli.options import FOLDER, PATH, choice, json_option
 from hopscope.errors import InputError
 from hopscope.words import counted
 
@@ -70,42 +70,23 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
 
 
 @click.command()
-@click.argument("source", metavar="RUN", type=PATH)
-@click.option("--to", "library", required=True, **choice("transformer-lens", "mib", default=None))
-@click.option("--out", type=PATH, required=True, help="A new or empty folder; for mib a new file.")
-@click.option("--model", type=int, default=0, show_default=True, help="Which model of the run, from 0.")
-@click.option("--checkpoint", "step", type=STEP, help="Step of the checkpoint  [default: the last].")
-@click.option("--of", type=PATH, help="For mib: the circuit's language model  [default: beside which it lies].")
+@click.argument("source", metavar="CIRCUIT", type=PATH)
+@click.option("--to", "library", **choice("mib", default="mib"))
+@click.option("--out", type=PATH, required=True, help="A new file.")
+@click.option("--of", type=PATH, help="The language model of the circuit  [default: beside which it lies].")
 @json_option("the path of what was written")
-def export(source: Path, library: str, out: Path, model: int, step: int | None, of: Path | None) -> tuple[Any, str]:
-    """Write a trained model, or a circuit, for another library.
+def export(source: Path, library: str, out: Path, of: Path | None) -> tuple[Any, str]:
+    """Write a language model's circuit for another library.
 
-    RUN is a run folder for TransformerLens: configuration, weights, and an open.py that makes a TransformerBridge of
-    them without hopscope (in Python `run[0].to_transformer_lens()`). For MIB it is the record of a language model's
-    circuit, of which a graph is made that EAP-IG and the circuit track of MIB read: its nodes are heads, scored by the
-    order in which the search switched them off.
+    CIRCUIT is the record of a circuit, of which a graph is made that EAP-IG and the circuit track of MIB read: its
+    nodes are heads, scored by the order in which the search switched them off.
 
     \b
     Examples:
-      hopscope export runs/first --to transformer-lens --out first-lens
-      hopscope export runs/first --to transformer-lens --out early --model 1 --checkpoint 800
       hopscope export c/ioi.json --to mib --of my-model --out graph.json
     """
     check_outside_runs(out)
-    if library == "mib":
-        refuse_given("the record of a circuit says of which model it is", "model", "step")
-        _write_graph(source, of, out)
-        return {"path": str(out)}, str(out)
-    refuse_given("a model is exported whole", "of")
-    for path in (source, out):
-        if path.is_file():
-            raise InputError(f"{path} is a file; give a folder")
-    from hopscope.model.fast import single
-    from hopscope.model.transformer_lens import export_to_transformer_lens
-    from hopscope.training.run import RunFolder
-
-    run = RunFolder(source)
-    export_to_transformer_lens(single(run.transformer(step), model), run.problem.sequence_length, out)
+    _write_graph(source, of, out)
     return {"path": str(out)}, str(out)
 
 
