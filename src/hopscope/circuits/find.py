@@ -62,7 +62,7 @@ def search_circuit(
     live, off = {*units.rows}, units.is_off
     removed = [row for row, ablation in first.interventions.items() if row in live and off(row, ablation)]
     search = replace(search, orders_ending_here=first.orders, removed=tuple(removed))
-    others = (OtherCircuit(tuple(units.paths(one.interventions)), tidy(one.mse), one.orders) for one in rest)
+    others = (OtherCircuit(tuple(units.paths(end.interventions)), tidy(end.mse), end.orders) for end in rest)
     interventions, groups = with_backups(evaluator, units, first.interventions, max_loss)
     evidence = Evidence(evaluator, units, interventions, max_loss, config.seed + 1, proof, groups=groups)
     circuit = yield from checked_circuit(evidence, origin, search)
