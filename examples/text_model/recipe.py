@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -100,4 +100,10 @@ class TextModelRecipe:
         try:
             return msgspec.convert(asdict(self) | dict(changes), TextModelRecipe)
         except msgspec.ValidationError as error:
-            raise hs.InputError(f"not a recipe: {error}") from None
+            rule, _, name = str(error).replace("`", "").partition(" - at $.")
+            if not name:  # a rule of several fields
+                raise hs.InputError(rule) from None
+            words = {"cut": get_args(Cut), "precision": get_args(TextPrecision)}.get(name)
+            must = f"one of {', '.join(words)}" if words else rule.removeprefix("Expected ").partition(", got")[0]
+            must = must.replace("int", "a whole number").replace("float", "a number")
+            raise hs.InputError(f"{name} must be {must}, got {changes[name]!r}") from None

@@ -131,7 +131,8 @@ def test_it_learns_what_an_answer_is_and_is_benchmarked_like_any_folder(
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"steps": 0}, "steps"),
+        ({"steps": 0}, "steps must be a whole number >= 1, got 0"),
+        ({"cut": "half"}, "cut must be one of line, word, got 'half'"),
         ({"layers": 1.5}, "layers"),
         ({"most_hops": 7}, "most_hops"),
         ({"least_hops": 3}, "least_hops must be at most most_hops, got 3 and 2"),

@@ -53,6 +53,7 @@ def check_refusal(room: Path, capsys: pytest.CaptureFixture[str], arguments: tup
         ("train new --order random", "order must be deepest-first, shallowest-first, or each of the pairs 1 to 3 once"),
         ("train new --device abacus", "abacus"),
         ("train file/letter.txt", "letter.txt is a file; give a folder"),
+        ("sweep file/letter.txt/x/y", "letter.txt is a file; give a folder"),
         ("train file", "is in use and holds no hopscope run"),
         ("train run/inside", A_RUN),
         ("train fifo", "fifo"),

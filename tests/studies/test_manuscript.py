@@ -37,7 +37,7 @@ def test_a_changed_record_changes_the_text(copy: Path) -> None:
     (less,) = [each for each in record["conditions"] if each["name"] == "causal/many-heads/5-hops/3-layers"]
     less["learned"][0][-1] = 700
     file.write_text(json.dumps(record))
-    assert "a layer less than the exact depth: 1 of 60" in " ".join(written(copy).split())
+    assert "layer less than the exact depth: 1 of 60" in " ".join(written(copy).split())
 
 
 def test_a_number_that_no_record_gives_is_refused(copy: Path) -> None:

@@ -16,7 +16,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from hopscope.checks import MOST_SEED, check_path
+from hopscope.checks import MOST_SEED, check_folder, check_path
 from hopscope.errors import InputError
 
 _MOST_NUMBERS = 100_000
@@ -137,7 +137,7 @@ class NumberList(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # g
 
 
 class GivenPath(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic in click 8.5 alone
-    """A path that is not empty, which would mean the current folder; no file where a folder is meant."""
+    """A path that is not empty, which would mean the current folder; no file, nor a path below one, for a folder."""
 
     name = "path"
 
@@ -147,9 +147,7 @@ class GivenPath(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """The path that was given."""
         path = check_path(param.human_readable_name.rstrip(".") if param else "a path", value)
-        if self.folder and path.is_file():
-            raise InputError(f"{path} is a file; give a folder")
-        return path
+        return check_folder(path) if self.folder else path
 
 
 PATH, FOLDER = GivenPath(), GivenPath(folder=True)
