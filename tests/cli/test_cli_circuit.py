@@ -132,7 +132,7 @@ def test_a_certified_circuit_is_replaced_by_overwrite_alone(
         searched.append(1)
         return made
 
-    monkeypatch.setattr("hopscope.circuits.store.search_circuit", search)
+    monkeypatch.setattr("hopscope.lab.search_circuit", search)
     assert call(str(run.path), "--no-figures", "--json") == 0
     assert json.loads(capsys.readouterr().out)["certified"]
     for other in (("--seed", "1"), ("--effort", "quick")):
@@ -170,7 +170,7 @@ def test_a_circuit_of_another_model_is_not_shown(
 def test_figures_are_drawn_unless_they_are_switched_off(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     monkeypatch.setattr("hopscope.plot.save", lambda figure, stem: drawn.append(stem.name) or [])
-    for options, stems in (((), ["maps"]), (("--show",), []), (("--no-figures",), [])):
+    for options, stems in (((), ["maps", "prompts"]), (("--show",), []), (("--no-figures",), [])):
         drawn.clear()
         assert call(str(run.path), *options) == 0
         assert drawn == stems

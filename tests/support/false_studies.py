@@ -209,7 +209,7 @@ def refused(model: Any, circuit: Sequence[Any], max_loss: float, seed: int) -> M
         interventions, groups = of_parts(circuit, evaluator, units)
         proof = hs.CertificateConfig()
         evidence = Evidence(evaluator, units, interventions, max_loss, seed + 1, proof, patterns, groups)
-        failed = (name for name, measure in checks._MEASURED.items() if not_passed({name: measure(evidence)}))
+        failed = (name for name, measure in checks.MEASURED.items() if not_passed({name: measure(evidence)}))
         found[patterns] = tuple(islice(failed, 1))
     return found
 
