@@ -31,16 +31,15 @@ from made_results import (
     studied,
     trained,
 )
-from scipy.stats import binom, chisquare
+from scipy.stats import chisquare
 
-from hopscope.benchmark.guessing import AnswerSpread, BlindScore
 from hopscope.circuits.circuit_parts import ImposedCircuit
 from hopscope.emergence.timing import Order, Plateau
 from hopscope.paper import section_4, section_7_claims
 from hopscope.paper.claims import CLAIMS, General
 from hopscope.paper.models import Learned
 from hopscope.paper.presets import PAPER
-from hopscope.paper.section_4 import GUESS, BenchmarkResult
+from hopscope.paper.section_4 import GUESS, AnswerSpread, BenchmarkResult
 from hopscope.paper.section_7 import DepthResult, TrainedModel
 from hopscope.problem.paths import NamedPath
 
@@ -331,7 +330,7 @@ MODEL_CASES = [
 ]  # fmt: skip
 
 
-# C14 and C15: answers of language models, and of programs that follow no fact.
+# C14 and C15: answers of language models, and how right answers are spread.
 
 
 def _solves(rng: Rng, weak: float, models: int = 1, others: float = 0.99, silent: float = 0.0) -> General:
@@ -348,17 +347,15 @@ def _solves(rng: Rng, weak: float, models: int = 1, others: float = 0.99, silent
 
 
 def _guess(rng: Rng, excess: float, asked: int = 2000) -> General:
-    """C15: of fourteen programs one is right more often than the floor, by this share of the questions, in the first
-    formulation; the answers are even."""
-    scores, spreads = [], []
+    """C15: in the first formulation one answer is right more often than the others, by this share of the questions."""
+    spreads = []
     for place, (name, floor) in enumerate(GUESS.items()):
-        for program in range(14):
-            right = int(rng.binomial(asked, floor + excess * (place == program == 0)))
-            p = float(binom.sf(right - 1, asked, floor))
-            scores.append(BlindScore(name, 5, str(program), asked, right, right / asked, 0.0, 1.0, floor, p))
-        counts = rng.multinomial(asked, [floor] * round(1 / floor))
-        spreads.append(AnswerSpread(name, 5, tuple(map(int, counts)), float(chisquare(counts).pvalue)))
-    found = section_4.judge(BenchmarkResult(None, tuple(scores), tuple(spreads)))[1].in_general
+        shares = [floor] * round(1 / floor)
+        if not place:
+            shares = [floor + excess, *[floor - excess / (len(shares) - 1)] * (len(shares) - 1)]
+        counts = rng.multinomial(asked, shares)
+        spreads.append(AnswerSpread(name, floor, tuple(map(int, counts)), float(chisquare(counts).pvalue)))
+    found = section_4.judge(BenchmarkResult(None, tuple(spreads)))[1].in_general
     return "holds" if found == "theorem, checked" else found
 
 
@@ -366,9 +363,9 @@ ANSWER_CASES = [
     Case("C14", "one point of nine at 88%", "1 model", False, partial(_solves, weak=0.88)),
     Case("C14", "the same, silent where wrong, up to 5%", "1 model", False, partial(_solves, weak=0.88, silent=0.05)),
     Case("C14", "one point of nine at 95%", "1 model", True, partial(_solves, weak=0.95)),
-    *(Case("C15", f"one program of 14 is right in {0.25 + more:.0%}", "2,000 questions", False,
-           partial(_guess, excess=more)) for more in (0.03, 0.05)),
-    Case("C15", "all programs guess", "2,000 questions", True, partial(_guess, excess=0.0)),
+    *(Case("C15", f"one answer of four is right in {0.25 + more:.0%}", "2,000 questions", False,
+           partial(_guess, excess=more)) for more in (0.05, 0.08)),
+    Case("C15", "all answers are as likely", "2,000 questions", True, partial(_guess, excess=0.0)),
 ]  # fmt: skip
 
 

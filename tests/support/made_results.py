@@ -213,4 +213,4 @@ def nine(model: str = "m", **changes: Any) -> list[Point]:
 def judge_answers(points: list[Point], settings: BenchmarkSettings | None = None) -> Finding:
     """The finding on C14."""
     summary = Summary(settings or BenchmarkSettings(), tuple(points), ()) if points else None
-    return section_4.judge(section_4.BenchmarkResult(summary, (), ()))[0]
+    return section_4.judge(section_4.BenchmarkResult(summary, ()))[0]

@@ -9,10 +9,10 @@ from fractions import Fraction
 from itertools import permutations, product
 
 import pytest
+from blind_programs import BLIND, blind_scores, look
 from text_reader import candidates, solve
 
-from hopscope.benchmark.guessing import FRESH, answer_spread, blind_scores
-from hopscope.problem.text.blind import BLIND, look
+from hopscope.paper.section_4 import FRESH, AnswerSpread
 from hopscope.problem.text.conditional import Applications
 from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, question, questions
@@ -103,11 +103,11 @@ def test_blind_solvers_are_at_the_guess(name: str) -> None:
 @pytest.mark.parametrize("name", FORMULATIONS)
 def test_answers_are_spread_evenly(name: str) -> None:
     asked = questions(name, count=2000, seed=FRESH)
-    spread = answer_spread(asked)
+    spread = AnswerSpread.of(asked)
     assert spread.p > 0.002
     assert spread.counts == tuple(Counter(q.answer for q in asked)[a] for a in asked[0].acceptable)
     skewed = [q for q in asked if q.answer != q.acceptable[0] or q.index % 2]
-    assert answer_spread(skewed).p < 1e-3
+    assert AnswerSpread.of(skewed).p < 1e-3
 
 
 def test_a_leaked_answer_is_found() -> None:

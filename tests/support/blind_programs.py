@@ -1,15 +1,22 @@
-"""Blind solvers: programs that follow no chain and answer by positions of words. Retrieval must beat them all.
+"""Blind programs: they follow no chain and answer by positions of words; a formulation must be above their reach.
 
-Their accuracy on fresh questions, and whether the answers are spread evenly, is the test of claim C15: a formulation on
-which a blind solver beats guessing would measure that shortcut (`hopscope.benchmark.guessing`).
+A formulation on which one of them beats guessing would measure that shortcut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from hopscope.problem.text.questions import Question
+from hopscope.benchmark.points import at_least
+from hopscope.problem.text.formulation import Draw
+from hopscope.problem.text.questions import Question, questions
+from hopscope.statistics import wilson
+
+FRESH = 1_016
+"""Seed of questions that nothing else asks; `remembered answer` learns from those of the next seed."""
 
 
 class Sight(NamedTuple):
@@ -72,3 +79,49 @@ BLIND: dict[str, Callable[[Sight], str]] = {
     "last answer in order": lambda sight: sight.acceptable[-1],
 }
 """The blind solvers, by name; "at the same place": with the rank among values that the asked line has in its block."""
+
+
+@dataclass(frozen=True)
+class BlindScore:
+    """What one blind solver reached: `correct` of `asked`, its accuracy's 95% Wilson interval, and a random guess's.
+
+    Attributes:
+        solver: one of `BLIND`, `random answer`, or `remembered answer`, the commonest
+            answer to the same last line among as many other questions, their facts unread.
+        p: probability of doing as well by guessing, exact and one-sided; of many solvers one may well be below 0.05.
+    """
+
+    formulation: str
+    hops: int
+    solver: str
+    asked: int
+    correct: int
+    accuracy: float
+    low: float
+    high: float
+    guess: float
+    p: float
+
+
+def blind_scores(formulation: str, hops: int | None = None, count: int = 2000) -> tuple[BlindScore, ...]:
+    """The scores of every blind solver on fresh questions of a formulation."""
+    asked = questions(formulation, hops, count, FRESH)
+    sights = [look(question) for question in asked]
+    said = {name: [solve(sight) for sight in sights] for name, solve in BLIND.items()}
+    said["random answer"] = [q.acceptable[Draw("guess", q.id).below(len(q.acceptable))] for q in asked]
+    said["remembered answer"] = _remembered(asked, questions(formulation, hops, count, FRESH + 1))
+    found: list[BlindScore] = []
+    for name, answers in said.items():
+        right = sum(question.answer == answer for question, answer in zip(asked, answers, strict=True))
+        guess, ends = asked[0].guess, wilson(right, count)
+        p = at_least(right, count, guess)
+        found.append(BlindScore(formulation, asked[0].hops, name, count, right, right / count, *ends, guess, p))
+    return tuple(found)
+
+
+def _remembered(asked: Sequence[Question], seen: Sequence[Question]) -> list[str]:
+    memory = defaultdict[str, Counter[str]](Counter)
+    for question in seen:
+        memory[question.question.text][question.answer] += 1
+    known = {text: answers.most_common(1)[0][0] for text, answers in memory.items()}
+    return [known.get(question.question.text, question.acceptable[0]) for question in asked]
