@@ -305,6 +305,7 @@ def transformers_serve(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("collected")
 @pytest.mark.xdist_group("smollm2")
 def test_a_server_that_nobody_here_wrote_agrees_with_exact_mode(smollm2: tuple[Path, Path], tmp_path: Path) -> None:
     """Of its replies as many are acceptable, and right, as exact mode expects, to four standard deviations."""

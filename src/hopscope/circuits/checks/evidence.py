@@ -102,7 +102,9 @@ class Evidence:
     @cached_property
     def paths(self) -> list[AttentionPath]:
         """Every path, first layer first."""
-        return self.units.paths(self.imposed)
+        return [
+            AttentionPath(*row, key) for row in sorted(self.imposed) for key in self.units.keys(row, self.imposed[row])
+        ]
 
     @cached_property
     def _keys(self) -> Counter[HeadRow]:

@@ -150,13 +150,13 @@ class Units:
         return sorted((key for key, more in excess.items() if more >= _LEAST_WEIGHT), key=preference)
 
     def keys(self, row: HeadRow, ablation: Ablation) -> list[int]:
-        """The key roles that a row under this ablation attends to besides the query itself.
+        """The key roles that a row under this ablation attends to besides the query itself, unless it is all there is.
 
         Empty if the row is off, or chain-agnostic. In its mean pattern, its positional one and its own, a row attends
         to the roles of `heavy`, here by falling weight.
         """
         if ablation.kind in CHOSEN:
-            return [key for key in ablation.keys if key != row.query]
+            return [key for key in ablation.keys if key != row.query or ablation.kind is AblationKind.ONE_HOT]
         if ablation == ALIKE or self.is_off(row, ablation):
             return []
         weight = self.weights(row)
