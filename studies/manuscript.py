@@ -14,11 +14,18 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import jinja2
 
 import hopscope as hs
+from studies.catalogue import STUDIES
+from studies.tools import records
+from studies.tools.command import status
+from studies.tools.conditions import Condition
+from studies.tools.inference import share_in_words as share
+from studies.tools.records import markdown_table as table
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE, MANUSCRIPT = "docs/paper/template.md", "docs/paper/manuscript.md"
@@ -32,26 +39,15 @@ def read(root: Path, name: str) -> Any:
     return json.loads((root / "results" / name).read_text())
 
 
-def share(count: int, trials: int) -> str:
-    """A count with its exact 95% interval.
-
-    >>> share(3, 4)
-    '3 of 4 (19% to 99%)'
-    """
-    low, high = hs.statistics.clopper_pearson(count, trials)
-    return f"{count} of {trials} ({100 * low:.0f}% to {100 * high:.0f}%)"
+def study(root: Path, name: str) -> Any:
+    """What a study found, as its own type."""
+    return records.read(root / "results" / "studies" / name / f"{name}.json", STUDIES[name][0].result)
 
 
-def learned(conditions: Sequence[Record], hop: int = -1) -> str:
-    """In how many runs of these conditions a hop was learned, by default the last that was asked for."""
-    steps = [run[hop] for condition in conditions for run in condition["learned"]]
-    return share(sum(step is not None for step in steps), len(steps))
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+def learned(conditions: Sequence[Condition], hop: int | None = None) -> str:
+    """In how many runs of these conditions a hop was learned, by default the last; with its exact 95% interval."""
+    times = [step for each in conditions for step in each.times(each.last if hop is None else hop)]
+    return share(sum(step is not None for step in times), len(times))
 
 
 def theory() -> Record:
@@ -70,103 +66,80 @@ def theory() -> Record:
 
 def depth(root: Path) -> Record:
     """Runs that learned all hops, by layers more or less than theory asks for; causal mask, eight heads."""
-    conditions = [
-        each for each in read(root, "studies/depth/depth.json")["conditions"] if "causal/many" in each["name"]
-    ]
-    rows = []
-    for each in conditions:
-        hops, least = each["problem_fields"]["hops"], hs.theory.depths(each["problem_fields"]["hops"]).causal
-        rows.append((hops, each["layers"] - least, each))
-    middle = [(more, each) for hops, more, each in rows if 3 <= hops <= 7]
-    by_hop = [
+    found = [each for each in study(root, "depth").conditions if each.name.startswith("causal/many-heads/")]
+    by_place = {(each.last, each.layers - each.needs(each.last)): each for each in found}
+    rows = [
         [hops, hs.theory.depths(hops).causal]
-        + [next((learned([each]) for D, more, each in rows if (D, more) == (hops, step)), "-") for step in (-1, 0, 1)]
+        + [learned([by_place[hops, more]]) if (hops, more) in by_place else "-" for more in (-1, 0, 1)]
         for hops in range(1, 9)
     ]
     return {
-        "with_theory": learned([each for more, each in middle if more == 0]),
-        "one_less": learned([each for more, each in middle if more == -1]),
-        "table": table(["D", "theory's layers", "one layer less", "theory's layers", "one layer more"], by_hop),
+        "with_theory": learned([by_place[hops, 0] for hops in range(3, 8)]),
+        "one_less": learned([by_place[hops, -1] for hops in range(3, 8)]),
+        "table": table(["D", "theory's layers", "one layer less", "theory's layers", "one layer more"], rows),
     }
 
 
 def places(root: Path) -> Record:
     """Two hops in two layers by chains and heads; three and four hops with a head for every row."""
-    conditions = read(root, "studies/places/places.json")["conditions"]
-    rows = read(root, "studies/rows/rows.json")["conditions"]
-
-    def of(chains: int, heads: int) -> Record:
-        found = (
-            each
-            for each in conditions
-            if (each["problem_fields"].get("chains", 4), each["heads"], each["layers"]) == (chains, heads, 2)
-        )
-        return next(found)
-
-    heads = (1, 2, 4, 8, 16, 32)
-    grid = [[f"{chains} chains"] + [learned([of(chains, each)]) for each in heads] for chains in (2, 3, 4)]
-    by_name = {each["name"]: each for each in rows}
-    moved = [each for each in read(root, "studies/places/judgements.json") if "position-based" in each["hypothesis"]]
+    found, rows = study(root, "places"), {each.name: each for each in study(root, "rows").conditions}
+    shallow = {(each.problem.chains, each.heads): each for each in found.shallow}
+    chains, heads = (sorted({shape[place] for shape in shallow}) for place in (0, 1))
+    grid = [[f"{number} chains", *(learned([shallow[number, each]]) for each in heads)] for number in chains]
+    tested = [test for number in chains for test in found.of(shallow[number, 16])]
     return {
-        "table": table(["two hops, two layers; heads", *map(str, heads)], grid),
-        "position_based": sum(int(each["observed"].split()[0]) for each in moved),
-        "of": sum(each["n"] for each in moved),
-        "three_in_two": learned([by_name["3-hops-2-layers"]]),
-        "four_in_three": learned([by_name["4-hops-3-layers"]]),
+        "table": table(["two hops, two layers; heads", *heads], grid),
+        "position_based": sum(test.is_position_based(2) for test in tested),
+        "of": len(tested),
+        "three_in_two": learned([rows["3-hops-2-layers"]]),
+        "four_in_three": learned([rows["4-hops-3-layers"]]),
     }
 
 
 def curriculum(root: Path) -> Record:
     """What was asked against what was learned: counts in cells."""
-    conditions = read(root, "studies/curriculum/curriculum.json")["conditions"]
-    rows = []
-    for each in conditions:
-        fields = each["problem_fields"]
-        hops = fields["hops"]
-        asked = fields.get("asked") or ([hops] if fields.get("curriculum") is False else list(range(1, hops + 1)))
-        cells = ["-"] * 4
-        for place, hop in enumerate(asked):
-            cells[hop - 1] = str(sum(run[place] is not None for run in each["learned"])) + f" of {len(each['learned'])}"
-        rows.append([each["name"], each["layers"], *cells[:4]])
-    whole = [each for each in conditions if "weight" not in each["name"] and "10-times" not in each["name"]]
-    first = [each for each in whole if len(each["learned"][0]) > 1 and 1 in each["problem_fields"].get("asked", [1])]
-    rest = [each for each in whole if each not in first]  # ten times the steps go on with ten of these
-    none = [run for each in rest for run in each["learned"]]
+    conditions = study(root, "curriculum").conditions
+    by_name = {each.name: each for each in conditions}
+    rows = [
+        [each.name, each.layers]
+        + [f"{len(each.steps(hop))} of {len(each.seeds)}" if hop in each.hops else "-" for hop in range(1, 5)]
+        for each in conditions
+    ]
+    fair = [each for each in conditions if "weight" not in each.name and "10-times" not in each.name]
+    first, rest = ([each for each in fair if (1 in each.hops) is asked] for asked in (True, False))
     return {
         "table": table(["asked", "layers", "x1", "x2", "x3", "x4"], rows),
-        "first_asked": learned(first, 0),
-        "first_missing": share(sum(any(step is not None for step in run) for run in none), len(none)),
-        "bridged": learned([each for each in conditions if each["name"] == "3-hops/x1-x3"]),
-        "two_missed": learned([each for each in conditions if each["name"] == "4-hops/x1-x4"]),
-        "seeds": len(conditions[0]["seeds"]),
+        "first_asked": learned(first, 1),
+        "first_missing": share(
+            sum(each.learned_any(each.hops) for each in rest), sum(len(each.seeds) for each in rest)
+        ),
+        "bridged": learned([by_name["3-hops/x1-x3"]]),
+        "two_missed": learned([by_name["4-hops/x1-x4"]]),
+        "seeds": len(conditions[0].seeds),
     }
 
 
 def circuits(root: Path) -> Record:
     """Plans of trained circuits by depth; how often a false circuit passes; whole models."""
-    models = [each for each in read(root, "studies/census/census.json")["models"] if each["paths"]]
+    models = [each for each in study(root, "census").models if each.paths]
     rows = []
     for layers in (3, 4, 6):
-        these = [each for each in models if each["layers"] == layers]
-        sizes = sorted(len(each["paths"]) for each in these)
-        plans = [sum(each["strategy"] == plan for each in these) for plan in ("doubling", "line by line", "serial")]
-        rows.append([layers, len(these), share(plans[0], len(these)), *plans[1:], sizes[len(sizes) // 2]])
-    cells = read(root, "studies/calibration/calibration.json")["cells"]
-    own = [each for each in cells if each["patterns"] == "own"]
-    true, false = [each for each in own if each["kind"] == "true"], [each for each in own if each["kind"] != "true"]
-    whole = read(root, "studies/whole/whole.json")["models"]
-    certified = sum(bool(each["paths"]) and not each["failed"] for each in whole)
-    pruning = read(root, "studies/pruning/pruning.json")
-    alone = {each["seed"]: bool(each["certified"]) for each in pruning["pruned"]}
-    pairs = [(alone[each["seed"]], bool(each["certified"])) for each in pruning["whole"]]
+        these = [each for each in models if each.layers == layers]
+        plans = [sum(each.strategy == plan for each in these) for plan in ("doubling", "line by line", "serial")]
+        size = int(median(len(each.paths) for each in these))
+        rows.append([layers, len(these), share(plans[0], len(these)), *plans[1:], size])
+    own = [each for each in study(root, "calibration").cells if each.patterns == "own"]
+    true, false = ([each for each in own if (each.kind == "true") is wanted] for wanted in (True, False))
+    whole = study(root, "whole").models
+    pairs = [(bool(pruned.certified), bool(every.certified)) for pruned, every in study(root, "pruning").pairs]
     return {
         "table": table(["layers", "circuits", "doubling", "line by line", "serial", "paths, median"], rows),
-        "true_passed": share(sum(each["passed"] for each in true), sum(each["n"] for each in true)),
-        "false_passed": share(sum(each["passed"] for each in false), sum(each["n"] for each in false)),
-        "whole": share(certified, len(whole)),
-        "given_up": sum(not each["paths"] for each in whole),
-        "gained": sum(pruned and not heads for pruned, heads in pairs),
-        "lost": sum(heads and not pruned for pruned, heads in pairs),
+        "true_passed": share(sum(each.passed for each in true), sum(each.n for each in true)),
+        "false_passed": share(sum(each.passed for each in false), sum(each.n for each in false)),
+        "whole": share(sum(each.certified for each in whole), len(whole)),
+        "given_up": sum(not each.paths for each in whole),
+        "gained": pairs.count((True, False)),
+        "lost": pairs.count((False, True)),
         "pairs": len(pairs),
     }
 
@@ -211,10 +184,10 @@ def language(root: Path) -> Record:
             cells = [_accuracy(these[hops]) if hops in these else "-" for hops in range(1, 5)]
             rows.append([model.split("-Instruct")[0], form, *cells])
     harder = {(each["dress"], each["hops"]): each for each in read(root, "language-models/harder/summary.json")}
-    found = read(root, "studies/text/text.json")["found"]
-    several = [each for each in found if each["hops"] > 1 and each.get("paths")]
-    early = [each for each in several if each["strategy"] in ("doubling", "line by line")]
-    three = [each for each in found if each["condition"] == "pruned-six-layers" and each["hops"] == 3]
+    found = study(root, "text").found
+    several = [each for each in found if each.hops > 1 and each.paths]
+    early = [each for each in several if each.strategy in ("doubling", "line by line")]
+    three = [each for each in found if each.condition == "pruned-six-layers" and each.hops == 3]
 
     def likeliest(dress: str, hops: int = 2) -> str:
         each = harder[dress, hops]
@@ -228,7 +201,7 @@ def language(root: Path) -> Record:
         "block_first": likeliest("question's block first"),
         "solved": likeliest("4 solved questions"),
         "early": share(len(early), len(several)),
-        "three_hops": share(sum(each["lowest"] >= 0.95 for each in three), len(three)),
+        "three_hops": share(sum(each.answers for each in three), len(three)),
     }
 
 
@@ -266,32 +239,29 @@ def written(root: Path) -> str:
     template, named = (root / TEMPLATE).read_text(), numbers(root)
     if left := list(unused(template, named)):
         raise hs.InputError(f"{TEMPLATE} does not use {', '.join(left)}: name them in it, or take them from the module")
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, finalize=lambda value: str(value).rstrip()
+    )  # what follows a table in the template is its end
     try:
-        return (
-            jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-            .from_string(template)
-            .render(named)
-        )
+        return environment.from_string(template).render(named)
     except jinja2.UndefinedError as error:
         raise hs.InputError(f"{TEMPLATE} names a number that no record gives: {error}") from None
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     """Writes the manuscript, or checks it."""
-    parser = argparse.ArgumentParser(
-        prog="python -m studies.manuscript", description="The manuscript, from the records."
-    )
+    parser = argparse.ArgumentParser(prog="python -m studies.manuscript", description="Write the manuscript.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the manuscript is out of date")
-    options = parser.parse_args(arguments)
-    text, target = written(ROOT), ROOT / MANUSCRIPT
-    if options.check and target.read_text() != text:
-        print(f"{MANUSCRIPT} is not what the records say: python -m studies.manuscript writes it anew", file=sys.stderr)
-        return 1
-    if not options.check:
+    check, target = parser.parse_args().check, ROOT / MANUSCRIPT
+
+    def write() -> None:
+        text = written(ROOT)
+        if check and target.read_text() != text:
+            raise hs.InputError(f"{MANUSCRIPT} is not what the records say; `make paper` writes it anew")
         target.write_text(text)
-        print(MANUSCRIPT)
-    return 0
+
+    return status(write)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
