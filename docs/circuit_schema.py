@@ -23,8 +23,8 @@ from hopscope.records import SCHEMA
 
 FILE = Path(__file__).with_name("circuit.schema.json")
 
-TEXT = {"type": "string"}
-PLACE = {"type": "integer", "minimum": 1}
+TEXT: dict[str, Any] = {"type": "string"}
+PLACE: dict[str, Any] = {"type": "integer", "minimum": 1}
 ROW = {"layer": PLACE, "head": PLACE, "query": TEXT}
 PATH = ROW | {"key": TEXT}
 NO_PATH = {name: value | {"type": [value["type"], "null"]} for name, value in PATH.items()}
@@ -33,7 +33,9 @@ NO_PATH = {name: value | {"type": [value["type"], "null"]} for name, value in PA
 def circuit_schema() -> dict[str, Any]:
     """The schema, in JSON Schema 2020-12."""
     problems = [RetrievalProblem, PromptRoles]
-    hooks = {Problem: {"anyOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in problems]}}
+    hooks: dict[type, dict[str, Any]] = {
+        Problem: {"anyOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in problems]}
+    }
     _, parts = msgspec.json.schema_components([Circuit, *problems], schema_hook=hooks.__getitem__)
     for kind in _dataclasses(Circuit, *problems):
         if kind.__name__ in parts:
