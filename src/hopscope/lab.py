@@ -43,11 +43,10 @@ from hopscope.emergence.track import emergence_of_run
 from hopscope.errors import InputError
 from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights
 from hopscope.model.fast import single
-from hopscope.model.torch_module import Parts, TorchModule
+from hopscope.model.torch_module import Parts, TorchModule, weights_hash
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.records import content_hash
 from hopscope.training import trainer
 from hopscope.training.data import held_out
 from hopscope.training.execution import FASTEST, Execution
@@ -154,8 +153,7 @@ class Model:
     def origin(self) -> Origin:
         """The model as records of its circuits name it: by its weights."""
         module = self.transformer.module if isinstance(self.transformer, TorchModule) else self.transformer
-        weights = {name: weight for name, weight in module.state_dict().items() if isinstance(weight, Tensor)}
-        return Origin(content_hash({name: weight.tolist() for name, weight in weights.items()}))
+        return Origin(weights_hash(module))
 
     @property
     def evaluator(self) -> Evaluator:

@@ -198,9 +198,14 @@ class Circuit:
         Raises:
             InputError: there is no circuit, or its card was not measured.
         """
+        return self.measured_card.curve
+
+    @property
+    def measured_card(self) -> Card:
+        """The card; an `InputError` where there is no circuit, or its card was not measured."""
         if self.card is None:
             raise InputError("the card of this circuit was not measured; check it in its model: model.check(circuit)")
-        return self.card.curve
+        return self.card
 
     def plot(self) -> Figure:
         """The circuit as a figure, in the manner of the paper's Figure 5."""

@@ -20,7 +20,7 @@ VERBS = {
     "circuit": ("circuit_verbs", "Find the circuit of a trained model, certify it, draw it; compare circuits."),
     "emergence": ("circuit_verbs", "How the heads of a run's circuit emerged, checkpoint by checkpoint."),
     "explore": ("folder_verbs", "Interactive HTML page: inspect a trained model and ablate its paths."),
-    "export": ("folder_verbs", "Write a trained model for another library."),
+    "export": ("folder_verbs", "Write a language model's circuit for EAP-IG and MIB."),
     "theory": ("theory_verb", "How many layers D hops need: bound, exact minimum, a schedule."),
     "benchmark": ("benchmark_verb", "Put the problem as text to language models."),
     "report": ("folder_verbs", "Rebuild the report from existing results."),

@@ -179,10 +179,9 @@ def _task(
         refuse_given("--formulation says what is asked", "task_file")
         return hs.text(formulation, hops, hs.Extensions(**extensions))
     if task_file is not None:
-        if task_file == "code":
-            return hs.prompts.code(hops=hops or 1)
-        refuse_given("a task of your own has its own prompts", "hops")
-        return _prompt_task(path, task_file, trust_remote_code)
+        if task_file != "code":
+            refuse_given("a task of your own has its own prompts", "hops")
+        return _prompt_task(path, task_file, trust_remote_code, hops or 1)
     from hopscope.language.model_folder import is_model_folder
 
     if (is_model_folder(path) and not (path / "run.json").exists()) or path.suffix == ".gguf":
@@ -192,8 +191,10 @@ def _task(
     return None
 
 
-def _prompt_task(path: Path, task: str, trust_remote_code: bool) -> hs.PromptTask:
+def _prompt_task(path: Path, task: str, trust_remote_code: bool = False, hops: int = 1) -> hs.PromptTask:
     """The task in a file, or one of those that come with this."""
+    if task == "code":
+        return hs.prompts.code(hops=hops)
     if task == "ioi":
         return hs.prompts.ioi()
     if task == "induction":
@@ -334,7 +335,7 @@ def _followed(folders: tuple[Path, ...], record: Path, task_file: str | None, ou
     task: Any = (
         hs.text(asked.formulation, circuit.hops, hs.Extensions(**asked.extensions))
         if task_file is None
-        else _prompt_task(folders[-1], task_file, False)
+        else _prompt_task(folders[-1], task_file)
     )
     with stages_display() as progress:
         found = follow_checkpoints(folders, circuit, task, progress=progress)

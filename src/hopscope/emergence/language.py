@@ -8,9 +8,10 @@ from pathlib import Path
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Scores
-from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, knock_out, own_pattern
+from hopscope.circuits.evaluate.ablations import knock_out
 from hopscope.circuits.resume import SILENT, SearchProgress
 from hopscope.errors import InputError
+from hopscope.language.find_text import alone
 from hopscope.language.language_model import LanguageModel
 from hopscope.language.text_batch import LanguageTask
 from hopscope.records import RecordFormat
@@ -104,11 +105,9 @@ def _measured(
             f"{folder} has {shape.layers} layers x {shape.heads} heads, and the circuit is of a model of "
             f"{circuit.layers} x {circuit.heads}; give checkpoints of that model"
         )
-    imposed: Interventions = dict.fromkeys(evaluator.rows, UNIFORM) | circuit.interventions
-    alone = imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}
     maps, paths = evaluator.role_maps().same[0], [path.path for path in circuit.paths]
     whole, *without = evaluator.mse([{}, *({path.row: knock_out(path.key)} for path in paths)])
     return TextCheckpoint(
-        folder, model.named.content, None, evaluator.scores({}), evaluator.scores(alone),
+        folder, model.named.content, None, evaluator.scores({}), evaluator.scores(alone(evaluator, circuit)["own"]),
         tuple(float(maps[path]) for path in paths), tuple(loss - whole for loss in without),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from hopscope.circuits.checks import CertificateConfig, Check, CheckName
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Asked, Scores, SearchRecord
 from hopscope.circuits.custom_circuit import CustomCircuit
-from hopscope.circuits.evaluate.ablations import UNIFORM, own_pattern
+from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, own_pattern
 from hopscope.circuits.find import Origin, check_custom_circuit, search_circuit, without_circuit
 from hopscope.circuits.resume import Search
 from hopscope.circuits.search.config import BUDGETS, SearchBudget, SearchConfig
@@ -162,13 +162,17 @@ def _why_none(evaluator: TextEvaluator, answers: Asked) -> Check:
     return Check("sufficiency", "failed", says, {"model": tidy(loss)})
 
 
+def alone(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Interventions]:
+    """A circuit alone, with its own patterns and with imposed ones: the ablation of every row of the model."""
+    imposed: Interventions = dict.fromkeys(evaluator.rows, UNIFORM) | circuit.interventions
+    return {"imposed": imposed, "own": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
+
+
 def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
     """How well the model, the circuit and nothing answer questions that no search has seen."""
-    nothing = dict.fromkeys(evaluator.rows, UNIFORM)
-    candidates = {"full": {}, "nothing": nothing}
+    candidates: dict[str, Interventions] = {"full": {}, "nothing": dict.fromkeys(evaluator.rows, UNIFORM)}
     if circuit.found:
-        imposed = nothing | circuit.interventions
-        candidates |= {"imposed": imposed, "own": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
+        candidates |= alone(evaluator, circuit)
     return {
         name: Scores(*map(tidy, asdict(evaluator.scores(interventions)).values()))
         for name, interventions in candidates.items()

@@ -24,11 +24,10 @@ from hopscope.language.limits import check_words
 from hopscope.language.model_folder import open_model_folder
 from hopscope.language.text_batch import LanguageTask, text_batch
 from hopscope.language.text_evaluator import TextEvaluator, TextModel
-from hopscope.model.torch_module import Parts, TokenModule
+from hopscope.model.torch_module import Parts, TokenModule, weights_hash
 from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import tokens
-from hopscope.records import content_hash
 
 
 class LanguageModel:
@@ -99,8 +98,7 @@ class LanguageModel:
         tokens = text_batch(task, tokenizer, 8, 0).inputs
         made.path, made.tokenizer, made.device, made.precision = None, tokenizer, "cpu", "fp32"
         made.model = TokenModule.of(module, parts, untrain, tokens, None, tokens.shape[1], True)
-        weights = {name: weight.tolist() for name, weight in module.state_dict().items()}
-        made.named = Named(type(module).__name__, content_hash(weights))
+        made.named = Named(type(module).__name__, weights_hash(module))
         return made
 
     @cached_property

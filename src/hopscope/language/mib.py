@@ -40,10 +40,8 @@ def write_graph(path: Path, circuit: Circuit, width: int, parallel: bool) -> Non
     Raises:
         InputError: there is no circuit, or its card was not measured.
     """
-    circuit.faithfulness_curve()  # which refuses a circuit without a card
-    assert circuit.card is not None
     went = [(row.layer + 1, row.head + 1) for row in circuit.search.removed]
-    for row in circuit.card.order:
+    for row in circuit.measured_card.order:
         layer, head = re.findall(r"\d+", row)[:2]
         went.append((int(layer), int(head)))
     last = {head: (number + 1) / len(went) for number, head in enumerate(went)}

@@ -16,6 +16,7 @@ from hopscope.checks import check_type
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
 from hopscope.model.hooks import HookedModel, Hooks, Pattern, Queried, Stream, reach_beside
+from hopscope.records import content_hash
 
 _SAME = 1e-4
 """Largest difference allowed between a module and its parts run one by one, as a share of the largest answer, or of 1.
@@ -236,6 +237,12 @@ class TokenModule(TorchModule):
             raise InputError(
                 f"the tokenizer gives the token {int(tokens.max())}, and the module answers with {self.shape.d_output}"
             )
+
+
+def weights_hash(module: nn.Module) -> str:
+    """A hash of a module's weights, by which records of its circuits know it."""
+    weights = {name: weight for name, weight in module.state_dict().items() if isinstance(weight, Tensor)}
+    return content_hash({name: weight.tolist() for name, weight in weights.items()})
 
 
 def _check_answers(module: nn.Module, inputs: Tensor, d_output: int | None) -> int:

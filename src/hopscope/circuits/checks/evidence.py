@@ -102,9 +102,8 @@ class Evidence:
     @cached_property
     def paths(self) -> list[AttentionPath]:
         """Every path, first layer first."""
-        return [
-            AttentionPath(*row, key) for row in sorted(self.imposed) for key in self.units.keys(row, self.imposed[row])
-        ]
+        rows = sorted(self.imposed.items())
+        return [AttentionPath(*row, key) for row, ablation in rows for key in self.units.keys(row, ablation)]
 
     @cached_property
     def _keys(self) -> Counter[HeadRow]:
