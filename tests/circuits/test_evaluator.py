@@ -28,6 +28,7 @@ from hopscope.circuits.evaluate.patching import highest_rise
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.model.fast import FastTransformer, single
+from hopscope.model.hooks import Patched
 from hopscope.model.role_maps import coordinates, role_maps, visible_roles
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
@@ -65,8 +66,8 @@ def test_replaying_the_clean_pattern_changes_nothing_and_a_random_one_does() -> 
     evaluator = VectorEvaluator(model, PROBLEM, BATCH)
     rows = {HeadRow(layer, head, query): KEEP for layer in range(2) for head in range(3) for query in range(5)}
     assert torch.equal(model(inputs, evaluator.edit(rows)), clean)
-    replayed = model.patterns(inputs, evaluator.edit(rows))
-    assert all(torch.equal(mine, pattern) for mine, pattern in zip(replayed, patterns, strict=True))
+    model.run(model.embed(inputs), hooks=(replayed := Patched(evaluator.edit(rows))))
+    assert all(torch.equal(replayed.patterns[layer], pattern) for layer, pattern in enumerate(patterns))
     resampled = model(inputs, evaluator.edit(dict.fromkeys(rows, RESAMPLE)))
     assert (resampled - clean).abs().max() > 0.01
 

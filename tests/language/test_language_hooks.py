@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hopscope.errors import InputError
 from hopscope.language.hooked import HookedDecoder
-from hopscope.model.hooks import Hooks, Pattern, PatternRecorder, Queried
+from hopscope.model.hooks import Hooks, Patched, Pattern, PatternRecorder, Queried
 
 TOKENS = torch.randint(3, 40, (2, 11), generator=torch.Generator().manual_seed(0))
 
@@ -60,16 +60,6 @@ class Silent(Hooks):
         return torch.zeros_like(written) if layer == self.layer else written
 
 
-class _Seen(PatternRecorder):
-    """What attention writes, too."""
-
-    wrote: Queried
-
-    def attn_out(self, layer: int, written: Queried) -> Queried:
-        self.wrote = written
-        return written
-
-
 def test_without_changes_the_logits_are_the_models_own(family: tuple[Any, HookedDecoder, Tensor]) -> None:
     _, model, own = family
     torch.testing.assert_close(logits(model), own, rtol=1e-4, atol=1e-4)
@@ -115,10 +105,10 @@ def test_pattern_and_output_from_different_streams(family: tuple[Any, HookedDeco
     _, model, _ = family
     at = 6
     with torch.no_grad():
-        seen = _Seen()
+        seen = Patched()
         x = model.run(model.embed(TOKENS[None]), stop=layer)
         model.run(x, start=layer, stop=layer + 1, hooks=seen)
-        own, wrote = seen.patterns[0], seen.wrote
+        own, wrote = seen.patterns[layer], seen.written[layer]
         torch.testing.assert_close(model.pattern_of(layer, x, x), own)
         torch.testing.assert_close(model.attn_out_of(layer, own, x), wrote)
         other = x.clone()

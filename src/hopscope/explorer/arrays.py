@@ -18,9 +18,8 @@ from torch import Tensor
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import KEEP, UNIFORM, AblationKind, own_pattern
-from hopscope.circuits.evaluate.apply import InterventionHooks, by_layer
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
-from hopscope.model.hooks import PatternRecorder
+from hopscope.model.hooks import Patched
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
@@ -131,8 +130,7 @@ def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict
     assert isinstance(circuit.problem, RetrievalProblem), "the explorer shows models of vectors"
     many = held_out(circuit.problem, _AVERAGED, purpose="positional means")
     evaluator = VectorEvaluator(transformer, circuit.problem, many)
-    edit = InterventionHooks([by_layer(program, circuit.layers)], circuit.heads, evaluator.cache)
-    seen = PatternRecorder(edit)
+    seen = Patched(evaluator.edit(program))
     with torch.no_grad():
         transformer.run(transformer.embed(evaluator.batch.inputs[None]), hooks=seen)
     patterns = torch.stack([seen.patterns[layer][0, :, head].mean(dim=0) for layer, head in fixed])

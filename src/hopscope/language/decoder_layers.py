@@ -18,22 +18,17 @@ def decoder_layers(model: Any) -> Any:
     """The decoder's layers."""
     count = model.config.get_text_config().num_hidden_layers
     for module in model.modules():
-        if isinstance(module, nn.ModuleList) and len(module) == count and all(map(_attention, module)):
+        if isinstance(module, nn.ModuleList) and len(module) == count and all(map(attention_of, module)):
             return module
     raise InputError(
         f"{type(model).__name__} has no layers of attention that are known; circuits need a decoder, such as Llama"
     )
 
 
-def _attention(layer: nn.Module) -> Any:
+def attention_of(layer: nn.Module) -> Any:
     """The attention of a layer; None if there is none that is known. GPT-Neo has it one module further in."""
     found = (part for child in layer.children() for part in (child, getattr(child, "attention", None)))
     return next((part for part in found if hasattr(part, "layer_idx") or hasattr(part, "_attn")), None)
-
-
-def attention_of(layer: nn.Module) -> Any:
-    """The attention of a layer."""
-    return _attention(layer)
 
 
 def first_output(out: Any) -> Tensor:
@@ -125,14 +120,13 @@ def register_attention() -> None:
     AttentionMaskInterface.register(HOOKED_ATTENTION, eager_mask)
 
 
-def sharp_logits(model: Any) -> Any:
-    """The model, its last product in single precision: in bf16 neighbouring logits are an eighth apart."""
+def sharp_logits(model: Any) -> None:
+    """Compute a model's last product in single precision: in bf16 neighbouring logits are an eighth apart."""
     head = model.get_output_embeddings()
     if isinstance(head, nn.Linear):
         for name, weight in list(head.named_parameters()):
             setattr(head, name, nn.Parameter(weight.detach().float().clone(), requires_grad=False))
         head.register_forward_pre_hook(lambda _, inputs: (inputs[0].float(),))
-    return model
 
 
 class _Blocks(NamedTuple):

@@ -10,8 +10,9 @@ later one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,6 +39,7 @@ from hopscope.model.hooks import (
     Hooks,
     Keys,
     PatchableModel,
+    Patched,
     Pattern,
     PatternRecorder,
     Queried,
@@ -141,11 +143,7 @@ class HookedDecoder(PatchableModel):
             )
 
     def check_tokens(self, tokenizer: Any, tokens: Int[Tensor, "*any"]) -> None:
-        """Check that the model knows some tokens.
-
-        Raises:
-            InputError: it does not.
-        """
+        """Check that the model knows some tokens; an `InputError` if not."""
         check_tokens(self._model, tokenizer, tokens.flatten().tolist())
 
     @property
@@ -171,9 +169,9 @@ class HookedDecoder(PatchableModel):
 
     def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
         """What a layer's attention adds to the stream under a pattern, with its values computed from a stream."""
-        imposed = _Imposed(pattern)
+        imposed = Patched(patterns={layer: pattern})
         self.run(value, start=layer, stop=layer + 1, hooks=imposed)
-        return imposed.written
+        return imposed.written[layer]
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos vocabulary"]:
         """The logits read out of the stream after the last block, position by position, through final norm and head."""
@@ -245,7 +243,10 @@ class HookedDecoder(PatchableModel):
 
         self.hooks = hooks or Hooks()
         with ExitStack() as stack:
-            stack.enter_context(self._writing(start, stop))
+            stack.callback(setattr, self, "hooks", Hooks())
+            for layer in range(start, stop):
+                attention = attention_of(self._layers[layer])
+                stack.enter_context(attention.register_forward_hook(partial(self._write, layer)))
             if x is not None:
                 stack.enter_context(self._entering(x, start))
             if stop == len(self._layers):
@@ -253,13 +254,9 @@ class HookedDecoder(PatchableModel):
                 stack.enter_context(last.register_forward_hook(lambda *passed: catch(first_output(passed[-1]))))
             else:
                 stack.enter_context(receiving(self._layers[stop], catch))
-            try:
+            with suppress(_Caught):
                 self._model(input_ids=ids, use_cache=False)
-            except _Caught:
-                return found[0]
-            finally:
-                self.hooks = Hooks()
-        raise AssertionError("a decoder runs its layers in order")
+        return found[0]
 
     @contextmanager
     def _entering(self, x: Float[Tensor, "batch pos d_model"], start: int) -> Iterator[None]:
@@ -271,18 +268,10 @@ class HookedDecoder(PatchableModel):
             stack.enter_context(receiving(self._layers[entered], lambda hidden: x))
             yield
 
-    @contextmanager
-    def _writing(self, start: int, stop: int) -> Iterator[None]:
-        """A context in which what attention adds to the stream goes through the hooks."""
-        with ExitStack() as stack:
-            for number, layer in enumerate(self._layers[start:stop], start):
-
-                def through_hooks(module: nn.Module, inputs: Any, out: Any, number: int = number) -> Any:
-                    written = self.hooks.attn_out(number, first_output(out)[None])[0]
-                    return (written, *out[1:]) if isinstance(out, tuple) else written
-
-                stack.enter_context(attention_of(layer).register_forward_hook(through_hooks))
-            yield
+    def _write(self, layer: int, module: nn.Module, inputs: Any, out: Any) -> Any:
+        """What the attention of a layer gives out, with what it adds to the stream as the hooks leave it."""
+        written = self.hooks.attn_out(layer, first_output(out)[None])[0]
+        return (written, *out[1:]) if isinstance(out, tuple) else written
 
     @torch.no_grad()
     def _check(self, own: Float[Tensor, "batch pos vocabulary"]) -> None:
@@ -337,22 +326,6 @@ class _Compared(PatternRecorder):
         """The keys of the first time."""
         self._first = keys if self._first is None else self._first
         return self._first
-
-
-class _Imposed(Hooks):
-    """A pattern in the place of a layer's own; records what attention then adds to the stream."""
-
-    written: Queried
-
-    def __init__(self, pattern: Pattern) -> None:
-        self._pattern = pattern
-
-    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        return self._pattern
-
-    def attn_out(self, layer: int, written: Queried) -> Queried:
-        self.written = written
-        return written
 
 
 class _Without(Hooks):

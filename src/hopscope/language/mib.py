@@ -17,7 +17,7 @@ import torch
 from hopscope.circuits.circuit import Circuit
 from hopscope.errors import InputError, in_a_line
 from hopscope.model.architecture import Architecture
-from hopscope.model.hooks import HookedModel, Hooks, Queried
+from hopscope.model.hooks import HookedModel, Patched
 from hopscope.records import write_text
 
 _HEAD = re.compile(r"a(\d{1,4})\.h(\d{1,4})")
@@ -103,16 +103,7 @@ def is_parallel(model: HookedModel) -> bool:
 
     Then what attention writes is all that changes in the layer's output where attention writes nothing.
     """
-    off, stream = _Off(), model.embed(torch.zeros(1, 1, 4, dtype=torch.long))
+    stream = model.embed(torch.zeros(1, 1, 4, dtype=torch.long))
+    off = Patched(written={0: torch.zeros_like(stream)})
     whole, without = model.run(stream, stop=1), model.run(stream, stop=1, hooks=off)
-    return torch.allclose(whole - without, off.written, rtol=1e-3, atol=1e-4)
-
-
-class _Off(Hooks):
-    """Attention writes nothing; records what it would have written."""
-
-    written: Queried
-
-    def attn_out(self, layer: int, written: Queried) -> Queried:
-        self.written = written
-        return torch.zeros_like(written)
+    return torch.allclose(whole - without, off.written[0], rtol=1e-3, atol=1e-4)

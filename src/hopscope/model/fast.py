@@ -33,7 +33,7 @@ from hopscope.kernels import (
 )
 from hopscope.kernels import attention as attention_kernels
 from hopscope.model.hooks import Hooks, Pattern, Queried, Stream
-from hopscope.model.skipped_heads import Present, SkippingHooks, SomeColumns, SomeHeads, among_heads, those_that_write
+from hopscope.model.skipped_heads import Present, SkippingHooks, SomeColumns, SomeHeads, those_that_write
 from hopscope.model.transformer import Attention, Block, LayerNorm, Linear, Transformer
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
@@ -93,7 +93,7 @@ class FastBlock(Block):
     def _computed(self, hooks: Hooks | None) -> tuple[Attention | SomeHeads, Hooks | None]:
         """The heads to compute, only those that write something unless hooks need all, and their hooks."""
         present = self._writing
-        among = None if hooks is None or present is None else among_heads(hooks, self.layer, present.heads)
+        among = hooks.among(self.layer, present.heads) if present and isinstance(hooks, SkippingHooks) else None
         if present is None or (hooks is not None and among is None):
             return self.attention, hooks
         return SomeHeads.of(self.attention, present), among
@@ -168,15 +168,11 @@ class FastBlock(Block):
         fixed: FixedRows | None,
     ) -> Float[Tensor, "model query_row d_model"]:
         """What attention writes to the stream, computed without keeping its pattern."""
-
-        def made(rows: Flat, *maps: Linear | SomeColumns) -> Float[Tensor, "sequence pos made"]:
-            flat = self._made(attention, rows, *maps)
-            return flat.view(rows.shape[0] * batch, -1, flat.shape[-1])
-
         if query_rows is rows:
-            query, rest = None, made(rows, attention.query, attention.key, attention.value)
+            query, rest = None, self._made(attention, rows, batch, attention.query, attention.key, attention.value)
         else:
-            query, rest = made(query_rows, attention.query), made(rows, attention.key, attention.value)
+            query = self._made(attention, query_rows, batch, attention.query)
+            rest = self._made(attention, rows, batch, attention.key, attention.value)
         how = attention.heads, attention.causal
         if fixed is not None:
             weighted = fused_attention.attend_edited(rest, *how, fixed, query)
@@ -187,21 +183,21 @@ class FastBlock(Block):
         return _affine(weighted.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
     def _made(
-        self, attention: Attention | SomeHeads, rows: Flat, *maps: Linear | SomeColumns
-    ) -> Float[Tensor, "model row made"]:
+        self, attention: Attention | SomeHeads, rows: Flat, batch: int, *maps: Linear | SomeColumns
+    ) -> Float[Tensor, "sequence pos made"]:
         """The normalised rows through each map, side by side: one product for all, so that rows are read once."""
         weights, biases = [linear.weight for linear in maps], [linear.bias for linear in maps]
         if maps[0] is attention.query:
             scale = 1 / attention.divisor
             weights[0], biases[0] = weights[0] * scale, biases[0] * scale
-        return _after(self.attention_norm, rows, torch.cat(weights, dim=-1), torch.cat(biases, dim=-1))
+        made = _after(self.attention_norm, rows, torch.cat(weights, dim=-1), torch.cat(biases, dim=-1))
+        return made.view(rows.shape[0] * batch, -1, made.shape[-1])
 
     def _heads(
         self, attention: Attention | SomeHeads, rows: Flat, batch: int, *maps: Linear | SomeColumns
     ) -> tuple[Heads, ...]:
         """The normalised rows through each map, cut into heads."""
-        made = self._made(attention, rows, *maps)
-        made = made.view(rows.shape[0] * batch, -1, made.shape[-1])
+        made = self._made(attention, rows, batch, *maps)
         return tuple(_cut(part, attention) for part in torch.chunk(made, len(maps), dim=-1))
 
 

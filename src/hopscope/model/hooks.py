@@ -7,7 +7,7 @@ One pass runs with one `Hooks` object, whose methods are called in every layer. 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -56,24 +56,39 @@ class Hooks:
 
 
 class PatternRecorder(Hooks):
-    """Records every layer's pattern, as other hooks leave it.
+    """Records every layer's pattern, in the order in which the layers run."""
 
-    Attributes:
-        patterns: one per layer, in the order in which the layers ran.
-    """
-
-    def __init__(self, inner: Hooks | None = None) -> None:
-        self._inner = inner or Hooks()
+    def __init__(self) -> None:
         self.patterns: list[Pattern] = []
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The pattern as the inner hooks leave it, recorded."""
-        self.patterns.append(self._inner.pattern(layer, pattern))
-        return self.patterns[-1]
+        """The pattern, recorded."""
+        self.patterns.append(pattern)
+        return pattern
+
+
+class Patched(Hooks):
+    """Records patterns and what attention writes, by layer, as other hooks leave them; or replaces either by layer."""
+
+    def __init__(
+        self,
+        inner: Hooks | None = None,
+        patterns: Mapping[int, Pattern] | None = None,
+        written: Mapping[int, Stream] | None = None,
+    ) -> None:
+        self._inner, self._patterns, self._written = inner or Hooks(), patterns or {}, written or {}
+        self.patterns: dict[int, Pattern] = {}
+        self.written: dict[int, Queried] = {}
+
+    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
+        """The inner hooks' pattern, recorded; or what replaces it."""
+        self.patterns[layer] = self._inner.pattern(layer, pattern)
+        return self._patterns.get(layer, self.patterns[layer])[..., -pattern.shape[-2] :, :]
 
     def attn_out(self, layer: int, written: Queried) -> Queried:
-        """The output as the inner hooks leave it."""
-        return self._inner.attn_out(layer, written)
+        """The inner hooks' output, recorded; or what replaces it."""
+        self.written[layer] = self._inner.attn_out(layer, written)
+        return self._written.get(layer, self.written[layer])[:, :, -written.shape[2] :]
 
 
 class HookedModel(ABC):
@@ -115,9 +130,9 @@ class HookedModel(ABC):
     def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
         """Take the stream through some layers, see `run`."""
 
-    def patterns(self, inputs: Any, hooks: Hooks | None = None) -> list[Pattern]:
+    def patterns(self, inputs: Any) -> list[Pattern]:
         """Every layer's pattern, all positions as queries."""
-        recorder = PatternRecorder(hooks)
+        recorder = PatternRecorder()
         self.run(self.embed(inputs), hooks=recorder)
         return recorder.patterns
 

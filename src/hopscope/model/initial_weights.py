@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from hopscope.model.architecture import AS_TORCH, InitialWeights
-from hopscope.model.transformer import Attention, Block, Linear, Transformer
+from hopscope.model.transformer import Linear, Transformer
 
 
 @torch.no_grad()
@@ -57,18 +57,10 @@ def with_untrained_heads(
     mixed.load_state_dict(model.state_dict())
     mixed.requires_grad_(False)
     width = model.shape.d_head
+    own, new = mixed.state_dict(), fresh.state_dict()  # which share the models' memory
     for layer, head in heads:
-        columns = slice(head * width, (head + 1) * width)
-        attention, untrained = _attention(mixed, layer), _attention(fresh, layer)
-        for name in ("query", "key", "value"):
-            own, new = getattr(attention, name), getattr(untrained, name)
-            own.weight[..., columns] = new.weight[..., columns]
-            own.bias[..., columns] = new.bias[..., columns]
-        attention.out.weight[:, columns] = untrained.out.weight[:, columns]
+        columns, attention = slice(head * width, (head + 1) * width), f"blocks.{layer}.attention"
+        for name in (f"{attention}.{part}.{kind}" for part in ("query", "key", "value") for kind in ("weight", "bias")):
+            own[name][..., columns] = new[name][..., columns]
+        own[f"{attention}.out.weight"][:, columns] = new[f"{attention}.out.weight"][:, columns]
     return mixed
-
-
-def _attention(model: Transformer, layer: int) -> Attention:
-    block = model.blocks[layer]
-    assert isinstance(block, Block)
-    return block.attention

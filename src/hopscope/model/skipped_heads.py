@@ -29,11 +29,6 @@ class SkippingHooks(Hooks):
         return None
 
 
-def among_heads(hooks: Hooks, layer: int, heads: Sequence[int]) -> Hooks | None:
-    """See `SkippingHooks.among`; None for other hooks."""
-    return hooks.among(layer, heads) if isinstance(hooks, SkippingHooks) else None
-
-
 def those_that_write(transformer: Transformer) -> Bool[Tensor, "model layer head"]:
     """The heads whose output weights are not all zero, as those of pruned ones are; on the CPU."""
     blocks = [block for block in transformer.blocks if isinstance(block, Block)]

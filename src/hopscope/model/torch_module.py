@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from hopscope.checks import check_type
 from hopscope.errors import InputError
 from hopscope.model.architecture import Architecture
-from hopscope.model.hooks import HookedModel, Hooks, Pattern, Queried, Stream, reach_beside
+from hopscope.model.hooks import AtItself, HookedModel, Hooks, Pattern, Queried, Stream, reach_beside
 from hopscope.records import content_hash
 
 _SAME = 1e-4
@@ -124,7 +124,7 @@ class TorchModule(HookedModel):
         check_type("module", module, nn.Module, "a torch.nn.Module")
         if not callable(parts) or not callable(untrain or parts):
             raise InputError(f"parts and untrain are functions of the module, got {parts!r} and {untrain!r}")
-        d_output = _check_answers(module, inputs, d_output)
+        own = _answers_of(module, inputs, d_output)[:, -reads:]
         found = parts(module)
         if not isinstance(found, Parts):
             raise InputError(f"parts must give an hs.Parts, got {found!r}")
@@ -134,6 +134,7 @@ class TorchModule(HookedModel):
             )
         with in_evaluation(module):
             stream = _stream(found.embed(inputs), "embed")
+        d_output = own.shape[-1]
         d_input = inputs.shape[-1] if inputs.is_floating_point() else d_output
         shape = Architecture(
             d_input, 1, reads, len(found.blocks), 1, stream.shape[-1], head_dim=1, mlp=False, causal=causal
@@ -142,7 +143,6 @@ class TorchModule(HookedModel):
         patterns = some.patterns(inputs[None])
         _check_patterns(patterns, causal)
         answers = some.answers(some.run(stream[None], reads=reads))[0]
-        own = some.plain(inputs)
         if own.shape != answers.shape or not _close(answers, own):
             raise InputError(
                 "the parts, run one after the other, do not give what the module gives (last positions "
@@ -155,7 +155,7 @@ class TorchModule(HookedModel):
                     "initial weights in head 1 of a copy do not change what its first block does; see that parts finds "
                     "those of the module that it is given, and that untrain changes a head in place"
                 )
-        again = some.run(stream[None], hooks=_Uniform(), reads=reads)
+        again = some.run(stream[None], hooks=AtItself(), reads=reads)
         if _close(some.answers(again)[0], own):
             raise InputError("patterns changed where they are said to pass change no answer")
         made = replace(some, shape=replace(shape, heads=patterns[0].shape[2], d_output=d_output))
@@ -192,12 +192,6 @@ class TorchModule(HookedModel):
         with in_evaluation(self.module):
             return self.parts(self.module).read(x[0])[None]
 
-    def plain(self, inputs: Tensor) -> Float[Tensor, "sequence read d_output"]:
-        """The answers of the module itself, run as a whole."""
-        with in_evaluation(self.module):
-            answers: Tensor = self.module(inputs)
-        return answers[:, -self.shape.reads :]
-
     @torch.no_grad()
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> Self:
         """A copy in which some heads, (layer, head) from 0, have initial weights.
@@ -229,7 +223,7 @@ class TokenModule(TorchModule):
 
     def check_length(self, tokens: int) -> None:
         """Check that prompts of so many tokens can be read; an `InputError` if not."""
-        _check_answers(self.module, torch.zeros(1, tokens, dtype=torch.long), None)
+        _answers_of(self.module, torch.zeros(1, tokens, dtype=torch.long), None)
 
     def check_tokens(self, tokenizer: Any, tokens: Int[Tensor, "*any"]) -> None:
         """Check that the module knows some tokens; an `InputError` if not."""
@@ -245,9 +239,8 @@ def weights_hash(module: nn.Module) -> str:
     return content_hash({name: weight.tolist() for name, weight in weights.items()})
 
 
-def _check_answers(module: nn.Module, inputs: Tensor, d_output: int | None) -> int:
-    """Check that a module takes inputs, vectors or tokens, and gives answers of this width, all of them finite; returns
-    the width."""
+def _answers_of(module: nn.Module, inputs: Tensor, d_output: int | None) -> Tensor:
+    """What a module answers to inputs, vectors or tokens: it must take them, and answer in this width and finitely."""
     vectors = f"[sequence, position, {inputs.shape[-1]}] of single precision"
     takes = vectors if inputs.is_floating_point() else "[sequence, position], which are whole numbers,"
     try:
@@ -263,7 +256,7 @@ def _check_answers(module: nn.Module, inputs: Tensor, d_output: int | None) -> i
         raise InputError(f"the module must answer with a tensor [sequence, position, {width}], got {shape}")
     if not bool(torch.isfinite(answers).all()):
         raise InputError("the module gives answers that are not finite; see that its weights are")
-    return answers.shape[-1]
+    return answers
 
 
 def _check_patterns(patterns: Sequence[Pattern], causal: bool) -> None:
@@ -277,14 +270,6 @@ def _check_patterns(patterns: Sequence[Pattern], causal: bool) -> None:
         raise InputError(
             "its positions attend to later ones, which those of this problem may not; use causal=False for it"
         )
-
-
-class _Uniform(Hooks):
-    """Every query attends equally to all keys that it sees."""
-
-    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        seen = (pattern > 0).to(pattern.dtype)
-        return seen / seen.sum(dim=-1, keepdim=True)
 
 
 @contextmanager
@@ -314,11 +299,8 @@ def _shown(module: nn.Module, layer: int, hooks: Hooks) -> Iterator[list[int]]:
             )
         return hooks.pattern(layer, out[None])[0]
 
-    handle = module.register_forward_hook(show)
-    try:
+    with module.register_forward_hook(show):
         yield passed
-    finally:
-        handle.remove()
 
 
 def _stream(given: Any, part: str) -> Tensor:

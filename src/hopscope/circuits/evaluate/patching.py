@@ -16,38 +16,17 @@ move, the rest spread as it is here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions
 from hopscope.circuits.evaluate.evaluator import Elsewhere, Evaluator
-from hopscope.model.hooks import Hooks, PatchableModel, Pattern, Queried, Stream
+from hopscope.model.hooks import Hooks, PatchableModel, Patched, Pattern, Queried, Stream
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow, Into
 
 _LITTLE = 1e-6
 """Weight on a block up to which it says nothing about how it is spread over the block."""
-
-
-class Patched(Hooks):
-    """Records patterns and what attention writes, by layer, as other hooks leave them; or replaces either by layer."""
-
-    def __init__(
-        self, inner: Hooks, patterns: Mapping[int, Pattern] | None = None, written: Mapping[int, Stream] | None = None
-    ) -> None:
-        self._inner, self._patterns, self._written = inner, patterns or {}, written or {}
-        self.patterns: dict[int, Pattern] = {}
-        self.written: dict[int, Queried] = {}
-
-    def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The inner hooks' pattern, recorded; or what replaces it."""
-        self.patterns[layer] = self._inner.pattern(layer, pattern)
-        return self._patterns.get(layer, self.patterns[layer])[..., -pattern.shape[-2] :, :]
-
-    def attn_out(self, layer: int, written: Queried) -> Queried:
-        """The inner hooks' output, recorded; or what replaces it."""
-        self.written[layer] = self._inner.attn_out(layer, written)
-        return self._written.get(layer, self.written[layer])[:, :, -written.shape[2] :]
 
 
 class Patcher:
