@@ -13,9 +13,8 @@ from known_run import EVERY, STEPS, WITNESS, circuit_json, known_run, scaled, wi
 from hopscope.circuits.circuit import Circuit
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence, MapsOverTime
-from hopscope.emergence.observe import observe
 from hopscope.emergence.timing import Crossing, Plateau, crossings, first_crossings, hop_of, order, plateau
-from hopscope.emergence.track import follow
+from hopscope.emergence.track import follow, observe
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.roles import first_member, query_role, role_names, second_member

@@ -15,7 +15,7 @@ from small_models import pointer_doubling
 from hopscope.errors import InputError
 from hopscope.problem.paths import AttentionPath
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import answer_role, pair_of, role_names, symbol_of, text_role_names
+from hopscope.problem.roles import answer_role, role_names, symbol_of, text_role_names
 from hopscope.problem.vectors import sample
 from hopscope.theory.attention_schedule import shortest_schedule
 from hopscope.theory.depth import minimum_in_order, minimum_one_head, minimum_paths, minimum_without_mask
@@ -83,7 +83,7 @@ def test_words_of_text_hold_the_symbols_of_vectors_or_their_place(hops: int, ord
     for k in range(1, hops + 1):
         for role in (scene.positions.index(f"x{k - 1}="), scene.positions.index(f"x{k}.")):
             assert scene.names(scene.holdings[role]) == (f"p{k}",)
-            assert (pair_of(role, hops), symbol_of(role, hops)) == (k, -1)
+            assert (problem(hops, order).fact_of(role), symbol_of(role, hops)) == (k, -1)
     assert scene.names(scene.holdings[answer_role(hops)]) == ("p0",)
     assert scene.holdings[scene.positions.index("text")] == 0
 

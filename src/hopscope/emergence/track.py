@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -10,14 +11,21 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hopscope.circuits.checks.card import Patterns
+from hopscope.circuits.evaluate.ablations import UNIFORM
+from hopscope.circuits.evaluate.evaluator import Evaluator
+from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, MapsOverTime, PathHistory
-from hopscope.emergence.observe import Observation, check_paths, observe
 from hopscope.emergence.timing import crossings, hop_of, order, plateau
 from hopscope.errors import InputError
 from hopscope.model.fast import single
+from hopscope.model.hooks import Pattern
+from hopscope.model.role_maps import Coordinates, RoleMaps, role_maps
+from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import AttentionPath
+from hopscope.problem.retrieval import RetrievalProblem
+from hopscope.problem.vectors import Batch
 from hopscope.statistics import intervals
 from hopscope.training.data import held_out
 from hopscope.training.metrics import learned_below
@@ -96,24 +104,14 @@ def follow(
     circuit_losses: Mapping[str, float] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Emergence, MapsOverTime]:
-    """Follow paths of one model of a run, which may still be training, through its checkpoints.
+    """Follow paths of one model of a run through its checkpoints: the record, and role maps of every head over time.
 
-    Args:
-        run: the run.
-        paths: the paths.
-        number: the model's number within the run, from 0.
-        settings: how they are followed.
-        circuit_losses: losses of the circuit of these paths, for the record.
-        progress: called with the step of every checkpoint that has been measured, and that of the last.
-
-    Returns:
-        the record, and the role maps of every head over time.
+    The arguments are those of `emergence_of_run`; `circuit_losses`, of the circuit of these paths, are for the record.
 
     Raises:
-        InputError: there are no such paths, there are fewer than two checkpoints, or one is damaged or has diverged.
+        InputError: there are fewer than two checkpoints, or one is damaged or has diverged.
     """
     problem = run.problem
-    check_paths(paths, problem, run.recipe.architecture(problem))
     batch = held_out(problem, settings.sequences, settings.seed, "emergence")
     observed: dict[int, Observation] = {}
     if len(steps := sorted(run.checkpoints)) < 2:
@@ -129,6 +127,65 @@ def follow(
     emergence = _history(run, paths, number, settings, dict(circuit_losses or {}), observed)
     maps = MapsOverTime.of([*observed], [found.maps for found in observed.values()], problem.roles)
     return emergence, maps
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one model does on one batch.
+
+    Attributes:
+        attention: mean weight along each path over the chains, by sequence.
+        foremost: share of chains in which the path's key gets more weight than any other position, by sequence.
+        errors: squared errors by sequence and target hop.
+        ablated: the same with each path ablated.
+        maps: role maps of every head.
+    """
+
+    attention: Float[Tensor, "path sequence"]
+    foremost: Float[Tensor, "path sequence"]
+    errors: Float[Tensor, "sequence hop"]
+    ablated: Float[Tensor, "path sequence hop"]
+    maps: RoleMaps
+
+
+@torch.no_grad()
+def observe(
+    transformer: Transformer, problem: RetrievalProblem, batch: Batch, paths: Sequence[AttentionPath]
+) -> Observation:
+    """Observe one model on sequences with one leading axis: one forward pass with patterns, and for each path of the
+    circuit one with it ablated, from its layer on."""
+    evaluator = VectorEvaluator(transformer, problem, batch)
+    patterns = transformer.patterns(batch.inputs[None])
+    weights, foremost = zip(*(_along(path, patterns, evaluator.where) for path in paths), strict=True)
+    return Observation(
+        attention=torch.stack(weights),
+        foremost=torch.stack(foremost),
+        errors=evaluator.errors([{}])[0],
+        ablated=_ablated(evaluator, paths),
+        maps=role_maps(patterns, evaluator.where),
+    )
+
+
+def _along(
+    path: AttentionPath, patterns: Sequence[Pattern], where: Coordinates
+) -> tuple[Float[Tensor, " sequence"], Float[Tensor, " sequence"]]:
+    """Mean weight along a path, and how often it is the largest of its row, by sequence."""
+    pattern = patterns[path.layer][0, :, path.head]  # sequence query key
+    query = where.place[..., path.query]
+    key = where.place[..., path.key]
+    rows = pattern.gather(1, query[..., None].expand(-1, -1, pattern.shape[-1]))  # sequence chain key
+    weight = rows.gather(2, key[..., None])[..., 0]
+    others = rows.scatter(2, key[..., None], -1.0).amax(dim=-1)
+    return weight.mean(dim=-1), (weight > others).float().mean(dim=-1)
+
+
+def _ablated(evaluator: Evaluator, paths: Sequence[AttentionPath]) -> Float[Tensor, "path sequence hop"]:
+    """The errors with each path's row uniform; layer by layer, so that what lies below a layer is computed once."""
+    errors: dict[AttentionPath, Tensor] = {}
+    for layer in sorted({path.layer for path in paths}):
+        in_layer = [path for path in paths if path.layer == layer]
+        errors |= dict(zip(in_layer, evaluator.errors([{path.row: UNIFORM} for path in in_layer]), strict=True))
+    return torch.stack([errors[path] for path in paths])
 
 
 def _history(

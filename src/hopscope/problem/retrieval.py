@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from hopscope.checks import Count, Range, check_fields, check_items, check_type
 from hopscope.errors import InputError
-from hopscope.problem.roles import pair_of, role_names, symbol_of, text_role_names
+from hopscope.problem.roles import role_names, symbol_of, text_role_names
 
 NAMED_ORDERS: dict[str, Callable[[int], tuple[int, ...]]] = {
     "deepest-first": lambda hops: tuple(range(hops, 0, -1)),
@@ -179,7 +179,9 @@ class RetrievalProblem(Problem):
 
     def fact_of(self, role: int) -> int:
         """The pair that a role is part of, from 1; 0 for the question and words of no pair."""
-        return pair_of(role, self.hops)
+        if role < 2 * self.hops:
+            return role // 2 + 1
+        return (role - 2 * self.hops + 1) // 2 if 2 * self.hops < role <= 4 * self.hops else 0
 
     def symbol_of(self, role: int) -> int:
         """The k of the symbol x{k} that a role holds; -1 for words without a symbol."""

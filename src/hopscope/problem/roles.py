@@ -42,13 +42,6 @@ def answer_role(hops: int) -> int:
     return 4 * hops + 2
 
 
-def pair_of(role: int, hops: int) -> int:
-    """The pair that a role is part of, from 1; 0 for the question and for words that belong to no pair."""
-    if role < query_role(hops):
-        return role // 2 + 1
-    return (role - 2 * hops + 1) // 2 if query_role(hops) < role <= 4 * hops else 0
-
-
 def query_role(hops: int) -> int:
     """Role number of `x0?`, the query."""
     return 2 * hops

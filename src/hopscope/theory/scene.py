@@ -24,7 +24,7 @@ from functools import cache
 
 from hopscope.machine import check_fits
 from hopscope.problem.retrieval import RetrievalProblem
-from hopscope.problem.roles import answer_role, pair_of, query_role, symbol_of, text_role_names
+from hopscope.problem.roles import answer_role, query_role, symbol_of, text_role_names
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _scene(problem: RetrievalProblem, names: tuple[str, ...], asker: int, causal
     The first pieces are p0, x0, p1, x1, ..., so that what a position of a chain holds is a contiguous run of bits.
     """
     hops, roles = problem.hops, range(len(names))
-    pairs, holdings = [pair_of(role, hops) for role in roles], []
+    pairs, holdings = [problem.fact_of(role) for role in roles], []
     for role, name in enumerate(names):
         symbol = symbol_of(role, hops)
         place = 1 << 2 * pairs[role] if places and name != "text" else 0
@@ -124,7 +124,7 @@ def place_in_sequence(problem: RetrievalProblem, chain: int, role: int) -> int:
 
 def place_in_text(problem: RetrievalProblem, role: int) -> tuple[int, int]:
     """The block of a role of text and its place in the line: symbol, link, symbol, end; the question comes last."""
-    pair, hops = pair_of(role, problem.hops), problem.hops
+    pair, hops = problem.fact_of(role), problem.hops
     if not pair:
         return len(problem.blocks), role
     within = role % 2 * 2 if role < 2 * hops else 3 - role % 2 * 2

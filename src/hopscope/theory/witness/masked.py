@@ -21,7 +21,9 @@ def causal_program(problem: RetrievalProblem) -> LayerProgram:
     """The program for a problem with a causal mask, deepest pairs first, one code per token and unit symbols."""
     hops = problem.hops
     chain = [f"next{n}" for n in range(hops + 1)]
-    layers = [(_first_members(problem, "next0", "start"),)]
+    back = same_code(problem, "code", "code", _MATCH, steps_back=1)
+    first_members = {second_member(k): first_member(k) for k in range(1, hops + 1)}
+    layers = [(Head((back,), (("next0", "start"), ("code", "before")), first_members),)]
     layers += [(_twice_as_far(problem, 1 << t - 2),) for t in range(2, minimum_causal(hops) + 1)]
     codes = dict.fromkeys(("code", "before"), problem.code_dim)
     return LayerProgram(
@@ -32,13 +34,6 @@ def causal_program(problem: RetrievalProblem) -> LayerProgram:
         layers=tuple(layers),
         answers=tuple(chain[k] for k in problem.target_hops),
     )
-
-
-def _first_members(problem: RetrievalProblem, symbol: str, start: str) -> Head:
-    """The head of layer 1: attend to the token before."""
-    attends = {second_member(k): first_member(k) for k in range(1, problem.hops + 1)}
-    back = same_code(problem, "code", "code", _MATCH, steps_back=1)
-    return Head((back,), ((symbol, start), ("code", "before")), attends)
 
 
 def _twice_as_far(problem: RetrievalProblem, held: int) -> Head:
