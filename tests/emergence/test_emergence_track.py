@@ -168,19 +168,6 @@ def test_the_record_comes_back_as_it_was(tmp_path):
     assert frame.sum(dim=(2, 4)) == pytest.approx(torch.ones(3, 1, 7).numpy(), abs=0.05)
 
 
-@pytest.mark.parametrize(
-    ("paths", "words"),
-    [
-        ([], "no paths"),
-        ([AttentionPath(3, 0, 6, 1)], "layer 4"),
-        ([AttentionPath(0, 0, 6, 9)], "from role 6 to 9"),
-    ],
-)
-def test_paths_that_the_model_lacks_are_refused(paths, words, tmp_path):
-    with pytest.raises(InputError, match=words):
-        follow(known_run(tmp_path / "run"), paths, 0, QUICK)
-
-
 def slow_crossing(steps, curve, level=0.5):
     """The same by a loop: the segment is walked from point to point."""
     if curve[0] > level:

@@ -40,12 +40,7 @@ def search_circuit(
 ) -> Search[Circuit]:
     """Search for the circuit of a model and check it; a model whose loss is not below the threshold has none.
 
-    Args:
-        evaluator: the model on the sequences of the search.
-        config: how to search.
-        origin: the model, as the record names it.
-        proof: how many sequences and random draws checks and card are measured on.
-        appendix_e: whether the paper's own procedure is done too.
+    The search sees the evaluator's sequences; with `appendix_e`, the paper's own procedure is done too.
     """
     evaluator.require_finite()
     units = Units.of(evaluator)

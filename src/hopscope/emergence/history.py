@@ -24,10 +24,8 @@ class PathHistory:
     """One path over the checkpoints.
 
     Attributes:
-        layer: number of the layer, from 1.
-        head: number of the head in its layer, from 1.
-        query: the role that attends.
-        key: the role that is attended to.
+        layer, head: number of the layer, and of the head in it, from 1.
+        query, key: the role that attends, and the one that is attended to.
         hop: the hop that the path is drawn with, see `timing.hop_of`.
         attention: mean weight along the path, by checkpoint.
         foremost: share of queries that put their largest weight on the path's key, by checkpoint.
@@ -60,10 +58,8 @@ class Emergence:
         model: hash of the model.
         number: the model's number within the run, from 0.
         seed: the seed that the model was trained from.
-        hops: D.
-        chains: N.
-        layers: number of layers.
-        heads: heads per layer.
+        hops, chains: D and N.
+        layers, heads: number of layers, and of heads per layer.
         total_steps: number of steps that the model is trained for.
         steps_per_epoch: updates in an epoch.
         sequences: number of sequences that the losses were measured on.
@@ -139,8 +135,7 @@ class MapsOverTime:
 
     Attributes:
         roles: names of the roles, by number.
-        layers: number of layers.
-        heads: heads per layer.
+        layers, heads: number of layers, and of heads per layer.
         steps: the steps of the frames.
         frames: one for each step, as base64: one byte for each weight, layer by layer, head by head, of the same chain
             and then of others, query by query, key by key.

@@ -97,7 +97,6 @@ def follow_checkpoints(
 def _measured(
     model: LanguageModel, folder: str, circuit: Circuit, task: LanguageTask, questions: int
 ) -> TextCheckpoint:
-    """What a circuit does in one checkpoint."""
     evaluator = model.evaluator(task, questions)
     shape = evaluator.shape
     if (shape.layers, shape.heads) != (circuit.layers, circuit.heads):

@@ -139,7 +139,6 @@ def _maps(maps: MapsOverTime, name: str, arrays: Arrays) -> dict[str, Any]:
 
 
 def _live(shown: Exhibit, transformer: Transformer, prefix: str, arrays: Arrays) -> dict[str, Any]:
-    """What the page computes with."""
     names, packed = weights(transformer)
     live: dict[str, Any] = {"step": max(shown.run.checkpoints), "names": list(map(list, names)), "count": PROMPTS}
     chunks = {"weights": packed, **prompts(shown.run.problem)}

@@ -53,7 +53,6 @@ def _paths(circuit: Circuit, emergence: Emergence | None) -> PageTable:
 
 
 def _losses(metrics: Metrics, model: int) -> PageTable:
-    """A table of the losses by hop at some logged steps."""
     every = max(1, len(metrics) // 60)
     steps, losses = metrics.steps[::every].tolist(), metrics.partial_losses[::every, model].tolist()
     rows = [(f"{step:,}", *(f"{loss:.3f}" for loss in row)) for step, row in zip(steps, losses, strict=True)]

@@ -88,9 +88,7 @@ def search_text_circuit(
     hardly better than guessing in Brier score, has no circuit: the record says so.
 
     Args:
-        model: the language model.
-        tokenizer: its tokenizer.
-        task: the questions.
+        model, tokenizer, task: the language model, its tokenizer, and the questions.
         named: the model as records name it.
         wanted: effort (None for a circuit of your own), seed, faithfulness, proof, and the model's precision.
         circuit: a circuit of your own: its paths, or a record.
@@ -130,7 +128,6 @@ def search_text_circuit(
 
 
 def _budgets(task: LanguageTask, model: TextModel) -> dict[str, SearchBudget]:
-    """How much work each effort is for a model on a task."""
     if not task.thrifty or model.size <= _LARGE:
         return _THRIFTY if task.thrifty else _BUDGETS
     halved = ("sequences", "confirming", "deciding")

@@ -35,17 +35,7 @@ from hopscope.language.decoder_layers import (
 )
 from hopscope.language.limits import check_tokens, places, window
 from hopscope.model.architecture import Architecture
-from hopscope.model.hooks import (
-    Hooks,
-    Keys,
-    PatchableModel,
-    Patched,
-    Pattern,
-    PatternRecorder,
-    Queried,
-    Stream,
-    reach_beside,
-)
+from hopscope.model.hooks import Hooks, Keys, PatchableModel, Patched, Pattern, Queried, Stream, reach_beside
 from hopscope.training.execution import Execution
 
 _SAME = 1e-3
@@ -82,7 +72,6 @@ class HookedDecoder(PatchableModel):
             ) from error
 
     def _open(self, model: Any, checked: bool) -> None:
-        """Install the hooks, and check them."""
         self._layers = decoder_layers(model)
         config = model.config.get_text_config()
         heads = config.num_attention_heads
@@ -165,7 +154,7 @@ class HookedDecoder(PatchableModel):
         compared = _Compared()
         for x in (key, query):
             self.run(x, start=layer, stop=layer + 1, hooks=compared)
-        return compared.patterns[-1]
+        return compared.patterns[layer]
 
     def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
         """What a layer's attention adds to the stream under a pattern, with its values computed from a stream."""
@@ -317,13 +306,12 @@ class HookedDecoder(PatchableModel):
         return float(torch.stack(shares_off).max())
 
 
-class _Compared(PatternRecorder):
+class _Compared(Patched):
     """In a layer that is run twice, compares the queries of the second time with the keys of the first."""
 
     _first: Keys | None = None
 
     def keys(self, layer: int, keys: Keys) -> Keys:
-        """The keys of the first time."""
         self._first = keys if self._first is None else self._first
         return self._first
 
@@ -335,7 +323,6 @@ class _Without(Hooks):
         self._heads = heads
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The pattern with zeros in these heads."""
         return pattern.index_fill(2, torch.tensor(self._heads, device=pattern.device), 0.0)
 
 

@@ -80,11 +80,7 @@ _BATCHES = 8
 
 
 def check_memory(evaluator: Evaluator, weights: int, proof: CertificateConfig) -> None:
-    """Check that a search, deciding on the evaluator's questions, fits into the memory that is free beside the weights.
-
-    Raises:
-        InputError: it does not.
-    """
+    """Check that a search, on the evaluator's questions, fits into the memory that is free beside the weights."""
     needed, free = memory_needed(evaluator, weights, proof), free_memory()
     if needed > free:
         shape = evaluator.shape

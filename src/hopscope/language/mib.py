@@ -32,8 +32,7 @@ def write_graph(path: Path, circuit: Circuit, width: int, parallel: bool) -> Non
     edge has the lower score of its ends, and is in the graph if both are.
 
     Args:
-        path: path of the file.
-        circuit: the circuit.
+        path, circuit: path of the file, and the circuit.
         width: the width of the model's stream.
         parallel: whether its MLPs read what its attention reads.
 

@@ -30,12 +30,6 @@ TextModel = HookedDecoder | TokenModule
 class TextEvaluator(Evaluator):
     """One language model and some questions.
 
-    Args:
-        model: the language model.
-        tokenizer: its tokenizer.
-        task: the questions.
-        batch: the questions.
-
     Raises:
         InputError: questions longer than the model takes, or than a window of its layers, or with tokens that it
             does not know.
@@ -109,7 +103,6 @@ class TextEvaluator(Evaluator):
         )
 
     def _run(self, hooks: Hooks) -> Stream:
-        """The stream that leaves the last layer, with hooks."""
         return self.transformer.run(self.transformer.embed(self.batch.inputs[None]), hooks=hooks)
 
     def _asked(self, x: Stream) -> Float[Tensor, "row vocabulary"]:

@@ -142,7 +142,6 @@ class FastBlock(Block):
         query_rows: Float[Tensor, "model query_row d_in"],
         batch: int,
     ) -> tuple[Pattern, Heads]:
-        """The pattern and the values."""
         if query_rows is rows:
             query, key, value = self._heads(attention, rows, batch, attention.query, attention.key, attention.value)
         else:

@@ -173,11 +173,7 @@ def reach_beside(
     """How much positions that attend to themselves alone still depend on their neighbours, as a share of the largest
     value, or of 1: as with a short convolution, or a second attention without hooks.
 
-    Args:
-        model: the model.
-        inputs: inputs.
-        others: other inputs, of which every second position is put among the first.
-        read: what is compared of the stream after the last block.
+    Every second position of `others` is put among the inputs; of the stream after the last block, `read` is compared.
     """
     second = torch.arange(inputs.shape[1], device=inputs.device) % 2 == 1
     mixed = torch.where(second.view(-1, *[1] * (inputs.ndim - 2)), others, inputs)

@@ -13,13 +13,7 @@ from hopscope.model.transformer import Linear, Transformer
 
 @torch.no_grad()
 def initialise(transformer: Transformer, seeds: Sequence[int], drawn: InitialWeights = AS_TORCH) -> None:
-    """Draw the weights of model m from `seeds[m]`.
-
-    Args:
-        transformer: changed in place; LayerNorms stay at gain 1, offset 0.
-        seeds: one per model.
-        drawn: how the weights are drawn.
-    """
+    """Draw the weights of model m from `seeds[m]`, in place; LayerNorms stay at gain 1, offset 0."""
     writes_per_block = 2 if transformer.shape.mlp else 1
     shrink = 1 / math.sqrt(writes_per_block * transformer.shape.layers)
     linears = [(name, module) for name, module in transformer.named_modules() if isinstance(module, Linear)]
@@ -44,13 +38,9 @@ def initialise(transformer: Transformer, seeds: Sequence[int], drawn: InitialWei
 def with_untrained_heads(
     model: Transformer, heads: Sequence[tuple[int, int]], seed: int, drawn: InitialWeights
 ) -> Transformer:
-    """A copy of one model in which some heads have initial weights: a negative control.
+    """A copy of one model in which some heads, (layer, head) from 0, have initial weights: a negative control.
 
-    Args:
-        model: a transformer that holds one model.
-        heads: the heads as (layer, head), from 0.
-        seed: the seed of the initial weights.
-        drawn: how they are drawn; as the model's own were, or they would be no control.
+    They are drawn as the model's own were, or they would be no control.
     """
     mixed, fresh = (type(model)(model.shape, 1) for _ in range(2))
     initialise(fresh, [seed], drawn)

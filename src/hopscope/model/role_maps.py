@@ -57,7 +57,6 @@ def _one_layer(pattern: Pattern, where: Coordinates) -> tuple[Tensor, Tensor, Te
 def _by_role(
     total: Float[Tensor, "row pos relation"], role: Int[Tensor, "row pos"], roles: int
 ) -> Float[Tensor, "row role relation"]:
-    """Sums over the positions of every role."""
     index = role[..., None].expand(total.shape)
     return total.new_zeros(len(total), roles, total.shape[-1]).scatter_add_(1, index, total)
 

@@ -108,9 +108,7 @@ class TorchModule(HookedModel):
         """Divide a module into parts, and check this on some inputs.
 
         Args:
-            module: see the class; its weights are left as they are.
-            parts: see the class.
-            untrain: see the class.
+            module, parts, untrain: see the class; the module's weights are left as they are.
             inputs: the inputs to try it on, vectors or tokens.
             d_output: width of its answers; None where it may be any.
             reads: number of last positions at which it answers.
@@ -304,14 +302,12 @@ def _shown(module: nn.Module, layer: int, hooks: Hooks) -> Iterator[list[int]]:
 
 
 def _stream(given: Any, part: str) -> Tensor:
-    """What a part gives, which must be the stream."""
     if not isinstance(given, Tensor) or given.dim() != 3:
         raise InputError(f"{part} must give the stream, a tensor [sequence, position, d_model], got {_describe(given)}")
     return given
 
 
 def _describe(given: Any) -> str:
-    """What was given in the place of a tensor of another shape."""
     return f"one of shape {tuple(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
 
 

@@ -96,7 +96,6 @@ class MLP(nn.Module):
 
 
 def _norm(models: int, shape: Architecture) -> nn.Module:
-    """A LayerNorm, or the identity where the architecture has none."""
     return LayerNorm(models, shape.d_model) if shape.layer_norm else nn.Identity()
 
 

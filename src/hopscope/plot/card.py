@@ -141,7 +141,6 @@ def _draw_paths(axes: Axes, bars: Sequence[Bar], names: Sequence[str], max_loss:
 
 
 def _draw_checks(axes: Axes, checks: Mapping[CheckName, Check]) -> None:
-    """The six checks side by side."""
     axes.set_axis_off()
     axes.set_xlim(0, len(CHECKS))
     axes.set_ylim(0, 1)

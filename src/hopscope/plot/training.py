@@ -50,9 +50,6 @@ class Panel:
 def training(*of: Panel | RunFolder) -> Figure:
     """Partial losses over training: a panel per run, a line for each seed and hop, a mark where each falls below 0.5.
 
-    Args:
-        of: runs, or panels of them.
-
     Raises:
         InputError: nothing is given, something is no run, or a run has no metrics yet.
     """

@@ -180,7 +180,6 @@ class PromptTask:
         return Draw("prompts", self.name, seed, purpose).some(half, len(half))[:count]
 
     def _tokens(self, number: int, tokenizer: Any) -> Tokens:
-        """The tokens of one prompt, by its number from 0."""
         prompt, names, which = self.prompts[number], self.problem.names, f"prompt {number + 1} of {self.name}"
         refuse_uncovered(prompt.prompt, tokenizer, which)
         ids, offsets = encode(prompt.prompt, tokenizer, False)

@@ -22,10 +22,7 @@ _WIDEST = 100
 
 
 def shortest_schedule(problem: RetrievalProblem) -> tuple[AttentionPath, ...]:
-    """Attention paths that carry x{D} to its query in the fewest layers, ordered by layer.
-
-    Args:
-        problem: the problem; its chains behave alike, so roles are enough.
+    """Attention paths that carry x{D} to its query in the fewest layers, ordered by layer; all chains behave alike.
 
     Raises:
         InputError: x{D} never reaches the query, or `problem` is not a `RetrievalProblem`.
@@ -105,7 +102,6 @@ def _draw_growth(flow: Flow) -> str:
 
 
 def _draw_schedule(schedule: tuple[AttentionPath, ...], roles: Sequence[str]) -> str:
-    """One line per layer with its attention paths."""
     lines = []
     for layer, paths in groupby((path.names(roles) for path in schedule), key=itemgetter(0)):
         pairs = ", ".join(f"{query} -> {key}" for _, _, query, key in paths)

@@ -59,7 +59,6 @@ def measure_card(evidence: Evidence, checks: Mapping[CheckName, Check]) -> Card:
 
 
 def _faithful(evidence: Evidence, candidates: list[Interventions]) -> list[float]:
-    """The faithfulness of candidates on few sequences."""
     return [*map(tidy, evidence.faithfulness(evidence.mean_losses(candidates)))]
 
 

@@ -199,7 +199,6 @@ class Evaluator(ABC):
 
     @property
     def _positions_at_once(self) -> int:
-        """How many positions go through the model together."""
         return min(_ROWS_AT_ONCE, ACTIVATIONS // (BYTES_A_POSITION * self.shape.d_model))
 
     @cached_property

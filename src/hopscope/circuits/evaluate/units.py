@@ -170,5 +170,4 @@ class Units:
         return {key: excess[key] for key in self._others(row)}
 
     def _others(self, row: HeadRow) -> list[int]:
-        """The other roles that a row may attend to."""
         return [key for key in range(len(self.visible)) if key != row.query and self.visible[row.query, key]]

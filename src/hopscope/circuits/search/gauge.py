@@ -83,13 +83,12 @@ class Gauge:
         """The score of one candidate; that of the candidate scored last is remembered, not computed again."""
         return float(self._scores(self._losses(interventions)[None])[0])
 
-    def passes(self, interventions: Interventions, limit: float | None = None) -> bool:
-        """Whether interventions are within a limit; by default the limit that uses all that may be spent.
+    def passes(self, interventions: Interventions, limit: float) -> bool:
+        """Whether interventions are within a limit.
 
         Where only the margin puts them above, more sequences decide, if there are any: first by the loss of those that
         were last measured on them and the difference from it, then by their own loss on them.
         """
-        limit = self.limit() if limit is None else limit
         losses = self._losses(interventions)
         if self.score(interventions) <= limit:
             return True

@@ -72,7 +72,6 @@ def estimated_order(evaluator: Evaluator) -> tuple[tuple[int, ...], float]:
 
 
 def _exact(evaluator: Evaluator, numbers: Sequence[int]) -> list[float]:
-    """The losses without each of some heads."""
     heads, roles = evaluator.shape.heads, evaluator.where.roles
     evaluator.depart_from({})
     candidates: list[Interventions] = [

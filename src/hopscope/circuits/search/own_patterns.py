@@ -159,7 +159,7 @@ def _finished(
     trimmed_circuit = trimmed(scan, units, circuit, (scan.limit() + scan.max_loss) / 2, None)
     start = trimmed_circuit if gauge.passes(trimmed_circuit, gauge.max_loss) else circuit
     small = chain_agnostic(gauge, units, minimal(gauge, units, start, None, gauge.max_loss))
-    return simplest(evaluator, units.within(small), config, None)
+    return simplest(evaluator, units.within(small), config)
 
 
 def _smaller(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:

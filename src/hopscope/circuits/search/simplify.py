@@ -6,11 +6,11 @@ from hopscope.circuits.evaluate.ablations import ALIKE, KEEP, Ablation, Ablation
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.search.config import AMONG_OTHERS, CLEAR, NEARLY_AS_GOOD, SearchConfig
-from hopscope.circuits.search.gauge import Gauge, Random
+from hopscope.circuits.search.gauge import Gauge
 from hopscope.problem.paths import HeadRow
 
 
-def simplest(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
+def simplest(evaluator: Evaluator, units: Units, config: SearchConfig) -> Interventions:
     """Every active row with its simplest pattern, by the first sequences or, if the loss is then too high, by all."""
     simple = simplest_patterns(Gauge.scanning(evaluator, config), units)
     gauge = Gauge.confirming(evaluator, config)

@@ -92,12 +92,8 @@ def answer_tokens(
 ) -> tuple[list[int], tuple[int, ...]]:
     """A text's tokens and those that all answers begin with, and of each answer the first token that is its own.
 
-    Args:
-        ids: the text's tokens.
-        answers: by answer, the text with it.
-        tokenizer: the tokenizer.
-        template: whether the text went through a chat template.
-        which: the text, for messages.
+    `answers` are, by answer, the text with it; `template` says whether the text went through a chat template, and
+    `which`, for messages, which text it is.
 
     Raises:
         InputError: an answer changes the tokens of the text, or two answers have the same first token of their own.
