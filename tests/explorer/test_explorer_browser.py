@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from explorer_pages import Tab, witness_recipes
 
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.evaluate.ablations import UNIFORM
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
+from hopscope.cli.folder_verbs import explore as command
 from hopscope.emergence.history import Emergence
 from hopscope.explorer.arrays import batch_of, half
 from hopscope.explorer.tables import births
@@ -329,3 +331,38 @@ def test_it_is_printed_light_and_dark_again_after(tab: Tab, page: Path, toggled:
     assert tab.ask("return window.printed") == 255
     tab.until(f"return {BRIGHTEST} < 240")
     assert tab.ask("return document.documentElement.dataset.theme || ''") == ("dark" if toggled else "")
+
+
+def test_a_language_models_circuit_is_cut_path_by_path(tab: Tab, tmp_path: Path) -> None:
+    stored = Path(__file__).parents[2] / "results" / "pretrained" / "smollm2-induction"
+    done = CliRunner().invoke(command, [str(stored), "--out", str(tmp_path / "c.html")])
+    assert done.exit_code == 0, done.output
+    circuit = Circuit.load(stored / "circuit.json")
+    tab.open(tmp_path / "c.html", width=400, dark=True)
+    assert tab.logs() == []
+    assert {url.split(":")[0] for url in tab.requests()} <= {"file", "data", "blob", "about"}
+    assert tab.ask("return document.documentElement.scrollWidth") <= 400
+    assert tab.ask(ARROWS) == len(circuit.paths) + len(circuit.helpers)
+    text = "return document.body.textContent"
+    for known in (*(check.says for check in circuit.checks.values()), "roles of the prompts, not their tokens"):
+        assert known in tab.ask(text)
+    for number, path in enumerate(circuit.paths):
+        tab.ask(f"document.querySelector('#circuit .arrow[data-path=\"{number}\"]').focus()")
+        tab.press("\ue007")  # Enter
+        tab.press("x")
+        assert tab.ask("return document.querySelectorAll('#circuit .arrow.cut').length") == 1
+        shown = tab.ask("return document.querySelector('[data-loss=cut]').textContent")
+        low, high = path.without.interval
+        assert shown == f"{path.without.mean:.3f}{low:.3f} to {high:.3f}"
+    tab.press("0")
+    assert tab.ask("return document.querySelectorAll('#circuit .arrow.cut').length") == 0
+    tab.ask("document.querySelector('[data-key=\"L24.H8\"]').focus()")
+    tab.press(ENTER)
+    assert "layer 24 head 8" in tab.ask("return document.querySelector('#inspector').textContent")
+    for _ in range(3):
+        tab.press("\ue012")  # Left: a row fewer
+    rows, share = circuit.faithfulness_curve().points[len(circuit.rows) - 3]
+    assert f"its last {rows} rows{share:.0%} of the way".replace(" of", "of") in tab.ask(
+        "return document.querySelector('#losses').textContent"
+    )
+    assert tab.ask("return document.querySelectorAll('#circuit .arrow.cut').length") == 3

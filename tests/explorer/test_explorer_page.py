@@ -21,7 +21,7 @@ from explorer_pages import Reader, explored, witness_recipes
 from known_run import WITNESS, circuit_json, known_run
 
 from hopscope.circuits.circuit import Circuit
-from hopscope.circuits.circuit_parts import card_rows
+from hopscope.circuits.circuit_parts import Asked, card_rows
 from hopscope.cli.folder_verbs import explore as command
 from hopscope.emergence.history import Emergence, MapsOverTime
 from hopscope.errors import InputError
@@ -29,6 +29,7 @@ from hopscope.explorer import page as pages
 from hopscope.explorer.exhibit import exhibit, exhibits
 from hopscope.explorer.manifest import _gone
 from hopscope.explorer.page import build, explore
+from hopscope.explorer.stored import page_of
 from hopscope.explorer.tables import tables
 from hopscope.theory.witness import build_witness
 from hopscope.training.run import RunFolder
@@ -242,3 +243,21 @@ def test_an_emergence_of_another_circuit_is_not_shown(run, tmp_path):
     one = exhibit(RunFolder(other), 0)
     assert one.emergence is None
     assert "is of another circuit" in " ".join(one.missing)
+
+
+def test_the_page_of_a_stored_circuit_has_its_numbers_and_names_what_is_missing(run, tmp_path):
+    record = tmp_path / "circuit.json"
+    record.write_bytes((ROOT / "results" / "explorers" / "a" / "circuit.json").read_bytes())
+    assert CliRunner().invoke(command, [str(tmp_path)]).stdout == f"{tmp_path / 'circuit.html'}\n"
+    circuit, found = Circuit.load(record), Reader((tmp_path / "circuit.html").read_text())
+    losses = [path["without"]["mean"] for path in found.manifest["paths"]]
+    assert losses == [path.without.mean for path in circuit.paths]
+    assert found.manifest["roles"] == ["x2>", ">x3", "x1>", ">x2", "x0>", ">x1", "x0?"]
+    assert "not their tokens" in found.text
+    for given, words in (
+        ([str(tmp_path), "--model", "1"], "leave --model out"),
+        ([str(run.path), str(record)], "page"),
+    ):
+        assert words in str(CliRunner().invoke(command, given).exception)
+    named = replace(circuit, text=Asked("<b>m & co", "ioi", 0.25, 0.9))
+    assert all(tag != "b" for tag, _ in Reader(page_of(named).html).elements)

@@ -10,7 +10,7 @@ import click
 
 from hopscope.checks import check_folder, check_outside_runs
 from hopscope.cli.exit import readable
-from hopscope.cli.options import FOLDER, PATH, choice, json_option
+from hopscope.cli.options import FOLDER, PATH, choice, json_option, refuse_given
 from hopscope.errors import InputError
 from hopscope.words import counted
 
@@ -41,7 +41,7 @@ def check(folder: Path) -> tuple[Any, str, int]:
 
 
 @click.command()
-@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=FOLDER)
+@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=PATH)
 @click.option("--out", type=PATH, help="File, ending in .html  [default: explorer.html in the first RUN]")
 @click.option("--model", type=int, help="Which model of each run, from 0  [default: all with a circuit]")
 @click.option("--large", is_flag=True, help="Write the page even beyond 25 MB.")
@@ -52,21 +52,40 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
     The network itself is inside, so that the loss by hop is computed in the page. It loads nothing from anywhere: open
     it, mail it. A circuit or an emergence that is missing in RUN is named on the page.
 
+    In place of runs, one stored circuit: a language model's circuit.json, or a folder with one. Its page, beside the
+    record, has the losses that were measured without each path; no model is inside.
+
     \b
     Examples:
       hopscope explore runs/first
       hopscope explore runs/a runs/b --out a-and-b.html
       hopscope explore runs/first --model 1
+      hopscope explore results/pretrained/smollm2-induction    a language model's circuit
     """
-    from hopscope.explorer.page import PAGE, check_page, explore
-    from hopscope.training.run import RunFolder
-
     if out is not None:
         check_folder(out.parent)
-        check_page(out, folders[0] / PAGE)
-    runs = [RunFolder(folder) for folder in folders]
-    path, page = explore(runs, out, model=model, large=large)
+    if record := next(filter(None, map(_record_alone, folders)), None):
+        from hopscope.explorer.stored import explore_circuit
+
+        refuse_given("a stored circuit is one page", "model", "large")
+        if len(folders) > 1:
+            raise InputError(f"{record} is one circuit, which has a page of its own; leave the others out")
+        path, page = explore_circuit(record, out)
+    else:
+        from hopscope.explorer.page import PAGE, check_page, explore
+        from hopscope.training.run import RunFolder
+
+        if out is not None:
+            check_page(out, folders[0] / PAGE)
+        path, page = explore([RunFolder(check_folder(folder)) for folder in folders], out, model=model, large=large)
     return {"path": str(path), "bytes": len(page.html.encode()), "parts": page.sizes}, str(path)
+
+
+def _record_alone(path: Path) -> Path | None:
+    """The record of a circuit that a path is, or has without being a run; else None."""
+    stored = path / "circuit.json"
+    alone = stored.is_file() and not (path / "run.json").exists()
+    return path if path.is_file() else stored if alone else None
 
 
 @click.command()

@@ -102,33 +102,43 @@ def check_page(path: Path, own: Path) -> None:
 
 def build(shown: Sequence[Exhibit]) -> Page:
     """The page of some models."""
+    arrays: Arrays = {}
+    page = laid_out(
+        "page.html", SCRIPTS, STYLES, manifest(shown, arrays), arrays,
+        title=shown[0].name if len({exhibit.run.path for exhibit in shown}) == 1 else "Trained transformers",
+        facts=shown[0].facts,
+        shown=[(exhibit, tables(exhibit)) for exhibit in shown],
+    )  # fmt: skip
+    sizes = Counter(page.sizes)
+    for name, chunk in arrays.items():
+        sizes[name.split("-", 1)[1]] += len(chunk.text)
+    return Page(page.html, sizes)
+
+
+def laid_out(
+    template: str, scripts: tuple[str, ...], styles: tuple[str, ...], data: Any, arrays: Arrays, **shown: Any
+) -> Page:
+    """A template of `web/` with its program, styles, data and arrays; the page's policy lets no other script run."""
     from jinja2 import Environment, StrictUndefined
 
-    arrays: Arrays = {}
-    numbers = _json(manifest(shown, arrays))
-    script, css = source(SCRIPTS, "js"), source(STYLES, "css")
+    numbers, script, css = _json(data), source(scripts, "js"), source(styles, "css")
     digest = base64.b64encode(hashlib.sha256(f"{script}".encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}' blob:; worker-src blob:; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    html = environment.from_string(_web("page.html")).render(
-        title=shown[0].name if len({exhibit.run.path for exhibit in shown}) == 1 else "Trained transformers",
-        facts=shown[0].facts,
+    html = environment.from_string(_web(template)).render(
+        **shown,
         policy=Markup(policy),
         version=VERSION,
         css=Markup(css),
         script=Markup(script),
         manifest=numbers,
         view=Markup('{"hash": ""}'),
-        shown=[(exhibit, tables(exhibit)) for exhibit in shown],
         chunks=arrays.items(),
     )
-    sizes = Counter({"program and styles": len(script) + len(css), "numbers": len(numbers)})
-    for name, chunk in arrays.items():
-        sizes[name.split("-", 1)[1]] += len(chunk.text)
-    return Page(html, sizes)
+    return Page(html, {"program and styles": len(script) + len(css), "numbers": len(numbers)})
 
 
 def in_notebook(run: RunFolder) -> str:

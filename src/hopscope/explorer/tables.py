@@ -27,11 +27,17 @@ def tables(shown: Exhibit) -> list[PageTable]:
         found.append(_paths(circuit, shown.emergence))
     if shown.metrics is not None:
         found.append(_losses(shown.metrics, shown.number))
-    if circuit is not None and circuit.checks:
+    return found + (judged(circuit) if circuit is not None else [])
+
+
+def judged(circuit: Circuit) -> list[PageTable]:
+    """The tables of the checks and of the card of a circuit, as far as they were measured."""
+    found = list[PageTable]()
+    if circuit.checks:
         checks = circuit.checks.values()
         rows = [(check.outcome, check.name.replace("_", " "), check.says) for check in checks]
         found.append(PageTable("the checks of the circuit", ("", "check", "what was found"), rows))
-    if circuit is not None and circuit.card is not None:
+    if circuit.card is not None:
         numbers = card_rows(circuit.card)
         numbers += [("Appendix E", imposed_words(circuit.imposed))] if circuit.imposed else []
         found.append(PageTable("the card of the circuit", ("", "on sequences that the search never saw"), numbers))

@@ -162,8 +162,8 @@ def _columns(circuit: Circuit, drawn: Sequence[Arrow]) -> dict[str, float]:
     names, last = circuit.roles, len(circuit.problem.roles) - 1
     further = {names.index(name) for arrow in drawn for name in (arrow.query, arrow.key)} - {*range(last + 1)}
     further |= {len(names) - 1} if circuit.text else set()
-    roles = sorted({*range(last + 1), *further}, key=lambda role: _place(circuit.problem, role))
-    blocks = [_place(circuit.problem, role)[0] for role in roles]
+    roles = sorted({*range(last + 1), *further}, key=lambda role: place_of(circuit.problem, role))
+    blocks = [place_of(circuit.problem, role)[0] for role in roles]
     return {names[role]: place + 0.5 * block for place, (role, block) in enumerate(zip(roles, blocks, strict=True))}
 
 
@@ -179,7 +179,7 @@ def _label(circuit: Circuit, role: str) -> str:
     return "last" if number == answer_role(circuit.hops) else "…"
 
 
-def _place(problem: Problem, role: int) -> tuple[int, int]:
+def place_of(problem: Problem, role: int) -> tuple[int, int]:
     """The block of a role, and its place within the row."""
     return place_in_text(problem, role) if isinstance(problem, RetrievalProblem) else (role, 0)
 
@@ -200,7 +200,7 @@ def appendix_c(
     """
     from matplotlib.patches import Rectangle
 
-    roles = sorted(range(len(problem.roles)), key=lambda role: _place(problem, role))
+    roles = sorted(range(len(problem.roles)), key=lambda role: place_of(problem, role))
     names = [problem.roles[role] for role in roles]
     frames: dict[Patterns, tuple[str, str]] = {"imposed": (VERMILION, "-"), "own": (INK, ":")}
     framed = [(arrow, look) for kind, look in frames.items() for arrow in (arrows(circuit, kind) if circuit else ())]

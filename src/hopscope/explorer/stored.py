@@ -1,0 +1,48 @@
+"""The page of one stored circuit, of a language model above all: every loss that its record has, to cut path by path.
+
+The model is not in it: nothing is computed there, and what the record lacks the page names.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hopscope.circuits.checks.card import CertificateConfig
+from hopscope.circuits.circuit import Circuit
+from hopscope.explorer.page import STYLES, Page, check_page, laid_out
+from hopscope.explorer.tables import judged
+from hopscope.plot.circuit import place_of
+from hopscope.records import write_text
+from hopscope.statistics import wilson
+
+_SCRIPTS = ("state", "dom", "redraw", "paper", "save", "stored")
+
+
+def explore_circuit(record: Path, out: Path | None = None) -> tuple[Path, Page]:
+    """Write the page of the circuit in a record; return its path and what it is made of.
+
+    Without `out` it is the record's path, ending in .html. An `InputError` says that there is no such record, that
+    it is damaged, or that the file cannot be a page.
+    """
+    own = record.with_suffix(".html")
+    check_page(out or own, own)
+    page = page_of(Circuit.load(record))
+    write_text(out or own, page.html)
+    return out or own, page
+
+
+def page_of(circuit: Circuit) -> Page:
+    """The page of a circuit: its record, and the roles that it uses in the order of the prompt."""
+    roles, count = circuit.roles, (circuit.search.proof or CertificateConfig()).sequences
+    last = len(roles if circuit.text else circuit.problem.roles) - 1
+    used = {last, *(row.query for row in circuit.rows), *(path.path.key for path in circuit.paths)}
+    scores = circuit.text.scores if circuit.text and circuit.search.proof else {}
+    data = circuit.to_json() | {
+        "headline": circuit.headline,
+        "verdict": circuit.verdict,
+        "roles": [roles[role] for role in sorted(used, key=lambda role: place_of(circuit.problem, role))],
+        "asker": roles[last],
+        "accuracy": {name: wilson(round(score.accuracy * count), count) for name, score in scores.items()},
+    }
+    del data["interventions"], data["search"]["removed"]
+    return laid_out("stored.html", _SCRIPTS, (*STYLES, "stored"), data, {}, circuit=circuit, tables=judged(circuit))
