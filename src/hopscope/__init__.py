@@ -56,10 +56,7 @@ if TYPE_CHECKING:
     from hopscope.lab import Model as Model, Run as Run, train as train
     from hopscope.language.language_model import LanguageModel as LanguageModel
     from hopscope.language.text_batch import text as text
-    from hopscope.model.architecture import (
-        Architecture as Architecture,
-        InitialWeights as InitialWeights,
-    )
+    from hopscope.model.architecture import Architecture as Architecture, InitialWeights as InitialWeights
     from hopscope.model.hooks import Hooks as Hooks
     from hopscope.model.torch_module import Parts as Parts
     from hopscope.model.transformer import Transformer as Transformer

@@ -1,7 +1,5 @@
 """`python -m hopscope`: the command line, for when its script is not on the path."""
 
-from __future__ import annotations
-
 from hopscope.cli import main
 
 if __name__ == "__main__":

@@ -18,19 +18,7 @@ from hopscope.circuits.checks.card import Patterns
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.custom_circuit import CustomCircuit, Location, rows_at
-from hopscope.circuits.evaluate.ablations import (
-    ALIKE,
-    IDENTITY,
-    KEEP,
-    POSITIONAL,
-    RESAMPLE,
-    UNIFORM,
-    ZERO,
-    Ablation,
-    AblationKind,
-    knock_out,
-    moved,
-)
+from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, knock_out, moved
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import Origin, check_custom_circuit, search_circuit
@@ -55,9 +43,8 @@ from hopscope.training.run import RunFolder
 from hopscope.training.trainer import Progress
 from hopscope.words import counted
 
-ABLATIONS: Mapping[str, Ablation] = {
-    ablation.kind.value: ablation for ablation in (UNIFORM, IDENTITY, ZERO, POSITIONAL, RESAMPLE, ALIKE, KEEP)
-}
+_WHOLE_ROWS = ("uniform", "identity", "zero", "positional", "resample", "alike", "keep")
+ABLATIONS: Mapping[str, Ablation] = {name: Ablation(AblationKind(name)) for name in _WHOLE_ROWS}
 """What `Model.ablate` can put in the place of a row, by name."""
 
 OF_A_PATH: Mapping[str, Callable[[int], Ablation]] = {"knock_out": knock_out, "moved": moved}
@@ -98,10 +85,7 @@ class Model:
     """
 
     def __init__(
-        self,
-        transformer: Transformer | TorchModule,
-        problem: RetrievalProblem,
-        initial: InitialWeights = AS_TORCH,
+        self, transformer: Transformer | TorchModule, problem: RetrievalProblem, initial: InitialWeights = AS_TORCH
     ) -> None:
         check_type("problem", problem, RetrievalProblem, "an hs.RetrievalProblem")
         if not isinstance(transformer, Transformer | TorchModule):

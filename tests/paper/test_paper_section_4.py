@@ -12,7 +12,6 @@ from made_results import NINE, judge_answers, nine, point
 from docs.claims_pages import claims_table, small_models
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.paper.claims import Finding, complete
-from hopscope.paper.models import ReproductionFolder
 from hopscope.paper.section_4 import GUESS, AnswerSpread, BenchmarkResult, judge, read
 from hopscope.problem.text.formulation import Extensions
 from hopscope.statistics import wilson
@@ -110,7 +109,7 @@ def test_small_pretrained_models_are_shown_and_decide_nothing() -> None:
 
 @pytest.mark.slow
 def test_our_own_questions(tmp_path: Any) -> None:
-    found = judge(read(600, ReproductionFolder(tmp_path)))
+    found = judge(read(600, tmp_path))
     assert [finding.as_the_paper for finding in found] == ["not run", "theorem, checked"]
     assert found[1].scale == "600 fresh questions of each formulation"
 

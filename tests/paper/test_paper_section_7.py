@@ -13,7 +13,6 @@ from made_results import trained
 
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
-from hopscope.paper.models import ReproductionFolder
 from hopscope.paper.presets import FIGURE_4, LAPTOP, PAPER, PAPER_SHORT
 from hopscope.paper.recipes import A
 from hopscope.paper.section_7 import SUMMARY, DepthResult, DepthStudy, TrainedModel, made, read, run
@@ -191,11 +190,11 @@ EXECUTION = Execution(workers=1, precision="fp32")
 @pytest.mark.slow
 def test_finished_runs_are_read_and_the_others_trained(tmp_path):
     study = replace(LAPTOP.depth, recipe=RECIPE, layers=(1, 2), hops=1, plain_hops=1, plain_seeds=(), followed=None)
-    assert read(study, ReproductionFolder(tmp_path)).models == ()
+    assert read(study, tmp_path).models == ()
     train_all(study.runs(True, 1)[:1], tmp_path / "sweep", execution=EXECUTION)
-    assert [model.seed for model in read(study, ReproductionFolder(tmp_path)).models] == [0]
+    assert [model.seed for model in read(study, tmp_path).models] == [0]
     run(study, tmp_path, EXECUTION)
-    found = read(study, ReproductionFolder(tmp_path))
+    found = read(study, tmp_path)
     assert [(model.layers, model.seed) for model in found.models] == [
         (layers, seed) for layers in (1, 2) for seed in study.seeds
     ]
@@ -215,11 +214,11 @@ def test_a_study_by_depth_goes_on_from_its_summary(tmp_path):
     small = {"hops": 1, "plain_hops": 1, "plain_seeds": (), "followed": None}
     few = replace(LAPTOP.depth, recipe=RECIPE, layers=(1,), seeds=(2, 1), **small)
     run(few, tmp_path, EXECUTION)
-    first = read(few, ReproductionFolder(tmp_path)).models
+    first = read(few, tmp_path).models
     shutil.rmtree(tmp_path / "sweep")
     more = replace(few, seeds=(0, 1, 2), layers=(1, 2))
     run(more, tmp_path, EXECUTION)
-    found = read(more, ReproductionFolder(tmp_path))
+    found = read(more, tmp_path)
     trained = {f"ic-layers-{name}" for name in ("1-seed-0", "2-seed-0", "2-seed-1", "2-seed-2")}
     assert {path.name for path in (tmp_path / "sweep").iterdir()} == trained
     assert [model.seed for model in found.models] == [0, 1, 2] * 2
@@ -239,14 +238,14 @@ def test_the_summary_of_another_preset_is_refused_and_kept(tmp_path):
     """Planted: what small models came to, presented as the paper's exact recipe."""
     summary = tmp_path / "summary.json"
     shutil.copy(Path(__file__).parents[2] / "results" / "figure-4" / "summary.json", summary)
-    models = read(FIGURE_4.depth, ReproductionFolder(tmp_path)).models
+    models = read(FIGURE_4.depth, tmp_path).models
     assert len(models) == 128
     before = summary.read_bytes()
     for study in (PAPER.depth, LAPTOP.depth, replace(FIGURE_4.depth, layers=(1, 2))):
         with pytest.raises(InputError, match=r"summary\.json holds models of . layers? and D = . that .*untouched"):
-            read(study, ReproductionFolder(tmp_path))
+            read(study, tmp_path)
         with pytest.raises(InputError, match=r"summary\.json holds models"):
             run(study, tmp_path, EXECUTION)
         assert summary.read_bytes() == before
     few = replace(FIGURE_4.depth, seeds=FIGURE_4.depth.seeds[:2])
-    assert {model.seed for model in read(few, ReproductionFolder(tmp_path)).models if model.curriculum} == {0, 1}
+    assert {model.seed for model in read(few, tmp_path).models if model.curriculum} == {0, 1}

@@ -34,7 +34,7 @@ from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.errors import InputError
 from hopscope.lab import Run
 from hopscope.model.transformer import Transformer
-from hopscope.paper.models import Learned, ReproductionFolder, StudiedModels, read_models
+from hopscope.paper.models import Learned, StudiedModels, read_models
 from hopscope.paper.presets import PAPER_SHORT
 from hopscope.paper.section_8 import merges, section
 from hopscope.records import content_hash
@@ -198,7 +198,7 @@ def stored(folder: Path, *seeds: int) -> Path:
 
 
 def read(folder: Path) -> StudiedModels:
-    return read_models(STUDY, ReproductionFolder(folder))
+    return read_models(STUDY, folder)
 
 
 def test_the_circuit_of_another_seed_is_refused_and_kept(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hopscope.emergence.timing import Order, Plateau
 from hopscope.emergence.track import emergence_of_run
 from hopscope.errors import InputError
 from hopscope.paper.claims import Finding
-from hopscope.paper.models import Learned, ModelStudy, ReproductionFolder, Studied, StudiedModels, read_models
+from hopscope.paper.models import Learned, ModelStudy, Studied, StudiedModels, read_models
 from hopscope.paper.recipes import D
 from hopscope.paper.section_9 import judge
 from hopscope.training.recipe import Recipe, Setup
@@ -145,7 +145,7 @@ class TestWhatIsRead:
         return run.path
 
     def read(self, folder: Path) -> StudiedModels:
-        return read_models(STUDY, ReproductionFolder(folder.parents[1]))
+        return read_models(STUDY, folder.parents[1])
 
     def followed(self, folder: Path) -> Studied:
         (followed,) = self.read(folder).followed

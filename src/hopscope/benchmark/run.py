@@ -10,7 +10,7 @@ from hopscope.benchmark.answers import Keep, Record, Trial
 from hopscope.benchmark.points import Summary
 from hopscope.benchmark.results import Results, write_summary
 from hopscope.benchmark.settings import BenchmarkSettings, cells
-from hopscope.checks import check_count, check_folder, check_items, check_path, check_type
+from hopscope.checks import check_count, check_folder, check_items, check_type
 from hopscope.errors import InputError, needs_extra
 from hopscope.problem.text.formulation import PAPER_CHAINS
 from hopscope.problem.text.questions import Question, formulation
@@ -96,8 +96,7 @@ def benchmark(
     settings = BenchmarkSettings() if settings is None else settings
     check_type("settings", settings, BenchmarkSettings, "BenchmarkSettings, as BenchmarkSettings(attempts=5)")
     check_type("progress", progress, Callable | None, "a function")
-    folder, points = check_path("the folder of results", folder), cells(formulations, hops)
-    check_folder(folder)
+    folder, points = check_folder(folder, "the folder of results"), cells(formulations, hops)
     check_count("count", count)
     for cell in points:
         formulation(cell.formulation).check(cell.hops, PAPER_CHAINS, settings.extensions)

@@ -98,7 +98,6 @@ def sweep(
       hopscope sweep runs/deep --hops 5 --depths 1-6 --steps 8000 --plain-seeds none
       hopscope sweep runs/figure-4 --recipe sweep --hops 5 --depths 1-8 --seeds 0-7
     """
-    from hopscope.paper.models import ReproductionFolder
     from hopscope.paper.section_7 import DepthStudy, read
     from hopscope.paper.section_7_claims import judge
     from hopscope.paper.section_7_figures import section
@@ -118,7 +117,7 @@ def sweep(
     say_execution(how)
     with runs_display(setups) as progress:
         hs.train_all(setups, folder, execution=how, progress=progress)
-    found = read(study, ReproductionFolder(folder), at=".")
+    found = read(study, folder, at=".")
     page = section(found)
     for figure in page.figures if page else ():
         hs.plot.save(figure.figure, folder / "figures" / figure.name)

@@ -182,11 +182,7 @@ def complete(found: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def write_claims(path: Path, claims: Iterable[Finding]) -> None:
-    """Write `claims.json`: a list of rows, each with the checksum of all of them.
-
-    Raises:
-        InputError: see `check_replaces_claims`.
-    """
+    """Write `claims.json`, a list of rows, each with the checksum of all of them; see `check_replaces_claims`."""
     check_replaces_claims(path)
     write_json(path, sealed_table([claim.to_json() for claim in claims]))
 

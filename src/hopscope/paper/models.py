@@ -1,4 +1,4 @@
-"""What a reproduction has on disk: its folder, and models studied one by one (Sections 8 and 9)."""
+"""Models of a reproduction that are studied one by one (Sections 8 and 9)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hopscope.circuits.store import CircuitStore
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.timing import Plateau, plateau
 from hopscope.emergence.track import emergence_path
-from hopscope.errors import InputError
+from hopscope.errors import UNTOUCHED, InputError
 from hopscope.training.execution import Execution
 from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
@@ -29,25 +29,6 @@ MAX_LOSS = 0.05
 
 PRUNED = "heads were pruned while the models trained: what is left is small, and alike"
 """Why a claim is not run if there are no other models."""
-
-
-@dataclass(frozen=True)
-class ReproductionFolder:
-    """The folder of a reproduction, opened: where its runs, its summary and its table of claims are.
-
-    Raises:
-        InputError: there is no such folder.
-    """
-
-    path: Path
-
-    def __post_init__(self) -> None:
-        if not self.path.is_dir():
-            raise InputError(f"{self.path} is not a folder; give the one that `hopscope reproduce` wrote to")
-
-    def runs(self, at: str, setups: Sequence[Setup]) -> dict[str, RunFolder]:
-        """The finished runs of these setups in the folder `at`, by name."""
-        return finished(setups, self.path / at)
 
 
 @dataclass(frozen=True)
@@ -199,12 +180,12 @@ class StudiedModels:
         return [model for model in self.models if model.setup in self.study.followed]
 
 
-def read_models(study: ModelStudy, there: ReproductionFolder) -> StudiedModels:
+def read_models(study: ModelStudy, folder: Path) -> StudiedModels:
     """The models of the study whose runs are finished.
 
     `InputError` where a run or record is damaged, or belongs to another setup.
     """
-    runs = there.runs(study.at, study.all)
+    runs = finished(study.all, folder / study.at)
     setups = [setup for setup in study.all if setup.name in runs]
     models = [Studied.of(runs[setup.name], setup, n) for setup in setups for n in range(len(setup.seeds))]
     return StudiedModels(study, tuple(models))
@@ -217,9 +198,7 @@ def _emergence(run: RunFolder, number: int, circuit: Circuit | None, patterns: P
         return None
     found = Emergence.load(path)
     if (found.run, found.number, found.model) != (run.hash, number, run.model_hashes[number]):
-        raise InputError(
-            f"{path} is of another model; it was left untouched: move it away, and the history is measured again"
-        )
+        raise InputError(f"{path} is of another model; {UNTOUCHED}")
     return found if found.follows(circuit, patterns) else None
 
 

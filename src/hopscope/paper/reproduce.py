@@ -16,22 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from hopscope.checks import check_outside_runs, check_path, check_type
+from hopscope.checks import check_folder, check_outside_runs, check_type
 from hopscope.errors import InputError
 from hopscope.explorer.page import explore
-from hopscope.paper import (
-    presets,
-    section_4,
-    section_5,
-    section_7,
-    section_7_claims,
-    section_7_figures,
-    section_8,
-    section_9,
-)
+from hopscope.paper import section_4, section_5, section_7, section_7_claims, section_7_figures, section_8, section_9
 from hopscope.paper.claims import Finding, check_replaces_claims, complete, write_claims
-from hopscope.paper.models import ReproductionFolder, StudiedModels, do_for_every_model, read_models
-from hopscope.paper.presets import Preset
+from hopscope.paper.models import StudiedModels, do_for_every_model, read_models
+from hopscope.paper.presets import BY_NAME, Preset, named
 from hopscope.paper.report import write_page
 from hopscope.paper.section_7 import TrainedModel
 from hopscope.training.execution import FASTEST, Execution
@@ -76,13 +67,11 @@ def reproduce(
         ('C5', 'not run', 'not run')
     """
     check_type("execution", execution, Execution, "an hs.Execution, as hs.Execution(workers=1)")
-    chosen = presets.named(preset) if isinstance(preset, str) else preset
+    chosen = named(preset) if isinstance(preset, str) else preset
     if not isinstance(chosen, Preset):
-        raise InputError(f"a preset is one of {', '.join(presets.BY_NAME)}, or a Preset of your own, got {preset!r}")
-    folder = check_path("a reproduction", folder if folder is not None else Path("runs") / chosen.name)
+        raise InputError(f"a preset is one of {', '.join(BY_NAME)}, or a Preset of your own, got {preset!r}")
+    folder = check_folder(folder if folder is not None else Path("runs") / chosen.name, "a reproduction")
     check_outside_runs(folder)
-    if folder.is_file():
-        raise InputError(f"{folder} is a file; give a folder for the reproduction")
     check_replaces_claims(folder / "claims.json")
     section_7.run(chosen.depth, folder, execution, display)
     study, what = chosen.models, "circuits and their emergence"
@@ -98,12 +87,13 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     Raises:
         InputError: a run in the folder is damaged, or belongs to another preset.
     """
-    there = ReproductionFolder(folder)
-    depth, models = section_7.read(preset.depth, there), read_models(preset.models, there)
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; give the one that `hopscope reproduce` wrote to")
+    depth, models = section_7.read(preset.depth, folder), read_models(preset.models, folder)
     swept = {setup.name for setup in preset.depth.setups()}
     alone = [TrainedModel.of(model.run)[model.number] for model in models.models if model.setup.name not in swept]
     theory = section_5.TheoryResult.of(preset.name, preset.depth.hops, [*depth.models, *alone], preset.simulated_hops)
-    benchmark = section_4.read(preset.questions, there)
+    benchmark = section_4.read(preset.questions, folder)
     found = [
         *section_7_claims.judge(depth),
         *section_8.judge(models),
@@ -112,8 +102,8 @@ def read(preset: Preset, folder: Path) -> Reproduction:
         *section_4.judge(benchmark),
     ]
     claims = complete(found)
-    write_claims(there.path / "claims.json", claims)
-    return Reproduction(preset, there.path, depth, models, theory, benchmark, claims)
+    write_claims(folder / "claims.json", claims)
+    return Reproduction(preset, folder, depth, models, theory, benchmark, claims)
 
 
 def write_pages(found: Reproduction) -> list[Path]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hopscope.benchmark.points import Point, Summary
@@ -13,7 +14,6 @@ from hopscope.benchmark.redaction import shown as harmless
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
 from hopscope.paper.claims import THEOREM, Finding
-from hopscope.paper.models import ReproductionFolder
 from hopscope.paper.report import PageFigure, Section
 from hopscope.plot.style import INK, PAGE, Look, hop_look, house, new_figure
 from hopscope.problem.text.questions import FORMULATIONS, Question, questions
@@ -33,18 +33,14 @@ LEVEL = 0.05
 ACCEPTED = 0.95
 """The least share of the questions asked that must get an acceptable answer."""
 
-GUESS: Mapping[str, float] = {"equations": 1 / 4, "lives-with": 1 / 4, "kingdoms": 1 / 4, "functions": 1 / 4,
-                              "relatives": 1 / 16}  # fmt: skip
-"""The floors in the paper, by its five formulations: the accuracy of a random guess."""
-
 OTHERS = ("lives-with", "kingdoms", "functions", "relatives")
 """The formulations beside equations, in the order of Figure 2."""
 
+GUESS: Mapping[str, float] = dict.fromkeys(("equations", *OTHERS), 1 / 4) | {"relatives": 1 / 16}
+"""The floors in the paper, by its five formulations: the accuracy of a random guess."""
+
 NINE = [*(("equations", hops) for hops in range(1, 6)), *((name, FORMULATIONS[name].paper_hops) for name in OTHERS)]
 """The formulations and D of which C14 speaks."""
-
-_LONGEST_NAME = 36
-
 
 FRESH = 1_015
 """Seed of questions that no benchmark asks by default."""
@@ -80,12 +76,12 @@ class BenchmarkResult:
     spreads: tuple[AnswerSpread, ...]
 
 
-def read(count: int, there: ReproductionFolder) -> BenchmarkResult:
+def read(count: int, folder: Path) -> BenchmarkResult:
     """Draw so many fresh questions of each formulation, and read the benchmark in the folder.
 
     Language models are asked by `hopscope benchmark --out FOLDER/benchmark`.
     """
-    path = there.path / "benchmark" / "summary.json"
+    path = folder / "benchmark" / "summary.json"
     return BenchmarkResult(Summary.read(path) if path.exists() else None, _spreads(count))
 
 
@@ -101,7 +97,6 @@ def judge(result: BenchmarkResult) -> list[Finding]:
 
 
 def _models(summary: Summary | None) -> Finding:
-    """Judge C14."""
     if summary is None:
         return Finding("C14", reason="no language model was asked")
     names = list(dict.fromkeys(point.model for point in summary.points))
@@ -170,7 +165,6 @@ def _worst(points: Sequence[Point]) -> Point:
 
 
 def _guessing(spreads: Sequence[AnswerSpread]) -> Finding:
-    """Judge C15."""
     if not spreads:
         return Finding("C15")
     wrong = sum(spread.guess != GUESS[spread.formulation] for spread in spreads)
@@ -250,9 +244,8 @@ def figure_2(points: Sequence[Point]) -> Figure:
 
 def label(model: str) -> str:
     """A model's name in a form that matplotlib can write: no mathematics, no control characters, not too long."""
-    plain = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in model)
-    short = plain if len(plain) <= _LONGEST_NAME else plain[: _LONGEST_NAME - 1] + "…"
-    return short.replace("$", r"\$")
+    plain = harmless(model)
+    return (plain if len(plain) <= 36 else f"{plain[:35]}…").replace("$", r"\$")
 
 
 def _equations(axes: Axes, points: Sequence[Point], looks: Mapping[str, Look]) -> None:

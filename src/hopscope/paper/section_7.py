@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hopscope.errors import InputError
-from hopscope.paper.models import ReproductionFolder
 from hopscope.paper.recipes import SWEEP
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import RecordFormat, content_hash, plain
@@ -19,7 +18,7 @@ from hopscope.training.execution import Execution
 from hopscope.training.metrics import learned_below
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import SILENT, ProgressDisplay, train_all
+from hopscope.training.side_by_side import SILENT, ProgressDisplay, finished, train_all
 from hopscope.words import counted
 
 
@@ -96,11 +95,7 @@ def learned_deeper(model: TrainedModel, models: Sequence[TrainedModel]) -> list[
     They are the positive control of what it did not learn; a model that diverged is no test of anything.
     """
     alike = (model.hops, model.chains, model.curriculum)
-    deeper = [
-        other
-        for other in models
-        if other.layers > model.layers and (other.hops, other.chains, other.curriculum) == alike
-    ]
+    deeper = [m for m in models if m.layers > model.layers and (m.hops, m.chains, m.curriculum) == alike]
     return [hop for hop in model.asked if not model.diverged and any(other.learned(hop) for other in deeper)]
 
 
@@ -164,7 +159,8 @@ class DepthStudy:
         recipe, seeds = replace(self.recipe, layers=layers), self.seeds if curriculum else self.plain_seeds
         if curriculum and layers == self.followed:
             recipe = replace(recipe, checkpoint_every=self.checkpoint_every, checkpoint_precision="bf16")
-        return [Setup(run_name(curriculum, layers, seed), problem, recipe, (seed,)) for seed in seeds]
+        name = f"{'ic' if curriculum else 'non-ic'}-layers-{layers}-seed-"
+        return [Setup(f"{name}{seed}", problem, recipe, (seed,)) for seed in seeds]
 
     def left(self, known: Collection[tuple[str, int]]) -> list[Setup]:
         """The runs not known yet, by hash and seed, and all at the followed depth, whose weights are needed."""
@@ -172,11 +168,6 @@ class DepthStudy:
         return [
             setup for setup in self.setups() if setup.name in followed or (made(setup), setup.seeds[0]) not in known
         ]
-
-
-def run_name(curriculum: bool, layers: int, seed: int) -> str:
-    """The name of a model's run folder."""
-    return f"{'ic' if curriculum else 'non-ic'}-layers-{layers}-seed-{seed}"
 
 
 def made(setup: Setup) -> str:
@@ -200,20 +191,20 @@ def run(study: DepthStudy, folder: Path, execution: Execution, display: Progress
         train_all(setups, folder / "sweep", execution=execution, progress=progress)
 
 
-def read(study: DepthStudy, there: ReproductionFolder, *, at: str = "sweep") -> DepthResult:
+def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     """Read the results of the finished runs in the folder `at`, and write them to `summary.json`.
 
     Seeds in the summary that have no run any more stay beside those that have one, which suffices for the judges.
     `InputError` where a run or the summary is damaged, or belongs to another study.
     """
-    known, runs = _known(study, there.path), there.runs(at, study.setups())
+    known, runs = _known(study, folder), finished(study.setups(), folder / at)
     for setup in study.setups():
         if setup.name in runs:
             (known[made(setup), setup.seeds[0]],) = TrainedModel.of(runs[setup.name], made(setup))
     in_order = [(made(setup), setup.seeds[0]) for setup in study.setups()]
     models = tuple(known[key] for key in in_order if key in known)
     if models:
-        SUMMARY.write(there.path / "summary.json", DepthSummary(models))
+        SUMMARY.write(folder / "summary.json", DepthSummary(models))
     return DepthResult(study, models, at)
 
 

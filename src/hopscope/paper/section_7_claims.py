@@ -64,7 +64,6 @@ def _has_control(model: TrainedModel, with_ic: Sequence[TrainedModel]) -> bool:
 
 
 def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str, exactly: bool) -> Finding:
-    """Judge C4."""
     runs = [model for model in models if not model.diverged]
     if not runs:
         return Finding("C4")
@@ -85,9 +84,8 @@ def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str, exactly: 
     at = f"{counts}; by half of the seeds from {', '.join(map(str, least))} layers on"
     known = [layers for layers in least if isinstance(layers, int)]
     needs_more = known == sorted(known) and len({*least}) > 1
-    first = yes_or_no(
-        exactly, fewer and needs_more, at, "a later hop is learned by no fewer runs, or with no more layers"
-    )
+    why_not = "a later hop is learned by no fewer runs, or with no more layers"
+    first = yes_or_no(exactly, fewer and needs_more, at, why_not)
     tests = f"fewer runs p = {trend:.1g} (Page), more layers p = {depth:.1g} (Fisher)"
     spread = tests if exactly else f"{at}; {tests}"
     return Finding("C4", *first, said, None, spread, scale)
@@ -131,7 +129,6 @@ def _needs_depth(runs: Sequence[TrainedModel], hop: int) -> float:
 
 
 def _hops_come_in_order(models: Sequence[TrainedModel], scale: str, exactly: bool) -> Finding:
-    """Judge C5."""
     orders = [order for model in models if (order := order_learned(model.crossings))]
     n, ordered, broken = len(orders), orders.count("in order"), orders.count("broken")
     numbers = f"{ordered} of {counted(n, 'run')} that learned two hops in order, {broken} out of order"
@@ -151,7 +148,6 @@ def order_learned(crossings: Sequence[int | None]) -> Literal["in order", "tied"
 
 
 def _no_mirage(models: Sequence[TrainedModel], scale: str, exactly: bool) -> Finding:
-    """Judge C20."""
     tested = [(model, [hop for hop in learned_deeper(model, models) if model.too_shallow(hop)]) for model in models]
     losses = [[model.partial_losses[hop - 1] or 0.0 for hop in hops] for model, hops in tested if hops]
     if not losses:

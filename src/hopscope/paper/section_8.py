@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import ImposedCircuit
 from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, Ablation, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
@@ -20,16 +21,8 @@ from hopscope.circuits.search.appendix_e import FILLS, Fill, HeadNumbers
 from hopscope.circuits.search.config import Effort
 from hopscope.lab import RunModel
 from hopscope.paper import recipes
-from hopscope.paper.claims import NOT_RUN, Finding, FirstColumn, General, general, in_folder
-from hopscope.paper.models import (
-    MAX_LOSS,
-    PRUNED,
-    Studied,
-    StudiedModels,
-    losses,
-    ranged,
-    shape_in_words,
-)
+from hopscope.paper.claims import NOT_RUN, Finding, FirstColumn, General, general, in_folder, yes_or_no
+from hopscope.paper.models import MAX_LOSS, PRUNED, Studied, StudiedModels, losses, ranged, shape_in_words
 from hopscope.paper.report import PageFigure, Section
 from hopscope.plot.card import card
 from hopscope.plot.circuit import figure_5
@@ -50,11 +43,10 @@ PAPERS = (recipes.A, recipes.B, recipes.C)
 _NUMBERS = "Circuits by the procedure of Appendix E and with own patterns; numbers: their loss without the path."
 
 
-def find(path: Path, number: int, effort: Effort) -> None:
-    """Find the circuit of one model of the run in `path`, unless it diverged; that of the same search is reused."""
+def find(path: Path, number: int, effort: Effort) -> Circuit | None:
+    """The circuit of one model of the run in `path`, that of the same search if there is one; None if it diverged."""
     run = RunFolder(path)
-    if not run.result.models[number].diverged:
-        RunModel(run, number).find_circuit(effort=effort)
+    return None if run.result.models[number].diverged else RunModel(run, number).find_circuit(effort=effort)
 
 
 def judge(result: StudiedModels) -> list[Finding]:
@@ -93,7 +85,6 @@ def _of_three(met: Sequence[bool], numbers: str, why_not: str) -> FirstColumn:
 
 
 def _training(models: Sequence[Studied], scale: str) -> Finding:
-    """Judge C6."""
     trained = [model for model in models if model.shape == (12, 1, 3)]
     if not trained:
         return Finding("C6", reason="no model of 12 layers, one head and D = 3")
@@ -110,23 +101,18 @@ def _training(models: Sequence[Studied], scale: str) -> Finding:
     return general("C6", sum(met), len(met), first, spread=spread, scale=scale)
 
 
-def _heads(circuit: ImposedCircuit) -> int:
-    return len({path.where[:2] for path in circuit.paths})
+def _heads(model: Studied) -> int:
+    """How many heads its circuit has; 0 where none works."""
+    return len({path.where[:2] for path in model.working.paths}) if model.working else 0
 
 
 def _few_heads(models: Sequence[Studied], scale: str) -> Finding:
-    """Judge C7."""
-
     def count(some: Sequence[Studied]) -> str:
-        return ", ".join(str(_heads(model.working)) if model.working else "none" for model in some)
+        return ", ".join(str(_heads(model) or "none") for model in some)
 
-    few = [
-        model.working is not None and _heads(model.working) <= model.shape[0] * model.shape[1] // 3 for model in models
-    ]
-    three = _papers(models)
-    exactly = [model.working is not None and _heads(model.working) == 4 for model in three]
-    first = _of_three(exactly, count(three), "a circuit has another number of heads")
-    return general("C7", sum(few), len(models), first, spread=f"heads {count(models)}", scale=scale)
+    few, three = sum(0 < _heads(m) <= m.shape[0] * m.shape[1] // 3 for m in models), _papers(models)
+    first = _of_three([_heads(model) == 4 for model in three], count(three), "a circuit has another number of heads")
+    return general("C7", few, len(models), first, spread=f"heads {count(models)}", scale=scale)
 
 
 def _ties_first(model: Studied) -> bool:
@@ -138,13 +124,9 @@ def _ties_first(model: Studied) -> bool:
 
 
 def _first_ties(models: Sequence[Studied], scale: str) -> Finding:
-    """Judge C8."""
     three = _papers(models)
-    met = [_ties_first(model) for model in three]
-    numbers = ", ".join(
-        f"{model.name.upper()} {'does' if tied else 'does not'}" for model, tied in zip(three, met, strict=True)
-    )
-    first = _of_three(met, numbers, "a first layer leaves a pair to a later one")
+    numbers = ", ".join(f"{model.name.upper()} does{'' if _ties_first(model) else ' not'}" for model in three)
+    first = _of_three([*map(_ties_first, three)], numbers, "a first layer leaves a pair to a later one")
     return general("C8", sum(map(_ties_first, models)), len(models), first, scale=scale)
 
 
@@ -160,8 +142,6 @@ def overlap(one: set[Any], other: set[Any]) -> float:
 
 
 def _differ(models: Sequence[Studied], scale: str) -> Finding:
-    """Judge C9."""
-
     def shared(some: Sequence[Studied]) -> dict[tuple[str, str], float]:
         steps = {m.name: steps_beyond_first([path.where for path in m.working.paths]) for m in some if m.working}
         return {pair: overlap(*(steps[name] for name in pair)) for pair in combinations(steps, 2)}
@@ -170,11 +150,8 @@ def _differ(models: Sequence[Studied], scale: str) -> Finding:
     alike = {name for pair, share in every.items() if share > 0.5 for name in pair}
     names = {name for pair in every for name in pair}
     words = ", ".join(f"{first.upper()} and {second.upper()} {share:.2f}" for (first, second), share in three.items())
-    first: FirstColumn = NOT_RUN, "", ""
-    if three:
-        numbers = f"steps shared: {words}"
-        same = max(three.values()) > 0.5
-        first = ("no", numbers, "they are one serial plan in other layers") if same else ("yes", numbers, "")
+    differ = max(three.values(), default=0.0) <= 0.5
+    first = yes_or_no(bool(three), differ, f"steps shared: {words}", "they are one serial plan in other layers")
     spread = f"pairs share {ranged([*every.values()])} of their steps, median {median(every.values() or [0]):.2f}"
     return general("C9", len(names - alike), len(names), first, spread=spread, scale=scale)
 
@@ -195,8 +172,6 @@ def alone(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def _needed(models: Sequence[Studied], scale: str) -> Finding:
-    """Judge C11."""
-
     def costs(some: Sequence[Studied]) -> list[list[float]]:
         circuits = [model.working for model in some if model.working]
         return [[path.without.mean for path in c.paths if path.layer > c.first_layer] for c in circuits]
@@ -219,16 +194,12 @@ def _needed(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def _three_suffice(models: Sequence[Studied], scale: str) -> Finding:
-    """Judge C21."""
     asked = [model for model in models if model.shape[2] == 3]
-    small = [model for model in asked if model.working and _heads(model.working) <= 3]
+    small = [model for model in asked if 0 < _heads(model) <= 3]
     if not asked:
         return Finding("C21")
-    words = ", ".join(
-        f"seed {model.seed} has {counted(_heads(found), 'head')}, loss {found.loss:.3f}"
-        for model in small
-        if (found := model.working)
-    )
+    known = [(model.seed, counted(_heads(model), "head"), model.working.loss) for model in small if model.working]
+    words = ", ".join(f"seed {seed} has {heads}, loss {loss:.3f}" for seed, heads, loss in known)
     why = "" if small else "no model's circuit has three heads"
     said: General = "holds" if small else "open"
     return Finding("C21", reason=why, in_general=said, share=(len(small), len(asked)), spread=words, scale=scale)

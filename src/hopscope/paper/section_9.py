@@ -20,18 +20,12 @@ from hopscope.circuits.search.config import Effort
 from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, PathHistory
 from hopscope.emergence.timing import LEAST_PLATEAU, first_crossings
 from hopscope.emergence.track import emergence_of_run
-from hopscope.lab import RunModel
 from hopscope.paper import recipes
 from hopscope.paper.claims import Finding, general, in_folder, yes_or_no
-from hopscope.paper.models import (
-    MAX_LOSS,
-    Studied,
-    StudiedModels,
-    losses,
-    shape_in_words,
-)
+from hopscope.paper.models import MAX_LOSS, Studied, StudiedModels, losses, shape_in_words
 from hopscope.paper.report import PageFigure, Section
 from hopscope.paper.section_7_claims import order_learned
+from hopscope.paper.section_8 import find
 from hopscope.plot.circuit import draw_circuit
 from hopscope.plot.style import BLUE, COLUMN, INK, PAGE, hop_label, hop_look, house, new_figure, thousands
 from hopscope.plot.training import figure_6
@@ -60,12 +54,10 @@ ABRUPTLY = 1 / 4
 
 def follow(path: Path, number: int, effort: Effort) -> None:
     """Find and follow the circuit of one model of the run in `path`; that of the same search is reused."""
-    run = RunFolder(path)
-    if not run.result.models[number].diverged:
-        circuit = RunModel(run, number).find_circuit(effort=effort)
-        for patterns in ("own", "imposed"):
-            if circuit.named_paths(patterns):
-                emergence_of_run(run, number, patterns=patterns)
+    circuit = find(path, number, effort)
+    for patterns in ("own", "imposed"):
+        if circuit and circuit.named_paths(patterns):
+            emergence_of_run(RunFolder(path), number, patterns=patterns)
 
 
 def judge(result: StudiedModels) -> list[Finding]:
@@ -83,26 +75,19 @@ def judge(result: StudiedModels) -> list[Finding]:
 
 
 def _learns(models: Sequence[Studied], scale: str) -> Finding:
-    """Judge C12."""
     alike = [model for model in models if model.shape == (24, 1, 4) and not model.pruned]
-    known = [(model, model.learned.window) for model in alike]
-    if not known:
+    if not alike:
         return Finding("C12", reason="no model of 24 layers, one head and D = 4 whose heads were not pruned")
+    windows = [model.learned.window for model in alike]
+    alone = [model.imposed.losses if model.imposed else None for model in alike]
     met = [
-        window is not None
-        and window < MAX_LOSS
-        and model.imposed is not None
-        and model.imposed.losses["zero"].mean < MAX_LOSS
-        for model, window in known
+        window is not None and window < MAX_LOSS and found is not None and found["zero"].mean < MAX_LOSS
+        for window, found in zip(windows, alone, strict=True)
     ]
-    circuits = "; ".join(
-        ", ".join(f"{model.imposed.losses[fill].mean:.3f} ({fill})" for fill in FILLS)
-        for model, _ in known
-        if model.imposed
-    )
-    numbers = f"validation MSE {losses([window for _, window in known])}; circuit alone {circuits or 'none found'}"
+    circuits = [", ".join(f"{found[fill].mean:.3f} ({fill})" for fill in FILLS) for found in alone if found]
+    numbers = f"validation MSE {losses(windows)}; circuit alone {'; '.join(circuits) or 'none found'}"
     why = "the model or its circuit alone is not below 0.05"
-    first = yes_or_no(_is_d([model for model, _ in known]), all(met), numbers, why)
+    first = yes_or_no(_is_d(alike), all(met), numbers, why)
     return general("C12", sum(met), len(met), first, spread=numbers, scale=scale)
 
 
@@ -175,7 +160,6 @@ def _share(claim: str, asks: _Asks, why_not: str, models: Sequence[Studied], sca
 
 
 def _reuse(models: Sequence[Studied], scale: str) -> Finding:
-    """Judge C18."""
     known = [(model, *reuse) for model in models if model.circuit and (reuse := _read_first(model.circuit)) is not None]
     if not known:
         return Finding("C18", reason="no circuit in which what reads what is known")

@@ -105,9 +105,7 @@ class Execution:
         try:
             torch.zeros(1, device=self.device).item()
         except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-            raise InputError(
-                f"device {self.device!r} cannot be used here ({in_a_line(error)}); pass cpu, or leave it out"
-            ) from None
+            raise InputError(f"device {self.device!r} cannot be used here ({in_a_line(error)}); pass cpu") from None
         if self.threads is not None and self.threads > (cores := os.cpu_count() or 1):
             raise InputError(f"threads must be at most {cores}, the cores of this machine, got {self.threads}")
 
@@ -168,19 +166,15 @@ def _block_weights(shape: Architecture) -> int:
 
 def check_memory(setup: Setup, execution: Execution) -> None:
     """Check that a run fits into the memory of its device."""
-    if (needed := least_memory(setup, execution)) > (there := memory_of(execution)):
+    import torch
+
+    device = torch.device(str(execution.device))
+    there = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else memory()
+    if (needed := least_memory(setup, execution)) > there:
         raise InputError(
             f"this run would take {in_words(needed)} of memory at the least and there are {in_words(there)}; "
             "make layers, d_model, batch_size, hops, chains or the number of seeds smaller"
         )
-
-
-def memory_of(execution: Execution) -> int:
-    """Bytes of memory of the device."""
-    import torch
-
-    device = torch.device(str(execution.device))
-    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else memory()
 
 
 def default_device() -> str:

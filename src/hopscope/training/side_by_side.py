@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from hopscope.errors import InputError
-from hopscope.processes import claim_process, in_processes, tune_process
+from hopscope.processes import in_processes
 from hopscope.training.execution import (
     FASTEST,
     Execution,
@@ -39,10 +39,8 @@ class ProgressDisplay:
     """How work is shown, by contexts that give the function to call as it goes on: `runs`, the training of some setups;
     `jobs`, how many of a number of jobs of some kind are done."""
 
-    runs: Callable[[Sequence[Setup]], AbstractContextManager[RunsProgress | None]] = lambda setups: nullcontext()
-    jobs: Callable[[str, int], AbstractContextManager[Callable[[int], None] | None]] = lambda what, number: (
-        nullcontext()
-    )
+    runs: Callable[[Sequence[Setup]], AbstractContextManager[RunsProgress | None]] = lambda *_: nullcontext()
+    jobs: Callable[[str, int], AbstractContextManager[Callable[[int], None] | None]] = lambda *_: nullcontext()
 
 
 SILENT = ProgressDisplay()
@@ -50,11 +48,7 @@ SILENT = ProgressDisplay()
 
 
 def train_all(
-    setups: Sequence[Setup],
-    folder: Path,
-    *,
-    execution: Execution = FASTEST,
-    progress: RunsProgress | None = None,
+    setups: Sequence[Setup], folder: Path, *, execution: Execution = FASTEST, progress: RunsProgress | None = None
 ) -> None:
     """Train every setup into `folder / setup.name`, the longest run first.
 
@@ -101,9 +95,7 @@ def train_all(
 
 
 def _train(setup: Setup, folder: Path, execution: Execution) -> None:
-    """Train one run in a worker process, which runs nothing but hopscope."""
-    claim_process()
-    tune_process()
+    """Train one run in a worker process, to which its `RunFolder` is not sent back."""
     train(setup, folder, execution=execution)
 
 
@@ -145,11 +137,8 @@ def unfinished(setups: Sequence[Setup], folder: Path) -> list[Setup]:
 
 def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
     """The finished runs, by name; a run folder that holds another run is refused."""
-    return {
-        setup.name: RunFolder(folder / setup.name).require(setup)
-        for setup in setups
-        if (folder / setup.name / "result.json").exists()
-    }
+    there = [setup for setup in setups if (folder / setup.name / "result.json").exists()]
+    return {setup.name: RunFolder(folder / setup.name).require(setup) for setup in there}
 
 
 _ROWS_READ = 1 << 16

@@ -50,11 +50,7 @@ class Progress:
 
 
 def train(
-    setup: Setup,
-    folder: Path,
-    *,
-    execution: Execution = FASTEST,
-    progress: Callable[[Progress], None] | None = None,
+    setup: Setup, folder: Path, *, execution: Execution = FASTEST, progress: Callable[[Progress], None] | None = None
 ) -> RunFolder:
     """Train an ensemble, one model per seed, or continue where an earlier call was stopped.
 

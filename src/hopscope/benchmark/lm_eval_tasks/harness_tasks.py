@@ -59,10 +59,7 @@ def accuracies(doc: Mapping[str, Any], results: Sequence[tuple[float, bool]]) ->
     logs = [log for log, _ in results]
     top = max(logs)
     weights = [exp(log - top) for log in logs]
-    return {
-        "accuracy": weights[doc["gold"]] / sum(weights),
-        "likeliest": float(logs.index(top) == doc["gold"]),
-    }
+    return {"accuracy": weights[doc["gold"]] / sum(weights), "likeliest": float(logs.index(top) == doc["gold"])}
 
 
 if __name__ == "__main__":
