@@ -115,7 +115,7 @@ def test_another_pipe_that_breaks_is_trouble():
     program = (
         "import click, hopscope.cli.exit as ending\n"
         "def fail(): raise BrokenPipeError(32, 'Broken pipe')\n"
-        "ending.run_and_exit(click.command()(fail), [], resumes=False)"
+        "raise SystemExit(ending.exit_status(click.command()(fail), [], resumes=False))"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     said = "hopscope: a pipe to another process broke; nothing finished was lost\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.benchmark.points import Summary
+from hopscope.benchmark.points import SUMMARY
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.search.config import BUDGETS
 from hopscope.emergence.history import Emergence
@@ -68,7 +68,7 @@ def test_emergences(path):
 
 @pytest.mark.parametrize("path", stored("own-model/*/summary.json"), ids=str)
 def test_benchmarks(path):
-    points = Summary.read(path).points
+    points = SUMMARY.read(path).points
     assert points
     assert all(point.lowest <= point.accuracy <= point.highest for point in points)
 

@@ -12,7 +12,7 @@ import pytest
 from respondents import ONE, TWO_HOPS, Asked, ProgramRespondent, Say, half, right
 
 from hopscope.benchmark.answers import Record, weighed
-from hopscope.benchmark.points import Point, Summary, by_line, compare, summarise
+from hopscope.benchmark.points import SUMMARY, Point, by_line, compare, summarise
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
@@ -134,7 +134,7 @@ def test_tables_and_figure(tmp_path: Path) -> None:
     programs = [Asked(name, say) for name, say in zip(names, (right, half, lambda _: "never"), strict=True)]
     benchmark(programs, tmp_path, count=4, settings=BenchmarkSettings(attempts=2))
     assert len((tmp_path / "accuracy.md").read_text().splitlines()) == 2 + 30
-    summary = Summary.read(tmp_path / "summary.json")
+    summary = SUMMARY.read(tmp_path / "summary.json")
     assert (len(summary.points), len(summary.comparisons)) == (30, 10)
     assert len(save(figure_2(summary.points), tmp_path / "figure-2")) == 3
     left, others = figure_2(summary.points).axes

@@ -9,11 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
-from pathlib import Path
 
 from hopscope.benchmark.answers import Record
 from hopscope.benchmark.settings import BenchmarkSettings, Cell, Mode
-from hopscope.records import RecordFormat, content_hash, plain
+from hopscope.records import RecordFormat
 from hopscope.statistics import sign_test, wilson
 
 
@@ -116,17 +115,8 @@ class Summary:
     comparisons: tuple[ModelPair, ...]
     lines: tuple[LineAccuracy, ...] = ()
 
-    def write(self, path: Path) -> None:
-        """Write the summary, atomically."""
-        _FORMAT.write(path, self, content_hash(plain(self.settings)))
 
-    @staticmethod
-    def read(path: Path) -> Summary:
-        """Read a summary; an `InputError` says that there is none, or that it is damaged or another file."""
-        return _FORMAT.read(path)
-
-
-_FORMAT = RecordFormat(Summary, "benchmark summary", "a benchmark's summary")
+SUMMARY = RecordFormat(Summary, "benchmark summary", "a benchmark's summary")
 
 
 def summarise(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> Point:

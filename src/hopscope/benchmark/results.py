@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hopscope.benchmark.answers import Record
-from hopscope.benchmark.points import Point, Summary, by_line, compare, group, summarise
+from hopscope.benchmark.points import SUMMARY, Point, Summary, by_line, compare, group, summarise
 from hopscope.benchmark.redaction import all_redacted, file_name, redacted, shown
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.errors import UNTOUCHED, InputError
@@ -79,7 +79,7 @@ class Results:
         """Check that all records that the summary counts are there; there may be more."""
         records = {model: group(self.records(model).values()) for model in self.header.models}
         summary = self.folder / "summary.json"
-        for point in Summary.read(summary).points if summary.exists() else ():
+        for point in SUMMARY.read(summary).points if summary.exists() else ():
             found = len(records.get(point.model, {}).get(Cell(point.formulation, point.hops), []))
             if found < point.asked:
                 raise InputError(
@@ -126,7 +126,7 @@ def write_summary(results: Results) -> Summary:
     points = tuple(summarise(*part, settings) for part in parts)
     lines = tuple(line for part in parts for line in by_line(*part, settings))
     summary = Summary(settings, points, tuple(pair for pair in pairs if pair is not None), lines)
-    summary.write(results.folder / "summary.json")
+    SUMMARY.write(results.folder / "summary.json", summary, results.hash)
     write_text(results.folder / "accuracy.md", as_markdown(points))
     return summary
 

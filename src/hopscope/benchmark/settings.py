@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, NamedTuple
 
-from hopscope.checks import Count, Range, check_count, check_fields, check_items, check_seed, check_type
+from hopscope.checks import Count, Range, Seed, check_count, check_fields, check_items, check_type
 from hopscope.errors import InputError
 from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question, formulation, questions
@@ -44,7 +44,7 @@ class BenchmarkSettings:
         extensions: departures from the paper's prompts.
     """
 
-    seed: int = 0
+    seed: Seed = 0
     rule: Literal["exact", "lenient"] = "exact"
     mode: Mode = "sample"
     exact_tree: bool = False
@@ -59,7 +59,6 @@ class BenchmarkSettings:
         if self.max_tokens is None:
             object.__setattr__(self, "max_tokens", 1024 if self.extensions.think else 32)
         check_fields(self)
-        check_seed(self.seed, "seed")
         check_type("reasoning_effort", self.reasoning_effort, str | None, "a word such as low, or None")
         if self.temperature == 0 and (self.mode == "exact" or self.attempts > 1):
             raise InputError("temperature must be above 0 in exact mode or with several attempts, got 0; pass 1")

@@ -10,14 +10,14 @@ from importlib import import_module
 import click
 
 import hopscope
-from hopscope.cli.exit import run_and_exit
+from hopscope.cli.exit import exit_status
 from hopscope.processes import claim_process, raise_on_stop_signals
 
 VERBS = {
     "reproduce": ("training_verbs", "The main job: train, analyse, report."),
     "train": ("training_verbs", "Train transformers on the retrieval problem."),
     "sweep": ("training_verbs", "Train by depth, seeds and formulation, and draw Figure 4."),
-    "circuit": ("circuit_verbs", "Find the circuit of a trained model, certify it, draw it; compare circuits."),
+    "circuit": ("circuit_verbs", "Find the circuit of a trained model, certify it, draw it."),
     "emergence": ("circuit_verbs", "How the heads of a run's circuit emerged, checkpoint by checkpoint."),
     "explore": ("folder_verbs", "Interactive HTML page: inspect a trained model and ablate its paths."),
     "export": ("folder_verbs", "Write a language model's circuit for EAP-IG and MIB."),
@@ -75,4 +75,4 @@ def main(arguments: list[str] | None = None) -> None:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # characters that a terminal's encoding lacks
     verb, name, *_ = [*(sys.argv[1:] if arguments is None else arguments), "", ""]
-    run_and_exit(program, arguments, resumes=verb in _RESUMING and name not in ("certify", "compare"))
+    sys.exit(exit_status(program, arguments, resumes=verb in _RESUMING and name != "certify"))

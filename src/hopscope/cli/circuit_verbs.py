@@ -16,9 +16,9 @@ from hopscope.cli.options import (
     SEED,
     STEP,
     all_of,
-    any_given,
     choice,
     field_options,
+    given,
     json_option,
     refuse_given,
 )
@@ -27,7 +27,6 @@ from hopscope.records import plain
 
 if TYPE_CHECKING:
     from hopscope.emergence.history import Emergence
-    from hopscope.kernels import Precision
     from hopscope.language.text_batch import LanguageTask
 
 
@@ -98,7 +97,7 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
       hopscope circuit my-model --task ioi.jsonl --out c --effort quick    a task of your own
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'   a circuit of your own
     """
-    task = _task(path, **options)
+    task = _task(path, options)
     if task is None:
         refuse_given("only a language model's circuit has --out", "out")
     if show:
@@ -110,8 +109,8 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
             f"{path} is a file, and a circuit is found in the folder of a run, or with --task in a GGUF file; --show "
             "prints a record"
         )
-    how = {name: options[name] for name in ("effort", "max_loss", "faithfulness", "seed") if any_given(name)}
-    model = _model(path, task, **options)
+    how = {name: options[name] for name in ("effort", "max_loss", "faithfulness", "seed") if given(name)}
+    model = _model(path, task, options)
     how |= {"out": out} if task else {}
     with stages_display() as progress:
         found = model.find_circuit(*([task] if task else []), progress=progress, overwrite=overwrite, **how)
@@ -146,42 +145,35 @@ def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: A
       hopscope circuit certify my-model 'L1.H2 >x1 -> x0>' 'L2.H1 answer -> >x1' --formulation equations --hops 1
       hopscope circuit certify my-model --from graph.json --task ioi.jsonl    found by EAP-IG
     """
-    task = _task(path, **options)
+    task = _task(path, options)
     if graph is not None:
         from hopscope.language.mib import heads_of_graph
 
         if paths:
             raise hs.InputError(f"--from says which circuit; leave {paths[0]!r} out")
-        model = _model(path, task, **options)
+        model = _model(path, task, options)
         claimed: Any = heads_of_graph(graph, (model.model if task else model.transformer).shape)
     else:
         claimed = paths or _stored(path, task, options["number"], options["step"])
-        model = _model(path, task, **options)
-    how = {name: options[name] for name in ("max_loss", "faithfulness") if any_given(name)}
+        model = _model(path, task, options)
+    how = {name: options[name] for name in ("max_loss", "faithfulness") if given(name)}
     with stages_display() as progress:
         checked = model.check(claimed, *([task] if task else []), seed=options["seed"], progress=progress, **how)
     return checked.to_json(), str(checked)
 
 
-def _task(
-    path: Path,
-    formulation: str | None,
-    task_file: str | None,
-    hops: int | None,
-    extensions: dict[str, Any],
-    trust_remote_code: bool,
-    **_: Any,
-) -> LanguageTask | None:
+def _task(path: Path, options: dict[str, Any]) -> LanguageTask | None:
     """The task of a language model; None where the path is not that of a language model."""
+    formulation, task_file, hops = options["formulation"], options["task_file"], options["hops"]
     if formulation is not None or task_file is not None:
         refuse_given("a language model has --faithfulness", "number", "step", "max_loss")
     if formulation is not None:
         refuse_given("--formulation says what is asked", "task_file")
-        return hs.text(formulation, hops, hs.Extensions(**extensions))
+        return hs.text(formulation, hops, hs.Extensions(**options["extensions"]))
     if task_file is not None:
         if task_file != "code":
             refuse_given("a task of your own has its own prompts", "hops")
-        return _prompt_task(path, task_file, trust_remote_code, hops or 1)
+        return _prompt_task(path, task_file, options["trust_remote_code"], hops or 1)
     from hopscope.language.model_folder import is_model_folder
 
     if (is_model_folder(path) and not (path / "run.json").exists()) or path.suffix == ".gguf":
@@ -204,24 +196,16 @@ def _prompt_task(path: Path, task: str, trust_remote_code: bool = False, hops: i
     return hs.PromptTask.read(task)
 
 
-def _model(
-    path: Path,
-    task: LanguageTask | None,
-    number: int,
-    step: int | None,
-    trust_remote_code: bool,
-    device: str,
-    precision: Precision,
-    **_: Any,
-) -> Any:
+def _model(path: Path, task: LanguageTask | None, options: dict[str, Any]) -> Any:
     """The model that is meant: of a run, or a language model if there is a task."""
     from hopscope.circuits.store import CircuitStore
     from hopscope.processes import tune_process
 
     tune_process()
     if task is not None:
-        return hs.LanguageModel(path, trust_remote_code=trust_remote_code, device=device, precision=precision)
-    run = hs.Run(path)
+        how = {name: options[name] for name in ("trust_remote_code", "device", "precision")}
+        return hs.LanguageModel(path, **how)
+    run, number, step = hs.Run(path), options["number"], options["step"]
     CircuitStore(run).path(number)  # which refuses a model that the run lacks
     return run[number] if step is None else run[number].at(step)
 
@@ -272,15 +256,9 @@ def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: LanguageTask 
 @json_option("the record")
 @field_options(EmergenceConfig, "config", defaults=True)
 def emergence(
-    folders: tuple[Path, ...],
-    model: int,
-    figures: bool,
-    overwrite: bool,
-    record: Path | None,
-    task_file: str | None,
-    out: Path | None,
-    config: dict[str, Any],
-) -> tuple[Any, str]:
+    folders: tuple[Path, ...], model: int, figures: bool, overwrite: bool,
+    record: Path | None, task_file: str | None, out: Path | None, config: dict[str, Any],
+) -> tuple[Any, str]:  # fmt: skip
     """How the heads of a run's circuit emerged, checkpoint by checkpoint.
 
     RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). Writes

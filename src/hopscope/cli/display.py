@@ -85,9 +85,9 @@ class Display:
 
 
 @contextmanager
-def counting_display(name: str, total: int, unit: str = "jobs") -> Iterator[Callable[[int], None]]:
-    """Progress of work that is counted; gives the function that is called with how much is done."""
-    with Display(name, unit) as display:
+def counting_display(name: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Progress of jobs that are counted; gives the function that is called with how many are done."""
+    with Display(name, "jobs") as display:
         yield lambda done: display.update(done, total)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import NoReturn
 
 import click
 
@@ -13,18 +12,12 @@ from hopscope.errors import InputError, machine_trouble
 _LONGEST_WORD, _LONGEST = 300, 2000
 
 
-def run_and_exit(program: click.Command, arguments: list[str] | None, *, resumes: bool) -> NoReturn:
-    """Run a program and exit: 0 on success, 1 on trouble of the machine, 2 on bad input, 130 when interrupted.
+def exit_status(program: click.Command, arguments: list[str] | None, *, resumes: bool) -> int:
+    """Run a program, given its arguments or None for those of the process; returns its exit status.
 
-    Args:
-        program: the program to run, `hopscope`.
-        arguments: its arguments; None for those of the process.
-        resumes: whether the same command goes on where it was interrupted.
+    That is 0 on success, 1 on trouble of the machine, 2 on bad input, 130 when interrupted; `resumes` says whether the
+    same command then goes on where it was.
     """
-    sys.exit(_status(program, arguments, resumes))
-
-
-def _status(program: click.Command, arguments: list[str] | None, resumes: bool) -> int:
     try:
         status = program.main(arguments, prog_name="hopscope", standalone_mode=False)
         return status if isinstance(status, int) else 0

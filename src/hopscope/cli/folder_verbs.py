@@ -105,12 +105,6 @@ def export(source: Path, library: str, out: Path, of: Path | None) -> tuple[Any,
       hopscope export c/ioi.json --to mib --of my-model --out graph.json
     """
     check_outside_runs(out)
-    _write_graph(source, of, out)
-    return {"path": str(out)}, str(out)
-
-
-def _write_graph(source: Path, of: Path | None, out: Path) -> None:
-    """Write the circuit in a record as a graph, whose widths are those of the model that it is of."""
     from hopscope.circuits.circuit import Circuit
     from hopscope.language.language_model import LanguageModel
     from hopscope.language.mib import is_parallel, write_graph
@@ -122,6 +116,7 @@ def _write_graph(source: Path, of: Path | None, out: Path) -> None:
     if circuit.model != model.named.content:
         raise InputError(f"{source} is not a circuit of {of}; pass --of, the language model that it was found in")
     write_graph(out, circuit, model.model.shape.d_model, is_parallel(model.model))
+    return {"path": str(out)}, str(out)
 
 
 @click.command()

@@ -44,7 +44,7 @@ def field_options(
         @functools.wraps(function)
         def command(**values: Any) -> Any:
             own = {field.name: values.pop(field.name) for field in wanted}
-            return function(**values, **{name: {field: own[field] for field in own if any_given(field)}})
+            return function(**values, **{name: {field: own[field] for field in own if given(field)}})
 
         made: Any = command
         for field in reversed(wanted):
@@ -62,17 +62,16 @@ def field_options(
     return decorate
 
 
-def any_given(*names: str) -> bool:
-    """Whether one of the options with these parameters was given on the command line."""
-    context = click.get_current_context()
-    return any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in names)
+def given(name: str) -> bool:
+    """Whether the option of this parameter was given on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def refuse_given(why: str, *names: str) -> None:
     """Refuse options that would do nothing, those of the parameters `names`; the sentence begins with `why`."""
     context = click.get_current_context()
     for parameter in context.command.params:
-        if parameter.name in names and any_given(parameter.name):
+        if parameter.name in names and given(parameter.name):
             off = parameter.secondary_opts if context.params[parameter.name] is False else []
             raise InputError(f"{why}; leave {(off or parameter.opts)[0]} out")
 

@@ -204,7 +204,7 @@ def _emergence(run: RunFolder, number: int, circuit: Circuit | None, patterns: P
 
 def do_for_every_model(
     task: str,
-    function: Callable[[Path, int, Effort], None],
+    function: Callable[[Path, int, Effort], object],
     study: ModelStudy,
     setups: Sequence[Setup],
     folder: Path,

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hopscope.benchmark.points import Point, Summary
+from hopscope.benchmark.points import SUMMARY, Point, Summary
 from hopscope.benchmark.redaction import shown as harmless
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.errors import InputError
@@ -82,7 +82,7 @@ def read(count: int, folder: Path) -> BenchmarkResult:
     Language models are asked by `hopscope benchmark --out FOLDER/benchmark`.
     """
     path = folder / "benchmark" / "summary.json"
-    return BenchmarkResult(Summary.read(path) if path.exists() else None, _spreads(count))
+    return BenchmarkResult(SUMMARY.read(path) if path.exists() else None, _spreads(count))
 
 
 @cache

@@ -101,7 +101,7 @@ def _train(setup: Setup, folder: Path, execution: Execution) -> None:
 
 def run_jobs(
     what: str,
-    function: Callable[..., None],
+    function: Callable[..., object],
     jobs: Sequence[tuple[Any, ...]],
     execution: Execution,
     display: ProgressDisplay,
@@ -119,7 +119,7 @@ def run_jobs(
             show(number)
 
 
-def _on_one_thread(function: Callable[..., None], *job: Any) -> None:
+def _on_one_thread(function: Callable[..., object], *job: Any) -> None:
     with using_threads(1):
         function(*job)
 
