@@ -219,7 +219,7 @@ def find_text_circuits(condition: TextCondition, seed: int, folder: Path) -> Non
         train_text_model(condition.recipe.varied({"seed": seed}), model)
     for hops in missing:
         found = hs.LanguageModel(model).find_circuit(
-            hs.text("equations", hops), effort=condition.effort, faithfulness=condition.faithfulness
+            hs.text("equations", hops), effort=condition.effort, faithfulness=condition.faithfulness, progress=False
         )
         found.save(_record(folder, condition, seed, hops))
 

@@ -91,7 +91,9 @@ def run(study: WholeStudy, folder: Path, work: Work) -> WholeResult:
             if ended.diverged:
                 models.append(WholeModel(ended.seed, None))
             elif not work.judge_only or (trained.path / f"circuit{f'-{number}' * (number > 0)}.json").exists():
-                found = trained[number].find_circuit(effort=study.search.budget, proof=study.search.proof)
+                found = trained[number].find_circuit(
+                    effort=study.search.budget, proof=study.search.proof, progress=False
+                )
                 models.append(WholeModel.of(found))
     return WholeResult(tuple(models))
 

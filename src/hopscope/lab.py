@@ -22,9 +22,10 @@ from hopscope.circuits.evaluate.ablations import Ablation, AblationKind, knock_o
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.find import Origin, check_custom_circuit, search_circuit
-from hopscope.circuits.resume import SILENT, Search, SearchProgress, run_search
+from hopscope.circuits.resume import Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort, SearchBudget, SearchConfig
 from hopscope.circuits.store import CircuitStore, find_stored
+from hopscope.display import reporting
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.track import emergence_of_run
@@ -40,6 +41,7 @@ from hopscope.training.data import held_out
 from hopscope.training.execution import FASTEST, Execution
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
+from hopscope.training.side_by_side import run_display
 from hopscope.training.trainer import Progress
 from hopscope.words import counted
 
@@ -151,7 +153,7 @@ class Model:
         max_loss: float | None = None,
         seed: int | None = None,
         proof: CertificateConfig | None = None,
-        progress: SearchProgress = SILENT,
+        progress: SearchProgress | bool = True,
     ) -> Circuit:
         """Its circuit, found and checked, for `circuit.save(path)`.
 
@@ -162,7 +164,7 @@ class Model:
             max_loss: the largest loss that a circuit may have; the paper's 0.05 by default.
             seed: seed of the search, which decides its sequences and random orders; 0 by default.
             proof: how many sequences and random draws checks and card are measured on.
-            progress: called with what is being done, stages finished, stages in all.
+            progress: whether it is shown; or a function, called with what is done now, stages finished, stages in all.
 
         Raises:
             InputError: a value is out of range, or the model's answers are not finite.
@@ -229,7 +231,7 @@ class Model:
         max_loss: float | None = None,
         seed: int = 0,
         proof: CertificateConfig | None = None,
-        progress: SearchProgress = SILENT,
+        progress: SearchProgress | bool = True,
     ) -> Circuit:
         """A circuit of your own, or a stored one, with its checks and card in this model.
 
@@ -247,7 +249,7 @@ class Model:
             seed: the seed of the sequences and random draws, used as in a search: with the same seed, a circuit that
                 was found gets the same card.
             proof: how many sequences and random draws checks and card are measured on.
-            progress: called with what is being done, stages finished, stages in all.
+            progress: whether it is shown; or a function, called with what is done now, stages finished, stages in all.
 
         Raises:
             InputError: there is no such path in the model, or none that can reach an answer, or a value is out of
@@ -307,7 +309,7 @@ class RunModel(Model):
         seed: int | None = None,
         proof: CertificateConfig | None = None,
         overwrite: bool = False,
-        progress: SearchProgress = SILENT,
+        progress: SearchProgress | bool = True,
     ) -> Circuit:
         """The model's circuit, found and checked; stored beside the run, from where a second call reads it.
 
@@ -372,7 +374,7 @@ class Run(RunFolder, Sequence[RunModel]):
         step: int | None = None,
         patterns: Patterns = "own",
         overwrite: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | bool = True,
     ) -> Emergence:
         """How the circuit of a model emerged, over the checkpoints of the run; it is stored in the run folder.
 
@@ -382,13 +384,12 @@ class Run(RunFolder, Sequence[RunModel]):
             step: the checkpoint whose circuit is followed; None for the last.
             patterns: which circuit is followed: that with `own` patterns, or the `imposed` one of Appendix E.
             overwrite: measure even if a stored result exists.
-            progress: called with the step of each finished checkpoint and the last step.
+            progress: whether it is shown; or a function, called with the step of each finished checkpoint and the last.
 
         Raises:
             InputError: no circuit is stored, the run has too few checkpoints, or an argument is of another type.
         """
         check_type("config", config, EmergenceConfig | None, "an hs.EmergenceConfig, as hs.EmergenceConfig(seed=1)")
-        check_type("progress", progress, Callable | None, "a function")
         check_choice("patterns", patterns, get_args(Patterns))
         return emergence_of_run(
             self, model, config, step=step, patterns=patterns, overwrite=overwrite, progress=progress
@@ -431,7 +432,7 @@ def train(
     *,
     seeds: Sequence[int] | None = None,
     execution: Execution = FASTEST,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | bool = True,
 ) -> Run:
     """Train a recipe on a problem into a folder, `train(recipe, problem, folder)`, or a setup, `train(setup, folder)`.
 
@@ -450,14 +451,13 @@ def train(
         folder: path of the run folder; new, empty, or holding this same run.
         seeds: one per model; `[0]` by default.
         execution: how steps are computed, such as `hs.Execution(threads=1)`; the fastest on this machine by default.
-        progress: called with the run's `Progress` after every row of metrics.
+        progress: whether it is shown; or a function, called with the run's `Progress` after every row of metrics.
 
     Raises:
         InputError: an argument is of another type, there are no seeds or they repeat, a guess comes to `learned_below`,
             or the folder lies in a run, holds something else or cannot be made.
     """
     check_type("execution", execution, Execution, "an hs.Execution, as hs.Execution(threads=1)")
-    check_type("progress", progress, Callable | None, "a function")
     if isinstance(recipe, Setup):
         if folder is not None or seeds is not None:
             raise InputError("a setup has its problem and seeds: train(setup, folder); replace() varies it")
@@ -471,7 +471,8 @@ def train(
         if not isinstance(seeds, Iterable | None) or isinstance(seeds, Set | Mapping):
             raise InputError(f"seeds must be a list with one integer per model, e.g. seeds=[0, 1]; got {seeds!r}")
         setup = Setup(path.name, problem, recipe, (0,) if seeds is None else tuple(seeds))
-    return Run(trainer.train(setup, path, execution=execution, progress=progress).path)
+    with reporting(progress, run_display(setup)) as show:
+        return Run(trainer.train(setup, path, execution=execution, progress=show).path)
 
 
 def _ablations(

@@ -54,7 +54,7 @@ Refused = Callable[[Any, Sequence[Any], float, int], Mapping[str, tuple[str, ...
 
 def by_own_patterns(model: Any, circuit: Sequence[Any], max_loss: float, seed: int) -> Mapping[str, tuple[str, ...]]:
     """The checks that refuse a circuit, with the model's own patterns; of random circuits its card has only one."""
-    checked = model.check(circuit, max_loss=max_loss, seed=seed, proof=hs.CertificateConfig(draws=1))
+    checked = model.check(circuit, max_loss=max_loss, seed=seed, proof=hs.CertificateConfig(draws=1), progress=False)
     return {"own": checked.failed}
 
 

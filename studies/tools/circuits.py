@@ -172,7 +172,7 @@ def circuit_at(path: Path, step: int | None, search: Search) -> Any:
     if diverged(run, step):
         return None
     model = run[0] if step is None else run[0].at(step)
-    return model.find_circuit(effort=search.budget, proof=search.proof)
+    return model.find_circuit(effort=search.budget, proof=search.proof, progress=False)
 
 
 def search_circuit(path: Path, step: int | None, search: Search) -> None:

@@ -105,7 +105,7 @@ def follow(path: Path, search: Search, record: Path) -> None:
     circuits = tuple(summary for summary in every if summary.paths)
     crossed: tuple[float | None, ...] = ()
     if circuits:
-        history = run.emergence(step=circuits[-1].step or 0)
+        history = run.emergence(step=circuits[-1].step or 0, progress=False)
         crossed = tuple(path.crossing.step for path in history.paths)
     spikes = _spikes(run, circuits[0].step or 0) if circuits else ()
     known = path.parent.name, run.seeds[0], run.result.steps

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -16,14 +18,16 @@ from click.testing import CliRunner
 from command_line import call
 from text_reader import solve
 
-from hopscope.cli import VERBS, display, program
-from hopscope.cli.display import Display, counting_display, runs_display, stages_display
+import hopscope as hs
+from hopscope import display
+from hopscope.cli import VERBS, program
 from hopscope.cli.training_verbs import train
+from hopscope.display import Display, counting_display, stages_display
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.questions import FORMULATIONS, questions
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import progress_of
+from hopscope.training.side_by_side import progress_of, runs_display
 from hopscope.training.trainer import Progress
 
 TINY = ["--layers", "1", "--steps", "1", "--batch-size", "2", "--validation-size", "2", "--device", "cpu"]
@@ -130,9 +134,9 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_log_has_regular_lines_even_without_updates(often: None, capsys: pytest.CaptureFixture[str]) -> None:
     with Display("run", "steps") as shown:
-        shown.update(0, 3000)
+        shown(0, 3000)
         time.sleep(0.01)
-        shown.update(1000, 3000, "x1 0.400")
+        shown(1000, 3000, "x1 0.400")
         time.sleep(0.2)
     out, err = capsys.readouterr()
     lines = err.splitlines()
@@ -156,7 +160,29 @@ def test_a_log_of_a_search_names_its_stage(often: None, capsys: pytest.CaptureFi
     with stages_display() as show:
         show("growing-1", 1, 3)
         time.sleep(0.08)
-    assert capsys.readouterr().err.startswith("circuit: 1 of 3 stages; growing-1\n")
+        show("card", 3, 3)
+        time.sleep(0.08)
+    lines = capsys.readouterr().err.splitlines()
+    assert (lines[0], lines[-1]) == ("circuit: 1 of 3 stages; growing-1", "circuit: card")
+
+
+def test_python_shows_progress_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, often: None, tmp_path: Path
+) -> None:
+    """Here in a notebook: one output, which is rewritten."""
+    said: list[dict[str, str]] = []
+    output = SimpleNamespace(update=lambda data, raw: said.append(data))
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=lambda *a, **k: output))
+    run = hs.train(SETUPS[0], tmp_path / "shown")
+    assert '<progress value="100.0" max="100"></progress> training: 100%' in said[-1]["text/html"]
+    quick = hs.CertificateConfig(sequences=8, few=8, draws=1)
+    run[0].check(["L1.H1 x0? -> >x1"], proof=quick)
+    assert said[-1]["text/plain"].startswith("circuit: own patterns")
+    said.clear()
+    hs.train(SETUPS[0], tmp_path / "silent", progress=False)
+    run[0].check(["L1.H1 x0? -> >x1"], proof=quick, progress=False)
+    assert not said
 
 
 def test_a_terminal_gets_bars(monkeypatch, tmp_path, capsys):

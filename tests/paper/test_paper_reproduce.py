@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 
 import hopscope as hs
-from hopscope.cli.display import runs_display
 from hopscope.cli.folder_verbs import PRESETS, report
 from hopscope.errors import InputError
 from hopscope.paper.presets import BY_NAME, TINY, named
@@ -20,6 +19,7 @@ from hopscope.paper.reproduce import read, reproduce, write_pages
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.training.execution import Execution
 from hopscope.training.recipe import Setup
+from hopscope.training.side_by_side import runs_display
 
 pytestmark = pytest.mark.xdist_group("reproduce")
 

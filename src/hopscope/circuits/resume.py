@@ -9,16 +9,13 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from hopscope.checks import check_type
 from hopscope.circuits.evaluate.ablations import from_json, to_json
+from hopscope.display import reporting, stages_display
 from hopscope.problem.retrieval import Problem
 from hopscope.records import RecordFormat, convert, plain
 
 SearchProgress = Callable[[str, int, int], None]
 """A function called with what is being done, how many stages are finished, and how many there are."""
-
-SILENT: SearchProgress = lambda stage, done, stages: None
-"""Nothing is reported."""
 
 T = TypeVar("T")
 
@@ -66,7 +63,7 @@ SAVED = RecordFormat(SavedSearch, "an interrupted search", "an interrupted searc
 
 def run_search(
     search: Search[T],
-    progress: SearchProgress = SILENT,
+    progress: SearchProgress | bool = False,
     saved: SavedSearch | None = None,
     save: Callable[[SavedSearch], None] = lambda saved: None,
 ) -> T:
@@ -74,25 +71,25 @@ def run_search(
 
     `save` is called whenever a stage was added to those saved.
     """
-    check_type("progress", progress, Callable, "a function")
     saved, result = saved or SavedSearch(), None
-    while True:
-        try:
-            stage = search.send(result)
-        except StopIteration as end:
-            found: T = end.value
-            return found
-        progress(stage.name, stage.done, stage.stages)
-        generator = stage.generator
-        if (finished := saved.stages.get(stage.name)) is None:
-            result = stage.compute()
-            state = bytes(generator.get_state().tolist()).hex() if generator else ""
-            values = plain(result) if stage.type else to_json(result, stage.problem)
-            text = json.dumps(values, allow_nan=False)  # once: all stages so far are written after each
-            saved.stages[stage.name] = text, state
-            save(saved)
-        else:
-            values, state = json.loads(finished[0]), finished[1]
-            result = convert(values, stage.type, stage.name) if stage.type else from_json(values, stage.problem)
-            if generator:
-                generator.set_state(torch.tensor(list(bytes.fromhex(state)), dtype=torch.uint8))
+    with reporting(progress, stages_display()) as report:
+        while True:
+            try:
+                stage = search.send(result)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            report(stage.name, stage.done, stage.stages)
+            generator = stage.generator
+            if (finished := saved.stages.get(stage.name)) is None:
+                result = stage.compute()
+                state = bytes(generator.get_state().tolist()).hex() if generator else ""
+                values = plain(result) if stage.type else to_json(result, stage.problem)
+                text = json.dumps(values, allow_nan=False)  # once: all stages so far are written after each
+                saved.stages[stage.name] = text, state
+                save(saved)
+            else:
+                values, state = json.loads(finished[0]), finished[1]
+                result = convert(values, stage.type, stage.name) if stage.type else from_json(values, stage.problem)
+                if generator:
+                    generator.set_state(torch.tensor(list(bytes.fromhex(state)), dtype=torch.uint8))

@@ -8,7 +8,7 @@ from pathlib import Path
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.find import Origin
-from hopscope.circuits.resume import SAVED, SILENT, SavedSearch, Search, SearchProgress, run_search
+from hopscope.circuits.resume import SAVED, SavedSearch, Search, SearchProgress, run_search
 from hopscope.errors import InputError
 from hopscope.records import content_hash, plain
 from hopscope.training.run import RunFolder
@@ -82,7 +82,7 @@ def find_stored(
     max_loss: float | None = None,
     *,
     run: str = "",
-    progress: SearchProgress = SILENT,
+    progress: SearchProgress | bool = False,
     overwrite: bool = False,
 ) -> Circuit:
     """The circuit stored in `path`, if it is of the same model and settings; else one is searched for and stored there.
@@ -97,7 +97,7 @@ def find_stored(
         wanted: the settings of the search: effort, seed, faithfulness, proof, precision.
         max_loss: the loss that the circuit may have at most; None where that depends on the model.
         run: content hash of the run; empty if the model is from none.
-        progress: called with what is being done, stages finished, stages in all.
+        progress: whether it is shown; or a function, called with what is done now, stages finished, stages in all.
         overwrite: search even if there is a record.
 
     Raises:

@@ -17,7 +17,7 @@ VERBS = {
     "reproduce": ("training_verbs", "The main job: train, analyse, report."),
     "train": ("training_verbs", "Train transformers on the retrieval problem."),
     "sweep": ("training_verbs", "Train by depth, seeds and formulation, and draw Figure 4."),
-    "circuit": ("circuit_verbs", "Find the circuit of a trained model, certify it, draw it."),
+    "circuit": ("circuit_verbs", "Find the circuit of a trained model, certify and draw it; certify your own."),
     "emergence": ("circuit_verbs", "How the heads of a run's circuit emerged, checkpoint by checkpoint."),
     "explore": ("folder_verbs", "Interactive HTML page: inspect a trained model and ablate its paths."),
     "export": ("folder_verbs", "Write a language model's circuit for EAP-IG and MIB."),

@@ -12,8 +12,8 @@ import hopscope as hs
 from hopscope.benchmark.redaction import holds_secret, redacted, shown
 from hopscope.benchmark.settings import cells
 from hopscope.checks import check_outside_runs
-from hopscope.cli.display import Display, for_people
 from hopscope.cli.options import COUNT, PATH, NumberList, choice, field_options, json_option, refuse_given
+from hopscope.display import Display, for_people
 
 if TYPE_CHECKING:
     from hopscope.benchmark.answers import Record
@@ -76,16 +76,16 @@ def benchmark(
     from hopscope.benchmark.run import benchmark
     from hopscope.paper.section_4 import figure_2
 
-    with Display("models here", "questions") as display:
+    with Display("models here", "questions") as update:
         if total:
-            display.update(0, total)
+            update(0, total)
 
         def progress(record: Record) -> None:
             """Progress of models that run in this process; Inspect shows the others."""
             nonlocal done
             if record.model.startswith("local/"):
                 done += 1
-                display.update(done, total, shown(record.model))
+                update(done, total, shown(record.model))
 
         summary = benchmark(models, out, formulations, hops, count, chosen, progress, **opening)
     if any(point.accuracy is not None for point in summary.points):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hopscope as hs
-from hopscope.cli.display import Display, stages_display
 from hopscope.cli.options import (
     COUNT,
     FOLDER,
@@ -22,6 +21,7 @@ from hopscope.cli.options import (
     json_option,
     refuse_given,
 )
+from hopscope.display import stages_display
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.records import plain
 
@@ -112,8 +112,7 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
     how = {name: options[name] for name in ("effort", "max_loss", "faithfulness", "seed") if given(name)}
     model = _model(path, task, options)
     how |= {"out": out} if task else {}
-    with stages_display() as progress:
-        found = model.find_circuit(*([task] if task else []), progress=progress, overwrite=overwrite, **how)
+    found = model.find_circuit(*([task] if task else []), overwrite=overwrite, **how)
     drawn = _draw(model, found, options["step"], task, out) if figures else []
     return found.to_json(), "\n".join([str(found), *(f"wrote {file}" for file in drawn)])
 
@@ -157,8 +156,7 @@ def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: A
         claimed = paths or _stored(path, task, options["number"], options["step"])
         model = _model(path, task, options)
     how = {name: options[name] for name in ("max_loss", "faithfulness") if given(name)}
-    with stages_display() as progress:
-        checked = model.check(claimed, *([task] if task else []), seed=options["seed"], progress=progress, **how)
+    checked = model.check(claimed, *([task] if task else []), seed=options["seed"], **how)
     return checked.to_json(), str(checked)
 
 
@@ -285,13 +283,11 @@ def emergence(
 
     run = hs.Run(folder)
     how = EmergenceConfig(**config) if config else None
-    with Display("checkpoints", "steps") as display:
-        found = run.emergence(model, how, overwrite=overwrite, progress=display.update)
+    found = run.emergence(model, how, overwrite=overwrite)
     circuit, imposed = hs.Circuit.load(circuit_path(run.path, model)), None
     lines = describe(found)
     if circuit.named_paths("imposed"):
-        with Display("checkpoints", "steps") as display:
-            imposed = run.emergence(model, how, patterns="imposed", overwrite=overwrite, progress=display.update)
+        imposed = run.emergence(model, how, patterns="imposed", overwrite=overwrite)
         lines += ["", "the circuit of the Appendix E procedure, whose patterns are imposed:", *describe(imposed)]
     if figures:
         for figure in page_figures(run.metrics, circuit, found, imposed):

@@ -10,7 +10,6 @@ import click
 
 import hopscope as hs
 from hopscope.checks import check_outside_runs
-from hopscope.cli.display import counting_display, runs_display, say_execution
 from hopscope.cli.folder_verbs import PRESETS
 from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option
 
@@ -56,9 +55,8 @@ def train(
         stays = [f"{field} {getattr(how, field)}" for field, value in execution.items() if value != getattr(how, field)]
         if stays:
             click.echo(f"{folder} continues with {', '.join(stays)}; another folder starts afresh", err=True)
-    say_execution(how)
-    with runs_display([setup]) as show:
-        run = hs.train(setup, folder, execution=how, progress=lambda progress: show({setup.name: progress}))
+    _say_execution(how)
+    run = hs.train(setup, folder, execution=how)
     _ = run.metrics  # of a run that was finished before, damage there would otherwise not be seen
     lines = []
     for model in run.result.models:
@@ -114,9 +112,8 @@ def sweep(
         plain_seeds=seeds if plain_seeds is None else plain_seeds,
     )
     setups, how = study.setups(), hs.Execution(**execution)
-    say_execution(how)
-    with runs_display(setups) as progress:
-        hs.train_all(setups, folder, execution=how, progress=progress)
+    _say_execution(how)
+    hs.train_all(setups, folder, execution=how)
     found = read(study, folder, at=".")
     page = section(found)
     for figure in page.figures if page else ():
@@ -147,13 +144,26 @@ def reproduce(preset: str, out: Path | None, execution: dict[str, Any]) -> tuple
     """
     from hopscope.paper.claims import claim_lines
     from hopscope.paper.reproduce import write_pages
-    from hopscope.training.side_by_side import ProgressDisplay
 
     how = hs.Execution(**execution)
-    say_execution(how)
-    found = hs.reproduce(preset, out, how, ProgressDisplay(runs_display, counting_display))
+    _say_execution(how)
+    found = hs.reproduce(preset, out, how)
     lines = claim_lines(found.claims)
     if preset == "tiny":
         lines.insert(0, "tiny models learn next to nothing: no verdict means anything, only that all of it runs")
     lines += ["", *map(str, write_pages(found))]
     return [claim.to_json() for claim in found.claims], "\n".join(lines)
+
+
+def _say_execution(execution: hs.Execution) -> None:
+    """Say on standard error in which precision work is computed, and settle the process for it."""
+    from hopscope.kernels import best_precision, bf16_unit
+    from hopscope.processes import tune_process
+    from hopscope.training.execution import default_device
+
+    tune_process()
+    device = execution.device or default_device()
+    replace(execution, device=device).check()
+    precision = best_precision(device) if execution.precision == "auto" else execution.precision
+    unit = f" ({bf16_unit(device) or 'slow here: no unit for it'})" if precision == "bf16" else ""
+    click.echo(f"matrix products on {device} in {precision}{unit}", err=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import Scores
 from hopscope.circuits.evaluate.ablations import knock_out
-from hopscope.circuits.resume import SILENT, SearchProgress
+from hopscope.circuits.resume import SearchProgress
 from hopscope.errors import InputError
 from hopscope.language.find_text import alone
 from hopscope.language.language_model import LanguageModel
@@ -69,7 +69,7 @@ def follow_checkpoints(
     circuit: Circuit,
     task: LanguageTask,
     questions: int = 256,
-    progress: SearchProgress = SILENT,
+    progress: SearchProgress = lambda stage, done, stages: None,
 ) -> TextEmergence:
     """Follow a circuit through checkpoints; those with the same files are measured once.
 

@@ -15,6 +15,7 @@ from hopscope.circuits.evaluate.ablations import UNIFORM
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.store import CircuitStore
+from hopscope.display import Display, reporting
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.emergence.history import STEPS_PER_EPOCH, Emergence, MapsOverTime, PathHistory
 from hopscope.emergence.timing import crossings, hop_of, order, plateau
@@ -40,7 +41,7 @@ def emergence_of_run(
     *,
     step: int | None = None,
     patterns: Patterns = "own",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool = False,
     overwrite: bool = False,
 ) -> Emergence:
     """How the circuit of a model of a run emerged, saved in the run's folder.
@@ -53,7 +54,7 @@ def emergence_of_run(
         settings: how the circuit is followed; None for the paper's 32 sequences, or more where they were measured.
         step: the step of the checkpoint whose circuit is followed; None for the last.
         patterns: `imposed` follows the circuit of the Appendix E procedure instead.
-        progress: called with the step of each checkpoint done, and that of the last.
+        progress: whether it is shown; or a function, called with the step of each checkpoint done, and of the last.
         overwrite: measure again even if there is a record; also for role maps that were lost.
 
     Raises:
@@ -78,7 +79,8 @@ def emergence_of_run(
         enough = known.sequences >= wanted.sequences if settings is None else known.sequences == wanted.sequences
         if same and enough and known.data_seed == wanted.seed and set(known.steps) >= set(run.checkpoints):
             return known
-    emergence, maps = follow(run, paths, number, wanted, losses, progress)
+    with reporting(progress, Display("checkpoints", "steps")) as report:
+        emergence, maps = follow(run, paths, number, wanted, losses, report)
     if patterns == "own":
         maps.save(maps_over_time_path(run.path, number), run.hash)
     emergence.save(path)
@@ -102,7 +104,7 @@ def follow(
     number: int,
     settings: EmergenceConfig,
     circuit_losses: Mapping[str, float] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda step, last: None,
 ) -> tuple[Emergence, MapsOverTime]:
     """Follow paths of one model of a run through its checkpoints: the record, and role maps of every head over time.
 
@@ -122,8 +124,7 @@ def follow(
         observed[step] = found = observe(single(run.transformer(step), number), problem, batch, paths)
         if not bool(torch.isfinite(found.errors).all() and torch.isfinite(found.attention).all()):
             raise InputError(f"model {number} of {run.path} has diverged at step {step}, and cannot be followed")
-        if progress is not None:
-            progress(step, steps[-1])
+        progress(step, steps[-1])
     emergence = _history(run, paths, number, settings, dict(circuit_losses or {}), observed)
     maps = MapsOverTime.of([*observed], [found.maps for found in observed.values()], problem.roles)
     return emergence, maps

@@ -14,9 +14,10 @@ from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.custom_circuit import CustomCircuit
-from hopscope.circuits.resume import SILENT, Search, SearchProgress, run_search
+from hopscope.circuits.resume import Search, SearchProgress, run_search
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import find_stored
+from hopscope.display import reporting, stages_display
 from hopscope.kernels import DTYPES, Precision
 from hopscope.language.find_text import Named, faithfulness_for, proof_for, search_text_circuit
 from hopscope.language.hooked import HookedDecoder
@@ -132,7 +133,7 @@ class LanguageModel:
         proof: CertificateConfig | None = None,
         out: Path | str | None = None,
         overwrite: bool = False,
-        progress: SearchProgress = SILENT,
+        progress: SearchProgress | bool = True,
     ) -> Circuit:
         """Its circuit for a task, found and certified; stored in `FOLDER/circuits/` and read from there later.
 
@@ -147,7 +148,7 @@ class LanguageModel:
             proof: see `search_text_circuit`.
             out: the folder of the record, in the place of `FOLDER/circuits/`.
             overwrite: search again even if there is a record.
-            progress: called with what is being done, how many stages are finished, and how many there are.
+            progress: whether it is shown; or a function, called with what is done now, stages finished, stages in all.
 
         Raises:
             InputError: the task, tokenizer or a value cannot be used, the record is damaged, or it is of a
@@ -161,11 +162,12 @@ class LanguageModel:
         def search() -> Search[Circuit]:  # whose first step installs the hooks: not needed where a record is read
             return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted))
 
-        progress = self._counted(progress)
-        if self.path is None and out is None:
-            return run_search(search(), progress)
-        path, model = text_circuit_path(self.path or Path(), task, out), self.named.content
-        return find_stored(path, search(), model, wanted, progress=progress, overwrite=overwrite)
+        with reporting(progress, stages_display()) as shown:
+            report = self._counted(shown)
+            if self.path is None and out is None:
+                return run_search(search(), report)
+            path, model = text_circuit_path(self.path or Path(), task, out), self.named.content
+            return find_stored(path, search(), model, wanted, progress=report, overwrite=overwrite)
 
     def _counted(self, progress: SearchProgress) -> SearchProgress:
         """Progress that is also told, within a stage, how many prompts were read in it."""
@@ -191,7 +193,7 @@ class LanguageModel:
         faithfulness: float | None = None,
         seed: int = 0,
         proof: CertificateConfig | None = None,
-        progress: SearchProgress = SILENT,
+        progress: SearchProgress | bool = True,
     ) -> Circuit:
         """The certificate of a circuit that you give: your own idea of the model, or a record.
 
@@ -213,7 +215,8 @@ class LanguageModel:
         share = faithfulness_for(task) if faithfulness is None else faithfulness
         wanted = SearchRecord(None, seed, share, proof=proof or proof_for(task), precision=self.precision)
         search = search_text_circuit(self.model, self.tokenizer, task, self.named, wanted, circuit)
-        return run_search(search, self._counted(progress))
+        with reporting(progress, stages_display()) as report:
+            return run_search(search, self._counted(report))
 
 
 def text_circuit_path(model: Path, task: LanguageTask, out: Path | str | None = None) -> Path:

@@ -21,7 +21,7 @@ from hopscope.training.execution import Execution
 from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.schedule import Schedule
-from hopscope.training.side_by_side import ProgressDisplay, finished, run_jobs, train_all
+from hopscope.training.side_by_side import finished, run_jobs, train_all
 from hopscope.words import counted
 
 MAX_LOSS = 0.05
@@ -209,16 +209,15 @@ def do_for_every_model(
     setups: Sequence[Setup],
     folder: Path,
     execution: Execution,
-    display: ProgressDisplay,
+    progress: bool,
 ) -> None:
     """Train what is not trained yet, and call `function(run, number, effort)` for every model, in parallel."""
     if not setups:
         return
-    with display.runs(setups) as progress:
-        train_all(setups, folder / study.at, execution=execution, progress=progress)
+    train_all(setups, folder / study.at, execution=execution, progress=progress)
     models = [(setup.name, number) for setup in setups for number in range(len(setup.seeds))]
     jobs = [(folder / study.at / name, number, study.effort) for name, number in models]
-    run_jobs(task, function, jobs, execution, display)
+    run_jobs(task, function, jobs, execution, progress)
 
 
 def shape_in_words(models: Sequence[Studied]) -> str:

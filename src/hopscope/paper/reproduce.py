@@ -26,7 +26,6 @@ from hopscope.paper.presets import BY_NAME, Preset, named
 from hopscope.paper.report import write_page
 from hopscope.paper.section_7 import TrainedModel
 from hopscope.training.execution import FASTEST, Execution
-from hopscope.training.side_by_side import SILENT, ProgressDisplay
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def reproduce(
     preset: Preset | str = "laptop",
     folder: Path | str | None = None,
     execution: Execution = FASTEST,
-    display: ProgressDisplay = SILENT,
+    progress: bool = True,
 ) -> Reproduction:
     """Train, analyse and judge everything that a preset covers; what is finished is not done again.
 
@@ -54,7 +53,7 @@ def reproduce(
         preset: one of `presets.BY_NAME`, or your own.
         folder: the folder for everything; `runs/` and the preset's name by default.
         execution: how models are trained and examined: how precisely, in how many processes.
-        display: how progress is shown.
+        progress: whether it is shown.
 
     Raises:
         InputError: there is no such preset, or something else is in the folder.
@@ -73,11 +72,11 @@ def reproduce(
     folder = check_folder(folder if folder is not None else Path("runs") / chosen.name, "a reproduction")
     check_outside_runs(folder)
     check_replaces_claims(folder / "claims.json")
-    section_7.run(chosen.depth, folder, execution, display)
+    section_7.run(chosen.depth, folder, execution, progress)
     study, what = chosen.models, "circuits and their emergence"
     others = [setup for setup in study.setups if setup not in study.followed]
-    do_for_every_model(what, section_9.follow, study, study.followed, folder, execution, display)
-    do_for_every_model("circuits", section_8.find, study, others, folder, execution, display)
+    do_for_every_model(what, section_9.follow, study, study.followed, folder, execution, progress)
+    do_for_every_model("circuits", section_8.find, study, others, folder, execution, progress)
     return read(chosen, folder)
 
 

@@ -18,7 +18,7 @@ from hopscope.training.execution import Execution
 from hopscope.training.metrics import learned_below
 from hopscope.training.recipe import Recipe, Setup
 from hopscope.training.run import RunFolder
-from hopscope.training.side_by_side import SILENT, ProgressDisplay, finished, train_all
+from hopscope.training.side_by_side import finished, train_all
 from hopscope.words import counted
 
 
@@ -184,11 +184,10 @@ class DepthResult:
     run: str
 
 
-def run(study: DepthStudy, folder: Path, execution: Execution, display: ProgressDisplay = SILENT) -> None:
+def run(study: DepthStudy, folder: Path, execution: Execution, progress: bool = False) -> None:
     """Train what is not trained yet, into `sweep/`; runs that `summary.json` knows are not needed."""
     setups = study.left(_known(study, folder))
-    with display.runs(setups) as progress:
-        train_all(setups, folder / "sweep", execution=execution, progress=progress)
+    train_all(setups, folder / "sweep", execution=execution, progress=progress)
 
 
 def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:

@@ -46,7 +46,8 @@ _NUMBERS = "Circuits by the procedure of Appendix E and with own patterns; numbe
 def find(path: Path, number: int, effort: Effort) -> Circuit | None:
     """The circuit of one model of the run in `path`, that of the same search if there is one; None if it diverged."""
     run = RunFolder(path)
-    return None if run.result.models[number].diverged else RunModel(run, number).find_circuit(effort=effort)
+    diverged = run.result.models[number].diverged
+    return None if diverged else RunModel(run, number).find_circuit(effort=effort, progress=False)
 
 
 def judge(result: StudiedModels) -> list[Finding]:

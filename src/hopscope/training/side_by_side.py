@@ -5,16 +5,19 @@ The run folders are the ledger: a run that is finished is not touched, and one t
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from hopscope.display import Display, counting_display, reporting
 from hopscope.errors import InputError
+from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.processes import in_processes
 from hopscope.training.execution import (
     FASTEST,
@@ -29,26 +32,14 @@ from hopscope.training.metrics import MetricsRow
 from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.trainer import Progress, train
+from hopscope.words import counted
 
 RunsProgress = Callable[[dict[str, Progress]], None]
 """A function that is called with the progress of every run, by the setup's name."""
 
 
-@dataclass(frozen=True)
-class ProgressDisplay:
-    """How work is shown, by contexts that give the function to call as it goes on: `runs`, the training of some setups;
-    `jobs`, how many of a number of jobs of some kind are done."""
-
-    runs: Callable[[Sequence[Setup]], AbstractContextManager[RunsProgress | None]] = lambda *_: nullcontext()
-    jobs: Callable[[str, int], AbstractContextManager[Callable[[int], None] | None]] = lambda *_: nullcontext()
-
-
-SILENT = ProgressDisplay()
-"""Nothing is shown."""
-
-
 def train_all(
-    setups: Sequence[Setup], folder: Path, *, execution: Execution = FASTEST, progress: RunsProgress | None = None
+    setups: Sequence[Setup], folder: Path, *, execution: Execution = FASTEST, progress: RunsProgress | bool = True
 ) -> None:
     """Train every setup into `folder / setup.name`, the longest run first.
 
@@ -66,17 +57,12 @@ def train_all(
         setups: what to train; finished runs are skipped.
         folder: the folder that holds their run folders.
         execution: how steps are computed; its threads are shared among its workers, at most one per run.
-        progress: called now and then with the progress of every run.
+        progress: whether it is shown; or a function, called now and then with the progress of every run.
 
     Raises:
         InputError: names repeat, a run does not fit into memory, or a folder is in use for something else.
     """
     left = unfinished(setups, folder)
-
-    def show() -> None:
-        if progress is not None:
-            progress(progress_of(setups, folder))
-
     device = execution.device or default_device()
     cores = execution.threads or available_cores()
     workers = min(execution.workers or (cores if device == "cpu" else 1), max(1, len(left)))
@@ -86,12 +72,18 @@ def train_all(
     each = replace(execution, device=device, threads=share)
     for setup in left:  # before training any, so that none is refused after others were trained
         check_memory(setup, each.resolve(setup))
-    if workers > 1:
-        in_processes(_train, [(setup, folder / setup.name, each) for setup in left], workers, lambda _: show())
-    else:
-        for setup in left:
-            train(setup, folder / setup.name, execution=each, progress=lambda _: show())
-    show()
+    with reporting(progress, runs_display(setups)) as report:
+
+        def show(*_: object) -> None:
+            if progress:
+                report(progress_of(setups, folder))
+
+        if workers > 1:
+            in_processes(_train, [(setup, folder / setup.name, each) for setup in left], workers, show)
+        else:
+            for setup in left:
+                train(setup, folder / setup.name, execution=each, progress=show)
+        show()
 
 
 def _train(setup: Setup, folder: Path, execution: Execution) -> None:
@@ -100,17 +92,12 @@ def _train(setup: Setup, folder: Path, execution: Execution) -> None:
 
 
 def run_jobs(
-    what: str,
-    function: Callable[..., object],
-    jobs: Sequence[tuple[Any, ...]],
-    execution: Execution,
-    display: ProgressDisplay,
+    what: str, function: Callable[..., object], jobs: Sequence[tuple[Any, ...]], execution: Execution, progress: bool
 ) -> None:
     """Call a function of a module with each of the jobs, each on one thread; a single job, or all of a single worker,
     in this process: another would have to load everything once more."""
     workers = min(execution.workers or available_cores(), len(jobs))
-    with display.jobs(what, len(jobs)) if jobs else nullcontext() as shown:
-        show = shown or (lambda done: None)
+    with reporting(progress, counting_display(what, len(jobs))) as show:
         if workers > 1:
             in_processes(_on_one_thread, [(function, *job) for job in jobs], workers, lambda done: show(len(done)))
             return
@@ -139,6 +126,42 @@ def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
     """The finished runs, by name; a run folder that holds another run is refused."""
     there = [setup for setup in setups if (folder / setup.name / "result.json").exists()]
     return {setup.name: RunFolder(folder / setup.name).require(setup) for setup in there}
+
+
+@contextmanager
+def runs_display(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progress]], None]]:
+    """Progress of many runs, and the losses of the first under way; gives the function that is called with it."""
+    by_name = {setup.name: setup for setup in setups}
+    total = sum(setup.work for setup in setups)
+    with Display("training", "%") as update:
+
+        def show(progress: dict[str, Progress]) -> None:
+            done = sum(by_name[name].work * run.step / run.steps for name, run in progress.items())
+            ended = sum(run.ended for run in progress.values())
+            note = f"{ended} of {counted(len(progress), 'run')} finished"
+            for name in [name for name, run in progress.items() if run.step and not run.ended][:1]:
+                run = progress[name]
+                losses = losses_by_hop(by_name[name].problem, run.partial_losses)
+                note += f"; {name} at step {run.step} of {run.steps}: {losses}"
+            update(100 * done / total if total else 100, 100, note)
+
+        yield show
+
+
+@contextmanager
+def run_display(setup: Setup) -> Iterator[Callable[[Progress], None]]:
+    """Progress of one run; gives the function that is called with it."""
+    with runs_display([setup]) as show:
+        yield lambda progress: show({setup.name: progress})
+
+
+def losses_by_hop(problem: RetrievalProblem, partial_losses: Sequence[Sequence[float | None]]) -> str:
+    """Mean losses over the models that have not diverged, hop by hop: `x1 0.012  x2 0.754`."""
+    shown = []
+    for symbol, losses in zip(problem.target_symbols, zip(*partial_losses, strict=True), strict=False):
+        known = [loss for loss in losses if loss is not None and math.isfinite(loss)]
+        shown.append(f"{symbol} {sum(known) / len(known):.3f}" if known else f"{symbol} diverged")
+    return "  ".join(shown)
 
 
 _ROWS_READ = 1 << 16
