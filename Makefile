@@ -1,10 +1,10 @@
 # Everything on a fresh machine: make reproduce, make test. The environment is .venv; pins are in constraints.txt.
-# `make test` takes minutes; `make test-all` runs it and then the slow tests.
+# `make test` takes minutes; `make test-all` runs it, the slow tests, and those with programs that Tracr compiled.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: reproduce test test-all test-lowest lint race claims paper schema docs release clean
+.PHONY: reproduce test test-all test-tracr test-lowest lint race claims paper schema docs release clean
 
 reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
@@ -13,7 +13,18 @@ test: $(VENV)/.installed-dev
 	$(RUN)/pytest -n 2 --dist loadgroup
 
 test-all: test
-	$(RUN)/pytest -n 2 --dist loadgroup -m slow
+	$(RUN)/pytest -n 2 --dist loadgroup -m slow --ignore $(TRACR)
+	$(MAKE) test-tracr
+
+# Circuits of transformers that Tracr compiled; JAX comes with it, 400 MB, and in one process with no other test.
+TRACR := tests/language/test_token_module.py
+
+test-tracr: $(VENV)/.installed-tracr
+	$(RUN)/pytest -p no:xdist -m slow $(TRACR)
+
+$(VENV)/.installed-tracr: $(VENV)/.installed-dev
+	$(RUN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[tracr]"
+	touch $@
 
 # The quick tests with the lowest versions that pyproject.toml admits, in an environment of their own.
 test-lowest: .venv-lowest/.installed

@@ -185,7 +185,7 @@ def pointer_prompts(draw: random.Random) -> Iterator[hs.prompts.Prompt]:
 def test_the_circuit_of_a_program_is_found(
     program: Callable[[], Any], words: str, prompts: Callable[[random.Random], Any], paths: list[str]
 ) -> None:
-    pytest.importorskip("tracr", reason="tracr-pypi is not installed")
+    pytest.importorskip("tracr", reason="tracr-pypi is not installed: make test-tracr")
     drawn = prompts(random.Random(0))
     task = hs.PromptTask(program.__name__, tuple(next(drawn) for _ in range(256)))
     model = opened(Compiled(program(), words), task)
