@@ -91,7 +91,7 @@ def test_the_evaluator_agrees_with_the_model(causal: bool, mlp: bool) -> None:
     where = coordinates(batch, causal)
     expected = []
     for interventions in candidates:
-        edit = InterventionHooks([by_layer(interventions, 3)], 3, PatternCache(where))
+        edit = InterventionHooks([by_layer(interventions, 3)], PatternCache(where))
         answers = model(batch.inputs[None], edit)[0]
         errors = (answers - batch.targets).square().view(4, 3, 2, 3)
         expected.append(errors.mean(dim=(1, 3)))

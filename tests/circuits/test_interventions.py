@@ -55,9 +55,9 @@ def of_layer(edits: dict[tuple[int, int], Ablation]) -> LayerAblations:
     return by_layer({HeadRow(0, head, query): edit for (head, query), edit in edits.items()}, 1)[0]
 
 
-def changed_by(candidates: list[LayerAblations], heads: int, pattern: torch.Tensor) -> torch.Tensor:
+def changed_by(candidates: list[LayerAblations], pattern: torch.Tensor) -> torch.Tensor:
     """The patterns of one layer, of sequences under each candidate in turn: axes candidate, batch, head, query, key."""
-    edit = InterventionHooks([[candidate] for candidate in candidates], heads, PatternCache(WHERE))
+    edit = InterventionHooks([[candidate] for candidate in candidates], PatternCache(WHERE))
     return edit.pattern(0, pattern.flatten(0, 1)[None]).view(pattern.shape)
 
 
@@ -152,7 +152,7 @@ def test_patterns_equal_their_definitions(
     expected = slow(pattern, edits, WHERE)
     # The very first position can be left with nothing by a knock-out; that case has its own test.
     finite = expected.isfinite().all(dim=-1, keepdim=True)
-    found = changed_by([of_layer(edits)], 2, pattern)
+    found = changed_by([of_layer(edits)], pattern)
     torch.testing.assert_close(found * finite, expected.nan_to_num() * finite)
     torch.testing.assert_close(found.sum(dim=-1)[finite[..., 0]], expected.sum(dim=-1)[finite[..., 0]])
     assert bool(((found.sum(dim=-1) - 1).abs() < 1e-5).logical_or(found.sum(dim=-1) == 0).all())
@@ -180,7 +180,7 @@ def test_nothing_tells_what_a_row_would_see_in_its_own_chain(seed: int) -> None:
 
 def test_unmodified_rows_keep_their_bits() -> None:
     pattern = random_pattern()
-    found = changed_by([of_layer({(0, 1): UNIFORM})], 2, pattern)
+    found = changed_by([of_layer({(0, 1): UNIFORM})], pattern)
     changed = WHERE.role == 1
     assert torch.equal(found[:, :, 1], pattern[:, :, 1])
     assert torch.equal(found[0, :, 0][~changed], pattern[0, :, 0][~changed])
@@ -191,7 +191,7 @@ def test_knocking_out_every_key_leaves_the_row_itself() -> None:
     pattern = torch.zeros(1, 4, 1, LENGTH, LENGTH)
     pattern[..., 0] = 1.0  # everyone attends to position 0, whatever is there
     everyone = Ablation(AblationKind.KNOCK_OUT, tuple(range(5)))
-    found = changed_by([of_layer({(0, query): everyone for query in range(5)})], 1, pattern)
+    found = changed_by([of_layer({(0, query): everyone for query in range(5)})], pattern)
     torch.testing.assert_close(found.sum(dim=-1), torch.ones(1, 4, 1, LENGTH))
     for b in range(4):
         holder = int(WHERE.role[b, 0])
@@ -204,9 +204,9 @@ def test_knocking_out_every_key_leaves_the_row_itself() -> None:
 def test_candidates_do_not_affect_one_another() -> None:
     pattern = random_pattern().expand(3, -1, -1, -1, -1)
     edits = [{(0, 4): UNIFORM}, {}, {(0, 4): one_hot(1), (1, 3): IDENTITY}]
-    found = changed_by([of_layer(edit) for edit in edits], 2, pattern)
+    found = changed_by([of_layer(edit) for edit in edits], pattern)
     for candidate, mine in zip(found, edits, strict=True):
-        alone = changed_by([of_layer(mine)], 2, pattern[:1])
+        alone = changed_by([of_layer(mine)], pattern[:1])
         assert torch.equal(candidate, alone[0])
 
 
@@ -263,7 +263,7 @@ def test_fixed_patterns_are_imposed_without_computing_own_ones(
         by_layer({HeadRow(*row): make_edit(kind, row[2], numbers) for row, (kind, numbers) in candidate.items()}, 2)
         for candidate in rows
     ]
-    edit, plain = InterventionHooks(candidates, 3, PatternCache(WHERE)), random_model(PROBLEM, seed=seed, spread=1.5)
+    edit, plain = InterventionHooks(candidates, PatternCache(WHERE)), random_model(PROBLEM, seed=seed, spread=1.5)
     x = plain.embed(BATCH.inputs[None]).repeat(1, len(candidates), 1, 1)
     with torch.no_grad(), counted_passes() as passes:
         found = quick(plain).run(x, hooks=edit, reads=reads)

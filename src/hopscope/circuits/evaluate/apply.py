@@ -190,47 +190,39 @@ class InterventionHooks(SkippingHooks):
     Sequences come through candidate by candidate: all of the batch under the first, then all under the second, ...
     """
 
-    def __init__(self, candidates: Sequence[Sequence[LayerAblations]], heads: int, cache: PatternCache) -> None:
+    def __init__(self, candidates: Sequence[Sequence[LayerAblations]], cache: PatternCache) -> None:
         self._cache, self._candidates = cache, len(candidates)
-        self._variants: dict[int, list[dict[HeadAblations, list[int]]]] = {}
+        self._changes: dict[int, dict[tuple[int, HeadAblations], list[int]]] = {}
         for layer, of_layer in enumerate(zip(*candidates, strict=True)):
-            by_head: list[dict[HeadAblations, list[int]]] = [{} for _ in range(heads)]
+            changes = self._changes[layer] = {}
             for candidate, ablated in enumerate(of_layer):
-                for head in range(heads):
-                    by_head[head].setdefault(ablated.get(head, ()), []).append(candidate)
-            self._variants[layer] = by_head
+                for change in ablated.items():
+                    changes.setdefault(change, []).append(candidate)
 
     def among(self, layer: int, heads: Sequence[int]) -> Hooks:
         """What is done to some heads of a layer."""
         part = copy(self)
-        part._variants = {layer: [self._variants[layer][head] for head in heads]}
+        among = ((key, candidates) for key, candidates in self._changes[layer].items() if key[0] in heads)
+        part._changes = {layer: {(heads.index(head), ablations): candidates for (head, ablations), candidates in among}}
         return part
 
     def fixed(self, layer: int) -> FixedRows | None:
         """The rows that are put in place, if that is all that is done; else None."""
         rows = {}
-        for head, variants in enumerate(self._variants[layer]):
-            for ablations, candidates in variants.items():
-                if ablations:
-                    fixed = self._cache.fixed(ablations)
-                    if fixed is None:
-                        return None
-                    rows.update(dict.fromkeys(((candidate, head) for candidate in candidates), fixed))
+        for (head, ablations), candidates in self._changes[layer].items():
+            fixed = self._cache.fixed(ablations)
+            if fixed is None:
+                return None
+            rows.update(dict.fromkeys(((candidate, head) for candidate in candidates), fixed))
         return FixedRows(self._candidates, rows)
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
         """The changed patterns; unmodified rows stay the same to the bit."""
-        changes = [
-            (head, ablations, candidates)
-            for head, variants in enumerate(self._variants[layer])
-            for ablations, candidates in variants.items()
-            if ablations
-        ]
-        if not changes:
+        if not self._changes[layer]:
             return pattern
         own = pattern.view(self._candidates, -1, *pattern.shape[2:])
         out = own.clone()
-        for head, ablations, candidates in changes:
+        for (head, ablations), candidates in self._changes[layer].items():
             at = slice(None) if len(candidates) == self._candidates else candidates
             out[at, :, head] = self._cache.changed(own[at, :, head], ablations)
         return out.reshape(pattern.shape)

@@ -193,7 +193,7 @@ class Evaluator(ABC):
         for layer, stop in zip(layers, [*layers[1:], self.shape.layers], strict=True):
             joining = self._stream(layer).repeat(1, joins.count(layer), 1, 1)
             x = torch.cat([x, joining], dim=1) if x.shape[1] else joining
-            hooks = InterventionHooks(candidates[: x.shape[1] // self.sequences], self.shape.heads, self.cache)
+            hooks = InterventionHooks(candidates[: x.shape[1] // self.sequences], self.cache)
             x = self.transformer.run(x, start=layer, stop=stop, hooks=hooks, reads=self.shape.reads)
         return x
 
@@ -252,9 +252,7 @@ class Evaluator(ABC):
     def edit(self, interventions: Interventions) -> InterventionHooks:
         """Interventions as hooks of the transformer's forward pass on this batch."""
         self._check(interventions)
-        return InterventionHooks(
-            [by_layer(self.applied(interventions), self.shape.layers)], self.shape.heads, self.cache
-        )
+        return InterventionHooks([by_layer(self.applied(interventions), self.shape.layers)], self.cache)
 
     def _check(self, interventions: Interventions) -> None:
         """Check that interventions fit model and batch; ablations that were checked before are not checked again."""
@@ -282,7 +280,7 @@ class Evaluator(ABC):
         """The residual stream that enters a layer under the trunk; it is cached."""
         if not self._streams:
             self._streams[0] = self.transformer.embed(self.batch.inputs[None])
-        edit = InterventionHooks([self._trunk], self.shape.heads, self.cache)
+        edit = InterventionHooks([self._trunk], self.cache)
         while (last := max(self._streams)) < layer:
             stop = last + self._stride
             self._streams[stop] = self.transformer.run(self._streams[last], start=last, stop=stop, hooks=edit)
