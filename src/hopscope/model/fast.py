@@ -36,6 +36,9 @@ from hopscope.model.hooks import Hooks, Pattern, Queried, Stream
 from hopscope.model.skipped_heads import Present, SkippingHooks, SomeColumns, SomeHeads, those_that_write
 from hopscope.model.transformer import Attention, Block, LayerNorm, Linear, Transformer
 
+Made = Float[Tensor, "_sequence _pos _made"]
+"""Queries, keys or values, or several of them side by side; sequences of all models."""
+
 Heads = Float[Tensor, "model_batch_head pos d_head"]
 
 _GELU_LINEAR = 2 * math.sqrt(2 / math.pi)
@@ -70,18 +73,11 @@ class FastBlock(Block):
         if last != positions:
             x = x[:, :, -last:]
             query_rows = x.flatten(1, 2)
-        small = attention_kernels.fits(positions, attention.d_head, rows.device)
-        fixed = self._fixed(hooks, rows) if small and hooks is not None else None
         if not attention.heads:
             bias = attention.out.bias.to(rows.dtype)  # or the stream would become fp32
             written = bias.expand_as(query_rows)
-        elif small and (fixed is not None or (self.fused and hooks is None)):
-            written = self._fused(attention, rows, query_rows, batch, fixed)
         else:
-            pattern, value = self._attend(attention, rows, query_rows, batch)
-            if hooks is not None:
-                pattern = hooks.pattern(self.layer, pattern)
-            written = _write(attention, pattern, value)
+            written = self._attended(attention, rows, query_rows, batch, hooks)
         if hooks is not None:
             written = hooks.attn_out(self.layer, written.view(x.shape)).flatten(1, 2)
         out = query_rows + written
@@ -135,22 +131,6 @@ class FastBlock(Block):
             [(norm.weight, norm.bias) for norm in norms if isinstance(norm, LayerNorm)],
         )
 
-    def _attend(
-        self,
-        attention: Attention | SomeHeads,
-        rows: Flat,
-        query_rows: Float[Tensor, "model query_row d_in"],
-        batch: int,
-    ) -> tuple[Pattern, Heads]:
-        if query_rows is rows:
-            query, key, value = self._heads(attention, rows, batch, attention.query, attention.key, attention.value)
-        else:
-            (query,) = self._heads(attention, query_rows, batch, attention.query)
-            key, value = self._heads(attention, rows, batch, attention.key, attention.value)
-        pattern = torch.baddbmm(attention.mask(query.shape[1], key), query, key.mT).softmax(dim=-1)
-        grouped: Pattern = pattern.view(rows.shape[0], batch, attention.heads, *pattern.shape[-2:])
-        return grouped, value
-
     def _fixed(self, hooks: Hooks, rows: Flat) -> FixedRows | None:
         """The rows that hooks replace, where `fused_attention` can do it: fp32 on a CPU, one model, no gradients."""
         plain = rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.shape[0] == 1
@@ -158,32 +138,32 @@ class FastBlock(Block):
             return None
         return hooks.fixed(self.layer) if isinstance(hooks, SkippingHooks) else None
 
-    def _fused(
+    def _attended(
         self,
         attention: Attention | SomeHeads,
         rows: Flat,
         query_rows: Float[Tensor, "model query_row d_in"],
         batch: int,
-        fixed: FixedRows | None,
+        hooks: Hooks | None,
     ) -> Float[Tensor, "model query_row d_model"]:
-        """What attention writes to the stream, computed without keeping its pattern."""
+        """What attention writes to the stream; its pattern is not kept where the kernels can do without."""
         if query_rows is rows:
             query, rest = None, self._made(attention, rows, batch, attention.query, attention.key, attention.value)
         else:
             query = self._made(attention, query_rows, batch, attention.query)
             rest = self._made(attention, rows, batch, attention.key, attention.value)
-        how = attention.heads, attention.causal
-        if fixed is not None:
-            weighted = fused_attention.attend_edited(rest, *how, fixed, query)
-        elif query is None:
-            weighted = attention_kernels.attend(rest, *how)
+        small = attention_kernels.fits(rest.shape[1], attention.d_head, rows.device)
+        fixed = self._fixed(hooks, rows) if small and hooks is not None else None
+        if small and (fixed is not None or (self.fused and hooks is None)):
+            weighted = _fused(attention, query, rest, fixed)
         else:
-            weighted = attention_kernels.attend_last(query, rest, *how)
+            pattern, value = _attend(attention, query, rest, batch)
+            if hooks is not None:
+                pattern = hooks.pattern(self.layer, pattern)
+            weighted = _weighted(attention, pattern, value)
         return _affine(weighted.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
-    def _made(
-        self, attention: Attention | SomeHeads, rows: Flat, batch: int, *maps: Linear | SomeColumns
-    ) -> Float[Tensor, "sequence pos made"]:
+    def _made(self, attention: Attention | SomeHeads, rows: Flat, batch: int, *maps: Linear | SomeColumns) -> Made:
         """The normalised rows through each map, side by side: one product for all, so that rows are read once."""
         weights, biases = [linear.weight for linear in maps], [linear.bias for linear in maps]
         if maps[0] is attention.query:
@@ -191,13 +171,6 @@ class FastBlock(Block):
             weights[0], biases[0] = weights[0] * scale, biases[0] * scale
         made = _after(self.attention_norm, rows, torch.cat(weights, dim=-1), torch.cat(biases, dim=-1))
         return made.view(rows.shape[0] * batch, -1, made.shape[-1])
-
-    def _heads(
-        self, attention: Attention | SomeHeads, rows: Flat, batch: int, *maps: Linear | SomeColumns
-    ) -> tuple[Heads, ...]:
-        """The normalised rows through each map, cut into heads."""
-        made = self._made(attention, rows, batch, *maps)
-        return tuple(_cut(part, attention) for part in torch.chunk(made, len(maps), dim=-1))
 
 
 class FastTransformer(Transformer):
@@ -269,14 +242,28 @@ def single(transformer: Transformer, model: int) -> Transformer:
     return alone.requires_grad_(False)
 
 
-def _write(attention: Attention | SomeHeads, pattern: Pattern, value: Heads) -> Float[Tensor, "model row d_model"]:
+def _fused(attention: Attention | SomeHeads, query: Made | None, rest: Made, fixed: FixedRows | None) -> Made:
+    """The values weighted by a pattern that is not kept."""
+    how = attention.heads, attention.causal
+    if fixed is not None:
+        return fused_attention.attend_edited(rest, *how, fixed, query)
+    return attention_kernels.attend(rest, *how) if query is None else attention_kernels.attend_last(query, rest, *how)
+
+
+def _attend(attention: Attention | SomeHeads, query: Made | None, rest: Made, batch: int) -> tuple[Pattern, Heads]:
+    parts = rest.chunk(3, dim=-1) if query is None else (query, *rest.chunk(2, dim=-1))
+    queries, keys, values = (_cut(part, attention) for part in parts)
+    pattern = torch.baddbmm(attention.mask(queries.shape[1], keys), queries, keys.mT).softmax(dim=-1)
+    return pattern.view(-1, batch, attention.heads, *pattern.shape[-2:]), values
+
+
+def _weighted(attention: Attention | SomeHeads, pattern: Pattern, value: Heads) -> Float[Tensor, "model row inner"]:
     models, batch = pattern.shape[:2]
     weighted = (pattern.flatten(0, 2) @ value).view(models, batch, attention.heads, -1, attention.d_head)
-    rows = weighted.transpose(2, 3).reshape(models, -1, attention.heads * attention.d_head)
-    return _affine(rows, attention.out.weight, attention.out.bias)
+    return weighted.transpose(2, 3).reshape(models, -1, attention.heads * attention.d_head)
 
 
-def _cut(x: Float[Tensor, "model_batch pos inner"], attention: Attention | SomeHeads) -> Heads:
+def _cut(x: Made, attention: Attention | SomeHeads) -> Heads:
     x = x.view(*x.shape[:2], attention.heads, attention.d_head)
     return x.transpose(1, 2).reshape(-1, x.shape[1], attention.d_head)
 
