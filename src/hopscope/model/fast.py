@@ -36,7 +36,7 @@ from hopscope.model.hooks import Hooks, Pattern, Queried, Stream
 from hopscope.model.skipped_heads import Present, SkippingHooks, SomeColumns, SomeHeads, those_that_write
 from hopscope.model.transformer import Attention, Block, LayerNorm, Linear, Transformer
 
-Made = Float[Tensor, "_sequence _pos _made"]
+Projected = Float[Tensor, "_sequence _pos _made"]
 """Queries, keys or values, or several of them side by side; sequences of all models."""
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
@@ -163,7 +163,7 @@ class FastBlock(Block):
             weighted = _weighted(attention, pattern, value)
         return _affine(weighted.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
-    def _made(self, attention: Attention | SomeHeads, rows: Flat, batch: int, *maps: Linear | SomeColumns) -> Made:
+    def _made(self, attention: Attention | SomeHeads, rows: Flat, batch: int, *maps: Linear | SomeColumns) -> Projected:
         """The normalised rows through each map, side by side: one product for all, so that rows are read once."""
         weights, biases = [linear.weight for linear in maps], [linear.bias for linear in maps]
         if maps[0] is attention.query:
@@ -242,7 +242,9 @@ def single(transformer: Transformer, model: int) -> Transformer:
     return alone.requires_grad_(False)
 
 
-def _fused(attention: Attention | SomeHeads, query: Made | None, rest: Made, fixed: FixedRows | None) -> Made:
+def _fused(
+    attention: Attention | SomeHeads, query: Projected | None, rest: Projected, fixed: FixedRows | None
+) -> Projected:
     """The values weighted by a pattern that is not kept."""
     how = attention.heads, attention.causal
     if fixed is not None:
@@ -250,7 +252,9 @@ def _fused(attention: Attention | SomeHeads, query: Made | None, rest: Made, fix
     return attention_kernels.attend(rest, *how) if query is None else attention_kernels.attend_last(query, rest, *how)
 
 
-def _attend(attention: Attention | SomeHeads, query: Made | None, rest: Made, batch: int) -> tuple[Pattern, Heads]:
+def _attend(
+    attention: Attention | SomeHeads, query: Projected | None, rest: Projected, batch: int
+) -> tuple[Pattern, Heads]:
     parts = rest.chunk(3, dim=-1) if query is None else (query, *rest.chunk(2, dim=-1))
     queries, keys, values = (_cut(part, attention) for part in parts)
     pattern = torch.baddbmm(attention.mask(queries.shape[1], keys), queries, keys.mT).softmax(dim=-1)
@@ -263,7 +267,7 @@ def _weighted(attention: Attention | SomeHeads, pattern: Pattern, value: Heads) 
     return weighted.transpose(2, 3).reshape(models, -1, attention.heads * attention.d_head)
 
 
-def _cut(x: Made, attention: Attention | SomeHeads) -> Heads:
+def _cut(x: Projected, attention: Attention | SomeHeads) -> Heads:
     x = x.view(*x.shape[:2], attention.heads, attention.d_head)
     return x.transpose(1, 2).reshape(-1, x.shape[1], attention.d_head)
 
