@@ -493,14 +493,9 @@ def _ablations(
 
 def _check_problem(shape: Architecture, problem: RetrievalProblem) -> None:
     """Check that a transformer may have been trained on a problem: it takes and gives what the problem has."""
-    for name, has, needs in (
-        ("inputs", shape.d_input, problem.input_dim),
-        ("outputs", shape.d_output, problem.target_dim),
-        ("answers", shape.reads, problem.chains),
-        ("causal", shape.causal, problem.causal),
-    ):
-        if has != needs:
-            raise InputError(
-                f"the transformer has {name}={has}, and {problem.named} {name}={needs}; pass the problem that it was "
-                "trained on"
-            )
+    has = {"inputs": shape.d_input, "outputs": shape.d_output, "answers": shape.reads, "causal": shape.causal}
+    needs = (problem.input_dim, problem.target_dim, problem.chains, problem.causal)
+    for (name, value), needed in zip(has.items(), needs, strict=True):
+        if value != needed:
+            what = f"the transformer has {name}={value}, and {problem.named} {name}={needed}"
+            raise InputError(f"{what}; pass the problem that it was trained on")

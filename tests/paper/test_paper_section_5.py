@@ -25,15 +25,16 @@ AS_THEORY_SAYS = (learners(1, 0, 0, 0), learners(2, 1, 0), learners(3, 2, 3), le
 
 
 def judged(*models: list[TrainedModel], hops: int = 6) -> dict[str, Finding]:
-    return {finding.id: finding for finding in judge(TheoryResult.of("laptop", 3, list(chain(*models)), hops))}
+    result = TheoryResult("laptop", 3, section_5.simulated(hops), tuple(chain(*models)))
+    return {finding.id: finding for finding in judge(result)}
 
 
 @pytest.fixture(autouse=True)
 def _afresh() -> Iterator[None]:
     """Nothing that was simulated before or elsewhere counts."""
-    section_5._simulated.cache_clear()
+    section_5.simulated.cache_clear()
     yield
-    section_5._simulated.cache_clear()
+    section_5.simulated.cache_clear()
 
 
 def test_a_theorem_is_checked_by_simulation_and_held_against_runs() -> None:

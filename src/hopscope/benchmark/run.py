@@ -36,9 +36,7 @@ def open_model(name: str, logs: Path, **opening: Any) -> Respondent:
 
         return LocalModel(name.removeprefix(HUB), **here)
     if "/" not in name or name.startswith((".", "/", "~")):
-        raise InputError(
-            f"{name} is neither a folder nor a provider's model; give a model folder, or a name such as openai/gpt-4o"
-        )
+        raise InputError(f"{name} is neither a folder nor a provider's model; give one, such as openai/gpt-4o")
     try:
         from hopscope.benchmark.hosted import HostedModel
     except ImportError:

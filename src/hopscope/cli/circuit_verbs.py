@@ -102,17 +102,14 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
         refuse_given("only a language model's circuit has --out", "out")
     if show:
         refuse_given("--show searches nothing", "max_loss", "effort", "seed", "overwrite", "faithfulness")
-        stored = _stored(path, task, options["number"], options["step"], out)
+        stored = _stored(path, task, options, out)
         return stored.to_json(), str(stored)
     if path.is_file() and task is None:
-        raise hs.InputError(
-            f"{path} is a file, and a circuit is found in the folder of a run, or with --task in a GGUF file; --show "
-            "prints a record"
-        )
+        raise hs.InputError(f"{path} is a file; give a run's folder, --task for a GGUF file, or --show for a record")
     how = {name: options[name] for name in ("effort", "max_loss", "faithfulness", "seed") if given(name)}
     model = _model(path, task, options)
-    how |= {"out": out} if task else {}
-    found = model.find_circuit(*([task] if task else []), overwrite=overwrite, **how)
+    how |= {"task": task, "out": out} if task else {}
+    found = model.find_circuit(overwrite=overwrite, **how)
     drawn = _draw(model, found, options["step"], task, out) if figures else []
     return found.to_json(), "\n".join([str(found), *(f"wrote {file}" for file in drawn)])
 
@@ -145,16 +142,14 @@ def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: A
       hopscope circuit certify my-model --from graph.json --task ioi.jsonl    found by EAP-IG
     """
     task = _task(path, options)
+    if graph is not None and paths:
+        raise hs.InputError(f"--from says which circuit; leave {paths[0]!r} out")
+    claimed: Any = paths or graph or _stored(path, task, options)
+    model = _model(path, task, options)
     if graph is not None:
         from hopscope.language.mib import heads_of_graph
 
-        if paths:
-            raise hs.InputError(f"--from says which circuit; leave {paths[0]!r} out")
-        model = _model(path, task, options)
-        claimed: Any = heads_of_graph(graph, (model.model if task else model.transformer).shape)
-    else:
-        claimed = paths or _stored(path, task, options["number"], options["step"])
-        model = _model(path, task, options)
+        claimed = heads_of_graph(graph, (model.model if task else model.transformer).shape)
     how = {name: options[name] for name in ("max_loss", "faithfulness") if given(name)}
     checked = model.check(claimed, *([task] if task else []), seed=options["seed"], **how)
     return checked.to_json(), str(checked)
@@ -208,19 +203,20 @@ def _model(path: Path, task: LanguageTask | None, options: dict[str, Any]) -> An
     return run[number] if step is None else run[number].at(step)
 
 
-def _stored(
-    path: Path, task: LanguageTask | None, number: int, step: int | None, out: Path | None = None
-) -> hs.Circuit:
+def _stored(path: Path, task: LanguageTask | None, options: dict[str, Any], out: Path | None = None) -> hs.Circuit:
     """The circuit in the record of a run or language model; or a record that stands by itself, as under `results/`."""
     from hopscope.circuits.store import CircuitStore, circuit_path
     from hopscope.language.language_model import text_circuit_path
 
-    if path.is_file() and task is None:
+    if task is not None:
+        return hs.Circuit.load(text_circuit_path(path, task, out))
+    if path.is_file():
         refuse_given(f"{path} is one record", "number", "step")
         return hs.Circuit.load(path)
-    if task is None and (path / "run.json").exists():
+    number, step = options["number"], options["step"]
+    if (path / "run.json").exists():
         return CircuitStore(hs.Run(path)).load(number, step)
-    return hs.Circuit.load(text_circuit_path(path, task, out) if task else circuit_path(path, number, step))
+    return hs.Circuit.load(circuit_path(path, number, step))
 
 
 def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: LanguageTask | None, out: Path | None) -> list[Path]:
@@ -277,11 +273,10 @@ def emergence(
     refuse_given("a run has its own task and folder", "task_file", "out")
     if len(folders) > 1:
         raise hs.InputError(f"give one run, or --circuit to follow it through folders, got {len(folders)} folders")
-    (folder,) = folders
     from hopscope.circuits.store import circuit_path
     from hopscope.paper.section_9 import page_figures
 
-    run = hs.Run(folder)
+    run = hs.Run(folders[0])
     how = EmergenceConfig(**config) if config else None
     found = run.emergence(model, how, overwrite=overwrite)
     circuit, imposed = hs.Circuit.load(circuit_path(run.path, model)), None
@@ -304,13 +299,12 @@ def _followed(folders: tuple[Path, ...], record: Path, task_file: str | None, ou
     if circuit.text is None:
         raise hs.InputError(f"{record} is a circuit of a run; follow it with `hopscope emergence RUN`")
     asked = circuit.text
-    if task_file is None and not circuit.hops:
+    if task_file is not None:
+        task: LanguageTask = _prompt_task(folders[-1], task_file)
+    elif circuit.hops:
+        task = hs.text(asked.formulation, circuit.hops, hs.Extensions(**asked.extensions))
+    else:
         raise hs.InputError(f"{record} is of a task of your own; pass --task, the file of {asked.formulation}")
-    task: Any = (
-        hs.text(asked.formulation, circuit.hops, hs.Extensions(**asked.extensions))
-        if task_file is None
-        else _prompt_task(folders[-1], task_file)
-    )
     with stages_display() as progress:
         found = follow_checkpoints(folders, circuit, task, progress=progress)
     if out is not None:

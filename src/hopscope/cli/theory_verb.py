@@ -54,8 +54,7 @@ def theory(hops: tuple[int, ...], show: bool, causal: bool, order: str | None, b
         raise hs.InputError("--show takes one chain; give one number, as in --hops 5")
     if (show or ordered) and max(hops) > _MOST:
         raise hs.InputError(
-            f"hops must be at most {_MOST} with --show, --order or --best-order, got {max(hops)}; the bare table takes "
-            "more"
+            f"hops must be at most {_MOST} with --show, --order or --best-order, got {max(hops)}; leave these out"
         )
     if not show:
         refuse_given("the table has both masks", "causal")

@@ -12,6 +12,7 @@ import hopscope as hs
 from hopscope.checks import check_outside_runs
 from hopscope.cli.folder_verbs import PRESETS
 from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option
+from hopscope.records import plain
 
 _RECIPE = choice(*hs.recipes.BY_NAME, default="laptop", help="The recipe to start from.")
 
@@ -46,9 +47,6 @@ def train(
         recipe=replace(start.recipe, **recipe),
         seeds=start.seeds if seeds is None else seeds,
     )
-
-    from hopscope.records import plain
-
     how = hs.Execution(**execution).resolve(setup)
     if (folder / "run.json").exists():
         how = hs.Run(folder).require(setup).execution.resume(setup)
@@ -99,7 +97,6 @@ def sweep(
     from hopscope.paper.section_7 import DepthStudy, read
     from hopscope.paper.section_7_claims import judge
     from hopscope.paper.section_7_figures import section
-    from hopscope.records import plain
 
     check_outside_runs(folder)
     study = DepthStudy(
@@ -109,7 +106,7 @@ def sweep(
         hops=hops,
         plain_hops=plain_hops,
         seeds=seeds,
-        plain_seeds=seeds if plain_seeds is None else plain_seeds,
+        plain_seeds=plain_seeds,
     )
     setups, how = study.setups(), hs.Execution(**execution)
     _say_execution(how)

@@ -13,15 +13,17 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import ImposedCircuit
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import CircuitStore
+from hopscope.display import counting_display, reporting
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.timing import Plateau, plateau
 from hopscope.emergence.track import emergence_path
 from hopscope.errors import UNTOUCHED, InputError
-from hopscope.training.execution import Execution
+from hopscope.processes import in_processes
+from hopscope.training.execution import Execution, available_cores, using_threads
 from hopscope.training.recipe import Setup
 from hopscope.training.run import RunFolder
 from hopscope.training.schedule import Schedule
-from hopscope.training.side_by_side import finished, run_jobs, train_all
+from hopscope.training.side_by_side import finished, train_all
 from hopscope.words import counted
 
 MAX_LOSS = 0.05
@@ -203,7 +205,7 @@ def _emergence(run: RunFolder, number: int, circuit: Circuit | None, patterns: P
 
 
 def do_for_every_model(
-    task: str,
+    what: str,
     function: Callable[[Path, int, Effort], object],
     study: ModelStudy,
     setups: Sequence[Setup],
@@ -211,13 +213,29 @@ def do_for_every_model(
     execution: Execution,
     progress: bool,
 ) -> None:
-    """Train what is not trained yet, and call `function(run, number, effort)` for every model, in parallel."""
+    """Train what is not trained yet, and call `function(run, number, effort)` for every model, each on one thread.
+
+    That is done in parallel; a single job, or all of a single worker, in this process: another would have to load
+    everything once more.
+    """
     if not setups:
         return
     train_all(setups, folder / study.at, execution=execution, progress=progress)
     models = [(setup.name, number) for setup in setups for number in range(len(setup.seeds))]
-    jobs = [(folder / study.at / name, number, study.effort) for name, number in models]
-    run_jobs(task, function, jobs, execution, progress)
+    jobs = [(function, folder / study.at / name, number, study.effort) for name, number in models]
+    workers = min(execution.workers or available_cores(), len(jobs))
+    with reporting(progress, counting_display(what, len(jobs))) as show:
+        if workers > 1:
+            in_processes(_on_one_thread, jobs, workers, lambda done: show(len(done)))
+            return
+        for number, job in enumerate(jobs, 1):
+            _on_one_thread(*job)
+            show(number)
+
+
+def _on_one_thread(function: Callable[[Path, int, Effort], object], run: Path, number: int, effort: Effort) -> None:
+    with using_threads(1):
+        function(run, number, effort)
 
 
 def shape_in_words(models: Sequence[Studied]) -> str:

@@ -50,7 +50,6 @@ LAPTOP = _followed_sweep(
         hops=3,
         plain_hops=3,
         seeds=(0, 1, 2),
-        plain_seeds=(0, 1, 2),
         followed=3,
     ),
     "small transformers, D = 3, up to the least depth at which theory allows it; minutes on two cores",
@@ -75,7 +74,6 @@ PAPER = Preset(
         hops=5,
         plain_hops=3,
         seeds=_NINE,
-        plain_seeds=_NINE,
     ),
     models=ModelStudy("paper", (recipes.A, recipes.B, recipes.C, *MORE_OF_A), (recipes.D,)),
 )
@@ -88,7 +86,6 @@ FIGURE_4 = Preset(
         scale="figure-4",
         recipe=replace(recipes.PLAIN, steps=4_800, log_every=10),
         seeds=tuple(range(8)),
-        plain_seeds=tuple(range(8)),
     ),
 )
 
@@ -125,7 +122,6 @@ TINY = _followed_sweep(
         hops=1,
         plain_hops=1,
         seeds=(0,),
-        plain_seeds=(0,),
         followed=2,
         checkpoint_every=50,
     ),

@@ -46,15 +46,7 @@ class Section:
     figures: Sequence[PageFigure] = ()
 
 
-def write_page(
-    path: Path,
-    scale: str,
-    claims: Sequence[Finding],
-    sections: Sequence[Section],
-    rerun: str,
-    *,
-    explorer: bool = False,
-) -> None:
+def write_page(path: Path, scale: str, claims: Sequence[Finding], sections: Sequence[Section], rerun: str) -> None:
     """Write the page, atomically: sections, the table of claims, and links to claims.json and explorer.
 
     Args:
@@ -63,7 +55,6 @@ def write_page(
         claims: the rows of the claims table, in order; those of the stored runs stand beside them.
         sections: the sections before the table.
         rerun: the shell command that makes it again.
-        explorer: whether explorer.html is beside it, so that a link leads there.
     """
     figures = path.parent / "figures"
     options: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
@@ -76,7 +67,7 @@ def write_page(
         sections=[(section, [_drawn(figure, figures) for figure in section.figures]) for section in sections],
         rerun=rerun,
         made=datetime.now(UTC),
-        explorer=explorer,
+        explorer=(path.parent / "explorer.html").exists(),
         versions=[("hopscope", VERSION), ("Python", python_version()), *packages],
     )  # fmt: skip
     write_text(path, html)

@@ -91,7 +91,8 @@ def read(preset: Preset, folder: Path) -> Reproduction:
     depth, models = section_7.read(preset.depth, folder), read_models(preset.models, folder)
     swept = {setup.name for setup in preset.depth.setups()}
     alone = [TrainedModel.of(model.run)[model.number] for model in models.models if model.setup.name not in swept]
-    theory = section_5.TheoryResult.of(preset.name, preset.depth.hops, [*depth.models, *alone], preset.simulated_hops)
+    simulated = section_5.simulated(preset.simulated_hops)
+    theory = section_5.TheoryResult(preset.name, preset.depth.hops, simulated, (*depth.models, *alone))
     benchmark = section_4.read(preset.questions, folder)
     found = [
         *section_7_claims.judge(depth),
@@ -126,6 +127,5 @@ def write_pages(found: Reproduction) -> list[Path]:
         claims=found.claims,
         sections=[section for section in sections if section],
         rerun=f"hopscope reproduce --preset {name}{out}",
-        explorer=(folder / "explorer.html").exists(),
     )
     return [page for page in (folder / "explorer.html", folder / "report.html") if page.exists()]

@@ -81,14 +81,9 @@ class TheoryResult:
     simulated: tuple[Simulated, ...]
     trained: tuple[TrainedModel, ...]
 
-    @classmethod
-    def of(cls, scale: str, drawn_hops: int, trained: Sequence[TrainedModel], largest_hops: int = 64) -> TheoryResult:
-        """Simulate chains of up to so many hops, and put the trained models beside them."""
-        return cls(scale, drawn_hops, _simulated(largest_hops), tuple(trained))
-
 
 @cache
-def _simulated(largest_hops: int) -> tuple[Simulated, ...]:
+def simulated(largest_hops: int) -> tuple[Simulated, ...]:
     """The result for every chain of 1 to `largest_hops` hops: it depends on nothing else, and takes seconds."""
     chain = RetrievalProblem(hops=1, chains=1)
     kinds = replace(chain, causal=False), chain, replace(chain, order="shallowest-first")
@@ -108,16 +103,13 @@ def judge(result: TheoryResult) -> list[Finding]:
     )
     outcome = ("no", numbers, "a chain was solved in fewer layers") if solved else (THEOREM, numbers, "")
     tested, kept, below_exact = _beyond_depth(result.trained)
-    spread = (
-        f"trained runs that learned nothing forbidden; {counted(below_exact, 'hop')} learned below the exact minimum"
-    )
+    early = counted(below_exact, "hop")
+    spread = f"trained runs that learned nothing forbidden; {early} learned below the exact minimum"
     first = general("C1", kept, tested, outcome, scale=scale, spread=spread)
     streams, broken = sum(run.streams for run in runs), sum(run.broken + run.too_long + run.unlawful for run in runs)
     layers = min(4, max(len(run.longest) for run in runs))
-    longest = [max(run.longest[t] for run in runs if t < len(run.longest)) for t in range(layers)]
-    numbers = (
-        f"{broken} of {streams} residual streams; longest after t = 0, 1, ...: {', '.join(map(str, longest))}, ..."
-    )
+    longest = ", ".join(str(max(run.longest[t] for run in runs if t < len(run.longest))) for t in range(layers))
+    numbers = f"{broken} of {streams} residual streams; longest after t = 0, 1, ...: {longest}, ..."
     if broken:
         return [first, general("C2", 0, 1, ("no", numbers, "a stream breaks a lemma"), scale=scale)]
     return [first, Finding("C2", THEOREM, numbers, in_general=THEOREM, scale=scale)]

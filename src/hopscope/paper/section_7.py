@@ -70,11 +70,6 @@ class TrainedModel:
         """The hops that are asked for, from 1."""
         return range(1 if self.curriculum else self.hops, self.hops + 1)
 
-    @property
-    def diverged(self) -> bool:
-        """Whether its loss was not a number in the end."""
-        return self.loss is None
-
     def learned(self, hop: int) -> bool:
         """Whether it ends with this hop's partial loss below that of a learned one; hops count from 1."""
         loss = self.partial_losses[hop - self.asked[0]] if hop in self.asked else None
@@ -96,7 +91,7 @@ def learned_deeper(model: TrainedModel, models: Sequence[TrainedModel]) -> list[
     """
     alike = (model.hops, model.chains, model.curriculum)
     deeper = [m for m in models if m.layers > model.layers and (m.hops, m.chains, m.curriculum) == alike]
-    return [hop for hop in model.asked if not model.diverged and any(other.learned(hop) for other in deeper)]
+    return [hop for hop in model.asked if model.loss is not None and any(other.learned(hop) for other in deeper)]
 
 
 @dataclass(frozen=True)
@@ -121,7 +116,7 @@ class DepthStudy:
         hops: D with the implicit curriculum.
         plain_hops: D without it.
         seeds: the seeds with the implicit curriculum, one model each.
-        plain_seeds: the seeds without it, one model each.
+        plain_seeds: the seeds without it, one model each; `None` for the same.
         followed: the depth whose runs with the implicit curriculum keep checkpoints, for circuits and emergence;
             `None` for none.
         checkpoint_every: steps between these checkpoints.
@@ -133,16 +128,13 @@ class DepthStudy:
     hops: int
     plain_hops: int
     seeds: tuple[int, ...]
-    plain_seeds: tuple[int, ...]
+    plain_seeds: tuple[int, ...] | None = None
     followed: int | None = None
     checkpoint_every: int = 50
 
     def __post_init__(self) -> None:
-        if self.recipe.steps < self.recipe.log_every:  # Figure 4 is drawn from the rows at its multiples
-            raise InputError(
-                f"a study by depth needs steps of at least log_every ({self.recipe.log_every}), got "
-                f"{self.recipe.steps}; log more often"
-            )
+        if (steps := self.recipe.steps) < (every := self.recipe.log_every):  # Figure 4 has the rows at its multiples
+            raise InputError(f"a study by depth needs at least log_every ({every}) steps, got {steps}; log more often")
 
     @property
     def as_the_paper(self) -> bool:
@@ -156,7 +148,8 @@ class DepthStudy:
     def runs(self, curriculum: bool, layers: int) -> list[Setup]:
         """The runs of one formulation and depth, one for each seed; where it helps, they train as one ensemble."""
         problem = RetrievalProblem(hops=self.hops if curriculum else self.plain_hops, curriculum=curriculum)
-        recipe, seeds = replace(self.recipe, layers=layers), self.seeds if curriculum else self.plain_seeds
+        seeds = self.seeds if curriculum or self.plain_seeds is None else self.plain_seeds
+        recipe = replace(self.recipe, layers=layers)
         if curriculum and layers == self.followed:
             recipe = replace(recipe, checkpoint_every=self.checkpoint_every, checkpoint_precision="bf16")
         name = f"{'ic' if curriculum else 'non-ic'}-layers-{layers}-seed-"
@@ -164,10 +157,8 @@ class DepthStudy:
 
     def left(self, known: Collection[tuple[str, int]]) -> list[Setup]:
         """The runs not known yet, by hash and seed, and all at the followed depth, whose weights are needed."""
-        followed = {setup.name for setup in self.runs(True, self.followed)} if self.followed else set()
-        return [
-            setup for setup in self.setups() if setup.name in followed or (made(setup), setup.seeds[0]) not in known
-        ]
+        followed = self.runs(True, self.followed) if self.followed else []
+        return [run for run in self.setups() if run in followed or (made(run), run.seeds[0]) not in known]
 
 
 def made(setup: Setup) -> str:
@@ -216,7 +207,6 @@ def _known(study: DepthStudy, folder: Path) -> dict[tuple[str, int], TrainedMode
         if model.made not in planned:
             raise InputError(
                 f"{summary} holds models of {counted(model.layers, 'layer')} and D = {model.hops} that {study.scale} "
-                "does not train; it was left untouched: ask for the same depths, hops and recipe, or choose another "
-                "folder"
+                "does not train; it was left untouched: ask for the same study, or choose another folder"
             )
     return {(model.made, model.seed): model for model in models}

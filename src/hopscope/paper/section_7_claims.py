@@ -44,7 +44,6 @@ def judge(result: DepthResult) -> list[Finding]:
 def _curriculum_is_needed(
     without: Sequence[TrainedModel], with_ic: Sequence[TrainedModel], scale: str, exactly: bool
 ) -> Finding:
-    """Judge C3."""
     losses = [model.loss for model in without if model.loss is not None]
     if not losses:
         return Finding("C3", reason=f"no run without the curriculum at D = {CLAIMED_HOPS}")
@@ -64,7 +63,7 @@ def _has_control(model: TrainedModel, with_ic: Sequence[TrainedModel]) -> bool:
 
 
 def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str, exactly: bool) -> Finding:
-    runs = [model for model in models if not model.diverged]
+    runs = [model for model in models if model.loss is not None]
     if not runs:
         return Finding("C4")
     hops = range(1, runs[0].hops + 1)

@@ -76,10 +76,8 @@ def partial_losses(models: Sequence[TrainedModel], theory: Mapping[int, float] |
 
 def _by_depth(models: Sequence[TrainedModel], losses: Sequence[float | None]) -> dict[int, list[float]]:
     """The losses of all models of each number of layers, the shallowest first; NaN where one diverged."""
-    found: dict[int, list[float]] = {layers: [] for layers in sorted({model.layers for model in models})}
-    for model, loss in zip(models, losses, strict=True):
-        found[model.layers].append(math.nan if loss is None else loss)
-    return found
+    known = [(model.layers, math.nan if loss is None else loss) for model, loss in zip(models, losses, strict=True)]
+    return {layers: [loss for at, loss in known if at == layers] for layers in sorted({at for at, _ in known})}
 
 
 def _draw(

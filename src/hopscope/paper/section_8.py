@@ -62,7 +62,7 @@ def judge(result: StudiedModels) -> list[Finding]:
     aside = [f"{counted(len(solved) - len(judged), 'model')} not searched to the end"] * (len(judged) < len(solved))
     aside += ["heads were pruned in training"] * pruned
     found = [_training(models, scale)]
-    for judge_it in (_few_heads, _first_ties, _differ, alone, _needed, _three_suffice):
+    for judge_it in (_few_heads, _first_ties, _differ, _work_alone, _needed, _three_suffice):
         finding = judge_it([] if pruned and judge_it in (_few_heads, _differ) else judged, scale)
         if finding.known:
             found.append(replace(finding, spread="; ".join(part for part in (finding.spread, *aside) if part)))
@@ -157,9 +157,7 @@ def _differ(models: Sequence[Studied], scale: str) -> Finding:
     return general("C9", len(names - alike), len(names), first, spread=spread, scale=scale)
 
 
-def alone(models: Sequence[Studied], scale: str) -> Finding:
-    """Judge C10."""
-
+def _work_alone(models: Sequence[Studied], scale: str) -> Finding:
     def below(some: Sequence[Studied], fill: Fill) -> list[bool]:
         return [model.imposed is not None and model.imposed.losses[fill].mean < MAX_LOSS for model in some]
 
@@ -187,9 +185,8 @@ def _needed(models: Sequence[Studied], scale: str) -> Finding:
 
     three = _papers(models)
     met, of, words = within(three)
-    first = _of_three(
-        [place < met for place in range(of)], words, "some paths cost less, and first layers more or less"
-    )
+    why_not = "some paths cost less, and first layers more or less"
+    first = _of_three([place < met for place in range(of)], words, why_not)
     rows = [min(row, default=0.0) >= NEEDED[0] for row in costs(models)]
     return general("C11", sum(rows), len(rows), first, spread=within(models)[2], scale=scale)
 

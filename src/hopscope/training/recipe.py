@@ -11,9 +11,6 @@ from hopscope.model.architecture import AS_TORCH, Architecture, InitialWeights, 
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 
-ScheduleName = Literal["constant", "cosine", "warmup-stable-decay", "decay-when-learned"]
-CheckpointPrecision = Literal["fp32", "bf16"]
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -77,7 +74,7 @@ class Recipe:
     score_scale: ScoreScale = "head_dim"
     examples: Annotated[int, Range(1, 2**30 + 1)] | None = 2**18
     learning_rate: NonNegative = 1e-3
-    schedule: ScheduleName = "constant"
+    schedule: Literal["constant", "cosine", "warmup-stable-decay", "decay-when-learned"] = "constant"
     decay_fraction: Share = 0.3
     learned_below: NonNegative = 0.5
     prune_every: Count | None = None
@@ -95,7 +92,7 @@ class Recipe:
     final_steps: Count = 100
     validation_size: Count = 128
     checkpoint_every: Count | None = None
-    checkpoint_precision: CheckpointPrecision = "fp32"
+    checkpoint_precision: Literal["fp32", "bf16"] = "fp32"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -154,9 +151,7 @@ class Setup:
         chains, below = self.problem.chains, self.recipe.learned_below
         waits = self.recipe.schedule == "decay-when-learned" or self.recipe.prune_every is not None
         if waits and chains > 1 and below >= (guess := 1 - 1 / chains):
-            raise InputError(
-                f"learned_below must be less than {guess:.3g}, the loss of a guess among {chains} chains, got {below:g}"
-            )
+            raise InputError(f"learned_below must be less than {guess:.3g}, the loss of a guess, got {below:g}")
 
     @property
     def content_hash(self) -> str:

@@ -126,9 +126,8 @@ class RunFolder:
         self.execution, self.hash = self.record.execution, self.setup.content_hash
 
     @classmethod
-    def create(cls, path: Path | str, setup: Setup, execution: Execution) -> RunFolder:
+    def create(cls, path: Path, setup: Setup, execution: Execution) -> RunFolder:
         """Begin a run in a folder that is new or empty; another is refused."""
-        path = Path(path)
         check_empty(path)
         versions = {"hopscope": VERSION, "torch": str(torch.__version__), "python": platform.python_version()}
         record = RunRecord(setup.problem, setup.recipe, setup.seeds, execution, versions)
@@ -228,9 +227,7 @@ class RunFolder:
         """Check that the metrics have all rows up to a step, by default the end."""
         schedule = Schedule.of(self.recipe, metrics)
         if missing := schedule.rows(schedule.end if step is None else step) - {*metrics.steps.tolist()}:
-            raise InputError(
-                f"{self.path / 'metrics.jsonl'} is damaged: it lacks the row of step {min(missing)}; {UNTOUCHED}"
-            )
+            raise InputError(f"{self.path / 'metrics.jsonl'} lacks the row of step {min(missing)}; {UNTOUCHED}")
 
     @property
     def checkpoints(self) -> dict[int, Path]:

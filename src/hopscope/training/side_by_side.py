@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from hopscope.display import Display, counting_display, reporting
+from hopscope.display import Display, reporting
 from hopscope.errors import InputError
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.processes import in_processes
@@ -26,7 +25,6 @@ from hopscope.training.execution import (
     check_memory,
     default_device,
     threads_by_default,
-    using_threads,
 )
 from hopscope.training.metrics import MetricsRow
 from hopscope.training.recipe import Setup
@@ -89,26 +87,6 @@ def train_all(
 def _train(setup: Setup, folder: Path, execution: Execution) -> None:
     """Train one run in a worker process, to which its `RunFolder` is not sent back."""
     train(setup, folder, execution=execution)
-
-
-def run_jobs(
-    what: str, function: Callable[..., object], jobs: Sequence[tuple[Any, ...]], execution: Execution, progress: bool
-) -> None:
-    """Call a function of a module with each of the jobs, each on one thread; a single job, or all of a single worker,
-    in this process: another would have to load everything once more."""
-    workers = min(execution.workers or available_cores(), len(jobs))
-    with reporting(progress, counting_display(what, len(jobs))) as show:
-        if workers > 1:
-            in_processes(_on_one_thread, [(function, *job) for job in jobs], workers, lambda done: show(len(done)))
-            return
-        for number, job in enumerate(jobs, 1):
-            _on_one_thread(function, *job)
-            show(number)
-
-
-def _on_one_thread(function: Callable[..., object], *job: Any) -> None:
-    with using_threads(1):
-        function(*job)
 
 
 def unfinished(setups: Sequence[Setup], folder: Path) -> list[Setup]:
@@ -174,16 +152,12 @@ def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
     found = {}
     for setup in setups:
         row = None
-        with suppress(OSError, ValueError, IndexError):  # there is no row yet, or it is damaged
-            row = msgspec.json.decode(_end_of(folder / setup.name / "metrics.jsonl").split(b"\n")[-2], type=MetricsRow)
+        path = folder / setup.name / "metrics.jsonl"
+        with suppress(OSError, ValueError, IndexError), path.open("rb") as file:  # no row yet, or a damaged one
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _ROWS_READ))
+            row = msgspec.json.decode(file.read().split(b"\n")[-2], type=MetricsRow)
         step, steps = row.step if row else 0, setup.recipe.steps
         if (folder / setup.name / "result.json").exists():
             step = steps = step or steps  # that rows of a finished run are missing is reported when it is opened
         found[setup.name] = Progress(step, steps, (row.partial_losses,) if row else ())
     return found
-
-
-def _end_of(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - _ROWS_READ))
-        return file.read()
