@@ -50,7 +50,7 @@ class Results:
             known, wanted = getattr(self.header.settings, field.name), getattr(settings, field.name)
             if known != wanted:
                 words = (known.changed(), wanted.changed()) if field.name == "extensions" else (known, wanted)
-                raise InputError(f"{folder} has {field.name} {words[0]!r}, not {words[1]!r}; write to another folder")
+                raise InputError(f"{folder} has {field.name} {words[0]!r}, got {words[1]!r}; write to another folder")
 
     def add_model(self, model: str, identity: dict[str, Any]) -> None:
         """Note what identifies a model, secrets left out; an `InputError` if the name stands for another model here."""
