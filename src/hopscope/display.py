@@ -84,13 +84,6 @@ class Display:
 
 
 @contextmanager
-def counting_display(name: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Progress of work that is counted; gives the function that is called with how much is done."""
-    with Display(name, "jobs") as update:
-        yield lambda done: update(done, total)
-
-
-@contextmanager
 def stages_display() -> Iterator[Callable[[str, int, int], None]]:
     """Progress of a search; gives the function that is called as each stage begins, with stages done and in all."""
     with Display("circuit", "stages") as update:

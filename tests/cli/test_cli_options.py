@@ -22,7 +22,7 @@ import hopscope as hs
 from hopscope import display
 from hopscope.cli import VERBS, program
 from hopscope.cli.training_verbs import train
-from hopscope.display import Display, counting_display, stages_display
+from hopscope.display import Display, stages_display
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.text.questions import FORMULATIONS, questions
 from hopscope.training.recipe import Recipe, Setup
@@ -192,8 +192,8 @@ def test_a_terminal_gets_bars(monkeypatch, tmp_path, capsys):
     with runs_display(SETUPS) as show:
         show(progress_of(SETUPS, tmp_path))
         show({"a": ENDED, "b": ENDED, "c": HALF})
-    with counting_display("circuits", 4) as count:
-        count(1)
+    with Display("circuits", "jobs") as count:
+        count(1, 4)
     with runs_display(SETUPS[:1]) as show:
         show({"a": Progress(5, 10, ((0.1,),))})
     err = capsys.readouterr().err

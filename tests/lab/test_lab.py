@@ -189,7 +189,7 @@ def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says
         (lambda run: hs.Examples(PROBLEM).at(7, torch.arange(3)), "seeds must be an int64 tensor, .* got 7"),
         (lambda run: hs.Examples(PROBLEM).at(torch.tensor(7), torch.ones(3)), "indices must be an int64 tensor"),
         (lambda run: run.emergence(0, 3), r"config must be an hs.EmergenceConfig, .* got 3"),
-        (lambda run: run[0].find_circuit(overwrite=True, progress=3), "progress must be a function, got 3"),
+        (lambda run: run[0].find_circuit(overwrite=True, progress=3), "progress must be True, False or a function"),
         (lambda run: hs.reproduce("tiny", execution=1), "execution must be an hs.Execution"),
         (lambda run: hs.Parts(len, 3, len, []), "blocks must be a list, with one for each block, got 3"),
     ],

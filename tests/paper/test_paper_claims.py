@@ -26,7 +26,7 @@ from hopscope.paper.claims import (
     stored,
     write_claims,
 )
-from hopscope.paper.presets import named
+from hopscope.paper.presets import BY_NAME
 from hopscope.paper.reproduce import read
 
 IDS = [f"C{number}" for number in range(1, 22)]
@@ -104,7 +104,7 @@ def test_claims_replace_claims_alone(there: str, tmp_path: Path) -> None:
         write_claims(path, complete(rows))
     assert read_claims(path) == complete([])
     path.write_text(there)
-    for write in (lambda: write_claims(path, complete([])), lambda: read(named("tiny"), tmp_path)):
+    for write in (lambda: write_claims(path, complete([])), lambda: read(BY_NAME["tiny"], tmp_path)):
         with pytest.raises(InputError, match=r"is not (a|readable as a) table of claims"):
             write()
     assert [entry.name for entry in tmp_path.iterdir()] == ["claims.json"]
@@ -180,4 +180,4 @@ def test_the_pages_and_the_package_say_what_the_stored_claims_say(
 )
 def test_the_stored_claims_are_what_the_rules_say_of_the_stored_data(name: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "results" / name, tmp_path / name)
-    assert read(named(name), tmp_path / name).claims == (read_claims(ROOT / "results" / name / "claims.json"))
+    assert read(BY_NAME[name], tmp_path / name).claims == (read_claims(ROOT / "results" / name / "claims.json"))

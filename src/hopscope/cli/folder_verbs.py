@@ -141,9 +141,9 @@ def report(folder: Path, preset: str | None, claims_only: bool) -> tuple[Any, st
     if name not in PRESETS:
         raise InputError(f"{folder} is not named for a preset; pass --preset {' or --preset '.join(PRESETS)}")
 
-    from hopscope.paper.presets import named
+    from hopscope.paper.presets import BY_NAME
     from hopscope.paper.reproduce import read, write_pages
 
-    found = read(named(name), folder)
+    found = read(BY_NAME[name], folder)
     pages = [folder / "claims.json"] if claims_only else write_pages(found)
     return [claim.to_json() for claim in found.claims], "\n".join(map(str, pages))

@@ -13,7 +13,7 @@ from hopscope.circuits.circuit import Circuit
 from hopscope.circuits.circuit_parts import ImposedCircuit
 from hopscope.circuits.search.config import Effort
 from hopscope.circuits.store import CircuitStore
-from hopscope.display import counting_display, reporting
+from hopscope.display import Display, reporting
 from hopscope.emergence.history import Emergence
 from hopscope.emergence.timing import Plateau, plateau
 from hopscope.emergence.track import emergence_path
@@ -224,13 +224,13 @@ def do_for_every_model(
     models = [(setup.name, number) for setup in setups for number in range(len(setup.seeds))]
     jobs = [(function, folder / study.at / name, number, study.effort) for name, number in models]
     workers = min(execution.workers or available_cores(), len(jobs))
-    with reporting(progress, counting_display(what, len(jobs))) as show:
+    with reporting(progress, Display(what, "jobs")) as show:
         if workers > 1:
-            in_processes(_on_one_thread, jobs, workers, lambda done: show(len(done)))
+            in_processes(_on_one_thread, jobs, workers, lambda done: show(len(done), len(jobs)))
             return
         for number, job in enumerate(jobs, 1):
             _on_one_thread(*job)
-            show(number)
+            show(number, len(jobs))
 
 
 def _on_one_thread(function: Callable[[Path, int, Effort], object], run: Path, number: int, effort: Effort) -> None:

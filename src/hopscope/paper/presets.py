@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hopscope.errors import InputError
 from hopscope.model.architecture import InitialWeights
 from hopscope.paper import recipes
 from hopscope.paper.models import ModelStudy
@@ -132,14 +131,3 @@ TINY = _followed_sweep(
 
 BY_NAME: Mapping[str, Preset] = {preset.name: preset for preset in (LAPTOP, FIGURE_4, PAPER, PAPER_SHORT, TINY)}
 """The presets by the names that the command line knows."""
-
-
-def named(name: str) -> Preset:
-    """The preset of that name.
-
-    Raises:
-        InputError: there is no such preset.
-    """
-    if name not in BY_NAME:
-        raise InputError(f"there is no preset {name!r}; there are {', '.join(BY_NAME)}")
-    return BY_NAME[name]

@@ -22,7 +22,7 @@ from hopscope.explorer.page import explore
 from hopscope.paper import section_4, section_5, section_7, section_7_claims, section_7_figures, section_8, section_9
 from hopscope.paper.claims import Finding, check_replaces_claims, complete, write_claims
 from hopscope.paper.models import StudiedModels, do_for_every_model, read_models
-from hopscope.paper.presets import BY_NAME, Preset, named
+from hopscope.paper.presets import BY_NAME, Preset
 from hopscope.paper.report import write_page
 from hopscope.paper.section_7 import TrainedModel
 from hopscope.training.execution import FASTEST, Execution
@@ -66,7 +66,7 @@ def reproduce(
         ('C5', 'not run', 'not run')
     """
     check_type("execution", execution, Execution, "an hs.Execution, as hs.Execution(workers=1)")
-    chosen = named(preset) if isinstance(preset, str) else preset
+    chosen = BY_NAME.get(preset) if isinstance(preset, str) else preset
     if not isinstance(chosen, Preset):
         raise InputError(f"a preset is one of {', '.join(BY_NAME)}, or a Preset of your own, got {preset!r}")
     folder = check_folder(folder if folder is not None else Path("runs") / chosen.name, "a reproduction")
