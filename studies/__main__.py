@@ -8,16 +8,21 @@ from pathlib import Path
 
 import msgspec
 
+from studies import pretrained
 from studies.catalogue import STUDIES
 from studies.tools.command import status
 from studies.tools.study import answer
 from studies.tools.work import Work
 
 EPILOG = "studies:\n" + "".join(f"  {name:<12} {study.question}\n" for name, (study, _) in STUDIES.items())
+EPILOG += f"  {'pretrained':<12} {(pretrained.__doc__ or '').splitlines()[0]} (reads results/, trains nothing)\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a study, or continue where it was stopped, and print its tables; returns the exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["pretrained"]:
+        return pretrained.main(given[1:])
     parser = argparse.ArgumentParser(
         prog="python -m studies",
         description="Run a study, or continue where it was stopped, and print its tables. FOLDER gets its numbers and "
@@ -36,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device", help="the device to train on; a GPU if there is one")
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
     parser.add_argument("--json", action="store_true", help="print verdicts and numbers as JSON")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     study, draw = STUDIES[options.name]
     folder = options.folder or Path("runs/studies") / (f"{options.name}-quick" if options.quick else options.name)
     work = Work(options.workers, options.device, options.precision, options.judge, tuple(options.conditions))

@@ -1,0 +1,67 @@
+"""The study of pretrained circuits: kinds of paths by hand, every stored circuit taken, intervals where there are."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import hopscope as hs
+from hopscope.circuits.checks.card import Check
+from studies.__main__ import main
+from studies.pretrained import KnownCircuit, kind_of, share_of_the_way
+
+RESULTS = Path(__file__).parents[2] / "results"
+INDUCTION = RESULTS / "pretrained" / "smollm2-induction" / "circuit.json"
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "kind"),
+    [
+        (">x1", "x0>", "binds"), ("x1.", "x0=", "binds"), ("x1>", ">x1", "joins"), ("x0>", ">x2", "joins"),
+        ("x0?", ">x1", "reads"), ("answer", "x0?", "fetches"), ("answer", "x1=", "reads"), ("B1", "A1", "binds"),
+        ("before2", "A1", "reads"), ("A2", "before2", "fetches"), ("text", "A1", None), (">x1", "text", None),
+    ],
+)  # fmt: skip
+def test_kinds_of_paths(query: str, key: str, kind: str | None) -> None:
+    assert kind_of(query, key) == kind
+
+
+def test_a_circuit_binds_and_reads_where_it_loses_most() -> None:
+    circuit = hs.Circuit.load(INDUCTION)
+    known = KnownCircuit.of(circuit, "")
+    assert (known.at("binds"), known.at("reads"), known.between, known.at("joins")) == (17, 19, 2, None)
+    needless = [path for path in circuit.paths if path.without.mean < 1]  # without that of layer 17
+    assert KnownCircuit.of(replace(circuit, paths=tuple(needless)), "").between == 19 - 20
+    (first,) = [path for path in known.paths if path.loss > 1]
+    assert (first.kind, first.feeds) == ("binds", "K of reads")
+
+
+def test_the_share_has_the_interval_of_the_circuits_own_loss_alone() -> None:
+    circuit = hs.Circuit.load(INDUCTION)
+    assert share_of_the_way(circuit) == "0.85 (no interval stored)"
+    losses = {"model": 0.0, "circuit": 0.2, "worst": 0.2}
+    alone = Check("sufficiency", "passed", "", losses, (0.1, 0.3))
+    planted = replace(circuit, losses={"full": 0.0, "nothing": 1.0, "own": 0.2}, checks={"sufficiency": alone})
+    assert share_of_the_way(planted) == "0.85 (0.70 to 0.90)"
+
+
+def test_every_stored_circuit_is_in_the_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hopscope.plot.style.FORMATS", ("svg",))
+    assert main(["pretrained", str(tmp_path)]) == 2
+    assert "has no folder with a circuit.json" in capsys.readouterr().err
+    for name in ("pretrained/one", "pretrained/other", "paper/transformers/d"):
+        (tmp_path / name).mkdir(parents=True)
+        of = RESULTS / name / "circuit.json" if name.endswith("/d") else INDUCTION
+        shutil.copy(of, tmp_path / name / "circuit.json")
+    assert main(["pretrained", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert text.strip() == (tmp_path / "pretrained" / "tables.md").read_text().strip()
+    assert text.count("| SmolLM2-135M-Instruct | induction | 19 | 16 of 270 | 24 of 1575 | 0.85 (no interval") == 2
+    assert "| other | 1 uncertified | 30 | 17 | 19 | 2 | 3 | 0 | 2 | 14 |" in text
+    assert "| transformer D | 1 uncertified | 24 | 3 | 14 | 11 | 4 | 4 | 0 | 5 |" in text
+    assert (tmp_path / "pretrained" / "kinds.svg").exists()
