@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: reproduce test test-all test-tracr test-lowest lint race claims paper schema docs release clean
+.PHONY: reproduce test test-all test-tracr test-lowest lint race claims paper schema docs release try-extras clean
 
 reproduce: $(VENV)/.installed
 	$(RUN)/hopscope reproduce
@@ -79,7 +79,8 @@ paper: $(VENV)/.installed-dev
 		--print-to-pdf=build/paper.pdf build/docs/paper/manuscript.html 2>/dev/null && echo build/paper.pdf || true
 
 # A wheel and a source archive in build/release, each below 1 MB; the wheel is tried in an environment of its own with
-# the core alone: help, theory and the main job, without a compiler and, where Linux allows it, without a network.
+# the core alone: help, theory and the main job, without a compiler and, where Linux allows it, without a network. Then
+# in a fresh environment with each extra: pip check, and its modules imported. `make try-extras` does this alone.
 TRY := env -i HOME="$$PWD" PATH="$$PWD/env/bin" $$(command -v unshare >/dev/null && unshare -rn true 2>/dev/null && echo "$$(command -v unshare) -rn")
 
 release: $(VENV)/.installed-dev
@@ -93,6 +94,19 @@ release: $(VENV)/.installed-dev
 	cd build/release && $(TRY) env/bin/hopscope theory --hops 1-8
 	cd build/release && $(TRY) env/bin/hopscope reproduce --preset tiny --out tiny
 	cd build/release && $(TRY) env/bin/hopscope check tiny
+	$(MAKE) try-extras
+
+EXTRAS := llm:hopscope.benchmark.hosted,openai,transformers gguf:accelerate,gguf,transformers \
+	lm-eval:lm_eval,hopscope.benchmark.lm_eval_tasks.harness_tasks frames:pandas docs:sphinx,furo,myst_parser
+
+try-extras:
+	set -e; for extra in $(EXTRAS); do \
+		echo "with the extra $${extra%%:*}"; rm -rf build/release/env; $(PYTHON) -m venv build/release/env; \
+		build/release/env/bin/pip install --quiet --disable-pip-version-check -c constraints.txt \
+			"$$(echo build/release/*.whl)[$${extra%%:*}]"; \
+		(cd build/release && env/bin/pip check && env/bin/python -c "import hopscope, $${extra#*:}"); \
+	done
+	rm -rf build/release/env
 
 clean:
 	rm -rf $(VENV) .venv-lowest build .mypy_cache .ruff_cache .pytest_cache .hypothesis

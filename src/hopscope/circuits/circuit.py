@@ -131,8 +131,9 @@ class Circuit:
         if not self.found:
             return f"no circuit: {of}, loss {self.losses['full']:.3f}"
         paths, heads = counted(len(self.paths), "path"), counted(len(self.used_heads), "head")
+        how = "" if self.strategy == "not asked" else f", {self.strategy}"
         return (
-            f"{self.verdict} circuit: {of}; {paths} in {heads}, {self.strategy}; "
+            f"{self.verdict} circuit: {of}; {paths} in {heads}{how}; "
             f"loss {self.losses['own']:.3f} alone, {self.losses['full']:.3f} in the model"
         )
 

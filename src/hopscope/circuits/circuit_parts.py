@@ -21,6 +21,7 @@ from hopscope.circuits.search.config import Effort, SearchBudget
 from hopscope.kernels import Precision
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow, NamedPath
 from hopscope.statistics import Measured
+from hopscope.words import counted
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,7 @@ def card_rows(card: Card) -> list[tuple[str, str]]:
 
     based = "content or position: not asked" if card.found_by == "not asked" else f"{card.found_by}-based"
     return [
-        ("size", f"{size.paths} paths; {size.active} active rows and {size.at_mean} at a mean: "
+        ("size", f"{counted(size.paths, 'path')}; {counted(size.active, 'active row')} and {size.at_mean} at a mean: "
         f"{size.not_off / size.rows:.0%} of {size.rows}"),
         ("faithfulness", f"own patterns; rest {shares(card.own)}"),
         ("", f"imposed patterns; rest {shares(card.imposed)}"),
@@ -221,7 +222,7 @@ def card_rows(card: Card) -> list[tuple[str, str]]:
         ("baselines", f"best of {others.drawn} random circuits {share(others.random, 'not testable')}, "
         f"ACDC {share(others.acdc)}, attribution {share(others.attribution)}, "
         f"untrained heads {share(others.untrained)}"),
-        ("tags", f"{card.strategy}; {based}"),
+        ("tags", "not asked" if card.strategy == card.found_by else f"{card.strategy}; {based}"),
     ]  # fmt: skip
 
 

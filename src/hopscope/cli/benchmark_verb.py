@@ -90,10 +90,13 @@ def benchmark(
         summary = benchmark(models, out, formulations, hops, count, chosen, progress, **opening)
     if any(point.accuracy is not None for point in summary.points):
         hs.plot.save(figure_2(summary.points), out / "figure-2")
-    lines = [(out / "accuracy.md").read_text()]
+    lines = (out / "accuracy.md").read_text().splitlines()
+    for number, row in [(number, line.split("|")) for number, line in enumerate(lines) if line.startswith("|")]:
+        lines[number] = "|".join([*row[:7], *row[8:9], ""])  # up to the interval, and the guess: for a terminal
     if unanswered := sum(point.unanswered for point in summary.points):
         lines.append(f"questions unanswered because calls failed: {unanswered}; the same command asks again")
-    return json.loads((out / "summary.json").read_text()), "\n".join([*lines, f"results in {shown(str(out))}"])
+    lines.append(f"more columns, every answer and a figure are in {shown(str(out))}")
+    return json.loads((out / "summary.json").read_text()), "\n".join(lines)
 
 
 def _arguments(pairs: tuple[str, ...]) -> dict[str, Any]:

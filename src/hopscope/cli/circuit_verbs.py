@@ -97,6 +97,8 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
       hopscope circuit my-model --task ioi.jsonl --out c --effort quick    a task of your own
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1'   a circuit of your own
     """
+    from hopscope.language.language_model import text_circuit_path
+
     task = _task(path, options)
     if task is None:
         refuse_given("only a language model's circuit has --out", "out")
@@ -111,7 +113,9 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
     how |= {"task": task, "out": out} if task else {}
     found = model.find_circuit(overwrite=overwrite, **how)
     drawn = _draw(model, found, options["step"], task, out) if figures else []
-    return found.to_json(), "\n".join([str(found), *(f"wrote {file}" for file in drawn)])
+    lines = [str(found), *(f"wrote {file}" for file in drawn)]
+    lines += [f"next: hopscope explore {text_circuit_path(path, task, out) if task else path}"] * found.found
+    return found.to_json(), "\n".join(lines)
 
 
 @circuit.command("certify")

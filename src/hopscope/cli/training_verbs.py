@@ -13,6 +13,7 @@ from hopscope.checks import check_outside_runs
 from hopscope.cli.folder_verbs import PRESETS
 from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option
 from hopscope.records import plain
+from hopscope.training.metrics import learned_below
 
 _RECIPE = choice(*hs.recipes.BY_NAME, default="laptop", help="The recipe to start from.")
 
@@ -56,12 +57,14 @@ def train(
     _say_execution(how)
     run = hs.train(setup, folder, execution=how)
     _ = run.metrics  # of a run that was finished before, damage there would otherwise not be seen
-    lines = []
+    limit = learned_below(setup.problem.chains)
+    lines = [f"loss on held-out sequences, hop by hop (a hop is learned below {limit:g})"]
     for model in run.result.models:
         losses = zip(setup.problem.target_symbols, model.held_out_partial_losses, strict=True)
         hops = [f"{symbol} {'diverged' if loss is None else f'{loss:.4f}'}" for symbol, loss in losses]
         lines.append(f"seed {model.seed}  {'  '.join(hops)}")
-    return {"folder": str(run.path), **plain(run.result)}, "\n".join([*lines, str(run.path)])
+    lines.append(f"wrote {run.path}; next: hopscope circuit {run.path}")
+    return {"folder": str(run.path), **plain(run.result)}, "\n".join(lines)
 
 
 @click.command()
