@@ -76,7 +76,7 @@ def benchmark(
     from hopscope.benchmark.run import benchmark
     from hopscope.paper.section_4 import figure_2
 
-    with Display("models here", "questions") as update:
+    with Display("asking", "questions") as update:
         if total:
             update(0, total)
 

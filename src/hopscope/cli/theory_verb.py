@@ -81,7 +81,8 @@ def theory(hops: tuple[int, ...], show: bool, causal: bool, order: str | None, b
 
 
 def _table(headings: Sequence[str], rows: Sequence[dict[str, Any]]) -> tuple[Any, str]:
-    return rows, markdown_table(headings, [row.values() for row in rows]).rstrip()
+    table = markdown_table(headings, [row.values() for row in rows])
+    return rows, f"{table}\nNumbers of layers that D hops need; `hopscope theory --help` explains the columns."
 
 
 def _chain(problem: hs.RetrievalProblem) -> tuple[Any, str]:

@@ -77,11 +77,12 @@ def _pruned(scene: Scene, paths: list[AttentionPath]) -> tuple[AttentionPath, ..
 def describe(problem: RetrievalProblem) -> str:
     """A page on one chain: its depth, the growth of what the query knows, and a shortest schedule."""
     schedule, bound = shortest_schedule(problem), theorem_1_bound(problem.hops)
+    growth = _draw_growth(flow_until(problem_scene(problem)))
     mask = f"a causal mask, {problem.order_in_words}" if problem.causal else "no mask"
     needed = f"{counted(problem.hops, 'hop')} under {mask} and any number of heads: {schedule[-1].layer + 1} layers"
     return (
         f"{needed} (Theorem 1 asks for {bound})\n\n"
-        f"The most the query can know, with any number of heads\n{_draw_growth(flow_until(problem_scene(problem)))}\n\n"
+        f"The most the query can know, with any number of heads (p1: the place of pair 1)\n{growth}\n\n"
         f"A shortest schedule, in {len(schedule)} attentions\n{_draw_schedule(schedule, problem.roles)}\n"
     )
 
