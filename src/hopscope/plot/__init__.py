@@ -29,7 +29,25 @@ from hopscope.plot.style import (
 from hopscope.plot.training import figure_6, training
 
 __all__ = [
-    "BLUE", "COLUMN", "FAINT", "GREEN", "INK", "ORANGE", "PAGE", "PURPLE", "VERMILION",
-    "appendix_c", "appendix_c_prompts", "card", "figure_5", "figure_6", "hop_label", "hop_look", "house", "new_figure",
-    "save", "thousands", "training",
-]  # fmt: skip
+    "BLUE",
+    "COLUMN",
+    "FAINT",
+    "GREEN",
+    "INK",
+    "ORANGE",
+    "PAGE",
+    "PURPLE",
+    "VERMILION",
+    "appendix_c",
+    "appendix_c_prompts",
+    "card",
+    "figure_5",
+    "figure_6",
+    "hop_label",
+    "hop_look",
+    "house",
+    "new_figure",
+    "save",
+    "thousands",
+    "training",
+]
