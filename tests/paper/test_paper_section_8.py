@@ -59,7 +59,8 @@ def test_other_models_are_not_as_the_paper_did_it() -> None:
     )
     assert found["C9"].in_general == "does not hold", "all are one plan"
     two = judge_circuits(*abc()[:2])
-    assert {finding.as_the_paper for finding in two.values()} == {"not run"}, "C is missing"
+    without_c = {finding.as_the_paper for claim, finding in two.items() if claim != "C21"}
+    assert without_c == {"not run"}, "C is missing; C21 is of A alone"
 
 
 def test_the_last_steps_decide_and_the_best_are_shown() -> None:
@@ -127,6 +128,19 @@ def test_one_circuit_of_three_heads_is_enough() -> None:
     assert judge_circuits(*many(4, imposed()))["C21"].in_general == "open"
     weak = imposed(paths, zero=loss(0.2), uniform=loss(0.2), identity=loss(0.2))
     assert judge_circuits(*many(4, weak))["C21"].share == (0, 4), "it does not work alone"
+
+
+def test_heads_of_a_serial_circuit_cannot_be_merged() -> None:
+    serial, *others = abc()
+    found = judge_circuits(serial, *others)["C21"]
+    assert (found.as_the_paper, found.reason) == (
+        "no",
+        "the query itself attends in layers 4, 7, 11, in each to one place",
+    )
+    doubling = (*TIES, (4, 1, "x0?", ">x1"), (7, 1, ">x2", ">x3"), (11, 1, "x0?", ">x2"))
+    possible = judge_circuits(replace(serial, circuit=studied(imposed(doubling)).circuit), *others)["C21"]
+    assert possible.as_the_paper == "not run"
+    assert possible.reason.startswith("2 merges of two heads of A may work")
 
 
 def test_a_model_that_solves_and_has_no_circuit_counts_against() -> None:

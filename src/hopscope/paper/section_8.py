@@ -27,7 +27,9 @@ from hopscope.paper.report import PageFigure, Section
 from hopscope.plot.card import card
 from hopscope.plot.circuit import figure_5
 from hopscope.problem.paths import AttentionPath, NamedPath
+from hopscope.problem.roles import query_role
 from hopscope.theory.path_flow import arrives
+from hopscope.theory.scene import Scene, problem_scene
 from hopscope.training.run import RunFolder
 from hopscope.words import counted
 
@@ -198,9 +200,25 @@ def _three_suffice(models: Sequence[Studied], scale: str) -> Finding:
         return Finding("C21")
     known = [(model.seed, counted(_heads(model), "head"), model.working.loss) for model in small if model.working]
     words = ", ".join(f"seed {seed} has {heads}, loss {loss:.3f}" for seed, heads, loss in known)
-    why = "" if small else "no model's circuit has three heads"
     said: General = "holds" if small else "open"
-    return Finding("C21", reason=why, in_general=said, share=(len(small), len(asked)), spread=words, scale=scale)
+    first = _mergeable([model for model in asked if model.setup == recipes.A])
+    if not small and not first[2]:
+        first = (*first[:2], "no model's circuit has three heads")
+    return Finding("C21", *first, in_general=said, share=(len(small), len(asked)), spread=words, scale=scale)
+
+
+def _mergeable(a: Sequence[Studied]) -> FirstColumn:
+    """The first column of C21 where theory rules out every merge of two heads in A; else that asks for A's weights."""
+    circuit = a[0].working if a else None
+    if circuit is None:
+        return NOT_RUN, "", ""
+    problem = a[0].setup.problem
+    paths = [AttentionPath.named(*path.where, problem.roles) for path in circuit.paths]
+    if found := _merged(paths, problem_scene(problem)):
+        return NOT_RUN, "", f"{counted(len(found), 'merge')} of two heads of A may work by theory; try section_8.merges"
+    layers = ", ".join(str(path.layer + 1) for path in paths if path.query == query_role(problem.hops))
+    why = f"the query itself attends in layers {layers}, in each to one place"
+    return "no", f"no two of A's {_heads(a[0])} heads can be merged", why
 
 
 def section(result: StudiedModels) -> Section | None:
@@ -236,11 +254,18 @@ def merges(evaluator: Evaluator, circuit: ImposedCircuit) -> dict[tuple[HeadNumb
     Heads that share a query role, whose row attends to one place, cannot be merged; merges that carry no answer in
     theory are left out. Weights are the trained model's, idle heads uniform or the identity, whichever serves.
     """
-    paths, found = [AttentionPath.named(*path.where, evaluator.names) for path in circuit.paths], {}
+    paths = [AttentionPath.named(*path.where, evaluator.names) for path in circuit.paths]
+    possible = _merged(paths, evaluator.scene) if evaluator.scene else {}
+    return {heads: _alone(evaluator, merged, FILLS[circuit.fill]) for heads, merged in possible.items()}
+
+
+def _merged(paths: Sequence[AttentionPath], scene: Scene) -> dict[tuple[HeadNumbers, HeadNumbers], list[AttentionPath]]:
+    """The paths of every merge of two heads in which each row has one path still, and theory lets the answer arrive."""
+    found = {}
     for source, target in permutations(sorted({path.row[:2] for path in paths}), 2):
         merged = [path._replace(layer=target[0], head=target[1]) if path.row[:2] == source else path for path in paths]
-        if len({path.row for path in merged}) == len(paths) and evaluator.scene and arrives(evaluator.scene, merged):
-            found[source, target] = _alone(evaluator, merged, FILLS[circuit.fill])
+        if len({path.row for path in merged}) == len(paths) and arrives(scene, merged):
+            found[source, target] = merged
     return found
 
 
