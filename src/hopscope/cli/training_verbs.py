@@ -13,7 +13,6 @@ from hopscope.checks import check_outside_runs
 from hopscope.cli.folder_verbs import PRESETS
 from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option
 from hopscope.records import plain
-from hopscope.training.metrics import learned_below
 
 _RECIPE = choice(*hs.recipes.BY_NAME, default="laptop", help="The recipe to start from.")
 
@@ -41,6 +40,8 @@ def train(
       hopscope train runs/deep --layers 6 --hops 5 --seeds 0-3
       hopscope train runs/plain --no-curriculum --steps 3000
     """
+    from hopscope.training.metrics import learned_below
+
     start = hs.recipes.BY_NAME[name]
     setup = replace(
         start,
