@@ -114,6 +114,19 @@ def test_a_run_whose_calls_keep_failing_ends_and_no_key_is_written(
     assert [(point.unanswered, point.accuracy) for point in summary.points] == [(0, 1.0)]
 
 
+@pytest.mark.slow
+def test_the_record_of_a_question_without_reply_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hopscope.benchmark.hosted.AGAIN", 0)
+    monkeypatch.setattr("hopscope.benchmark.hosted.RETRIES", 1)
+    with serving(Server(all_questions(2))) as server:
+        server.refuse = 400
+        [point] = benchmark([hosted(server, tmp_path)], tmp_path, *ONE, 2).points
+    assert point.unanswered == 2
+    rows = [json.loads(row) for row in next((tmp_path / "records").iterdir()).read_text().splitlines()]
+    assert all("bad key" in row["error"] for row in rows)
+    assert SECRET not in text_of_everything(tmp_path)
+
+
 def test_an_endpoint_cannot_be_weighed(tmp_path: Path) -> None:
     model = HostedModel("openai-api/local/m", tmp_path, base_url="http://127.0.0.1:9/v1")
     with pytest.raises(InputError, match="does not say how likely each answer is; leave out exact mode"):

@@ -97,6 +97,7 @@ class HostedModel:
         """
         if settings.mode == "exact":
             raise InputError(f"{self.name} does not say how likely each answer is; leave out exact mode")
+        by_id = {question.id: question for question in questions}
         tasks = [
             build(form, part, settings, keep, self.name)
             for form in FORMULATIONS.values()
@@ -113,6 +114,11 @@ class HostedModel:
             if log.status == "error":
                 words = said(Exception(log.error.message if log.error else "no reason given"))
                 raise MachineError(f"{shown(redacted(self.name))}: calls kept failing: {words}")
+            for sample in log.samples or ():
+                if sample.error is not None:
+                    why = said(Exception(sample.error.message))
+                    trial = Trial(by_id[str(sample.id)], settings.rule, settings.attempts, error=why)
+                    keep(trial.record(self.name, settings.mode))
 
 
 def _public(address: str | None) -> str | None:

@@ -94,7 +94,7 @@ def benchmark(
     for number, row in [(number, line.split("|")) for number, line in enumerate(lines) if line.startswith("|")]:
         lines[number] = "|".join([*row[:7], *row[8:9], ""])  # up to the interval, and the guess: for a terminal
     if unanswered := sum(point.unanswered for point in summary.points):
-        lines.append(f"questions unanswered because calls failed: {unanswered}; the same command asks again")
+        lines.append(f"questions unanswered, their records say why: {unanswered}; the same command asks again")
     lines.append(f"more columns, every answer and a figure are in {shown(str(out))}")
     return json.loads((out / "summary.json").read_text()), "\n".join(lines)
 
