@@ -29,7 +29,7 @@ from hopscope.explorer import page as pages
 from hopscope.explorer.exhibit import exhibit, exhibits
 from hopscope.explorer.manifest import _gone
 from hopscope.explorer.page import build, explore
-from hopscope.explorer.stored import page_of
+from hopscope.explorer.stored import SCRIPTS, page_of
 from hopscope.explorer.tables import tables
 from hopscope.theory.witness import build_witness
 from hopscope.training.run import RunFolder
@@ -197,7 +197,8 @@ def test_the_wheel_holds_every_file_of_the_explorer(tmp_path):
     )
     with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
         names = set(wheel.namelist())
-    needed = [f"{name}.js" for name in pages.SCRIPTS] + [f"{name}.css" for name in pages.STYLES] + ["page.html"]
+    scripts, styles = {*pages.SCRIPTS, *SCRIPTS}, (*pages.STYLES, "stored")
+    needed = [*(f"{name}.js" for name in scripts), *(f"{name}.css" for name in styles), "page.html", "stored.html"]
     assert {f"hopscope/explorer/web/{name}" for name in needed} <= names
     assert {f"hopscope/paper/templates/{name}" for name in ("page.html", "page.css", "claims.toml")} <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)

@@ -15,7 +15,7 @@ from hopscope.plot.circuit import place_of
 from hopscope.records import write_text
 from hopscope.statistics import wilson
 
-_SCRIPTS = ("state", "dom", "redraw", "paper", "save", "stored")
+SCRIPTS = ("state", "dom", "redraw", "paper", "save", "stored")
 
 
 def explore_circuit(record: Path, out: Path | None = None) -> tuple[Path, Page]:
@@ -45,4 +45,4 @@ def page_of(circuit: Circuit) -> Page:
         "accuracy": {name: wilson(round(score.accuracy * count), count) for name, score in scores.items()},
     }
     del data["interventions"], data["search"]["removed"]
-    return laid_out("stored.html", _SCRIPTS, (*STYLES, "stored"), data, {}, circuit=circuit, tables=judged(circuit))
+    return laid_out("stored.html", SCRIPTS, (*STYLES, "stored"), data, {}, circuit=circuit, tables=judged(circuit))
