@@ -202,6 +202,27 @@ def language(root: Path) -> Record:
         "solved": likeliest("4 solved questions"),
         "early": share(len(early), len(several)),
         "three_hops": share(sum(each.answers for each in three), len(three)),
+        **_one_hop(hs.Circuit.load(root / "results/pretrained/qwen-code-1/circuit.json")),
+    }
+
+
+def _one_hop(circuit: hs.Circuit) -> Record:
+    """The circuit of a pretrained model for one hop, asked as code."""
+    card, text = circuit.card, circuit.text
+    assert card is not None
+    assert text is not None
+    asked = [check for check in circuit.checks.values() if check.outcome != "not asked"]
+    best, names = card.baselines, circuit.roles
+    return {
+        "paths": len(circuit.paths),
+        "rows": f"{card.size.active} of {card.size.rows:,} rows",
+        "reading": str(len({each.path.layer for each in circuit.paths if names[each.path.key] == ">x1"})),
+        "faithful": f"{card.own.uniform:.0%}",
+        "right": f"{text.scores['own'].accuracy:.0%}",
+        "checks": f"{sum(check.passed for check in asked)} of {len(asked)}",
+        "damage": f"{card.completeness.whole:.0%}",
+        "attribution": f"{best.attribution or 0:.0%}",
+        "random": f"{best.random or 0:.0%}, the best of {best.drawn}",
     }
 
 
