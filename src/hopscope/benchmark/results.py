@@ -134,9 +134,13 @@ def markdown(text: str) -> str:
     return shown(text).translate(_MARKDOWN)
 
 
-def as_markdown(points: Sequence[Point]) -> str:
-    """The main numbers as a Markdown table, and which models repeat themselves; empty without a point."""
+def as_markdown(points: Sequence[Point], columns: Sequence[str] = ()) -> str:
+    """The main numbers as a Markdown table, and which models repeat themselves; empty without a point.
+
+    `columns` names those that are shown; all by default.
+    """
     rows, repeated = [_row(point) for point in points], ""
+    rows = [{name: row[name] for name in columns or row} for row in rows]
     for model in dict.fromkeys(point.model for point in points):
         again = [p.unchanged for p in points if p.model == model and (p.mean_attempts or 0) > 1]
         if sum(again) >= REPEATS and all(again):

@@ -222,7 +222,7 @@ def card_rows(card: Card) -> list[tuple[str, str]]:
         ("baselines", f"best of {others.drawn} random circuits {share(others.random, 'not testable')}, "
         f"ACDC {share(others.acdc)}, attribution {share(others.attribution)}, "
         f"untrained heads {share(others.untrained)}"),
-        ("tags", "not asked" if card.strategy == card.found_by else f"{card.strategy}; {based}"),
+        ("tags", "not asked" if card.strategy == card.found_by == "not asked" else f"{card.strategy}; {based}"),
     ]  # fmt: skip
 
 

@@ -18,6 +18,9 @@ from hopscope.display import Display, for_people
 if TYPE_CHECKING:
     from hopscope.benchmark.answers import Record
 
+_COLUMNS = ("model", "formulation", "D", "n", "accuracy", "95% interval", "guess")
+"""What a terminal has room for."""
+
 _PRECISION = "Of the weights of a model that runs here; auto: bf16 if stored so and quicker here."
 
 
@@ -73,6 +76,7 @@ def benchmark(
     opening["display"] = "rich" if for_people() else "none"
     total, done = len(cells(formulations, hops)) * count * sum(folders), 0
 
+    from hopscope.benchmark.results import as_markdown
     from hopscope.benchmark.run import benchmark
     from hopscope.paper.section_4 import figure_2
 
@@ -90,9 +94,7 @@ def benchmark(
         summary = benchmark(models, out, formulations, hops, count, chosen, progress, **opening)
     if any(point.accuracy is not None for point in summary.points):
         hs.plot.save(figure_2(summary.points), out / "figure-2")
-    lines = (out / "accuracy.md").read_text().splitlines()
-    for number, row in [(number, line.split("|")) for number, line in enumerate(lines) if line.startswith("|")]:
-        lines[number] = "|".join([*row[:7], *row[8:9], ""])  # up to the interval, and the guess: for a terminal
+    lines = as_markdown(summary.points, _COLUMNS).splitlines()
     if unanswered := sum(point.unanswered for point in summary.points):
         lines.append(f"questions unanswered, their records say why: {unanswered}; the same command asks again")
     lines.append(f"more columns, every answer and a figure are in {shown(str(out))}")

@@ -128,7 +128,7 @@ def _draw_paths(axes: Axes, bars: Sequence[Bar], names: Sequence[str], max_loss:
                 axes.barh(row + (0.4 * number - 0.2) * bool(names[1]), max(loss.mean, left), height=0.36,
                           color=color, xerr=spread, error_kw={"elinewidth": 0.7, "ecolor": INK},
                           label=name if row == 0 else None)  # fmt: skip
-    axes.axvline(max_loss, color=VERMILION, linewidth=1.0, linestyle="--", label=f"threshold {max_loss:g}")
+    axes.axvline(max_loss, color=VERMILION, linewidth=1.0, linestyle="--", label=f"threshold {max_loss:.3g}")
     axes.set_xscale("log")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlim(left, None)
