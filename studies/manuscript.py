@@ -60,7 +60,7 @@ def theory() -> Record:
             hs.RetrievalProblem(hops=each, order=",".join(map(str, hs.theory.best_order(each))))
         )
         rows.append([each, depths.theorem_1, depths.no_mask, best, depths.causal, depths.causal_head_a_row])
-    head = ["D", "Theorem 1", "no mask", "causal, best order", "causal, deepest first", "causal, a head a row"]
+    head = ["D", "Theorem 1", "no mask", "causal, best order", "causal, deepest first", "causal, a head per row"]
     return {"table": table(head, rows), "paths": hs.theory.minimum_paths(3)}
 
 
@@ -76,7 +76,7 @@ def depth(root: Path) -> Record:
     return {
         "with_theory": learned([by_place[hops, 0] for hops in range(3, 8)]),
         "one_less": learned([by_place[hops, -1] for hops in range(3, 8)]),
-        "table": table(["D", "theory's layers", "one layer less", "theory's layers", "one layer more"], rows),
+        "table": table(["D", "exact depth in layers", "learned with one less", "at the exact depth", "with one more"], rows),
     }
 
 
@@ -88,7 +88,7 @@ def places(root: Path) -> Record:
     grid = [[f"{number} chains", *(learned([shallow[number, each]]) for each in heads)] for number in chains]
     tested = [test for number in chains for test in found.of(shallow[number, 16])]
     return {
-        "table": table(["two hops, two layers; heads", *heads], grid),
+        "table": table(["heads per layer", *heads], grid),
         "position_based": sum(test.is_position_based(2) for test in tested),
         "of": len(tested),
         "three_in_two": learned([rows["3-hops-2-layers"]]),
@@ -108,7 +108,7 @@ def curriculum(root: Path) -> Record:
     fair = [each for each in conditions if "weight" not in each.name and "10-times" not in each.name]
     first, rest = ([each for each in fair if (1 in each.hops) is asked] for asked in (True, False))
     return {
-        "table": table(["asked", "layers", "x1", "x2", "x3", "x4"], rows),
+        "table": table(["asked for", "layers", "x1", "x2", "x3", "x4"], rows),
         "first_asked": learned(first, 1),
         "first_missing": share(
             sum(each.learned_any(each.hops) for each in rest), sum(len(each.seeds) for each in rest)
@@ -133,7 +133,7 @@ def circuits(root: Path) -> Record:
     whole = study(root, "whole").models
     pairs = [(bool(pruned.certified), bool(every.certified)) for pruned, every in study(root, "pruning").pairs]
     return {
-        "table": table(["layers", "circuits", "doubling", "line by line", "serial", "paths, median"], rows),
+        "table": table(["layers", "circuits", "doubling", "line by line", "serial", "median paths"], rows),
         "true_passed": share(sum(each.passed for each in true), sum(each.n for each in true)),
         "false_passed": share(sum(each.passed for each in false), sum(each.n for each in false)),
         "whole": share(sum(each.certified for each in whole), len(whole)),
