@@ -76,7 +76,7 @@ def depth(root: Path) -> Record:
     return {
         "with_theory": learned([by_place[hops, 0] for hops in range(3, 8)]),
         "one_less": learned([by_place[hops, -1] for hops in range(3, 8)]),
-        "table": table(["D", "exact depth in layers", "learned with one less", "at the exact depth", "with one more"], rows),
+        "table": table(["D", "exact depth in layers", "with one less", "at exact depth", "with one more"], rows),
     }
 
 
