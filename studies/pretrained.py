@@ -99,7 +99,7 @@ def _line(role: str) -> int | None:
     """The number of the line that a role is of, from 1; 0 for the question, None for neither."""
     if role in _QUESTION | _FIRST:
         return int(role in _FIRST)
-    found = re.fullmatch(r">?x(\d+)([>=.]?)", role)
+    found = re.fullmatch(r">?x(\d+)(?:([>=.]?)|-1)", role)
     return int(found[1]) + (found[2] in (">", "=")) if found else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from click.testing import CliRunner
-from planted_text import ROLES, equations, planted, planted_paths
+from planted_text import ROLES, as_prompt, equations, planted, planted_paths
 from tokenizers_made import tokenizer
 
 import hopscope as hs
@@ -27,7 +28,7 @@ from hopscope.language.text_evaluator import TextEvaluator
 from hopscope.problem.prompts import Prompt, PromptTask
 from hopscope.problem.roles import text_role_names
 from hopscope.problem.text.formulation import Extensions
-from hopscope.problem.text.questions import question
+from hopscope.problem.text.questions import Question, question
 from hopscope.problem.text.tokens import tokens
 
 
@@ -71,6 +72,24 @@ def test_the_planted_circuit_does_all_of_it(found: tuple[Circuit, Path]) -> None
     assert feeds == {"Q of layer 2 (answer -> value)", "K of layer 2 (answer -> value)", "the answer"}
 
 
+def test_where_all_chains_have_roles_the_whole_planted_circuit_is_found(tmp_path: Path) -> None:
+    """By absence no line is found: what cuts the asked name off its line leaves no other line with its name."""
+
+    def in_chains(item: Question) -> Prompt:
+        chains: dict[int | None, dict[str, tuple[int, int]]] = {}
+        for mention in item.mentions():
+            chains.setdefault(mention.chain, {})[ROLES[mention.role]] = mention.start + 1, mention.end + 1
+        plain, asked = as_prompt(item), chains.pop(item.mentions()[-1].chain)
+        return replace(plain, prompt=f"\n{plain.prompt}", roles=asked, other_chains=tuple(chains.values()))
+
+    drawn = hs.questions("equations", hops=1, count=96, seed=3)
+    PromptTask("chains", tuple(map(in_chains, drawn))).write(tmp_path / "chains.jsonl")
+    publish(planted(), tmp_path / "model")
+    task = PromptTask.read(tmp_path / "chains.jsonl")
+    circuit = hs.LanguageModel(tmp_path / "model").find_circuit(task, effort="quick", progress=False)
+    assert ({*circuit.parts}, circuit.certified, circuit.problem.chains) == ({*planted_paths()}, True, 4)
+
+
 def test_a_row_that_is_off_keeps_what_is_not_on_roles() -> None:
     """Off by hand: the model's own pattern, its weight on the roles gone, the rest scaled to sum to 1."""
     made, task = make_tokenizer(), equations(16)
@@ -108,6 +127,23 @@ def test_shipped_tasks_ask_what_they_say() -> None:
         assert prompt.counterfactual.count(word["S1"]) == 1
     with pytest.raises(InputError, match="words of one token, and induction needs"):
         hs.prompts.induction(make_tokenizer())
+
+
+def test_code_chains_has_the_roles_of_the_same_questions_as_text() -> None:
+    """But for the sign of each line, which is `text` there; the chain asked for comes first."""
+    made = tokenizer("characters")
+    for hops in (1, 2):
+        task, names = hs.prompts.code_chains(made, count=8, hops=hops), text_role_names(hops)
+        for number, item in enumerate(hs.questions("equations", hops, 8, extensions=Extensions(form="code"))):
+            read, text = task._tokens(number, made), tokens(item, made)
+            order = [-1, text.chain[-1], *sorted({*range(4)} - {text.chain[-1]})]
+            assert read.ids[9:] == text.ids
+            for at, (role, chain) in enumerate(zip(text.role, text.chain, strict=True), start=9):
+                name, sign = task.problem.names[read.role[at]], made.decode([read.ids[at]]) == "="
+                assert (name[-1] == "=") == sign
+                if not sign:
+                    own = re.sub(r"x(\d)-1", lambda gap: f"x{int(gap[1]) - 1}=", name)
+                    assert (own, read.chain[at]) == (names[role], order.index(chain) - 1)
 
 
 class Words:
@@ -169,6 +205,9 @@ GOOD = Prompt("When Mary met Tom", {"IO": (5, 9), "end": (14, 17)}, ("Mary", "An
         ({"roles": {"IO": (5, 90), "end": (14, 17)}}, r"role 'IO' of prompt 3 .* from 0 to 17, got \[5, 90\]"),
         ({"roles": {"text": (5, 9), "end": (14, 17)}}, "'text' in prompt 3 is no name of a role"),
         ({"roles": {"IO": (5, 9), "end": (14, 17), "a b": (5, 9)}}, "'a b' in prompt 3 is no name of a role"),
+        ({"other_chains": ({"IO": (10, 13)},)}, "prompt 1 and prompt 3 differ in the number of their other chains"),
+        ({"other_chains": ({"IO": (10, 13)}, {})}, "role 'IO' of prompt 3 must be in all other chains or in none"),
+        ({"other_chains": ({"S": (10, 13)},)}, "role 'S' of prompt 3 must be in .* the chain asked for"),
     ],
 )
 def test_prompts_that_do_not_fit_are_refused(changes: dict[str, Any], why: str) -> None:
@@ -181,6 +220,11 @@ def test_prompts_that_do_not_fit_are_refused(changes: dict[str, Any], why: str) 
     [
         (replace(GOOD, roles=GOOD.roles | {"S": (5, 8)}), "roles 'IO' and 'S' share the token ' Mary' in prompt 1"),
         (replace(GOOD, roles=GOOD.roles | {"S": (0, 4)}), "share the token 'When' in prompt 1 of own; heads rest at"),
+        (replace(GOOD, other_chains=({"IO": (5, 8)},)), "roles 'IO' and 'IO' share the token ' Mary' in prompt 1"),
+        (
+            replace(GOOD, other_chains=({"end": (10, 13)},)),
+            "role 'end' ends the prompts, and no other chain can have it",
+        ),
         (replace(GOOD, answers=("Mary Ann", "Mary Lou", "Mary Ann")[:2]), None),
         (
             replace(GOOD, answers=("Mary", "Mary Ann")),
@@ -190,12 +234,11 @@ def test_prompts_that_do_not_fit_are_refused(changes: dict[str, Any], why: str) 
     ],
 )
 def test_prompts_that_the_tokenizer_does_not_tell_apart_are_refused(prompt: Prompt, why: str | None) -> None:
-    task = PromptTask("own", (prompt,) * 8)
     if why is None:
-        assert len(task.tokens(Words(), 4, 0)[0].ids) == 5
+        assert len(PromptTask("own", (prompt,) * 8).tokens(Words(), 4, 0)[0].ids) == 5
     else:
         with pytest.raises(InputError, match=why):
-            task.tokens(Words(), 4, 0)
+            PromptTask("own", (prompt,) * 8).tokens(Words(), 4, 0)
 
 
 def test_files_that_are_no_task_are_refused(tmp_path: Path) -> None:

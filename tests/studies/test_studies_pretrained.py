@@ -23,6 +23,7 @@ INDUCTION = RESULTS / "pretrained" / "smollm2-induction" / "circuit.json"
         (">x1", "x0>", "binds"), ("x1.", "x0=", "binds"), ("x1>", ">x1", "joins"), ("x0>", ">x2", "joins"),
         ("x0?", ">x1", "reads"), ("answer", "x0?", "fetches"), ("answer", "x1=", "reads"), ("B1", "A1", "binds"),
         ("before2", "A1", "reads"), ("A2", "before2", "fetches"), ("text", "A1", None), (">x1", "text", None),
+        ("x2-1", "x1=", "binds"), ("x1-1", ">x2", "joins"), ("answer", "x1-1", "reads"),
     ],
 )  # fmt: skip
 def test_kinds_of_paths(query: str, key: str, kind: str | None) -> None:

@@ -44,6 +44,7 @@ def circuit() -> None:
 
 
 _SHARE = "Share of the way from guessing to the language model that its circuit must go  [default: 0.95]."
+_TASK = "Task for a language model: a JSONL file, ioi, induction, code, or code-chains, with the roles of all chains."
 _model_options = all_of(
     click.option("--model", "number", type=STEP, default=0, show_default=True, help="Which model of the run."),
     click.option("--checkpoint", "step", type=STEP, help="Step of the checkpoint  [default: the last]."),
@@ -51,9 +52,7 @@ _model_options = all_of(
     click.option("--formulation", help="Formulation of the questions for a language model: equations, ..."),
     click.option("--hops", type=COUNT, help="D of those questions  [default: the paper's]."),
     field_options(hs.Extensions, "extensions", "form", "names", "lines"),
-    click.option(
-        "--task", "task_file", metavar="FILE", help="Task for a language model: a JSONL file, ioi, induction or code."
-    ),
+    click.option("--task", "task_file", metavar="FILE", help=_TASK),
     click.option("--faithfulness", type=float, help=_SHARE),
     click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights."),
     click.option("--device", default="cpu", show_default=True, help="Where a language model computes: cpu, cuda, ..."),
@@ -168,7 +167,7 @@ def _task(path: Path, options: dict[str, Any]) -> LanguageTask | None:
         refuse_given("--formulation says what is asked", "task_file")
         return hs.text(formulation, hops, hs.Extensions(**options["extensions"]))
     if task_file is not None:
-        if task_file != "code":
+        if task_file not in ("code", "code-chains"):
             refuse_given("a task of your own has its own prompts", "hops")
         return _prompt_task(path, task_file, options["trust_remote_code"], hops or 1)
     from hopscope.language.model_folder import is_model_folder
@@ -186,10 +185,11 @@ def _prompt_task(path: Path, task: str, trust_remote_code: bool = False, hops: i
         return hs.prompts.code(hops=hops)
     if task == "ioi":
         return hs.prompts.ioi()
-    if task == "induction":
+    if task in ("induction", "code-chains"):
         from hopscope.language.model_folder import open_tokenizer
 
-        return hs.prompts.induction(open_tokenizer(path, trust_remote_code=trust_remote_code))
+        tokenizer = open_tokenizer(path, trust_remote_code=trust_remote_code)
+        return hs.prompts.code_chains(tokenizer, hops=hops) if task != "induction" else hs.prompts.induction(tokenizer)
     return hs.PromptTask.read(task)
 
 

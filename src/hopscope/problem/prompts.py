@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,6 +39,8 @@ class Prompt:
         answers: the acceptable answers, as they follow the prompt; a space is put between two letters or digits.
         right: which of them is right, from 0.
         counterfactual: a prompt as like this one as may be in which the right answer is no longer right.
+        other_chains: in a prompt of several chains, the places of the same roles in each chain that is not asked for;
+            roles that only the chain asked for has, as those of the question, are left out.
     """
 
     prompt: str
@@ -46,6 +48,7 @@ class Prompt:
     answers: tuple[str, ...]
     right: int = 0
     counterfactual: str | None = None
+    other_chains: tuple[dict[str, tuple[int, int]], ...] = ()
 
     def check(self, number: int) -> None:
         """Check a prompt; `number` says which it is, from 1."""
@@ -54,7 +57,13 @@ class Prompt:
             raise InputError(f"{which} needs at least two different answers, got {list(self.answers)}")
         if not 0 <= self.right < len(self.answers):
             raise InputError(f"right must be from 0 to {len(self.answers) - 1} in {which}, got {self.right}")
-        for role, (start, end) in self.roles.items():
+        for chain in self.other_chains:
+            if odd := {*chain} - {*self.roles} or {*chain} ^ {*self.other_chains[0]}:
+                raise InputError(
+                    f"role {min(odd)!r} of {which} must be in all other chains or in none, and in the chain asked for"
+                )
+        places = [place for roles in (self.roles, *self.other_chains) for place in roles.items()]
+        for role, (start, end) in places:
             if not _ROLE.fullmatch(role) or role == TEXT:
                 raise InputError(f"{role!r} in {which} is no name of a role: 1 to 24 letters or digits, not {TEXT!r}")
             if not 0 <= start < end <= length or not self.prompt[start:end].strip(" "):
@@ -70,10 +79,11 @@ class Prompt:
 
 @dataclass(frozen=True)
 class PromptRoles(Problem):
-    """What a circuit of such a task is about: the task's name, and its roles by number, the one answered at last."""
+    """What a circuit of such a task is about: its name, its roles by number, the one answered at last, and chains."""
 
     task: str
     names: tuple[str, ...]
+    chains: int = 1
 
     @property
     def all_roles(self) -> tuple[str, ...]:
@@ -124,6 +134,14 @@ class PromptTask:
                     f"prompt 1 has {len(first.answers)} answers and prompt {number} {len(prompt.answers)}; give all "
                     "prompts as many"
                 )
+            if [*map(set, prompt.other_chains)] != [*map(set, first.other_chains)]:
+                raise InputError(
+                    f"prompt 1 and prompt {number} differ in the number of their other chains, or in the roles of "
+                    "these; give all prompts the same"
+                )
+        final = self.problem.names[-1]
+        if any(final in chain for chain in first.other_chains):
+            raise InputError(f"role {final!r} ends the prompts, and no other chain can have it; leave it out of these")
 
     @classmethod
     def read(cls, path: Path | str) -> PromptTask:
@@ -148,7 +166,7 @@ class PromptTask:
 
     def write(self, path: Path | str) -> None:
         """Write the task as a file that `read` reads."""
-        rows = (json.dumps({k: v for k, v in asdict(prompt).items() if v is not None}) for prompt in self.prompts)
+        rows = (json.dumps({k: v for k, v in asdict(prompt).items() if v not in (None, ())}) for prompt in self.prompts)
         write_text(check_path("a task", path), "".join(f"{row}\n" for row in rows))
 
     @cached_property
@@ -157,7 +175,8 @@ class PromptTask:
         first = self.prompts[0].roles
         final = next((role for role in first if all(p.roles[role][1] == len(p.prompt) for p in self.prompts)), ANSWER)
         where = {role: sum(prompt.roles[role][0] for prompt in self.prompts) for role in first if role != final}
-        return PromptRoles(self.name, (*sorted(where, key=where.__getitem__), TEXT, final))
+        names = (*sorted(where, key=where.__getitem__), TEXT, final)
+        return PromptRoles(self.name, names, 1 + len(self.prompts[0].other_chains))
 
     @property
     def floor(self) -> float:
@@ -185,19 +204,20 @@ class PromptTask:
         ids, offsets = encode(prompt.prompt, tokenizer, False)
         answers = dict(zip(prompt.answers, map(prompt.continued, prompt.answers), strict=True))
         ids, candidates = answer_tokens(ids, answers, tokenizer, False, which)
-        taken = {0: TEXT, len(ids) - 1: names[-1]}
-        for name, (start, end) in prompt.roles.items():
+        taken = {0: (TEXT, -1), len(ids) - 1: (names[-1], 0)}
+        chains = enumerate((prompt.roles, *prompt.other_chains))
+        for name, (start, end), chain in ((*place, number) for number, roles in chains for place in roles.items()):
             at = max((n for n, span in enumerate(offsets) if span[0] < end and span[1] > start), default=0)
             if name != names[-1] and at in taken:
                 mend = "move one of them, or leave it out" if at else "heads rest at the first: begin with another word"
                 raise InputError(
-                    f"roles {taken[at]!r} and {name!r} share the token {prompt.prompt[slice(*offsets[at])]!r} in "
+                    f"roles {taken[at][0]!r} and {name!r} share the token {prompt.prompt[slice(*offsets[at])]!r} in "
                     f"{which}; {mend}"
                 )
-            taken |= {at: name} if name != names[-1] else {}
-        role = tuple(names.index(taken.get(at, TEXT)) for at in range(len(ids)))
-        chain = tuple(-1 if names[number] == TEXT else 0 for number in role)
-        return Tokens(tuple(ids), role, chain, (0,) * len(ids), candidates, prompt.right)
+            taken |= {at: (name, chain)} if name != names[-1] else {}
+        found = [taken.get(at, (TEXT, -1)) for at in range(len(ids))]
+        role, of_chain = tuple(names.index(name) for name, _ in found), tuple(chain for _, chain in found)
+        return Tokens(tuple(ids), role, of_chain, (0,) * len(ids), candidates, prompt.right)
 
 
 def spans(parts: Iterable[tuple[str, str]]) -> tuple[str, dict[str, tuple[int, int]]]:
@@ -290,6 +310,34 @@ def code(count: int = 512, seed: int = 0, hops: int = 1) -> PromptTask:
         answers = tuple(f" {answer}" for answer in question.acceptable)
         return Prompt(above + question.prompt, roles, answers, question.acceptable.index(question.answer))
 
+    return PromptTask(f"code-{hops}-hops", tuple(map(prompt, _as_code(count, seed, hops))))
+
+
+def code_chains(tokenizer: Any, count: int = 512, seed: int = 0, hops: int = 1) -> PromptTask:
+    """The prompts of `code`, in which the lines of all chains have roles, not only those of the chain asked for.
+
+    Roles: those of `code`; and in each line the sign (`x0=` where the name is x0) and the space before the value
+    (`x1-1` where that is x1), where the tokenizer has a token that ends there.
+    """
+    check_fast(tokenizer)
+    names = text_role_names(hops)
+
+    def prompt(question: Question, plain: Prompt) -> Prompt:
+        above, chains = len(plain.prompt) - len(question.prompt), dict[int, dict[str, tuple[int, int]]]()
+        ends = {end for _, end in encode(plain.prompt, tokenizer, False)[1]}
+        for start, end, role, chain in role_spans(question):  # the last of which is the question's
+            name, first, last = names[role], above + start, above + end
+            places = {name: (first, last)}
+            if name.endswith("="):
+                places = {name: (first, last - 1), f"x{int(name[1:-1]) + 1}-1": (first, last)}
+                places = {name: place for name, place in places.items() if place[1] in ends}
+            chains.setdefault(chain, {}).update(places)
+        return replace(plain, roles=chains.pop(chain), other_chains=tuple(chains[other] for other in sorted(chains)))
+
+    drawn = _as_code(count, seed, hops)
+    return PromptTask(f"code-chains-{hops}-hops", tuple(map(prompt, drawn, code(count, seed, hops).prompts)))
+
+
+def _as_code(count: int, seed: int, hops: int) -> list[Question]:
     check_count("count", count, LEAST)
-    drawn = questions("equations", hops, count, seed, extensions=Extensions(form="code"))
-    return PromptTask(f"code-{hops}-hops", tuple(map(prompt, drawn)))
+    return questions("equations", hops, count, seed, extensions=Extensions(form="code"))
