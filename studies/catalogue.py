@@ -10,6 +10,7 @@ from studies import (
     curriculum,
     depth,
     descent,
+    escape,
     heads,
     learning,
     places,
@@ -25,6 +26,7 @@ from studies.figures.census import census as draw_census
 from studies.figures.curriculum import curriculum as draw_curriculum
 from studies.figures.depth import depth as draw_depth
 from studies.figures.descent import descent as draw_descent
+from studies.figures.escape import escape as draw_escape
 from studies.figures.heads import heads as draw_heads
 from studies.figures.places import places as draw_places
 from studies.figures.plateau import plateau as draw_plateau
@@ -41,6 +43,7 @@ STUDIES: dict[str, tuple[Study[Any, Any], Callable[[Any], Any] | None]] = {
         (heads.STUDY, draw_heads),
         (places.STUDY, draw_places),
         (rows.STUDY, draw_survival),
+        (escape.STUDY, draw_escape),
         (unsaid.STUDY, draw_unsaid),
         (plateau.STUDY, draw_plateau),
         (curriculum.STUDY, draw_curriculum),

@@ -1,0 +1,173 @@
+"""Up to how many chains does reading by position save a layer?
+
+With a head for every row of a block, theory saves a layer whatever the number of chains N (Theorem 7): all that counts
+is heads a row, at least one. In `places` two hops came in two layers, one fewer than Assumption 1 asks for, the less
+often the more chains there were; but heads were the same for all N there, so that heads a row fell with N. Here each
+layer has two heads a row. Two hops in two layers with two, four and eight chains; and, as the control, eight chains
+with three layers. With one chain nothing is shuffled, so that the place of a row says which it is, and one layer is
+enough by theory for any D: asked for D = 1, 2 and 3, with four heads.
+
+The recipe is that of `places`: heads of eight numbers, 6,400 steps, learned when the validation loss of a hop has been
+below 0.3. Seeds: twenty for two chains, twelve for four, six for eight and for one, one for the control. What theory
+says of each, and the cost: docs/studies/plans/2026-11-29-escape.md.
+
+Rules:
+
+1. One chain, for each D: one layer answers every hop. Confirmed: the lower 95% Clopper-Pearson bound on the share of
+   seeds that learn all hops is above one half. Refuted: the upper bound is below. Otherwise inconclusive.
+2. It is not heads a row alone: with as many of them, the more chains (of two and more), the fewer seeds learn two hops
+   a layer early. Confirmed: Spearman's rank correlation of chains and learned or not is negative, p below 5% (by
+   permutation), of all models and of those with fewer than the most chains. Refuted: both are positive likewise.
+   Otherwise inconclusive, as where heads a row alone count.
+3. Eight chains: no model of two layers learns x2. Confirmed: none does of those that learn x1, the upper 95%
+   Clopper-Pearson bound on how often one would is below one half, and one of three layers learns it. Refuted: one does.
+   Otherwise inconclusive.
+4. What is learned a layer early, of two chains and more, is position-based: most of these models lose x2 when rows are
+   moved (`studies.tools.position_based`). Confirmed: the lower 95% Clopper-Pearson bound on the share is above one
+   half. Refuted: the upper bound is below. Otherwise inconclusive.
+
+    python -m studies escape results/studies/escape
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import hopscope as hs
+from studies.places import standard as places_standard
+from studies.tools import conditions
+from studies.tools.conditions import Condition, Conditions, nothing_beyond
+from studies.tools.judgements import Judgement, falls_with, most_of
+from studies.tools.position_based import LEARNED, PositionTest, position_tests
+from studies.tools.records import counted
+from studies.tools.study import Study
+from studies.tools.work import Work
+
+FIRST_SEED = 9400
+
+
+class Cell(NamedTuple):
+    """One condition: the problem's hops and chains, the model's layers and heads, and how many seeds it has."""
+
+    hops: int
+    chains: int
+    layers: int
+    heads: int
+    seeds: int
+
+
+CELLS = (
+    *(Cell(hops, 1, 1, 4, 6) for hops in (1, 2, 3)),
+    Cell(2, 2, 2, 4, 20),
+    Cell(2, 4, 2, 8, 12),
+    Cell(2, 8, 2, 16, 6),
+    Cell(2, 8, 3, 16, 1),
+)
+"""What is trained."""
+
+
+@dataclass(frozen=True)
+class EscapeStudy:
+    """What is trained: conditions of one recipe, whose layers and heads are varied."""
+
+    recipe: hs.Recipe
+    cells: tuple[Cell, ...] = CELLS
+
+    @property
+    def conditions(self) -> list[hs.Setup]:
+        """One condition for each cell."""
+        return [
+            hs.Setup(
+                "-".join(
+                    counted(number, noun).replace(" ", "-")
+                    for number, noun in zip(cell, ("hop", "chain", "layer", "head"), strict=False)
+                ),
+                hs.RetrievalProblem(hops=cell.hops, chains=cell.chains),
+                replace(self.recipe, layers=cell.layers, heads=cell.heads),
+                tuple(range(FIRST_SEED, FIRST_SEED + cell.seeds)),
+            )
+            for cell in self.cells
+        ]
+
+
+@dataclass(frozen=True)
+class EscapeResult(Conditions):
+    """What was found.
+
+    Attributes:
+        conditions: what each condition learned.
+        places: the position tests of the models of two chains and more.
+    """
+
+    places: tuple[PositionTest, ...]
+
+    @property
+    def shallow(self) -> list[Condition]:
+        """The conditions with a finished seed and fewer layers than Assumption 1 asks for, chains rising."""
+        found = [each for each in self.conditions if each.seeds and each.layers < each.needs(each.last)]
+        return sorted(found, key=lambda condition: condition.problem.chains)
+
+
+def standard(recipe: hs.Recipe) -> EscapeStudy:
+    """The study of a recipe, changed as in `places`."""
+    return EscapeStudy(places_standard(recipe).recipe)
+
+
+def quick(recipe: hs.Recipe) -> EscapeStudy:
+    """A tiny version that only shows that the study runs."""
+    return EscapeStudy(replace(recipe, steps=20), (Cell(1, 1, 1, 4, 1), Cell(2, 2, 2, 4, 1)))
+
+
+def run(study: EscapeStudy, folder: Path, work: Work) -> EscapeResult:
+    """Train what is not trained yet, and test every model of two chains and more."""
+    found = conditions.train(study.conditions, folder, work, to_the_end=True, below=LEARNED)
+    several = [setup for setup in study.conditions if setup.problem.chains > 1]
+    runs = conditions.finished(conditions.by_seed(several, to_the_end=True), folder / "runs")
+    tests = position_tests(runs, folder, work, lambda problem: range(1, problem.hops + 1))
+    return EscapeResult(found.conditions, tests)
+
+
+def heads_a_row(condition: Condition) -> float:
+    """Heads of a layer for each row of a block."""
+    return condition.heads / condition.problem.chains
+
+
+def share(condition: Condition) -> tuple[int, int]:
+    """How many seeds learned every hop, and how many are finished."""
+    return sum(step is not None for step in condition.everything()), len(condition.seeds)
+
+
+def judge(found: EscapeResult) -> list[Judgement]:
+    """Judge by the rules above."""
+    judgements = []
+    for condition in (each for each in found.conditions if each.problem.chains == 1):
+        learned = [step is not None for step in condition.everything()]
+        judgements.append(most_of(f"one chain: one layer answers {counted(condition.last, 'hop')}", learned))
+    several = [condition for condition in found.shallow if condition.problem.chains > 1 and condition.last == 2]
+    for heads in sorted({heads_a_row(condition) for condition in several}):
+        alike = [condition for condition in several if heads_a_row(condition) == heads]
+        models = [(each.problem.chains, step is not None) for each in alike for step in each.times(2)]
+        hypothesis = f"{heads:g} heads a row: the more chains, the fewer seeds learn two hops a layer early"
+        judgements.append(falls_with(hypothesis, [n for n, _ in models], [yes for _, yes in models], "chains and x2"))
+    eight = [condition for condition in found.conditions if condition.problem.chains == 8 and condition.last == 2]
+    if eight:
+        judgements.append(nothing_beyond("8 chains: no model learns two hops a layer early", eight))
+    early = {condition.name for condition in several}
+    answering = [test for test in found.places if test.learned(2) and test.model.rsplit("/", 1)[0] in early]
+    position_based = [test.is_position_based(2) for test in answering]
+    return [*judgements, most_of("what is learned a layer early is position-based", position_based)]
+
+
+STUDY = Study(
+    "escape",
+    "Up to how many chains does reading by position save a layer?",
+    EscapeResult,
+    standard,
+    quick,
+    run,
+    judge,
+    conditions.table,
+    conditions=lambda study: [condition.name for condition in study.conditions],
+)
