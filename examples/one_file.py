@@ -1,17 +1,18 @@
-"""The retrieval problem in one file: the task, the transformer, the training, and a look inside. It needs torch alone.
+"""The retrieval problem in one file: the task, the transformer, the training, and a look inside. It needs only torch.
 
     python examples/one_file.py            trains for two minutes on two cores, prints, and writes one_file.svg
     python examples/one_file.py 0.1        a tenth of the training
 
-The problem, of Musat, "Mechanism and Emergence of Stacked Attention Heads in Multi-Layer Transformers" (ICLR 2025,
-Section 6): N chains x0 -> x1 -> ... -> xD of random vectors. A sequence shows every link of every chain as a pair of
-neighbours, the deepest links first and each block shuffled, then the N heads of the chains, x0, as questions:
+The problem is from Musat, "Mechanism and Emergence of Stacked Attention Heads in Multi-Layer Transformers" (ICLR 2025,
+Section 6). It has N chains x0 -> x1 -> ... -> xD of random vectors. A sequence shows every link of every chain as a
+pair of neighbours, with the deepest links first and each block shuffled. The first symbols of the chains, x0, follow
+as questions:
 
     x2 x3  x2 x3  ... | x1 x2  x1 x2  ... | x0 x1  x0 x1  ... | x0 x0 ...
 
-At each question the model returns x1, x2 and x3 of its chain. To find x3 it must retrieve x1, then x2, then x3: heads
-of one layer use what those of the layers before have found. This file shares no code with the package; a test holds
-that both compute the same.
+At each question, the model returns x1, x2 and x3 of the question's chain. To find x3, the model must retrieve x1, then
+x2, then x3: the heads of one layer use what the heads of earlier layers have found. This file shares no code with the
+package; a test checks that both compute the same.
 """
 
 from __future__ import annotations

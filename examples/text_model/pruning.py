@@ -1,7 +1,7 @@
-"""Removing from a model of our own the heads that it can do without, as `hs.Recipe` has it for models of vectors.
+"""Removes the heads that a text model can do without, as `hs.Recipe` does for models of vectors.
 
-A head is pruned when its columns of the output map are zero: it writes nothing. Nothing else is remembered, so a
-training that was interrupted needs no list of them.
+A head is pruned when its columns of the output map are zero, so that it writes nothing. Nothing else is stored, so an
+interrupted training needs no list of pruned heads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What determines a model of our own: its size, the equations that it reads, and how it is trained."""
+"""The recipe of a text model: its size, the equations that it reads, and how it is trained."""
 
 from __future__ import annotations
 

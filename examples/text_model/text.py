@@ -1,7 +1,8 @@
 """The text of equations as tokens: a tokenizer for it, and training texts by the batch.
 
-A line is two tokens, `e` and ` = a` with its line break, or four where a recipe cuts it by the word; the words of the
-question are one token on either side of the letter. Nothing is lost: decoding gives the text back, byte for byte.
+A line is two tokens, `e` and ` = a` with its line break. If a recipe cuts lines by the word, a line is four tokens. In
+the question, the words before the letter are one token, and the words after it are one token. Nothing is lost: decoding
+returns the text, byte for byte.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Training: a Llama of a few layers on texts of equations, from random weights to a model folder.
 
 FOLDER/           config.json, model.safetensors, tokenizer.json, ...: any tool that reads model folders
-FOLDER/training/  recipe.json, history.jsonl (losses and accuracies), step-NNNNNN/ (model folders, where asked for)
+FOLDER/training/  recipe.json, history.jsonl (losses and accuracies), step-NNNNNN/ (model folders, if requested)
 """
 
 from __future__ import annotations

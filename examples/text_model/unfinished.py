@@ -1,8 +1,8 @@
-"""An unfinished training of a model of our own: its state when it was last saved.
+"""An unfinished training of a text model: its state when it was last saved.
 
 FOLDER/training/recipe.json             the recipe, written first
-FOLDER/training/unfinished.safetensors  weights and AdamW's moments; goes when the model is written
-FOLDER/training/unfinished.json         the history so far; likewise
+FOLDER/training/unfinished.safetensors  weights and AdamW's moments; deleted when the model is written
+FOLDER/training/unfinished.json         the history so far; deleted when the model is written
 """
 
 from __future__ import annotations
