@@ -78,9 +78,9 @@ def small_models(path: Path) -> Finding:
         f"{', '.join(f'{key[0]} {value:.2f}' for key, value in zip(NINE[5:], best[5:], strict=True))}; "
         f"as code {', '.join(f'{code[hops]:.2f}' for hops in sorted(code))} at D = 1..{max(code)}"
     )
-    why = "not the paper's models: at most 1.5 billion weights of 4 bits, which says nothing of large ones"
+    why = "not the paper's models: at most 1.5 billion weights of 4 bits; no evidence about large models"
     scale = (
-        f"language-models: {min(point['n'] for point in points if point['model'] == name)} or more questions a point"
+        f"language-models: {min(point['n'] for point in points if point['model'] == name)} or more questions per point"
     )
     return Finding("C14", reason=why, in_general="open", share=(good, len(whole)), spread=spread, scale=scale)
 

@@ -41,7 +41,7 @@ def test_a_theorem_is_checked_by_simulation_and_held_against_runs() -> None:
     found = judged(*AS_THEORY_SAYS, hops=12)
     assert {finding.as_the_paper for finding in found.values()} == {"theorem, checked"}
     assert found["C1"].numbers.startswith("solved in 0 of ")
-    assert "that of our exact formulas at every D" in found["C1"].numbers
+    assert "agrees with our exact formulas at every D" in found["C1"].numbers
     assert "0 of " in found["C2"].numbers
     assert "2, 4, 10" in found["C2"].numbers
     assert (found["C1"].share, found["C2"].in_general) == ((3, 3), "theorem, checked")

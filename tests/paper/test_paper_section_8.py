@@ -68,7 +68,7 @@ def test_the_last_steps_decide_and_the_best_are_shown() -> None:
     models = [*abc()[:2], replace(abc()[2], learned=spiked)]
     found = judge_circuits(*models)["C6"]
     assert (found.as_the_paper, found.share) == ("2 of 3", (2, 3))
-    assert found.numbers == "0.0080, 0.0080, 0.0580; at the best 100 steps 3 of 3"
+    assert found.numbers == "0.0080, 0.0080, 0.0580; over their best 100 steps 3 of 3"
     assert (
         "diverged"
         in judge_circuits(*(replace(model, learned=Learned(None, None, None)) for model in abc()))["C6"].numbers
@@ -108,7 +108,7 @@ def test_the_same_steps_in_other_layers_and_heads_are_the_same() -> None:
 def test_other_rows_are_zero_in_the_paper_and_filled_by_what_serves_most_in_general() -> None:
     bad = judge_circuits(*abc(zero=loss(0.2), identity=loss(0.2)))["C10"]
     assert (bad.as_the_paper, bad.share) == ("0 of 3", (3, 3))
-    assert bad.spread == "by filling: zero 0, uniform 3, identity 0"
+    assert bad.spread == "below 0.05 by filling: zero 0, uniform 3, identity 0"
     high = dict.fromkeys(("zero", "uniform", "identity"), loss(0.2))
     each = [imposed(**high | {good: loss(0.01)}) for good in high]
     assert judge_circuits(*many(3, *each))["C10"].share == (1, 3), "one filling must serve all"
@@ -117,7 +117,7 @@ def test_other_rows_are_zero_in_the_paper_and_filled_by_what_serves_most_in_gene
 def test_every_later_path_must_cost_what_the_paper_reports() -> None:
     found = judge_circuits(*many(4, imposed(), imposed(without=0.16)))["C11"]
     assert found.share == (2, 4)
-    assert "6 of 12 in the paper's range; first layer uniform 0.08 to 0.08, 4 of 4 in it" in found.spread
+    assert "6 of 12 in the paper's range; first layer uniform 0.08 to 0.08, 4 of 4 in its range" in found.spread
 
 
 def test_one_circuit_of_three_heads_is_enough() -> None:
@@ -135,7 +135,7 @@ def test_heads_of_a_serial_circuit_cannot_be_merged() -> None:
     found = judge_circuits(serial, *others)["C21"]
     assert (found.as_the_paper, found.reason) == (
         "no",
-        "the query itself attends in layers 4, 7, 11, in each to one place",
+        "the query itself attends to one place in each of the layers 4, 7, 11",
     )
     doubling = (*TIES, (4, 1, "x0?", ">x1"), (7, 1, ">x2", ">x3"), (11, 1, "x0?", ">x2"))
     possible = judge_circuits(replace(serial, circuit=studied(imposed(doubling)).circuit), *others)["C21"]

@@ -114,7 +114,7 @@ def _models(summary: Summary | None) -> Finding:
         f"({_percent(worst.low)} to {_percent(worst.high)}) at {worst.formulation}, D = {worst.hops}"
         + (f"; {counted(len(names) - len(whole), 'model')} asked in part" if len(names) > len(whole) else "")
     )
-    scale = f"{counted(len(whole), 'model')}, {min(point.asked for point in whole[shown])} or more questions a point"
+    scale = f"{counted(len(whole), 'model')}, {min(point.asked for point in whole[shown])} or more questions per point"
     return Finding(
         "C14",
         reason="" if solvers else "; ".join(f"{fault} ({harmless(name)})" for name, fault in faults.items() if fault),
@@ -171,7 +171,7 @@ def _guessing(spreads: Sequence[AnswerSpread]) -> Finding:
     uneven = sum(p <= 0.01 for p in holm([spread.p for spread in spreads]))
     n = min(sum(spread.counts) for spread in spreads)
     numbers = (
-        f"another number of acceptable answers in {wrong}, answers uneven in {uneven} of "
+        f"wrong number of acceptable answers in {wrong}, uneven answers in {uneven} of "
         f"{counted(len(spreads), 'formulation')}, {n} questions each"
     )
     broken = bool(wrong or uneven)
@@ -179,7 +179,7 @@ def _guessing(spreads: Sequence[AnswerSpread]) -> Finding:
         "C15",
         "no" if broken else THEOREM,
         numbers,
-        "a random guess reaches something else, or answers are uneven" if broken else "",
+        "a random guess has another accuracy, or answers are uneven" if broken else "",
         "does not hold" if broken else THEOREM,
         share=(n, n) if broken else None,
         scale=f"{n} fresh questions of each formulation",

@@ -99,12 +99,12 @@ def judge(result: TheoryResult) -> list[Finding]:
     formulas = [(depths(run.problem.hops), run) for run in runs]
     exact = all(run.depth == (known.causal if run.problem.causal else known.no_mask) for known, run in formulas)
     numbers = f"solved in {solved} of {len(cases)} cases, D = 1..{hops}; the least depth " + (
-        "is that of our exact formulas at every D" if exact else "is NOT that of our exact formulas"
+        "agrees with our exact formulas at every D" if exact else "does NOT agree with our exact formulas"
     )
     outcome = ("no", numbers, "a chain was solved in fewer layers") if solved else (THEOREM, numbers, "")
     tested, kept, below_exact = _beyond_depth(result.trained)
     early = counted(below_exact, "hop")
-    spread = f"trained runs that learned nothing forbidden; {early} learned below the exact minimum"
+    spread = f"trained runs that learned no forbidden hop; {early} learned below the exact minimum"
     first = general("C1", kept, tested, outcome, scale=scale, spread=spread)
     streams, broken = sum(run.streams for run in runs), sum(run.broken + run.too_long + run.unlawful for run in runs)
     layers = min(4, max(len(run.longest) for run in runs))

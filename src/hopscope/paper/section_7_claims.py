@@ -80,7 +80,7 @@ def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str, exactly: 
         said = "holds"
     counts = f"x1, x2, ... learned by {', '.join(map(str, totals))} of {len(runs)} runs"
     least = [_half_at(runs, hop) for hop in hops]
-    at = f"{counts}; by half of the seeds from {', '.join(map(str, least))} layers on"
+    at = f"{counts}; by half of the seeds with {', '.join(map(str, least))} or more layers"
     known = [layers for layers in least if isinstance(layers, int)]
     needs_more = known == sorted(known) and len({*least}) > 1
     why_not = "a later hop is learned by no fewer runs, or with no more layers"
@@ -155,8 +155,8 @@ def _no_mirage(models: Sequence[TrainedModel], scale: str, exactly: bool) -> Fin
     final = [loss for model in models for loss in model.partial_losses if loss is not None]
     between = sum(0.1 < loss < FAILED for loss in final)
     numbers = (
-        f"below their least depth hops end at {min(map(min, losses)):.2f} or more, of 0.75; of all {len(final)} final "
-        f"losses {between} lie between 0.1 and {FAILED}"
+        f"below their least depth, hops end at a loss of {min(map(min, losses)):.2f} or more (guessing: 0.75); "
+        f"{between} of all {len(final)} final losses lie between 0.1 and {FAILED}"
     )
     learned = sum(model.learned(hop) for model, hops in tested for hop in hops)
     first = yes_or_no(exactly, not learned, numbers, "a hop was learned below its least depth")

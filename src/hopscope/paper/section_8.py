@@ -97,9 +97,9 @@ def _training(models: Sequence[Studied], scale: str) -> Finding:
 
     def ended(models: Sequence[Studied]) -> tuple[list[bool], str]:
         window, best = ([getattr(model.learned, which) for model in models] for which in ("window", "best"))
-        return low(window), f"{losses(window)}; at the best 100 steps {sum(low(best))} of {len(best)}"
+        return low(window), f"{losses(window)}; over their best 100 steps {sum(low(best))} of {len(best)}"
 
-    first = _of_three(*ended(_papers(trained)), "at a constant rate losses spike to the end")
+    first = _of_three(*ended(_papers(trained)), "at a constant rate, losses spike to the end")
     met, spread = ended(trained)
     return general("C6", sum(met), len(met), first, spread=spread, scale=scale)
 
@@ -154,7 +154,7 @@ def _differ(models: Sequence[Studied], scale: str) -> Finding:
     names = {name for pair in every for name in pair}
     words = ", ".join(f"{first.upper()} and {second.upper()} {share:.2f}" for (first, second), share in three.items())
     differ = max(three.values(), default=0.0) <= 0.5
-    first = yes_or_no(bool(three), differ, f"steps shared: {words}", "they are one serial plan in other layers")
+    first = yes_or_no(bool(three), differ, f"steps shared: {words}", "they are one serial plan in different layers")
     spread = f"pairs share {ranged([*every.values()])} of their steps, median {median(every.values() or [0]):.2f}"
     return general("C9", len(names - alike), len(names), first, spread=spread, scale=scale)
 
@@ -168,7 +168,7 @@ def _work_alone(models: Sequence[Studied], scale: str) -> Finding:
         f"{fill} {losses([model.imposed.losses[fill].mean for model in three if model.imposed])}" for fill in FILLS
     )
     first = _of_three(below(three, "zero"), numbers, "a circuit alone does not stay below 0.05 with other rows zero")
-    spread = "by filling: " + ", ".join(f"{fill} {count}" for fill, count in counts.items())
+    spread = "below 0.05 by filling: " + ", ".join(f"{fill} {count}" for fill, count in counts.items())
     return general("C10", max(counts.values()), len(models), first, spread=spread, scale=scale)
 
 
@@ -183,11 +183,11 @@ def _needed(models: Sequence[Studied], scale: str) -> Finding:
         met = sum(NEEDED[0] <= loss <= NEEDED[1] for loss in flat)
         first = sum(FIRST_LAYER[0] <= loss <= FIRST_LAYER[1] for loss in uniform)
         words = f"without a path {ranged(flat)}, {met} of {len(flat)} in the paper's range; first layer uniform "
-        return met, len(flat), f"{words}{ranged(uniform)}, {first} of {len(uniform)} in it"
+        return met, len(flat), f"{words}{ranged(uniform)}, {first} of {len(uniform)} in its range"
 
     three = _papers(models)
     met, of, words = within(three)
-    why_not = "some paths cost less, and first layers more or less"
+    why_not = "some paths cost less, and some first layers cost more or less"
     first = _of_three([place < met for place in range(of)], words, why_not)
     rows = [min(row, default=0.0) >= NEEDED[0] for row in costs(models)]
     return general("C11", sum(rows), len(rows), first, spread=within(models)[2], scale=scale)
@@ -217,7 +217,7 @@ def _mergeable(a: Sequence[Studied]) -> FirstColumn:
     if found := _merged(paths, problem_scene(problem)):
         return NOT_RUN, "", f"{counted(len(found), 'merge')} of two heads of A may work by theory; try section_8.merges"
     layers = ", ".join(str(path.layer + 1) for path in paths if path.query == query_role(problem.hops))
-    why = f"the query itself attends in layers {layers}, in each to one place"
+    why = f"the query itself attends to one place in each of the layers {layers}"
     return "no", f"no two of A's {_heads(a[0])} heads can be merged", why
 
 

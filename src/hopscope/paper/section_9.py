@@ -139,7 +139,7 @@ _Asks = Callable[[Studied], tuple[bool, str] | None]
 _OF_HISTORIES: Mapping[str, tuple[_Asks, str]] = {
     "C13": (_one_by_one, "two hops are delivered at once, or out of order"),
     "C16": (_long_plateau, "the plateau is much shorter"),
-    "C17": (_abrupt, "the loss of x1 takes longer to fall than it had stayed"),
+    "C17": (_abrupt, "the loss of x1 falls for longer than it stayed on the plateau"),
     "C19": (_last_much_later, "another gap is longer, or nearly as long"),
 }
 """What is asked of every followed model, and what a `no` means."""
