@@ -93,10 +93,10 @@ def test_a_group_is_of_paths_of_the_circuit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        ({"hops": 4}, "hops is 4, but 3 by the rest of the record"),
-        ({"found": False}, "found is False, but True by the rest of the record"),
+        ({"hops": 4}, "hops is 4, but 3 according to the rest of the record"),
+        ({"found": False}, "found is False, but True according to the rest of the record"),
         ({"problem": {"hops": 0}}, "hops must be"),
-        ({"interventions": []}, "is one_hot, but not so in the interventions"),
+        ({"interventions": []}, "is one_hot, but not in the interventions"),
         ({"interventions": [{"form": "uniform"}]}, "interventions: Object missing required field layer"),
         ({"helpers": [{"layer": 99, "head": 1, "query": "x0?", "without": {"mean": 0.1, "interval": [0, 1]}}]},
          "L99.H1 x0? is not in a model of 12 layers"),
@@ -128,9 +128,9 @@ def test_a_record_that_replays_something_else_than_its_paths_is_refused(tmp_path
     circuit, saved = found(), tmp_path / "circuit.json"
     path, rows = circuit.paths[0].path, circuit.interventions
     for changes, says in (
-        ({"interventions": {**rows, path.row: one_hot(circuit.roles.index(">x3"))}}, "but not so in the interventions"),
-        ({"interventions": {**rows, path.row: KEEP}}, "is one_hot, but not so in the interventions"),
-        ({"interventions": {}}, "is one_hot, but not so in the interventions"),
+        ({"interventions": {**rows, path.row: one_hot(circuit.roles.index(">x3"))}}, "but not in the interventions"),
+        ({"interventions": {**rows, path.row: KEEP}}, "is one_hot, but not in the interventions"),
+        ({"interventions": {}}, "is one_hot, but not in the interventions"),
         ({"interventions": {**rows, HeadRow(98, 0, 0): KEEP}}, r"L99\.H1 x0> is not in a model of 12 layers"),
     ):
         replace(circuit, **changes).save(saved)  # type: ignore[arg-type]

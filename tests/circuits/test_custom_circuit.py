@@ -124,21 +124,21 @@ def test_rows_and_heads_are_active_with_all_their_keys() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ([], "a circuit has a path at least, and none is given"),
-        ("L1.H1 >x1 -> x0>", "a circuit is a record or a list of its paths, as"),
-        (3, "a circuit is a record or a list of its paths, as"),
+        ([], "a circuit needs at least one path"),
+        ("L1.H1 >x1 -> x0>", "a circuit must be a Circuit or a list of parts, e.g."),
+        (3, "a circuit must be a Circuit or a list of parts, e.g."),
         (["L9.H1 x0? -> >x1"], "layer must be from 1 to 3, got 9"),
         (["L1.H9 x0? -> >x1"], "head must be from 1 to"),
         ([HeadRow(7, 0, 0)], "layer must be from 1 to 3, got 8"),
         (["L1.H1 x9> -> x0>"], "x9>"),
         (["nonsense"], "a row is written like"),
-        (["L3.H1 >x1 -> x0>"], "nothing that L3.H1 >x1 -> x0> writes can reach an answer"),
-        (["L1.H1 >x2 -> >x1"], "is no path: it must go to a role that the mask does not hide"),
+        (["L3.H1 >x1 -> x0>"], "the output of L3.H1 >x1 -> x0> cannot reach an answer"),
+        (["L1.H1 >x2 -> >x1"], "is not a path: its query must be able to attend to its key"),
         ([PATHS[0], PATHS[0]], "L1.H1 .* is given twice"),
         (["L1.H1 >x1 -> x0>", "L1.H1 >x1"], "L1.H1 >x1 is given twice"),
-        ([*PATHS, "L1.H2 >x2=average"], "a row is at one of keep, alike, mean, positional, identity, zero, got"),
-        ([*PATHS, "L1.H2 >x2 -> x1>=mean"], "is no path: it must go to"),
-        ([*PATHS, "L1.H2 >x2 or L1.H3 >x2"], "a group is of paths"),
+        ([*PATHS, "L1.H2 >x2=average"], "must be one of keep, alike, mean, positional, identity, zero, got"),
+        ([*PATHS, "L1.H2 >x2 -> x1>=mean"], "is not a path: its query must be able to"),
+        ([*PATHS, "L1.H2 >x2 or L1.H3 >x2"], "a group must be of paths"),
     ],
 )
 def test_input_that_is_no_circuit_is_refused(given, says: str) -> None:
@@ -155,7 +155,7 @@ def test_records_of_other_problems_or_without_circuit_are_refused() -> None:
         run_search(check_custom_circuit(evaluator, circuit, None, 1, Origin("other"), LITTLE))
     none = hs.Model(MADE.transformer, MADE.problem).find_circuit(effort="quick", max_loss=1e-9, proof=LITTLE)
     assert not none.found
-    with pytest.raises(hs.InputError, match="a circuit has a path at least, and none is given"):
+    with pytest.raises(hs.InputError, match="a circuit needs at least one path"):
         certified(none)
 
 

@@ -158,7 +158,7 @@ def test_a_circuit_of_another_model_is_not_shown(
     assert call(str(run.path), "--show") == 0  # a run that goes on is as it was at any checkpoint
     monkeypatch.setattr(RunFolder, "finished", True)
     assert call(str(run.path), "--show") == 2
-    assert "circuit.json holds the circuit of another model, or of this one as it was" in capsys.readouterr().err
+    assert "circuit.json holds the circuit of another model, or of this model at" in capsys.readouterr().err
     (run.path / "circuit-1.json").write_bytes((run.path / "circuit.json").read_bytes())
     assert call(str(run.path), "--show", "--model", "1") == 2
     assert "circuit-1.json holds the circuit of another model" in capsys.readouterr().err

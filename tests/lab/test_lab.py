@@ -93,7 +93,7 @@ def test_keys_that_are_knocked_out_of_one_row_or_moved_add_up(run, kind):
     [
         ("L1.H3 x0?", "uniform", "head must be from 1 to 2, got 3"),
         ("layer 9 head 2: x0? -> >x1", "knock_out", "layer must be from 1 to 2, got 9"),
-        (3, "uniform", "a location is text like .*, an AttentionPath or a HeadRow, got 3"),
+        (3, "uniform", "a location must be text like .*, an AttentionPath or a HeadRow, got 3"),
         ("L1.H1", ["uniform"], "an ablation is one of"),
         ("L1.H1 x9", "uniform", "x9"),
         ("L1.H1", "burn", "an ablation is one of uniform, identity, zero, positional, resample, alike, keep"),

@@ -1,7 +1,7 @@
-"""A circuit of one model, stored as `circuit.json`: the fields of `Circuit`, `hops`, `found` and `certified`.
+"""The circuit of one model, and its file `circuit.json`: the fields of `Circuit`, plus `hops`, `found` and `certified`.
 
-On disk, layers and heads count from 1 and roles are named; every row of `interventions` that is not uniform is there,
-so that the circuit can be replayed.
+The file counts layers and heads from 1 and gives roles by name. It lists every row of `interventions` that is not
+uniform, so that the circuit can be replayed.
 """
 
 from __future__ import annotations
@@ -51,39 +51,40 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORM = RecordFormat(dict[str, Any], "hopscope circuit", "the record of a circuit (`hopscope circuit RUN` makes one)")
-"""The form of circuit.json."""
+"""The record format of circuit.json."""
 
 _NAMES = ("layer", "head", "query", "key")
-"""The fields that a path is on disk: layer and head from 1, roles by name."""
+"""The fields that identify a path in the file: layer and head from 1, and roles by name."""
 
 
 @dataclass(frozen=True)
 class Circuit:
-    """What was found in one model; `save` writes it as `circuit.json`, `load` reads it.
+    """The circuit of one model, with its checks and numbers; `save` writes it to a file and `load` reads it.
 
     >>> run[0].find_circuit().found  # a model of a few steps has no circuit
     False
 
     Attributes:
         model: hash of the model.
-        seed: the seed that the model was trained from.
+        seed: the seed that the model was trained with.
         number: the model's number within its run, from 0.
         problem: the problem that the model answers.
-        layers: how many layers the model has.
-        heads: how many heads each layer has.
-        max_loss: the mean squared error that the circuit may have at most; for language models, the Brier score.
-        losses: those of the model as it is (`full`), of the circuit with its patterns imposed (`imposed`) and with the
-            model's own in its rows (`own`), everything else ablated, and of nothing (`nothing`); on fresh sequences.
-        search: the settings of the search and what it took.
-        paths: its paths, by layer and head; empty where there is no circuit.
-        interventions: the ablation of every row that is not uniform in the circuit with its patterns imposed.
-        others: other circuits that the search ended in.
-        checks: the six checks by name, with the model's own patterns; empty where they were not measured.
-        card: the numbers of the circuit; None where they were not measured.
-        groups: its redundant paths.
-        helpers: active rows that attend to no other role of their chain, or need not.
-        imposed: what the paper's own procedure finds (Appendix E); None where the model is not below the threshold.
-        text: for a language model, what was asked and how well it answers; else None.
+        layers: the number of layers of the model.
+        heads: the number of heads per layer.
+        max_loss: the largest loss that the circuit may have: mean squared error or, for language models, Brier score.
+        losses: mean losses on fresh sequences of the unmodified model (`full`), of the circuit alone with its patterns
+            imposed (`imposed`) and with the model's own patterns (`own`), and with all rows switched off (`nothing`).
+        search: the settings of the search and how it ended.
+        paths: the attention paths, sorted by layer and head; empty if there is no circuit.
+        interventions: the ablation of every row that is not uniform when the circuit's patterns are imposed.
+        others: other circuits that some search orders ended in.
+        checks: the results of the six checks by name, with the model's own patterns; empty if not measured.
+        card: the card of the circuit; None if it was not measured.
+        groups: the groups of redundant paths.
+        helpers: active rows without a path: they attend to no other role of their chain, or do not need to.
+        imposed: the circuit that the paper's own procedure (Appendix E) finds; None if the procedure was not run, or
+            if the model's loss is not below the threshold.
+        text: for a language model, the questions asked and how well it answered them; otherwise None.
     """
 
     model: str
@@ -106,11 +107,11 @@ class Circuit:
     text: Asked | None = None
 
     def __repr__(self) -> str:
-        """One line, for notebooks; `print` shows all of it."""
+        """Return one line for notebooks; `print` shows the whole circuit."""
         return f"<{self.headline}>"
 
     def __str__(self) -> str:
-        """The card and the checks in one screen, as `hopscope circuit` prints them."""
+        """Return the card, the checks and the paths as the text that `hopscope circuit` prints."""
         lines, proof = textwrap.wrap(self.headline, WIDTH), self.search.proof
         if proof and proof.sequences < CertificateConfig().sequences:
             lines.append(f"measured on {proof.sequences} sequences, fewer than usual")
@@ -125,7 +126,7 @@ class Circuit:
 
     @property
     def headline(self) -> str:
-        """In a line: whether it is certified, of which model, how many paths, and their loss."""
+        """One line with the verdict, the model, the number of paths and the loss."""
         model = self.text.name if self.text else f"model {self.model} (seed {self.seed})"
         of = f"{model}, {self.problem.named}, {self.layers} layers x {self.heads}"
         if not self.found:
@@ -144,31 +145,31 @@ class Circuit:
 
     @property
     def certified(self) -> bool:
-        """Whether it passed all six checks, with the model's own patterns."""
+        """Whether the circuit passed all six checks with the model's own patterns."""
         return self.found and all_passed(self.checks)
 
     @property
     def failed(self) -> tuple[CheckName, ...]:
-        """The checks that it did not pass."""
+        """The names of the checks that count against the circuit."""
         return not_passed(self.checks)
 
     @property
     def given_up(self) -> bool:
-        """Whether the search was given up; then nobody knows whether there is a circuit."""
+        """Whether the search was given up, so that it is not known whether the model has a circuit."""
         return "sufficiency" in self.checks and "rows_left" in self.checks["sufficiency"].numbers
 
     @property
     def verdict(self) -> str:
-        """In words: whether it is certified."""
+        """One word: `certified`, `uncertified` or `unchecked`."""
         return "certified" if self.certified else "uncertified" if self.checks else "unchecked"
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Its paths, and the rows that are at something else than uniform, as `model.check` takes them.
+        """The circuit as texts that `model.check` accepts: its paths, and its rows that have another ablation.
 
-        A path is `L2.H1 x0? -> >x1`, a row `L1.H1 >x2=mean`; redundant paths have `or` between them, and `2 of`
-        before them if two are needed. What a row is at is measured in the model, so that the same parts, checked with
-        the same seed, get the same card.
+        A path is written as `L2.H1 x0? -> >x1` and a row as `L1.H1 >x2=mean`. Redundant paths are joined by `or`, with
+        `2 of` before them if two of them are needed. The weights of a mean pattern are measured in the model, so the
+        same parts, checked with the same seed, give the same card.
         """
 
         def written(row: HeadRow, key: int) -> str:
@@ -188,13 +189,16 @@ class Circuit:
         return tuple(parts)
 
     def named_paths(self, patterns: Patterns = "own") -> list[NamedPath]:
-        """Its paths by layer, head and names of roles; with `imposed` those of the Appendix E procedure, if any."""
+        """Return the paths as tuples of layer and head (from 1), query role and key role (by name).
+
+        With `patterns="imposed"`, return the paths that the Appendix E procedure found; the list may be empty.
+        """
         if patterns == "imposed":
             return [path.where for path in (self.imposed.paths if self.imposed else ())]
         return [path.path.names(self.roles) for path in self.paths]
 
     def faithfulness_curve(self) -> Curve:
-        """Faithfulness over circuit size, from no row to the whole model, with its CPR and CMD (MIB).
+        """Return the faithfulness over circuit size, from no row to the whole model, with its CPR and CMD (MIB).
 
         Raises:
             InputError: there is no circuit, or its card was not measured.
@@ -203,40 +207,40 @@ class Circuit:
 
     @property
     def measured_card(self) -> Card:
-        """The card; an `InputError` where there is no circuit, or its card was not measured."""
+        """The card of the circuit; raises an `InputError` if it was not measured."""
         if self.card is None:
             raise InputError("the card of this circuit was not measured; check it in its model: model.check(circuit)")
         return self.card
 
     def plot(self) -> Figure:
-        """The circuit as a figure, in the manner of the paper's Figure 5."""
-        drawing = import_module("hopscope.plot.circuit")  # a room above this one, loaded where somebody draws
+        """Return a figure of the circuit in the style of the paper's Figure 5."""
+        drawing = import_module("hopscope.plot.circuit")  # imports this package, so it is loaded late
         figure: Figure = drawing.figure_5(self)
         return figure
 
     def plot_card(self, patterns: Patterns = "own") -> Figure:
-        """The card as a figure; with `imposed` that of the circuit of the Appendix E procedure."""
+        """Return a figure of the card; with `patterns="imposed"`, the card of the Appendix E circuit."""
         figure: Figure = import_module("hopscope.plot.card").card(self, patterns)
         return figure
 
     @property
     def strategy(self) -> Strategy:
-        """How an answer comes about by its paths."""
+        """How the paths together produce the answer, for example `serial`; `not asked` without a theory."""
         return strategy(self.problem, [path.path for path in self.paths])
 
     @property
     def hops(self) -> int:
-        """How many hops the problem has, D."""
+        """The number of hops of the problem, D."""
         return self.problem.hops
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Names of the roles that its paths may have, by number."""
+        """The names of the roles that paths can have, by role number."""
         return self.problem.all_roles
 
     @property
     def rows(self) -> tuple[HeadRow, ...]:
-        """Active rows: those with a path, and helpers."""
+        """The active rows: rows with a path, and helper rows."""
         helpers = (
             HeadRow(helper.layer - 1, helper.head - 1, role_number(helper.query, self.roles)) for helper in self.helpers
         )
@@ -244,25 +248,25 @@ class Circuit:
 
     @property
     def used_heads(self) -> tuple[tuple[int, int], ...]:
-        """Layer and head, from 1, of the heads with an active row."""
+        """The heads with an active row, as (layer, head) from 1."""
         return tuple(sorted({(row.layer + 1, row.head + 1) for row in self.rows}))
 
     def to_json(self) -> dict[str, Any]:
-        """The record as plain values: paths by layer and head from 1, and by names of roles."""
+        """Return the record as plain values: layers and heads from 1, and roles by name."""
         record = _on_disk(replace(self, interventions={}), self.roles)
         record["interventions"] = to_json(self.interventions, self.problem)
         return {**FORM.named, "hops": self.hops, "found": self.found, "certified": self.certified, **record}
 
     def save(self, path: Path | str, run: str = "", *, overwrite: bool = False) -> None:
-        """Write the record, atomically, marked with the run that it belongs to.
+        """Write the circuit to a file, atomically, together with the content hash of its run.
 
         Args:
-            path: path of the file; a record of a circuit there is replaced.
-            run: content hash of the run; empty if the model is from none.
-            overwrite: replace whatever is there.
+            path: path of the file; an existing record of a circuit is replaced.
+            run: content hash of the run; empty if the model does not belong to a run.
+            overwrite: replace any existing file.
 
         Raises:
-            InputError: there is something other than a record of a circuit, or the circuit of another run.
+            InputError: the existing file is not the record of a circuit, or belongs to another run.
         """
         path = check_path("the record of a circuit", path)
         if not overwrite:
@@ -271,10 +275,10 @@ class Circuit:
 
     @classmethod
     def load(cls, path: Path | str, run: str | None = None) -> Circuit:
-        """Read a record; if the content hash of a run is given, it must be that run's.
+        """Load a circuit from a file; if the content hash of a run is given, the file must belong to that run.
 
         Raises:
-            InputError: the file is missing, damaged, of another run, or no record of a circuit; the message says which.
+            InputError: the file is missing, damaged, from another run, or not the record of a circuit.
         """
         path = check_path("the record of a circuit", path)
         record = FORM.read(path, run)
@@ -285,7 +289,7 @@ class Circuit:
 
 
 def _on_disk(value: Any, roles: Sequence[str]) -> Any:
-    """Plain values, in which a path is its layer, head, query and key, and a row is text."""
+    """Convert to plain values: a path becomes its layer, head, query and key, and a row becomes text."""
     if isinstance(value, AttentionPath):
         return dict(zip(_NAMES, value.names(roles), strict=True))
     if isinstance(value, HeadRow):
@@ -297,14 +301,14 @@ def _on_disk(value: Any, roles: Sequence[str]) -> Any:
     if not is_dataclass(value):
         return plain(value)
     parts = {part.name: _on_disk(getattr(value, part.name), roles) for part in fields(value)}
-    for name in ("path", "reader"):  # the four stand among the other fields
+    for name in ("path", "reader"):  # these four fields are stored beside the other ones
         if name in parts:
             parts = (parts.pop(name) or dict.fromkeys(_NAMES)) | parts
     return parts
 
 
 def _with_paths(value: Any, roles: Sequence[str]) -> Any:
-    """The inverse of `_on_disk` for values in which a layer is always that of a path."""
+    """Invert `_on_disk` for values in which a field `layer` always belongs to a path."""
     if isinstance(value, list):
         return [_with_paths(item, roles) for item in value]
     if not isinstance(value, dict):
@@ -321,7 +325,7 @@ def _with_paths(value: Any, roles: Sequence[str]) -> Any:
 
 
 def _circuit(record: dict[str, Any]) -> Circuit:
-    """The circuit that a record describes, if its interventions do what its paths say."""
+    """Return the circuit that a record describes; raise an `InputError` if its parts contradict each other."""
     stated = {name: record.get(name) for name in ("hops", "found", "certified")}
     given = {name: value for name, value in record.items() if name not in stated}
     own = isinstance(given.get("problem"), dict) and "names" in given["problem"]
@@ -336,12 +340,12 @@ def _circuit(record: dict[str, Any]) -> Circuit:
     circuit = replace(circuit, interventions=from_json(given.get("interventions"), problem))
     for name, value in stated.items():
         if value != getattr(circuit, name):
-            raise InputError(f"{name} is {value!r}, but {getattr(circuit, name)} by the rest of the record")
+            raise InputError(f"{name} is {value!r}, but {getattr(circuit, name)} according to the rest of the record")
     for row in (*circuit.interventions, *circuit.rows):
         if not (0 <= row.layer < circuit.layers and 0 <= row.head < circuit.heads):
             raise InputError(f"{row.describe(roles)} is not in a model of {circuit.layers} layers x {circuit.heads}")
     for path in circuit.paths:
         ablation = circuit.interventions.get(path.path.row, UNIFORM)
         if ablation.kind.value != path.ablation or (ablation.keys and path.path.key not in ablation.keys):
-            raise InputError(f"{path.path.describe(roles)} is {path.ablation}, but not so in the interventions")
+            raise InputError(f"{path.path.describe(roles)} is {path.ablation}, but not in the interventions")
     return circuit

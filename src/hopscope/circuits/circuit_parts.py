@@ -1,4 +1,4 @@
-"""What a circuit consists of: paths with their losses, helper rows, other circuits, the imposed one, text scores."""
+"""The parts of a circuit: paths with their losses, helper rows, other circuits, the imposed circuit, text scores."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from hopscope.words import counted
 
 @dataclass(frozen=True)
 class Scores:
-    """How well questions are answered, by the model as it is or under interventions.
+    """How well a language model answers questions, unmodified or under interventions.
 
     Attributes:
-        accuracy: share of questions whose right answer is the likeliest of the acceptable ones.
-        probability: mean probability of the right answer among the acceptable ones.
+        accuracy: share of questions for which the right answer is the most probable of the acceptable answers.
+        probability: mean probability of the right answer among the acceptable answers.
         log_loss: mean negative logarithm of that probability, in nats.
-        brier: mean Brier score, which is the loss of a circuit.
-        mass: mean probability of all acceptable answers together, among all tokens.
+        brier: mean Brier score, which is used as the loss of a circuit.
+        mass: mean total probability of the acceptable answers among all tokens.
     """
 
     accuracy: float
@@ -45,16 +45,17 @@ class Scores:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a language model was asked.
+    """The questions that a language model was asked, and how well it answered them.
 
     Attributes:
         name: the model's name.
         formulation: the formulation of the questions.
         extensions: departures from the paper's format.
-        floor: accuracy that shows no retrieval: of a guess, or of leaving some lines unread, whichever is higher.
-        lowest: lower end of the 95% interval of the model's accuracy (Wilson); above `floor`, or there is no circuit.
-        scores: the scores of the model (`full`), of the circuit with its patterns imposed (`imposed`) and with the
-            model's own (`own`), and of nothing (`nothing`), on fresh questions.
+        floor: highest accuracy that is possible without retrieval, by guessing or by leaving some lines unread.
+        lowest: lower end of the 95% Wilson interval of the model's accuracy; there is no circuit unless it is above
+            `floor`.
+        scores: the scores on fresh questions of the unmodified model (`full`), of the circuit with its patterns imposed
+            (`imposed`) and with the model's own patterns (`own`), and with all rows switched off (`nothing`).
     """
 
     name: str
@@ -67,16 +68,16 @@ class Asked:
 
 @dataclass(frozen=True)
 class SearchRecord:
-    """How a circuit was found.
+    """The settings of the search for a circuit, and how it ended.
 
     Attributes:
-        effort: the effort of the search, or its budget; None for a circuit of your own, which was not searched for.
-        seed: the seed of the search; of a circuit of your own, of the sequences that it was checked on.
-        faithfulness: of a language model's circuit: the share of the way from guessing to the model that it must go.
-        orders_ending_here: names of the search orders that ended in the circuit.
-        removed: the rows that the search switched off, in the order in which it did so.
-        proof: how many sequences and random draws checks and card were measured on.
-        precision: of a language model's weights while it was searched and checked.
+        effort: the effort or the budget of the search; None for a circuit of your own, which was not searched for.
+        seed: the seed of the search or, for a circuit of your own, of the sequences that it was checked on.
+        faithfulness: for a language model, how far a circuit must get from guessing (0) to the model (1); else None.
+        orders_ending_here: the names of the search orders that ended in this circuit.
+        removed: the rows that the search switched off, in the order of their removal.
+        proof: the numbers of sequences and random draws that the checks and the card were measured with.
+        precision: the precision of a language model's weights during the search and the checks.
     """
 
     effort: Effort | SearchBudget | None = None
@@ -90,16 +91,16 @@ class SearchRecord:
 
 @dataclass(frozen=True)
 class CircuitPath:
-    """An attention path of a circuit, and its numbers.
+    """An attention path of a circuit, with its numbers.
 
     Attributes:
         path: the attention path.
-        ablation: what replaces the row where patterns are imposed: `one_hot`, `mixture`, `mean`, `positional`, `keep`.
+        ablation: what replaces the row when patterns are imposed: `one_hot`, `mixture`, `mean`, `positional`, `keep`.
         weight: the model's mean attention along this path.
-        without_imposed: loss without this path of the circuit with its patterns imposed.
-        without: loss without this path of the circuit with own patterns: without this key where the row attends to
-            others too, else without the whole row.
-        feeds: what reads it, the strongest use first.
+        without_imposed: loss of the circuit with its patterns imposed when this path is removed.
+        without: loss of the circuit with own patterns when this path is removed: only the key if the row may attend
+            to other keys too, otherwise the whole row.
+        feeds: the uses of what the path writes, strongest first.
     """
 
     path: AttentionPath
@@ -110,15 +111,15 @@ class CircuitPath:
     feeds: tuple[Feed, ...] = ()
 
     def uses(self, roles: Sequence[str]) -> tuple[str, ...]:
-        """Its uses in words, the strongest first; heads of one layer that read it in the same way are one use."""
+        """Describe the uses of the path, strongest first; heads of one layer that read it the same way are one use."""
         return tuple(dict.fromkeys(feed.describe(roles) for feed in self.feeds))
 
 
 @dataclass(frozen=True)
 class Helper:
-    """An active row that attends to no other role of its own chain, or for which that is not needed.
+    """An active row without a path: it attends to no other role of its own chain, or does not need to.
 
-    Layer and head count from 1; `without` is the loss of the circuit, with own patterns, without this row.
+    Layer and head count from 1. `without` is the loss of the circuit with own patterns when this row is switched off.
     """
 
     layer: int
@@ -129,7 +130,7 @@ class Helper:
 
 @dataclass(frozen=True)
 class OtherCircuit:
-    """Another circuit that some orders of the search ended in, with its loss, patterns imposed."""
+    """Another circuit that some search orders ended in; `mse` is its loss with its patterns imposed."""
 
     paths: tuple[AttentionPath, ...]
     mse: float
@@ -140,8 +141,8 @@ class OtherCircuit:
 class ImposedPath:
     """A path of an imposed circuit; layer and head count from 1.
 
-    `without` is the loss of the circuit without this path: its row filled like those that are no path or, if it
-    is its head's only path, the head idle.
+    `without` is the loss of the circuit when this path is removed: its row gets the filling of the head's other rows
+    or, if this is the head's only path, the whole head becomes idle.
     """
 
     layer: int
@@ -152,23 +153,23 @@ class ImposedPath:
 
     @property
     def where(self) -> NamedPath:
-        """Layer, head, query role and key role, which together identify the path."""
+        """The layer, head, query role and key role, which together identify the path."""
         return self.layer, self.head, self.query, self.key
 
 
 @dataclass(frozen=True)
 class ImposedCircuit:
-    """The circuit that the paper's procedure (Appendix E) finds in one model: its patterns are imposed.
+    """The circuit that the paper's own procedure (Appendix E) finds in one model, with imposed patterns.
 
     Attributes:
-        paths: the paths, none of which can go alone; the first useful layer is exempt from that.
-        losses: of the circuit with the other rows of useful heads at zero, uniform, and attending to themselves.
-        fill: the filling that `without` and `first_layer_uniform` were measured with.
-        first_layer_uniform: loss with every head of the first useful layer uniform.
-        others: the paths, as in `ImposedPath.where`, that each other order of the same procedure ended in.
-        own: loss of the same circuit where its paths' rows keep the model's own patterns.
-        checks: the six checks of the circuit, by name, with its patterns imposed; empty without paths.
-        card: its card; None without paths.
+        paths: the paths, none of which can be removed alone; paths of the first useful layer are exempt from this rule.
+        losses: the loss for each filling of the other rows of useful heads: `zero`, `uniform`, or `identity`.
+        fill: the filling that `ImposedPath.without` and `first_layer_uniform` were measured with.
+        first_layer_uniform: loss when every head of the first useful layer is uniform.
+        others: the paths that each of the other search orders ended in, in the form of `ImposedPath.where`.
+        own: loss of the same circuit when the rows of its paths keep the model's own patterns.
+        checks: the results of the six checks by name, with imposed patterns; empty if there are no paths.
+        card: the card of the circuit; None if there are no paths.
     """
 
     paths: tuple[ImposedPath, ...]
@@ -182,26 +183,26 @@ class ImposedCircuit:
 
     @property
     def passed(self) -> bool:
-        """Whether all six checks passed, with imposed patterns."""
+        """Whether the circuit passed all six checks with imposed patterns."""
         return all_passed(self.checks)
 
     @property
     def first_layer(self) -> int:
-        """The first useful layer, from 1; 0 without paths."""
+        """The first layer with a path, from 1; 0 if there are no paths."""
         return min((path.layer for path in self.paths), default=0)
 
     @property
     def loss(self) -> float:
-        """Its loss, with its own filling."""
+        """The mean loss of the circuit with the filling `fill`."""
         return self.losses[self.fill].mean
 
 
 WIDTH = 80
-"""The longest line."""
+"""The maximum length of a printed line."""
 
 
 def card_rows(card: Card) -> list[tuple[str, str]]:
-    """The numbers of the card in words, each with its name; one that is empty goes on with the name before it."""
+    """Return the card as pairs of a name and a text; a pair with an empty name continues the pair before it."""
     size, damage, others = card.size, card.completeness, card.baselines
 
     def shares(faithfulness: Faithfulness) -> str:
@@ -227,19 +228,19 @@ def card_rows(card: Card) -> list[tuple[str, str]]:
 
 
 def card_lines(card: Card) -> list[str]:
-    """The numbers of the card, as they are printed."""
+    """Return the card as lines to print."""
     texts = (f"{name:<13} {text}" for name, text in card_rows(card))
     return [line for text in texts for line in textwrap.wrap(text, WIDTH, subsequent_indent=" " * 14)]
 
 
 def check_lines(check: Check) -> list[str]:
-    """A check: whether it passed, and what was found."""
+    """Return one check as lines to print: its outcome and what it found."""
     outcome = {"passed": "pass", "failed": "FAIL"}.get(check.outcome, check.outcome)
     return textwrap.wrap(f"{outcome}  {check.name:<12}  {check.says}", WIDTH, subsequent_indent=" " * 20)
 
 
 def path_lines(paths: Sequence[CircuitPath], roles: Sequence[str]) -> list[str]:
-    """A table of the paths: loss without each with own and with imposed patterns, and what it feeds."""
+    """Return a table of the paths: the loss without each path, with own and imposed patterns, and what it feeds."""
     lines = [f"{'loss without each path:':<24} weight    own  imposed  feeds"]
     for path in paths:
         layer, head, query, key = path.path.names(roles)
@@ -249,7 +250,7 @@ def path_lines(paths: Sequence[CircuitPath], roles: Sequence[str]) -> list[str]:
 
 
 def imposed_words(circuit: ImposedCircuit) -> str:
-    """The circuit of Appendix E in a sentence: its losses, and which checks it failed."""
+    """Describe the circuit of Appendix E in one sentence: its losses and the checks that it failed."""
     own = f", {circuit.own.mean:.3f} with own patterns" if circuit.own else ""
     failed = ", ".join(not_passed(circuit.checks))
     outcome = f"failed {failed}" if failed else "passed all checks" if circuit.checks else "not checked"

@@ -1,4 +1,4 @@
-"""A circuit of your own: paths, rows and heads as text, and the interventions that they are."""
+"""A circuit of your own: read paths, rows and heads from text and turn them into interventions."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from hopscope.model.architecture import Architecture
 from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 
 Location = str | AttentionPath | HeadRow
-"""`L3.H1` (a head), `L3.H1 x0?` (the row of a query role), `L3.H1 x0? -> >x2` or `layer 3 head 1: x0? -> >x2` (a path),
-layers and heads counted from 1; or the typed value."""
+"""A head (`L3.H1`), the row of a query role (`L3.H1 x0?`) or a path (`L3.H1 x0? -> >x2`, or in long form
+`layer 3 head 1: x0? -> >x2`), with layers and heads counted from 1. Rows and paths may also be given as objects."""
 
 Part = Location | PathGroup
-"""A path, row or head of a circuit, or redundant paths: a `PathGroup`, or paths with ` or ` between them (and `2 of `
-before them if two are needed). A row or head
-says what it is at, as in `L3.H1 x0?=mean`; without that it is active with all that it attends to."""
+"""A path, row or head of a circuit, or a group of redundant paths. A group is a `PathGroup`, or text with ` or `
+between its paths and `2 of ` before them if two paths are needed. A row or head may name its ablation, as in
+`L3.H1 x0?=mean`; otherwise it is active and keeps the model's own pattern."""
 
 CustomCircuit = Circuit | Iterable[Part]
-"""A circuit: a record, or its parts. All rows that are not named are uniform."""
+"""A `Circuit`, or the parts of a circuit. All rows that are not named are uniform."""
 
 ROW_ABLATIONS: Mapping[str, Ablation] = {
     "keep": KEEP, "alike": ALIKE, "mean": UNIFORM, "positional": POSITIONAL, "identity": IDENTITY, "zero": ZERO,
 }  # fmt: skip
-"""What a row of a circuit can be said to be at, by name; the mean is that of the model."""
+"""The ablations that a row of a circuit can have, by name; the mean pattern is measured in the model."""
 
 _SEVERAL = re.compile(r"(?:([1-9]\d{0,3}) of )?(.* or .*)")
 _HEAD = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})")
@@ -48,7 +48,7 @@ _HEAD = re.compile(r"L([1-9]\d{0,3})\.H([1-9]\d{0,3})")
 def rows_at(
     location: Location, roles: Sequence[str], shape: Architecture
 ) -> tuple[list[HeadRow], AttentionPath | None]:
-    """The rows at a location, and the path if the location is one."""
+    """Return the rows at a location, and the path if the location is a path (otherwise None)."""
     path, text = None, location.strip() if isinstance(location, str) else ""
     if isinstance(location, HeadRow):
         rows = [location]
@@ -60,7 +60,7 @@ def rows_at(
     elif text:
         rows = [HeadRow.parse(text, roles)]
     else:
-        raise InputError(f"a location is text like 'L3.H1 x0?', an AttentionPath or a HeadRow, got {location!r}")
+        raise InputError(f"a location must be text like 'L3.H1 x0?', an AttentionPath or a HeadRow, got {location!r}")
     for name, number, count in (("layer", rows[0].layer, shape.layers), ("head", rows[0].head, shape.heads)):
         if not 0 <= number < count:
             raise InputError(f"{name} must be from 1 to {count}, got {number + 1}")
@@ -71,9 +71,9 @@ def rows_at(
 
 
 def of_parts(parts: Iterable[Part], evaluator: Evaluator, units: Units) -> tuple[Interventions, tuple[PathGroup, ...]]:
-    """The interventions of paths, rows and heads, every row named; and the groups among the paths."""
+    """Return the interventions that the parts describe, for every row of the model, and the groups of paths."""
     if isinstance(parts, str) or not isinstance(parts, Iterable):
-        raise InputError(f"a circuit is a record or a list of its paths, as ['L2.H1 x0? -> >x1'], got {parts!r}")
+        raise InputError(f"a circuit must be a Circuit or a list of parts, e.g. ['L2.H1 x0? -> >x1'], got {parts!r}")
     keys: dict[HeadRow, list[int]] = {}
     whole: Interventions = {}
     groups, grouped = list[PathGroup](), set[AttentionPath]()
@@ -82,27 +82,27 @@ def of_parts(parts: Iterable[Part], evaluator: Evaluator, units: Units) -> tuple
         paths: list[AttentionPath] = []
         for found in (_one_part(member, evaluator, units) for member in members):
             if isinstance(found, AttentionPath):
-                if len(members) == 1 or found not in grouped:  # a path may be in several groups
+                if len(members) == 1 or found not in grouped:  # a path can be in several groups
                     keys.setdefault(found.row, []).append(found.key)
                 paths.append(found)
             else:
                 whole |= found
         if len(members) > 1:
             if len(paths) < len(members):
-                raise InputError(f"a group is of paths, as 'L2.H1 x0? -> >x1 or L3.H1 x0? -> >x1', got {part!r}")
+                raise InputError(f"a group must be of paths, as 'L2.H1 x0? -> >x1 or L3.H1 x0? -> >x1', got {part!r}")
             groups.append(PathGroup(tuple(paths), needs))
             grouped |= {*paths}
     if not keys and not whole:
-        raise InputError("a circuit has a path at least, and none is given; pass paths, as 'L2.H1 x0? -> >x1'")
+        raise InputError("a circuit needs at least one path, e.g. 'L2.H1 x0? -> >x1', but none is given")
     alone = {row for row, several in keys.items() if not {AttentionPath(*row, key) for key in several} <= grouped}
     if twice := [row for row in keys if row in whole.keys() & alone or len({*keys[row]}) < len(keys[row])]:
-        raise InputError(f"{twice[0].describe(evaluator.names)} is given twice: once as a row or path is enough")
+        raise InputError(f"{twice[0].describe(evaluator.names)} is given twice; give it once, as a row or as a path")
     attending = {row: _attending(row, several, units) for row, several in keys.items() if row not in whole}
     return dict.fromkeys(evaluator.rows, UNIFORM) | whole | attending, tuple(groups)
 
 
 def _members(part: Part) -> tuple[int, Sequence[Location]]:
-    """How many paths of a part are needed, and its members: several for a group, else itself."""
+    """Return how many paths of a part are needed, and its members: several for a group, otherwise the part itself."""
     if isinstance(part, PathGroup):
         return part.needs, part.paths
     several = _SEVERAL.fullmatch(part) if isinstance(part, str) else None
@@ -110,23 +110,25 @@ def _members(part: Part) -> tuple[int, Sequence[Location]]:
 
 
 def _one_part(part: Location, evaluator: Evaluator, units: Units) -> AttentionPath | Interventions:
-    """The path that a part is, or what a row or the rows of a head are at."""
+    """Return the path that a part describes or, for a row or head, the ablations of its rows."""
     location, _, name = part.partition("=") if isinstance(part, str) else (part, "", "")
     rows, path = rows_at(location, evaluator.names, evaluator.shape)
     live = [row for row in evaluator.live_rows if row in rows]
     if not live:
-        raise InputError(f"nothing that {part} writes can reach an answer, so it can be in no circuit; leave it out")
+        raise InputError(f"the output of {part} cannot reach an answer, so it cannot be in a circuit; leave it out")
     if path is None:
         if name and name not in ROW_ABLATIONS:
-            raise InputError(f"a row is at one of {', '.join(ROW_ABLATIONS)}, got {name!r} for {location}")
+            raise InputError(f"a row's ablation must be one of {', '.join(ROW_ABLATIONS)}, got {name!r} for {location}")
         return {row: units.mean(row) if name == "mean" else ROW_ABLATIONS[name or "keep"] for row in live}
     if name or not evaluator.where.visible[path.query, path.key]:
-        raise InputError(f"{part} is no path: it must go to a role that the mask does not hide, and a row is at a mean")
+        raise InputError(
+            f"{part} is not a path: its query must be able to attend to its key, and only rows and heads take =NAME"
+        )
     return path
 
 
 def _attending(row: HeadRow, keys: Sequence[int], units: Units) -> Ablation:
-    """A row that attends to some keys, to each as much as the model does; to itself alone it is at itself."""
+    """Return the ablation of a row that attends to these keys, each as much as in the model, and to nothing else."""
     weights = units.weights(row)
     falling = tuple(sorted(keys, key=lambda key: -weights[key]))
     if len(falling) > 1:

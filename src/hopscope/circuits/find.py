@@ -1,4 +1,4 @@
-"""From a model to its circuit: the search, its checks, its numbers, and the paper's own procedure (Appendix E)."""
+"""Find the circuit of a model: search, checks, card, and the paper's own procedure (Appendix E)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hopscope.problem.paths import AttentionPath, Feed, HeadRow
 from hopscope.statistics import Measured, tidy
 
 _LEAST_ATTENTION = 0.1
-"""How much a later path's attention must fall for it to count as fed."""
+"""A path counts as feeding a later path if cutting it lowers the attention of the later path by at least this."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The model that a circuit is of: a hash of its weights, or of its run; its seed, and its number in the run."""
+    """The model that a circuit belongs to: the hash that identifies it, its seed, and its number in the run."""
 
     model: str
     seed: int = 0
@@ -38,9 +38,9 @@ class Origin:
 def search_circuit(
     evaluator: Evaluator, config: SearchConfig, origin: Origin, proof: CertificateConfig, *, appendix_e: bool = True
 ) -> Search[Circuit]:
-    """Search for the circuit of a model and check it; a model whose loss is not below the threshold has none.
+    """Search for the circuit of a model and check it; a model whose loss is not below the threshold has no circuit.
 
-    The search sees the evaluator's sequences; with `appendix_e`, the paper's own procedure is done too.
+    The search uses the evaluator's sequences. With `appendix_e`, the paper's own procedure is run too.
     """
     evaluator.require_finite()
     units = Units.of(evaluator)
@@ -72,7 +72,7 @@ def without_circuit(
     search: SearchRecord,
     checks: Mapping[CheckName, Check],
 ) -> Circuit:
-    """The record of a model without a circuit, whose own loss is given; the check of sufficiency says why."""
+    """Return the record of a model without a circuit; `loss` is the model's own loss, and `checks` say why."""
     problem, shape, losses = evaluator.problem, evaluator.shape, {"full": tidy(loss)}
     return Circuit(**asdict(origin), problem=problem, layers=shape.layers, heads=shape.heads, max_loss=max_loss,
                    losses=losses, search=search, checks=checks)  # fmt: skip
@@ -86,10 +86,10 @@ def check_custom_circuit(
     origin: Origin,
     proof: CertificateConfig,
 ) -> Search[Circuit]:
-    """Check a circuit of your own; returns its record, with checks and card. Nothing is searched for.
+    """Check a circuit of your own, without any search, and return its record with checks and card.
 
-    A record is taken by its parts: a row at its mean is at the mean that it has in this model, since other weights
-    could tell one chain from another.
+    Of a `Circuit`, only the `parts` are used: a row at its mean gets the mean pattern measured in this model, since
+    stored weights could tell one chain from another.
     """
     evaluator.require_finite()
     units = Units.of(evaluator)
@@ -103,7 +103,7 @@ def check_custom_circuit(
 
 
 def checked_circuit(evidence: Evidence, origin: Origin, search: SearchRecord) -> Search[Circuit]:
-    """Check a circuit; returns its record, with its checks, its card and the numbers of its paths."""
+    """Check a circuit and return its record, with the checks, the card and the numbers of its paths."""
     checks, card = yield from check_in_stages(evidence)
     paths, helpers = explained(evidence)
     means = dict(zip(("full", "imposed", "own", "nothing"), evidence.wholes.mean(dim=1).tolist(), strict=True))
@@ -120,7 +120,7 @@ def checked_circuit(evidence: Evidence, origin: Origin, search: SearchRecord) ->
 
 
 def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper, ...]]:
-    """The paths with their ablations and uses (not known of a torch module's heads), and the helper rows."""
+    """Return the paths with their losses and uses (unknown for heads of a torch module), and the helper rows."""
     without = evidence.losses(evidence.evaluator, [evidence.without(path) for path in evidence.paths], evidence.imposed)
     lost: list[tuple[HeadRow | AttentionPath, Lost]] = [*evidence.lost.items(), *evidence.lost_keys.items()]
     own = {part: losses.loss for part, losses in lost}
@@ -150,7 +150,7 @@ def explained(evidence: Evidence) -> tuple[tuple[CircuitPath, ...], tuple[Helper
 def imposed_circuit(
     evaluator: Evaluator, units: Units, config: SearchConfig, proof: CertificateConfig
 ) -> Search[ImposedCircuit | None]:
-    """The result of the paper's own procedure, checked; None where the model's loss is not below the threshold."""
+    """Run the paper's own procedure and check its result; None if the model's loss is not below the threshold."""
     ends = yield from appendix_e(evaluator, units, config)
     if not ends:
         return None

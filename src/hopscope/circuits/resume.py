@@ -1,4 +1,4 @@
-"""A long search as a generator of stages: each is computed once and saved, so that an interrupted search resumes."""
+"""Run a search in stages; the result of each stage is saved, so that an interrupted search can resume."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from hopscope.problem.retrieval import Problem
 from hopscope.records import RecordFormat, convert, plain
 
 SearchProgress = Callable[[str, int, int], None]
-"""A function called with what is being done, how many stages are finished, and how many there are."""
+"""A function that is called with the name of the current stage, the number of finished stages, and of all stages."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Stage(Generic[T]):
-    """One stage of a search. A search yields it and is sent back its result.
+    """One stage of a search; the search yields it and is sent its result.
 
     Attributes:
-        name: what is done; unique in its search.
-        compute: computes the result.
+        name: what the stage does; unique within its search.
+        compute: the function that computes the result.
         problem: the problem whose roles the result names.
-        type: the type of the result; None where it is interventions.
+        type: the type of the result; None if the result is interventions.
         generator: the random generator that the stage draws from; its state is saved with the result.
-        done: progress before the stage: how many parts of the search are finished; a part can have several stages.
-        stages: how many parts there are; 1 of 1 for a stage that is not counted.
+        done: for the progress display, how many parts of the search are finished; a part can have several stages.
+        stages: how many parts the search has; a stage that is not counted is shown as 1 of 1.
     """
 
     name: str
@@ -44,14 +44,14 @@ class Stage(Generic[T]):
 
 
 Search = Generator[Stage[Any], Any, T]
-"""A search: yields its stages, is sent the result of each, and returns what was found."""
+"""A search: a generator that yields its stages, is sent the result of each, and returns the final result."""
 
 
 @dataclass(frozen=True)
 class SavedSearch:
-    """The settings of a search as plain values, and by name of its finished stages their results.
+    """The settings of a search as plain values, and its finished stages by name.
 
-    Each is JSON in text, beside the state of the stage's random generator after it.
+    A finished stage is saved as its result in JSON, and the state of its random generator after the stage.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
@@ -67,9 +67,9 @@ def run_search(
     saved: SavedSearch | None = None,
     save: Callable[[SavedSearch], None] = lambda saved: None,
 ) -> T:
-    """What a search finds. Stages that are saved are not computed again.
+    """Run a search and return its result; stages in `saved` are not computed again.
 
-    `save` is called whenever a stage was added to those saved.
+    `save` is called with all saved stages whenever a stage has been added to them.
     """
     saved, result = saved or SavedSearch(), None
     with reporting(progress, stages_display()) as report:
@@ -85,7 +85,7 @@ def run_search(
                 result = stage.compute()
                 state = bytes(generator.get_state().tolist()).hex() if generator else ""
                 values = plain(result) if stage.type else to_json(result, stage.problem)
-                text = json.dumps(values, allow_nan=False)  # once: all stages so far are written after each
+                text = json.dumps(values, allow_nan=False)  # encoded once: after each stage, `save` writes all stages
                 saved.stages[stage.name] = text, state
                 save(saved)
             else:

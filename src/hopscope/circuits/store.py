@@ -1,4 +1,4 @@
-"""The circuits of a run, stored beside it: their paths on disk, the model that each is of, and searches that resume."""
+"""The circuits of a run, stored in its folder: their files, the model that each belongs to, and resumable searches."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hopscope.training.run import RunFolder
 
 
 def circuit_path(folder: Path, number: int = 0, step: int | None = None) -> Path:
-    """The path of the circuit of a model of a run: `circuit.json` (`circuit-N.json` for model N > 0).
+    """Return the path of a model's circuit file in a run folder: `circuit.json`, or `circuit-N.json` for model N > 0.
 
-    For the model as it was at a checkpoint it is `circuits/step-NNNNNN.json` (`circuits/step-NNNNNN-N.json`).
+    For the model at a checkpoint, it is `circuits/step-NNNNNN.json`, or `circuits/step-NNNNNN-N.json` for model N > 0.
     """
     model = f"-{number}" if number else ""
     return folder / (f"circuit{model}.json" if step is None else f"circuits/step-{step:06d}{model}.json")
@@ -30,32 +30,32 @@ class CircuitStore:
     run: RunFolder
 
     def path(self, number: int = 0, step: int | None = None) -> Path:
-        """The path of the circuit of a model of the run, see `circuit_path`."""
+        """Return the path of a model's circuit file; see `circuit_path`."""
         count = len(self.run.seeds)
         if not 0 <= number < count:
             raise InputError(f"model must be from 0 to {count - 1} (the run has {count}), got {number}")
         return circuit_path(self.run.path, number, step)
 
     def command(self, number: int, step: int | None) -> str:
-        """The command that finds the circuit of a model."""
+        """Return the command line that finds the circuit of a model."""
         which = (f" --model {number}" if number else "") + (f" --checkpoint {step}" if step is not None else "")
         return f"hopscope circuit {self.run.path}{which}"
 
     def origin(self, number: int, step: int | None = None) -> Origin:
-        """The origin of a model, as it was at a step, or is."""
+        """Return the origin of a model at a step or, by default, at the last checkpoint."""
         at = max(self.run.checkpoints, default=0) if step is None else step
         return Origin(self._hash(number, at), self.run.seeds[number], number)
 
     def is_of(self, circuit: Circuit, number: int, step: int | None = None) -> bool:
-        """Whether a circuit is that of a model: at a checkpoint, or at the end if no step is given.
+        """Whether a circuit belongs to a model at a checkpoint or, if no step is given, to the finished model.
 
-        Without a step, while the run goes on, a circuit of any checkpoint so far will do.
+        If no step is given and the run is not finished, a circuit of any checkpoint is accepted.
         """
         steps = (step,) if step is not None or self.run.finished else (None, *self.run.checkpoints)
         return circuit.number == number and circuit.model in [self._hash(number, at) for at in steps]
 
     def load(self, number: int = 0, step: int | None = None) -> Circuit:
-        """The stored circuit of a model."""
+        """Load the stored circuit of a model."""
         path = self.path(number, step)
         if not path.exists():
             self.run.find_checkpoint(step)
@@ -63,13 +63,13 @@ class CircuitStore:
         circuit = Circuit.load(path, self.run.hash)
         if not self.is_of(circuit, number, step):
             raise InputError(
-                f"{path} holds the circuit of another model, or of this one as it was at another step; find this one's "
-                f"with `{self.command(number, step)} --overwrite`"
+                f"{path} holds the circuit of another model, or of this model at another step; search for the "
+                f"right one with `{self.command(number, step)} --overwrite`"
             )
         return circuit
 
     def _hash(self, number: int, step: int | None = None) -> str:
-        """The hash that names a model: as it is when finished, or as it was at a step before the end."""
+        """Return the hash that identifies a model, either the finished model or the model at an earlier step."""
         finished = self.run.model_hashes[number]
         return finished if step is None or step == self.run.schedule.end else content_hash([finished, step])
 
@@ -85,24 +85,24 @@ def find_stored(
     progress: SearchProgress | bool = False,
     overwrite: bool = False,
 ) -> Circuit:
-    """The circuit stored in `path`, if it is of the same model and settings; else one is searched for and stored there.
+    """Return the circuit stored in `path` if its model and settings match; otherwise search for it and store it there.
 
-    A search of these settings that was interrupted resumes. A certified circuit of other settings is replaced by
-    `overwrite` alone, any other record without it.
+    An interrupted search with the same settings resumes. A certified circuit with other settings is replaced only if
+    `overwrite` is given; any other record is replaced in any case.
 
     Args:
-        path: path of the record.
-        search: the search.
+        path: path of the circuit file.
+        search: the search to run.
         model: hash of the model.
         wanted: the settings of the search: effort, seed, faithfulness, proof, precision.
-        max_loss: the loss that the circuit may have at most; None where that depends on the model.
-        run: content hash of the run; empty if the model is from none.
-        progress: whether it is shown; or a function, called with what is done now, stages finished, stages in all.
-        overwrite: search even if there is a record.
+        max_loss: the largest loss that the circuit may have; None if it depends on the model.
+        run: content hash of the run; empty if the model does not belong to a run.
+        progress: whether to show progress, or a function that is called with it (see `SearchProgress`).
+        overwrite: search even if a record exists.
 
     Raises:
-        InputError: the record or the interrupted search is damaged or of another run, or the record is of a certified
-            circuit of other settings.
+        InputError: the record or the interrupted search is damaged or belongs to another run, or the record is a
+            certified circuit with other settings.
     """
     settings = {name: plain(getattr(wanted, name)) for name in ("effort", "seed", "faithfulness", "proof", "precision")}
     settings |= {"model": model} | ({} if max_loss is None else {"max_loss": max_loss})

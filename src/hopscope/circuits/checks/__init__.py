@@ -1,6 +1,6 @@
 """The six checks and the card of a circuit, measured on sequences that no search has seen.
 
-Each file is a check: a function that measures (`check_...`), and one of what it measured, which decides.
+Each file holds one check: a function that measures (`check_...`), and a function that decides from the measurements.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ MEASURED: Mapping[CheckName, Callable[[Evidence], Check]] = {
     "right_keys": check_right_keys,
     "delivery": check_delivery,
 }
-"""What measures each check."""
+"""The function that runs each check, by the name of the check."""
 
 
 def check_in_stages(evidence: Evidence) -> Search[tuple[dict[CheckName, Check], Card]]:
-    """The six checks of a circuit and its card, each a stage that an interrupted search does not repeat."""
+    """Measure the six checks and the card of a circuit; each is a stage that an interrupted search does not repeat."""
     checks, patterns, problem = dict[CheckName, Check](), f"{evidence.patterns} patterns", evidence.problem
     for name, measure in MEASURED.items():
         checks[name] = yield Stage(f"{patterns}, check: {name}", partial(measure, evidence), problem, Check)
@@ -46,7 +46,7 @@ def check_in_stages(evidence: Evidence) -> Search[tuple[dict[CheckName, Check], 
 
 
 def no_circuit(loss: float, max_loss: float, *, rows_left: int = 0) -> dict[CheckName, Check]:
-    """The checks of a model without a circuit below the threshold, or for which the search was given up."""
+    """Return the failed check of a model without a circuit below the threshold, or whose search was given up."""
     own = f"the model's own loss, {loss:.3f}, is"
     why = f"{own} so close to the threshold of {max_loss:g} that no circuit is surely below it"
     if loss > max_loss:

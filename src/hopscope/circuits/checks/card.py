@@ -1,6 +1,6 @@
-"""What is reported of a circuit: the six checks, and the card with its numbers (`Circuit.checks`, `Circuit.card`).
+"""The types in which a circuit is reported: the six checks (`Circuit.checks`) and the card (`Circuit.card`).
 
-Terms are those of the literature: faithfulness and completeness (Wang et al. 2022), resample ablation (causal
+The terms come from the literature: faithfulness and completeness (Wang et al. 2022), resample ablation (causal
 scrubbing, Chan et al. 2022), ACDC (Conmy et al. 2023), integrated gradients (Hanna et al. 2024), CPR and CMD (MIB,
 Mueller et al. 2025).
 """
@@ -24,19 +24,19 @@ CHECKS: tuple[CheckName, ...] = get_args(CheckName)
 Outcome = Literal["passed", "failed", "not asked", "not testable"]
 
 Patterns = Literal["own", "imposed"]
-"""Whether the active rows of a circuit make the model's own patterns, or have theirs imposed (Appendix E)."""
+"""Whether the active rows of a circuit keep the model's own patterns, or get imposed patterns (Appendix E)."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """What one check found.
+    """The result of one check.
 
     Attributes:
-        name: the check.
-        outcome: whether it passed; `not asked` where the question makes no sense for the task.
-        says: what was found, in one sentence.
-        numbers: what was measured, by name.
-        interval: the 95% interval of the number that decided, where there is one.
+        name: the name of the check.
+        outcome: whether the circuit passed; `not asked` if the check makes no sense for the task.
+        says: the finding in one sentence.
+        numbers: the measured numbers, by name.
+        interval: the 95% interval of the number that decided the outcome; None if the number has no interval.
     """
 
     name: CheckName
@@ -47,29 +47,29 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether it passed."""
+        """Whether the circuit passed the check."""
         return self.outcome == "passed"
 
 
 def not_passed(checks: Mapping[CheckName, Check]) -> tuple[CheckName, ...]:
-    """The names of the checks that count against a circuit; one that makes no sense for the task does not."""
+    """Return the names of the checks that failed or could not be tested; checks that were not asked do not count."""
     return tuple(name for name, check in checks.items() if check.outcome in ("failed", "not testable"))
 
 
 def all_passed(checks: Mapping[CheckName, Check]) -> bool:
-    """Whether all six checks are there and none counts against the circuit."""
+    """Whether all six checks were made and none of them counts against the circuit (see `not_passed`)."""
     return set(CHECKS) <= set(checks) and not not_passed(checks)
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a circuit is.
+    """The size of a circuit.
 
     Attributes:
-        paths: attention paths.
-        active: active rows: those with a path, and helper rows.
-        at_mean: rows that are at a mean or a positional mean instead of off.
-        rows: rows of the model that can reach an answer.
+        paths: number of attention paths.
+        active: number of active rows: rows with a path, and helper rows.
+        at_mean: number of other rows that are replaced by a mean or positional mean pattern instead of switched off.
+        rows: number of rows of the model that can reach an answer.
     """
 
     paths: int
@@ -79,13 +79,13 @@ class Size:
 
     @property
     def not_off(self) -> int:
-        """Rows that are not off: active ones, and those at a mean."""
+        """The number of rows that are not off: active rows, and rows replaced by a mean."""
         return self.active + self.at_mean
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """The share of the way from nothing to the model, everything else ablated in one of three ways."""
+    """How far a circuit gets from nothing (0) to the model (1), with all other rows ablated in one of three ways."""
 
     uniform: float
     mean: float
@@ -94,30 +94,30 @@ class Faithfulness:
 
 @dataclass(frozen=True)
 class Curve:
-    """Faithfulness over circuit size: points of (rows with their own patterns, faithfulness), from no row to all."""
+    """Faithfulness over circuit size; each point is (number of active rows, faithfulness), from no row to all rows."""
 
     points: tuple[tuple[int, float], ...]
 
     @property
     def cpr(self) -> float:
-        """Area under the curve over the share of rows (MIB's integrated circuit performance ratio)."""
+        """The area under the curve over the share of rows (MIB's integrated circuit performance ratio)."""
         return _area(self.points)
 
     @property
     def cmd(self) -> float:
-        """Area between the curve and 1 (MIB's integrated circuit-model distance)."""
+        """The area between the curve and 1 (MIB's integrated circuit-model distance)."""
         return _area([(rows, abs(1 - share)) for rows, share in self.points])
 
 
 def _area(points: Sequence[tuple[int, float]]) -> float:
-    """The area under a polygon, its width scaled to 1."""
+    """Return the area under a curve of straight lines, with its width scaled to 1."""
     total = sum((right[0] - left[0]) * (left[1] + right[1]) / 2 for left, right in pairwise(points))
     return total / max(points[-1][0], 1) if points else 0.0
 
 
 @dataclass(frozen=True)
 class Damage:
-    """What the model loses with the circuit knocked out, as a share of what the circuit loses: in all, at the worst."""
+    """The damage to the model when parts of the circuit are knocked out, as a share of the damage to the circuit."""
 
     whole: float
     worst_row: float
@@ -126,14 +126,14 @@ class Damage:
 
 @dataclass(frozen=True)
 class Baselines:
-    """Faithfulness of other circuits with as many active rows; None where it was not measured.
+    """The faithfulness of other circuits with the same number of active rows; None if it was not measured.
 
     Attributes:
-        random: the best of the random circuits.
-        drawn: how many distinct random circuits there were; under 20 the comparison is not testable.
-        acdc: ACDC's rule.
-        attribution: rows taken by integrated gradients.
-        untrained: the circuit itself, its heads with initial weights.
+        random: faithfulness of the best random circuit.
+        drawn: number of distinct random circuits; with fewer than 20, the comparison is not testable.
+        acdc: faithfulness of the circuit that ACDC's rule finds.
+        attribution: faithfulness of the rows with the highest attribution (integrated gradients).
+        untrained: faithfulness of the circuit itself when its heads have their initial weights.
     """
 
     random: float | None
@@ -148,18 +148,18 @@ FoundBy = Literal["content", "position", "not asked"]
 
 @dataclass(frozen=True)
 class Card:
-    """The numbers of a circuit, on sequences that no search saw.
+    """The numbers of a circuit, measured on sequences that no search has seen.
 
     Attributes:
-        size: its size.
-        own: its faithfulness with the model's own patterns.
-        imposed: its faithfulness with its patterns imposed.
-        order: names of the active rows, in the order in which they fall, the one that is missed least first.
+        size: the size of the circuit.
+        own: faithfulness with the model's own patterns.
+        imposed: faithfulness with imposed patterns.
+        order: names of the active rows in the order of removal; the row that is missed least goes first.
         curve: faithfulness over circuit size.
         completeness: damage in the model compared with damage in the circuit.
-        baselines: other circuits of its size.
-        strategy: how the answer comes about.
-        found_by: whether rows are found by their content or by their position.
+        baselines: faithfulness of other circuits of the same size.
+        strategy: how the paths together produce the answer.
+        found_by: whether rows find their keys by content or by position.
     """
 
     size: Size
@@ -175,23 +175,23 @@ class Card:
 
 @dataclass(frozen=True)
 class CertificateConfig:
-    """How many sequences and random draws the checks and the card of a circuit are measured on.
+    """The numbers of sequences and random draws with which the checks and the card of a circuit are measured.
 
         >>> run[0].find_circuit(effort="quick", proof=hs.CertificateConfig(draws=500), overwrite=True).certified
         False
 
     Attributes:
-        sequences: how many sequences the losses of the circuit and of its rows are measured on.
-        deciding: how many other sequences decide on losses which those leave on either side of a limit.
-        few: how many sequences comparisons with many ablations are made on.
-        draws: how many random circuits are drawn at most.
-        halves: how many random halves of what is outside (in pairs), and half as many parts of what is inside, are
-            ablated.
-        pairs: how many pairs of rows are taken away at most, those first that are missed least; a circuit with more
-            falls in the order in which its rows are missed alone. None for all pairs, and for an exact order.
+        sequences: number of sequences for the losses of the circuit and of its rows.
+        deciding: number of other sequences, used if a loss on `sequences` is not clearly on one side of a limit.
+        few: number of sequences for comparisons of many ablations.
+        draws: maximum number of random circuits.
+        halves: number of random halves of the rows outside the circuit that are ablated, in pairs; a quarter of this
+            number is used for random sets of rows of the circuit.
+        pairs: maximum number of pairs of rows that are removed together, least missed first. In a circuit with more
+            pairs, `Card.order` ranks rows by the loss without each alone. None for all pairs and the exact order.
 
     Raises:
-        InputError: a number is too small, or larger than one that it must not exceed.
+        InputError: a number is too small, or exceeds another number that must be at least as large.
     """
 
     sequences: int = 256
@@ -213,12 +213,12 @@ class CertificateConfig:
 
     @property
     def rough(self) -> int:
-        """How many sequences many ablations are measured on first; what is clear there is not measured again."""
+        """The number of sequences for a first comparison of many ablations; only unclear ones are measured on more."""
         return min(8, self.few)
 
     @classmethod
     def of(cls, proof: CertificateConfig | None) -> CertificateConfig:
-        """A given configuration; the default for None."""
+        """Return the given configuration, or the default for None."""
         example = "an hs.CertificateConfig, as in hs.CertificateConfig(draws=500)"
         check_type("proof", proof, CertificateConfig | None, example)
         return proof or cls()

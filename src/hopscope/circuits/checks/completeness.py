@@ -15,14 +15,14 @@ from hopscope.circuits.evaluate.ablations import Interventions, knock_out
 from hopscope.circuits.evaluate.evaluator import Evaluator
 
 _WHOLE, _EACH = 0.5, 0.25
-"""The share of the damage in the circuit that the model must suffer: in all, and from each part that does some."""
+"""The share of the damage in the circuit that the model must suffer: overall, and from each part that matters."""
 
 
 @dataclass(frozen=True)
 class Rises:
-    """How much the loss rises without something, in the model and in the circuit.
+    """How much the loss of the model and the loss of the circuit rise when a part of the circuit is removed.
 
-    `enough` says whether the model's rise is surely a quarter of the circuit's.
+    `enough` says whether the model's rise is surely at least a quarter of the circuit's rise.
     """
 
     model: float
@@ -31,7 +31,7 @@ class Rises:
 
 
 def check_completeness(evidence: Evidence) -> Check:
-    """Knock rows, groups, keys and random sets of rows out of the model and out of the circuit."""
+    """Knock rows, groups, keys and random sets of rows out of model and circuit, and compare the damage to each."""
     names, grouped, rows, keys = evidence.evaluator.names, {path.row for path in evidence.grouped}, {}, {}
     for row in evidence.rows:
         if row not in grouped:
@@ -47,7 +47,7 @@ def check_completeness(evidence: Evidence) -> Check:
 
 
 def _sets(evidence: Evidence) -> list[Rises]:
-    """The rises without random sets of rows, on few sequences."""
+    """Return the rises without random sets of active rows, on few sequences."""
     generator, sets = evidence.random("completeness"), list[Interventions]()
     for _ in range(evidence.proof.halves // 4):
         chosen = (torch.rand(len(evidence.rows), generator=generator) < 0.5).tolist()
@@ -58,7 +58,7 @@ def _sets(evidence: Evidence) -> list[Rises]:
 
 
 def _rises(evidence: Evidence, in_model: Interventions, in_circuit: Interventions) -> Rises:
-    """What is lost, on as many sequences as it takes to see whether the model feels it."""
+    """Measure the rises under ablations, on enough sequences to tell whether the model's rise is large enough."""
     around = evidence.around(next(iter(in_circuit)))
 
     def rises(evaluator: Evaluator) -> Float[Tensor, "of sequence"]:
@@ -76,12 +76,12 @@ def _rises(evidence: Evidence, in_model: Interventions, in_circuit: Intervention
 def completeness(
     max_loss: float, rows: Mapping[str, Rises], keys: Mapping[str, Rises], sets: Sequence[Rises] = ()
 ) -> Check:
-    """Passes if the model's loss rises enough without the circuit's parts; less means that something outside steps in.
+    """Pass if the model's loss rises enough without parts of the circuit; otherwise something outside replaces them.
 
-    Enough: over `rows` and `sets` together, at least half of the rise in the circuit; for each entry of `rows` and
-    `keys` without which the circuit's loss clearly rises, surely a quarter of that rise.
+    The model's loss must rise by at least half as much as the circuit's, over `rows` and `sets` together, and surely by
+    a quarter as much for each entry of `rows` and `keys` without which the circuit's loss clearly rises.
 
-    `rows` holds rows and groups of redundant ones, `keys` the keys alone, `sets` random sets of rows.
+    `rows` has the rises without rows and redundant groups, `keys` without single keys, `sets` without random sets.
     """
     felt = [{name: rise for name, rise in of.items() if rise.circuit > COUNTS * max_loss} for of in (rows, keys)]
     both, short = [*rows.values(), *sets], [name for of in felt for name, rise in of.items() if not rise.enough]

@@ -9,8 +9,11 @@ from hopscope.theory.path_flow import Delivery, deliver
 
 
 def check_delivery(evidence: Evidence) -> Check:
-    """Follow the flow along the paths that matter: without whose row the loss of the circuit, or of the model, rises by
-    a fifth of the threshold; those of a group matter together."""
+    """Follow the flow of information along the paths that matter.
+
+    A path matters if it is in a group, or if the loss of the circuit or of the model rises by a fifth of the threshold
+    when its row is switched off.
+    """
     if (scene := evidence.evaluator.scene) is None:
         return delivery(None)
     counts, (full,) = COUNTS * evidence.max_loss, evidence.mean_losses([{}])
@@ -25,14 +28,14 @@ def check_delivery(evidence: Evidence) -> Check:
 
 
 def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, layers_needed: int = 0, idle: int = 0) -> Check:
-    """Passes if information flow, along the paths that matter and no others, carries the last symbol to the query.
+    """Pass if information flow, along only the paths that matter, carries the last symbol to the query.
 
     Args:
-        flow: the flow of information along these paths; None where the task has no theory.
-        carried: what must reach the position of the answer.
-        layers: how many layers have such a path.
-        layers_needed: the fewest that the task needs.
-        idle: how many paths change nothing.
+        flow: the flow of information along these paths; None if the task has no theory.
+        carried: the information that must reach the position of the answer.
+        layers: number of layers with a path that matters.
+        layers_needed: smallest number of layers with which the task can be solved.
+        idle: number of paths that do not matter.
     """
     if flow is None:
         return Check("delivery", "not asked", "the task has no theory of what must flow where")

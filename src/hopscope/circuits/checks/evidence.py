@@ -1,4 +1,4 @@
-"""What the checks rest on: which rows a circuit claims, how each is taken away, and what is lost without it."""
+"""The measurements behind the checks: the rows a circuit claims, how each is removed, and the loss without it."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 from hopscope.statistics import Measured, measured
 
 COUNTS = 0.2
-"""How much the loss must rise without a row or path, as a share of the threshold, for that to count."""
+"""A row or path matters if the loss without it rises by at least this share of the threshold."""
 
 _SURE = 4.0
-"""How many standard errors on few sequences count as clear: beyond that, more would not change the outcome."""
+"""A mean on few sequences is clear if it is this many standard errors away from the limit."""
 
 _FRESH = "circuit certificate"
-"""The purpose that the seeds of fresh sequences and random draws are derived for."""
+"""The purpose from which the seeds of fresh sequences and random draws are derived."""
 
 _OFTEN = 0.5
-"""The share of a row's queries that must see a key in other chains, for it to be moved there."""
+"""A key can be moved to other chains if at least this share of the row's queries sees it there."""
 
 T = TypeVar("T")
 _What = TypeVar("_What", bound=Hashable)
 
 
 class Lost(NamedTuple):
-    """The circuit's loss without something: how high it is, how much it rises, and how much it must rise at least."""
+    """The circuit's loss when a part is removed, how much the loss rises, and how much it must rise (`due`)."""
 
     loss: Measured
     rise: Measured
@@ -57,20 +57,20 @@ class Lost(NamedTuple):
 
 
 class Evidence:
-    """A circuit on fresh sequences, and losses there, each measured once.
+    """A circuit on fresh sequences, with its losses there; each loss is measured only once.
 
-    From then on, `evaluator` is the model on `proof.sequences` fresh sequences; `few` and `rough` on the first of them.
-    `own` is the circuit with own patterns; `base` the one that is judged.
+    The attribute `evaluator` is the model on `proof.sequences` fresh sequences; `few` and `rough` are the model on the
+    first of them. `own` is the circuit with own patterns, and `base` is the circuit that the checks judge.
 
     Args:
-        evaluator: the model, on any batch; its transformer and problem are used.
-        units: the model's rows, and the hypotheses of the search about them.
+        evaluator: the model, on any batch; only its transformer and problem are used.
+        units: the rows of the model, and the hypotheses of the search about them.
         imposed: the circuit with its patterns imposed: the ablation of every row of the model.
-        max_loss: the loss threshold, with which losses are compared where no other limit is named.
-        seed: the seed of the fresh sequences and random draws; no search sees them.
-        proof: how many sequences and random draws there are.
-        patterns: whether it is judged with the model's own patterns in its active rows, or with imposed ones.
-        groups: its redundant paths.
+        max_loss: the loss threshold; losses are compared with it unless another limit is named.
+        seed: the seed of the fresh sequences and random draws, which no search sees.
+        proof: the numbers of sequences and random draws.
+        patterns: whether the circuit is judged with the model's own patterns in its active rows, or with imposed ones.
+        groups: the groups of redundant paths of the circuit.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Evidence:
 
     @cached_property
     def paths(self) -> list[AttentionPath]:
-        """Every path, first layer first."""
+        """All paths of the circuit, sorted from the first layer to the last."""
         rows = sorted(self.imposed.items())
         return [AttentionPath(*row, key) for row, ablation in rows for key in self.units.keys(row, ablation)]
 
@@ -111,16 +111,16 @@ class Evidence:
 
     @cached_property
     def partial(self) -> list[AttentionPath]:
-        """The paths that are only a part of what their row does, so that a path may be idle though its row is not.
+        """The paths that are only a part of what their row does: such a path can be idle even if its row is needed.
 
-        They are those of rows with several paths, and of rows whose ablation is a whole pattern: the weight that it
-        puts on other keys, such as a position to rest at, may be all that the row is for.
+        These are the paths of rows with several paths, and of rows whose ablation is a whole pattern. A whole pattern
+        also puts weight on other keys, such as a position to rest at, and that weight may be all that is needed.
         """
         return [path for path in self.paths if self._keys[path.row] > 1 or self.imposed[path.row].kind not in CHOSEN]
 
     @cached_property
     def rows(self) -> list[HeadRow]:
-        """The active rows: those with a path, and helpers."""
+        """The active rows: rows with a path, and helper rows."""
         return [row for row in self.evaluator.live_rows if not self.units.is_off(row, self.imposed[row])]
 
     @property
@@ -130,21 +130,22 @@ class Evidence:
 
     @cached_property
     def outside(self) -> list[HeadRow]:
-        """The rows that could reach an answer and are not active."""
+        """The rows that can reach an answer but are not active."""
         used = set(self.rows)
         return [row for row in self.evaluator.live_rows if row not in used]
 
     @property
     def at_mean(self) -> list[HeadRow]:
-        """The rows that are at their mean or positional mean instead of off."""
+        """The inactive rows that are replaced by their mean or positional mean instead of switched off."""
         return [row for row in self.outside if self.imposed[row] not in (UNIFORM, ZERO, IDENTITY)]
 
     @property
     def carrying_nothing(self) -> Interventions:
-        """The rows that carry nothing according to the circuit, with what takes away from each what it could carry.
+        """The rows that carry nothing according to the circuit, each with an ablation that removes what it could carry.
 
-        A row at itself stays so, and a row that tells its own chain from others is uniform. One that never does attends
-        to all chains alike: where it rests is none of what the circuit is about.
+        A row that attends to itself in the circuit keeps doing so, and a row that tells its own chain from others
+        becomes uniform. A row that does not is made to attend to all chains alike, since the circuit makes no claim
+        about where it rests.
         """
         at_themselves = [row for row in self.outside if self.imposed[row] == IDENTITY]
         free = [row for row in self.outside if self.imposed[row] in (UNIFORM, ZERO)]
@@ -153,56 +154,61 @@ class Evidence:
 
     @cached_property
     def exempt(self) -> frozenset[HeadRow]:
-        """The rows that imposed patterns make idle, which are judged among own patterns: those of the first active
-        layer where patterns are imposed (the paper's exception, Appendix E), else none."""
+        """The rows that imposed patterns make idle, and that are therefore judged in the circuit with own patterns.
+
+        With imposed patterns, these are the rows of the first active layer (the paper's exception, Appendix E).
+        """
         first = min((row.layer for row in self.rows), default=0)
         return frozenset(row for row in self.rows if self.patterns == "imposed" and row.layer == first)
 
     def around(self, row: HeadRow) -> Interventions:
-        """The circuit that a row is judged in."""
+        """Return the circuit in which a row is judged."""
         return self.own if row in self.exempt else self.base
 
     def name(self, row: HeadRow) -> str:
-        """A row as reports write it, as in `layer 2 head 1 x0?`."""
+        """Return the name of a row in reports, for example `layer 2 head 1 x0?`."""
         return f"layer {row.layer + 1} head {row.head + 1} {self.evaluator.names[row.query]}"
 
     # Ways to take something away
 
     def without(self, path: AttentionPath) -> Interventions:
-        """The imposed circuit without one path: its row uniform or, if that attends elsewhere too, without this key."""
+        """Return the imposed circuit without a path: its row is uniform or, if it has other keys, loses this key."""
         return {**self.imposed, path.row: self._removed(path)}
 
     @cached_property
     def off(self) -> dict[HeadRow, Ablation]:
-        """How each active row is switched off: in the way that costs least, of those a search may choose from."""
+        """The cheapest way to switch off each active row, among the ways that a search can choose from."""
         return self._cheapest([(row, row, off) for row in self.rows for off in self._ways_off(row)])
 
     @cached_property
     def keyless(self) -> dict[AttentionPath, Ablation]:
-        """The ablation of each path's row, as it is judged, without the key: in the way that costs least."""
+        """The cheapest ablation that removes each path's key from its row, in the circuit where the row is judged."""
         ways = [(path, ablation) for path in self.paths for ablation in self._ways_without(path)]
         return self._cheapest([(path, path.row, ablation) for path, ablation in ways])
 
     def unclaimed(self, path: AttentionPath) -> Ablation:
-        """The ablation of a path's row in which nothing is left of what the circuit says of the key: a row with one
-        key is off, since knocked out it could read the same from another key that the circuit does not name."""
+        """Return an ablation of a path's row that leaves nothing of the circuit's claim about the key.
+
+        A row with only one key is switched off: if the key were knocked out, the row could read the same information
+        from another key that the circuit does not name.
+        """
         return self._removed(path) if self._keys[path.row] > 1 else self.off[path.row]
 
     def together_off(self, paths: Sequence[AttentionPath]) -> Interventions:
-        """Ablations by which some paths are gone: their rows off or, where these have other paths, without the key."""
+        """Return ablations that remove these paths: a row is off, or loses only the key if it has other paths."""
         gone = Counter(path.row for path in paths)
         one_of_several = [path for path in paths if gone[path.row] == 1 < self._keys[path.row]]
         keyless = {path.row: self.keyless[path] for path in one_of_several if path in self.keyless}
         return {row: self.off[row] for row in gone} | keyless
 
     def without_backups(self, row: HeadRow) -> Interventions:
-        """Ablations by which the backups of a row, in the first of its groups, are gone: the row is needed then."""
+        """Return ablations that remove the backups of a row in its first group, so that the row itself is needed."""
         group = next((group for group in self.groups if any(path.row == row for path in group.paths)), None)
         others = [path for path in group.paths if path.row != row] if group else []
         return self.together_off(others[: len(group.paths) - group.needs]) if group else {}
 
     def _cheapest(self, ways: Sequence[tuple[_What, HeadRow, Ablation]]) -> dict[_What, Ablation]:
-        """Of the ablations that a row may get for the sake of each thing, the one that costs least."""
+        """Return the ablation with the lowest loss for each item; `ways` are triples of item, row and ablation."""
         least: dict[_What, tuple[float, Ablation]] = {}
         losses = self.screened([{**self.around(row), row: ablation} for _, row, ablation in ways], self.max_loss)
         for (what, _, ablation), loss in zip(ways, losses, strict=True):
@@ -211,15 +217,18 @@ class Evidence:
         return {what: ablation for what, (_, ablation) in least.items()}
 
     def _ways_without(self, path: AttentionPath) -> list[Ablation]:
-        """Ways to take a path's key from its row: it is in other chains, if half of the queries see it there (what a
-        text question asks has no position in other chains); or it is gone, if the row attends elsewhere too."""
+        """Return the ways to remove a path's key from its row.
+
+        If the row may attend elsewhere too, the key can be knocked out. If at least half of the queries see the key
+        in other chains (in text, the asked symbol has no position there), the attention can be moved to these.
+        """
         often = seen_elsewhere(self.rough.where, path.query, path.key) >= _OFTEN
         judged = self.around(path.row) is self.own
         gone = [knock_out(path.key) if judged else self._removed(path)] if path in self.partial else []
         return [*gone, moved(path.key)] if often else gone
 
     def _removed(self, path: AttentionPath) -> Ablation:
-        """The imposed ablation of a path's row without the path's key: uniform if the row attends nowhere else."""
+        """Return the imposed ablation of a path's row without the path's key; uniform if the row has no other key."""
         ablation = self.imposed[path.row]
         if ablation.kind is AblationKind.MIXTURE:
             weights = zip(ablation.keys, ablation.weights, strict=True)
@@ -229,7 +238,7 @@ class Evidence:
         return knock_out(path.key) if path in self.partial else UNIFORM
 
     def _ways_off(self, row: HeadRow) -> list[Ablation]:
-        """Ways to switch off an active row; imposed, as other rows of its head are or, if it is alone, as a head is."""
+        """Return the ways to switch off an active row; with imposed patterns, those used for other rows of its head."""
         if self.patterns == "own":
             return self.units.offs(row)
         others = [
@@ -239,33 +248,33 @@ class Evidence:
         alone = len(fills) == len(others)
         return list(dict.fromkeys([*fills, *([UNIFORM, IDENTITY] if alone or not fills else [])]))
 
-    # What is lost without it
+    # The loss when a part is removed
 
     @cached_property
     def wholes(self) -> Float[Tensor, "whole sequence"]:
-        """The losses of the model, of the circuit with imposed and with own patterns, and of nothing."""
+        """Losses of the model, of the circuit with imposed and with own patterns, and with all rows switched off."""
         wholes, judged = [{}, self.imposed, self.own, self.nothing], 2 if self.patterns == "own" else 1
         found = self.losses(self.evaluator, wholes)
         return self.losses(self.more, wholes) if self.in_doubt(found[judged], self.max_loss) else found
 
     @cached_property
     def lost(self) -> dict[HeadRow, Lost]:
-        """What is lost without each active row."""
+        """The loss when each active row is switched off."""
         return self._lost({row: {row: self.off[row]} for row in self.rows})
 
     @cached_property
     def lost_keys(self) -> dict[AttentionPath, Lost]:
-        """What is lost without each path's key."""
+        """The loss when the key of each path is removed from its row."""
         return self._lost({path: {path.row: ablation} for path, ablation in self.keyless.items()})
 
     @cached_property
     def lost_groups(self) -> dict[tuple[AttentionPath, ...], Lost]:
-        """What is lost without so many paths of a group that fewer are left than it needs, for every choice of them."""
+        """The loss when one path more than a group can spare is removed, for every choice of the removed paths."""
         choices = [combinations(group.paths, len(group.paths) - group.needs + 1) for group in self.groups]
         return self._lost({chosen: self.together_off(chosen) for of_group in choices for chosen in of_group})
 
     def _lost(self, gone: dict[_What, Interventions]) -> dict[_What, Lost]:
-        """What is lost without each thing, on so many sequences that it is in no doubt whether it is needed."""
+        """Measure the loss without each item, on enough sequences to decide whether the item is needed."""
         around = {what: self.around(next(iter(rows))) for what, rows in gone.items()}
         self.losses(self.few, [around[what] | rows for what, rows in gone.items()])  # all in one pass
 
@@ -289,22 +298,22 @@ class Evidence:
         return {what: one(what) for what in gone}
 
     def faithfulness(self, losses: Iterable[float], best: Interventions | None = None) -> list[float]:
-        """How far losses on few sequences go from that of nothing (0) to the model's (1), or to that of the `best`."""
+        """Convert losses on few sequences to faithfulness: 0 with all rows off, 1 for `best` (default: the model)."""
         nothing, full = self.mean_losses([self.nothing, best or {}])
         return [(nothing - loss) / (nothing - full) if full < nothing else 0.0 for loss in losses]
 
-    # Losses on fresh sequences: on few at first, on all where these leave a doubt, on more where that is left still
+    # Losses on fresh sequences: first on few; if these do not decide, on all; if these do not decide either, on more
 
     @cached_property
     def more(self) -> Evaluator:
-        """The model on many other sequences, for what `evaluator` leaves open."""
+        """The model on many other sequences, used if the sequences of `evaluator` do not decide."""
         fresh = partial(self.evaluator.fresh, self.proof.deciding, self.seed, f"{_FRESH}, in doubt")
         return self.evaluator.once(f"in doubt: {self.proof.deciding}", fresh)
 
     def losses(
         self, evaluator: Evaluator, candidates: Sequence[Interventions], near: Interventions | None = None
     ) -> Float[Tensor, "candidate sequence"]:
-        """The losses by sequence under each candidate; `near` is what they depart from, by default the circuit."""
+        """Return the losses by sequence under each candidate, computed as changes to `near` (default: the circuit)."""
         keys = [(evaluator, frozenset(candidate.items())) for candidate in candidates]
         new = {key: candidate for key, candidate in zip(keys, candidates, strict=True) if key not in self._known}
         if new:
@@ -314,15 +323,17 @@ class Evidence:
         return torch.stack([self._known[key] for key in keys]) if keys else torch.zeros(0, evaluator.sequences)
 
     def mean_losses(self, candidates: Sequence[Interventions]) -> list[float]:
-        """The mean loss on few sequences under each candidate."""
+        """Return the mean loss on few sequences under each candidate."""
         means: list[float] = self.losses(self.few, candidates).mean(dim=1).tolist()
         return means
 
     def screened(
         self, candidates: Sequence[Interventions], limit: float, near: Interventions | None = None
     ) -> list[float]:
-        """Mean losses under many candidates: on `few` sequences where `rough` ones leave open on which side of `limit`
-        a loss is."""
+        """Return mean losses under many candidates.
+
+        Losses are measured on the `rough` sequences, and on `few` if these do not show on which side of `limit` it is.
+        """
         rough = self.losses(self.rough, candidates, near)
         close = [number for number, loss in enumerate(rough) if _near(loss, limit)]
         means: list[float] = rough.mean(dim=1).tolist()
@@ -332,14 +343,14 @@ class Evidence:
         return means
 
     def until_clear(self, measure: Callable[[Evaluator], T], doubtful: Callable[[T], bool]) -> T:
-        """A measurement on few sequences, on all if it is in doubt, and on more if it still is."""
+        """Measure on few sequences; if the result is doubtful, on all; if it is still doubtful, on more."""
         for evaluator in (self.few, self.evaluator):
             if not doubtful(found := measure(evaluator)):
                 return found
         return measure(self.more)
 
     def sure(self, interventions: Interventions) -> Measured:
-        """The loss under interventions, on so many sequences that its interval does not contain the threshold."""
+        """Measure the loss under interventions, on enough sequences to tell on which side of the threshold it is."""
 
         def measure(evaluator: Evaluator) -> Float[Tensor, " sequence"]:
             return self.losses(evaluator, [interventions])[0]
@@ -347,21 +358,21 @@ class Evidence:
         return self.measured(self.until_clear(measure, lambda loss: self.in_doubt(loss, self.max_loss)))
 
     def in_doubt(self, values: Float[Tensor, " sequence"], limit: float) -> bool:
-        """Whether their mean may be on either side of a limit: by its interval, on few sequences by a wider one."""
+        """Whether the mean may be on either side of a limit, by its 95% interval (on few sequences, by a wider one)."""
         if len(values) < self.proof.sequences:
             return _near(values, limit)
         low, high = self.measured(values).interval
         return low <= limit <= high
 
     def measured(self, values: Float[Tensor, " sequence"]) -> Measured:
-        """The mean of values by sequence, with its interval."""
+        """Return the mean of values by sequence, with its interval."""
         return measured(values, derive_seed(self.seed, _FRESH, "bootstrap"))
 
     def random(self, purpose: str) -> torch.Generator:
-        """A random generator for one purpose."""
+        """Return a random generator for one purpose."""
         return torch.Generator().manual_seed(derive_seed(self.seed, _FRESH, purpose))
 
 
 def _near(values: Float[Tensor, " sequence"], limit: float) -> bool:
-    """Whether a mean over few sequences is not surely on one side of a limit."""
+    """Whether a mean over few sequences may be on either side of a limit."""
     return bool((values.mean() - limit).abs() <= _SURE * values.std() / len(values) ** 0.5)

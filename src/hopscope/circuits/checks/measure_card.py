@@ -1,4 +1,4 @@
-"""Measures the card of a circuit: size, faithfulness, the curve over circuit size, baselines, tags."""
+"""Measure the card of a circuit: size, faithfulness, the curve over circuit size, baselines, tags."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from hopscope.statistics import tidy
 from hopscope.theory.path_flow import strategy
 
 _SIZES = 12
-"""How many points the curve has beyond the circuit, up to the whole model."""
+"""The number of steps of the curve between the circuit and the whole model."""
 
 _BEST = 8
-"""So many random circuits, the best by the first sequences, are measured on more."""
+"""How many of the random circuits, the best on the first sequences, are measured on more sequences."""
 
 _TESTABLE = 20
-"""Fewer random circuits say nothing."""
+"""The smallest number of random circuits with which the comparison is meaningful."""
 
 _TRIES = 6
-"""How many attempts are made for each random circuit asked for: where few distinct ones exist, all are soon found."""
+"""The number of draws per random circuit; if only few distinct circuits exist, this is enough to find nearly all."""
 
 _MANY_ROWS = 512
-"""ACDC's rule tries every row in turn; in a model with more rows than this it is left out."""
+"""ACDC's rule tries every row in turn, so it is left out in models with more rows than this."""
 
 _THRESHOLDS = (16.0, 4.0, 1.0, 0.2, 0.05, 0.01, 0.002)
-"""Thresholds of ACDC's rule, as shares of the loss threshold."""
+"""The thresholds that are tried for ACDC's rule, as shares of the loss threshold."""
 
 
 def measure_card(evidence: Evidence, checks: Mapping[CheckName, Check]) -> Card:
-    """The card of a circuit whose checks were measured."""
+    """Measure the card of a circuit; `checks` are the results of its checks."""
     numbers = checks["completeness"].numbers
     scores = evidence.few.once("attribution", partial(row_scores, evidence.few))
     by_score = sorted(evidence.evaluator.live_rows, key=lambda row: -float(scores[row.layer, row.head, row.query]))
@@ -63,7 +63,7 @@ def _faithful(evidence: Evidence, candidates: list[Interventions]) -> list[float
 
 
 def _faithfulness(evidence: Evidence, circuit: Interventions) -> Faithfulness:
-    """Faithfulness with every row that is not active ablated in one of three ways."""
+    """Measure the faithfulness with all inactive rows ablated, in each of three ways."""
     outside = evidence.outside
     uniform, mean = dict.fromkeys(outside, UNIFORM), {row: evidence.units.mean(row) for row in outside}
     ways = (uniform, mean, dict.fromkeys(outside, RESAMPLE))
@@ -71,7 +71,7 @@ def _faithfulness(evidence: Evidence, circuit: Interventions) -> Faithfulness:
 
 
 def _falling(evidence: Evidence) -> list[HeadRow]:
-    """The active rows in the order in which they fall: each time the one without which the loss is lowest."""
+    """Return the active rows in the order of their removal: each time, the row without which the loss is lowest."""
     left, circuit, order, most = list(evidence.rows), evidence.base, list[HeadRow](), evidence.proof.pairs
     if most is not None and len(left) * (len(left) - 1) // 2 > most:
         return sorted(left, key=lambda row: evidence.lost[row].loss.mean)
@@ -85,7 +85,7 @@ def _falling(evidence: Evidence) -> list[HeadRow]:
 
 
 def _curve(evidence: Evidence, order: list[HeadRow], by_score: list[HeadRow]) -> Curve:
-    """From nothing to the circuit, as its rows fall; then to the model, other rows added by attribution."""
+    """Measure the curve from nothing to the circuit (in reverse `order`) and on to the model (by attribution)."""
     sizes, rest = [*range(len(order) + 1)], [row for row in by_score if row not in order]
     candidates = [evidence.base | {row: evidence.off[row] for row in order[: len(order) - size]} for size in sizes]
     for more in sorted({round(len(rest) ** (point / _SIZES)) for point in range(_SIZES + 1)} if rest else set()):
@@ -95,7 +95,7 @@ def _curve(evidence: Evidence, order: list[HeadRow], by_score: list[HeadRow]) ->
 
 
 def _baselines(evidence: Evidence, by_score: list[HeadRow]) -> Baselines:
-    """Other circuits with as many active rows, each with its own patterns."""
+    """Measure other circuits with the same number of active rows, each with the model's own patterns."""
     off, drawn = evidence.base | evidence.off, _random_rows(evidence)
     rivals = [off | dict.fromkeys(rows, KEEP) for rows in drawn]
     losses = evidence.losses(evidence.rough, rivals, off).mean(dim=1).tolist()
@@ -108,7 +108,7 @@ def _baselines(evidence: Evidence, by_score: list[HeadRow]) -> Baselines:
 
 
 def _random_rows(evidence: Evidence) -> list[tuple[HeadRow, ...]]:
-    """Distinct random circuits of rows that attend to some role, in heads that write something."""
+    """Draw distinct random circuits from rows that attend to some role, in heads that are not skipped."""
     own, silent, draws = tuple(sorted(evidence.rows)), evidence.evaluator.skipped, evidence.proof.draws
     rivals = (row for row in evidence.evaluator.live_rows if row[:2] not in silent and evidence.units.heavy(row))
     pool, found, generator = sorted({*own, *rivals}), dict[tuple[HeadRow, ...], None](), evidence.random("circuits")
@@ -121,7 +121,7 @@ def _random_rows(evidence: Evidence) -> list[tuple[HeadRow, ...]]:
 
 
 def _acdc(evidence: Evidence) -> float:
-    """ACDC's rule, with the smallest threshold that leaves no more rows than the circuit has."""
+    """Measure ACDC's rule with the smallest threshold that leaves at most as many rows as the circuit has."""
     live, found = evidence.evaluator.live_rows, evidence.nothing
     units = replace(evidence.units, rows=live, base=evidence.nothing | dict.fromkeys(live, KEEP))
     low, high = 0, len(_THRESHOLDS)
@@ -137,9 +137,9 @@ def _acdc(evidence: Evidence) -> float:
 
 
 def swept(evaluator: Evaluator, units: Units, threshold: float) -> Interventions:
-    """What ACDC's rule (Conmy et al. 2023) leaves of `units.base`.
+    """Return the interventions that remain of `units.base` under ACDC's rule (Conmy et al. 2023).
 
-    From the last layer to the first, each row is tried once, and removed if the loss rises by less than the threshold.
+    Each row is tried once, from the last layer to the first, and removed if the loss rises by less than the threshold.
     """
     interventions = units.base
     (now,) = evaluator.mse([interventions])
@@ -153,7 +153,7 @@ def swept(evaluator: Evaluator, units: Units, threshold: float) -> Interventions
 
 
 def _untrained(evidence: Evidence) -> float | None:
-    """The circuit, its heads with initial weights; None where these are not known."""
+    """Measure the circuit when its heads have their initial weights; None if the initial weights are not known."""
     seed = int(torch.randint(2**31, (), generator=evidence.random("untrained")))
     try:
         untrained = evidence.few.with_untrained(sorted({row[:2] for row in evidence.rows}), seed)
@@ -163,7 +163,7 @@ def _untrained(evidence: Evidence) -> float | None:
 
 
 def _found_by(evidence: Evidence) -> FoundBy:
-    """Whether rows are found by their content (`evaluate.patching`); patterns imposed by role show nothing of it."""
+    """Whether rows find their keys by content or by position; for imposed patterns, this is the model's result."""
     own = evidence.patterns == "own"
     layers = {row.layer for row in evidence.rows} if own else range(evidence.evaluator.shape.layers)
     rise = highest_rise(evidence.few, evidence.own if own else {}, layers)

@@ -12,10 +12,10 @@ from hopscope.statistics import Measured
 
 
 def check_necessity(evidence: Evidence) -> Check:
-    """Measure the circuit with each row switched off, each key taken from its row, and too many of each group gone.
+    """Measure the circuit without each row, without each key, and with too many paths of each group removed.
 
-    A key is removed if its row attends to that role of other chains instead, provided that half of its queries see
-    it there; or, where the row attends elsewhere too, if the key is knocked out. What costs least counts.
+    There are two ways to remove a key: the row attends to that role in other chains instead (if at least half of its
+    queries see it there), or the key is knocked out (if the row may attend elsewhere too). The cheaper way counts.
     """
     grouped, names = {path.row for path in evidence.grouped}, evidence.evaluator.names
     parts = {evidence.name(row): lost for row, lost in evidence.lost.items() if row not in grouped}
@@ -26,7 +26,7 @@ def check_necessity(evidence: Evidence) -> Check:
 
 
 def _best_pair(evidence: Evidence) -> tuple[str, Measured] | None:
-    """The two rows without which the circuit's loss is lowest: two that cancel each other may go together."""
+    """Return the names of the two rows that are missed least together, which may cancel each other, and the loss."""
     rows = [row for row in evidence.rows if row not in {*evidence.exempt, *(path.row for path in evidence.grouped)}]
     pairs = [*combinations(rows, 2)]
     if evidence.proof.pairs is not None:
@@ -41,10 +41,11 @@ def _best_pair(evidence: Evidence) -> tuple[str, Measured] | None:
 
 
 def necessity(max_loss: float, parts: Mapping[str, Lost], pair: tuple[str, Measured] | None = None) -> Check:
-    """Passes if without any one row, key or group the interval of the loss lies above the threshold, and it surely
-    rises by what is due: in a circuit just below the threshold, anything would be needed otherwise.
+    """Pass if every row, key and group is needed, and no two rows can be removed together.
 
-    And no two rows can go together: the interval of the loss without the best `pair` must not end below the threshold.
+    A part is needed if the interval of the loss without it lies above the threshold, and the loss surely rises by the
+    amount due (`Lost.due`); otherwise every part of a circuit just below the threshold would count as needed. Two rows
+    can be removed together if the interval of the loss without the best `pair` ends below the threshold.
     """
     not_needed = [
         name for name, lost in parts.items() if lost.loss.interval[0] <= max_loss or lost.rise.interval[0] <= lost.due

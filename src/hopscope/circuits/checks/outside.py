@@ -1,4 +1,4 @@
-"""Check `outside`: does the model do without everything that the circuit does not name?"""
+"""Check `outside`: can the model do without everything that the circuit does not name?"""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from hopscope.statistics import Measured
 
 
 def check_outside(evidence: Evidence) -> Check:
-    """Ablate random halves of the other rows, each half and its rest; and the keys that the circuit does not name.
+    """Ablate random halves of the other rows, and then the keys of active rows that the circuit does not name.
 
-    Imposed patterns stay imposed: such a circuit does not claim what makes them.
+    After each random half, the remaining half is ablated too. Imposed patterns stay in place during the ablation,
+    since an imposed circuit does not claim which rows make its patterns.
     """
     generator, idle = evidence.random("outside"), list(evidence.carrying_nothing.items())
     imposed = evidence.patterns == "imposed"
@@ -38,9 +39,11 @@ def check_outside(evidence: Evidence) -> Check:
 
 
 def outside(max_loss: float, half: Measured, halves: int, keys: tuple[str, Measured] | None = None) -> Check:
-    """Passes if the interval of the model's loss ends below the threshold without the worst `half`, and without the
-    `keys` that active rows attend to and the circuit does not name, given in words: a row that attends to its key for
-    some sequences, and elsewhere for the rest, is not what the circuit says."""
+    """Pass if the interval of the model's loss ends below the threshold without the worst half, and without the keys.
+
+    `keys` are, in words, the keys that active rows attend to and the circuit does not name. They count because a row
+    that attends to its key in some sequences only, and elsewhere in the rest, is not what the circuit claims.
+    """
     says = f"the model without the worst of {halves} random halves of the rest has {half.mean:.3f}"
     numbers, worst = {"worst_half": half.mean}, half
     if keys:

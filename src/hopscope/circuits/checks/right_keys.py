@@ -1,4 +1,4 @@
-"""Check `right_keys`: does each row attend to what the circuit says, and would no other key serve as well?"""
+"""Check `right_keys`: does each row attend to the keys that the circuit names, and would other keys serve as well?"""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from hopscope.circuits.evaluate.ablations import Interventions, one_hot
 from hopscope.problem.paths import HeadRow
 
 _FAITHFUL = 0.9
-"""How faithful the circuit must be with one row's pattern imposed."""
+"""The faithfulness that the circuit must have with the pattern of one row imposed."""
 
 _INDIFFERENT = 0.5
-"""The share of a row's other keys that may serve as well: some hold the same symbol."""
+"""The share of a row's other keys that may serve as well, since some of them hold the same symbol."""
 
 
 @dataclass(frozen=True)
 class ImposedRow:
-    """A row with its pattern imposed, the rest of the circuit as it is.
+    """The measurements of one row with its pattern imposed, while the rest of the circuit is unchanged.
 
     Attributes:
-        name: the row.
+        name: the name of the row.
         faithfulness: the circuit's faithfulness with the claimed pattern.
-        others: how many other keys it may attend to.
-        as_good: with how many of them the loss is no higher, or below the threshold.
-        better: those with which the loss is surely lower, by a fifth of the threshold.
+        others: number of other keys that the row can attend to.
+        as_good: number of these other keys with which the loss is no higher, or is below the threshold.
+        better: other keys with which the loss is surely lower by more than a fifth of the threshold.
     """
 
     name: str
@@ -37,12 +37,12 @@ class ImposedRow:
 
 
 def check_right_keys(evidence: Evidence) -> Check:
-    """Impose the claimed pattern on each row with a path alone, then point it at every other key it may attend to."""
+    """Impose on each row with a path, alone, its claimed pattern and then every other key that it can attend to."""
     return right_keys([_imposed(evidence, row) for row in evidence.rows if row not in evidence.helpers])
 
 
 def _imposed(evidence: Evidence, row: HeadRow) -> ImposedRow:
-    """Judge a row in the circuit without what would back it up if it attended elsewhere."""
+    """Measure a row in the circuit without its backups, which would step in if the row attended to another key."""
     visible, names = evidence.evaluator.where.visible, evidence.evaluator.names
     claimed = {path.key for path in evidence.paths if path.row == row}
     others = [key for key in range(len(visible)) if key not in {*claimed, row.query} and visible[row.query, key]]
@@ -61,8 +61,8 @@ def _imposed(evidence: Evidence, row: HeadRow) -> ImposedRow:
 
 
 def right_keys(rows: Sequence[ImposedRow]) -> Check:
-    """Passes if with each row's claimed pattern the circuit stays 90% faithful, no other key serves better, and at most
-    half of the others serve as well."""
+    """Pass if, for each row, the claimed pattern keeps the circuit 90% faithful, no other key serves better, and at
+    most half of the other keys serve as well."""
     wrong = [
         row.name
         for row in rows

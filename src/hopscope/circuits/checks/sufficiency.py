@@ -14,7 +14,7 @@ ALIKE_ROWS = "rows kept as they are attend to all chains alike but for named key
 
 
 def check_sufficiency(evidence: Evidence) -> Check:
-    """Measure the model, the circuit, and its controls, where what it does not claim is taken from the rest."""
+    """Measure the model, the circuit, and controls in which other rows lose all information that it does not claim."""
     own, imposed, controls = evidence.patterns == "own", evidence.imposed, dict[str, Measured]()
     means = [row for row in evidence.at_mean if imposed[row].kind is AblationKind.MEAN]
     blinded = evidence.base | {row: evidence.units.blind(row) for row in means}
@@ -34,9 +34,9 @@ def check_sufficiency(evidence: Evidence) -> Check:
 def sufficiency(
     max_loss: float, model: Measured, circuit: Measured, controls: Mapping[str, Measured], spread: int = 0
 ) -> Check:
-    """Passes if the intervals of model, circuit and controls all end below the threshold.
+    """Pass if the intervals of model, circuit and controls all end below the threshold.
 
-    An imposed circuit must be one-hot besides: no row may be `spread`, at a mean or active without a key.
+    With imposed patterns, every row must also be ablated or one-hot; `spread` is the number of rows that are neither.
     """
     judged = {"the circuit alone": circuit, **{f"where {name}": loss for name, loss in controls.items()}}
     worst = max(judged, key=lambda name: judged[name].interval[1])

@@ -1,1 +1,1 @@
-"""Algorithms that search for circuits, and what they may spend."""
+"""The algorithms that search for circuits, and the settings of a search."""

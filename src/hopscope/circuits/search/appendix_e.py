@@ -1,12 +1,12 @@
-"""The paper's own procedure (Appendix E): every head's whole map is replaced, then imposed paths are removed.
+"""The paper's own procedure (Appendix E): impose a pattern on every head, then remove imposed paths one by one.
 
-Heads are set from the last layer to the first, those below still making their own patterns. An idle head becomes
-uniform or the identity, whichever serves; in a useful one the whole map is replaced, ones where it is expected to
-attend and its other rows filled in one way. When all heads are set, paths are removed one by one until none can go.
+Heads are set from the last layer to the first, while the heads below still make their own patterns. An idle head
+becomes uniform or the identity, whichever gives the lower loss. A useful head gets a whole new pattern: ones where it
+is expected to attend, and one filling for all its other rows. Then paths are removed until none can be removed.
 
-With imposed patterns alone this would degenerate: they do the routing, and the heads by which later ones find their
-keys seem idle. So what is left must always carry the answer in theory (`theory.delivery`); and what costs nothing is
-removed from the last layer first, so that of two heads that tie pairs the earlier one stays.
+With imposed patterns alone, this would go wrong: these patterns do the routing, so the heads with which later heads
+find their keys seem idle. Therefore the remaining paths must always carry the answer in theory (`theory.path_flow`).
+Paths that cost nothing are removed from the last layer first: of two heads that tie pairs, the earlier one stays.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ HeadNumbers = tuple[int, int]
 """Layer and head, from 0."""
 
 KeyMap = Mapping[int, int]
-"""What a useful head attends to: key role by query role."""
+"""The keys that a useful head attends to: key role by query role."""
 
 IDLE = (UNIFORM, IDENTITY)
-"""The ablations of an idle head, "whichever serves"."""
+"""The ablations of an idle head; the paper uses "whichever serves"."""
 
 Fill = Literal["zero", "uniform", "identity"]
-"""How the rows of a useful head that are no path are filled. `zero` is what Appendix E says literally."""
+"""How the rows of a useful head that have no path are filled. Read literally, Appendix E says `zero`."""
 
 FILLS: dict[Fill, Ablation] = {"zero": ZERO, "uniform": UNIFORM, "identity": IDENTITY}
-"""These ways as ablations. The paper does not say which it uses."""
+"""The ablation of each filling. The paper does not say which filling it uses."""
 
 
 def imposed_paths(state: Interventions) -> list[AttentionPath]:
-    """The paths of imposed interventions, first layer first: their one-hot rows."""
+    """Return the paths of imposed interventions, which are their one-hot rows, from the first layer to the last."""
     one_hots = ((row, ablation) for row, ablation in state.items() if ablation.kind is AblationKind.ONE_HOT)
     return sorted(AttentionPath(*row, ablation.keys[0]) for row, ablation in one_hots)
 
 
 def useful_heads(state: Interventions) -> set[HeadNumbers]:
-    """The heads with an imposed path."""
+    """Return the heads with an imposed path."""
     return {(path.layer, path.head) for path in imposed_paths(state)}
 
 
 def fill_of(state: Interventions) -> Ablation:
-    """The ablation of the other rows of useful heads."""
+    """Return the ablation of the rows without a path in useful heads."""
     useful = useful_heads(state)
     others = (ablation for row, ablation in state.items() if row[:2] in useful)
     return next((ablation for ablation in others if ablation.kind is not AblationKind.ONE_HOT), ZERO)
 
 
 def filled(state: Interventions, fill: Ablation) -> Interventions:
-    """The same with the other rows of useful heads filled in this way."""
+    """Return the interventions with the rows without a path in useful heads filled in this way."""
     useful, paths = useful_heads(state), {path.row for path in imposed_paths(state)}
     return {row: fill if row[:2] in useful and row not in paths else ablation for row, ablation in state.items()}
 
 
 def without(state: Interventions, path: AttentionPath) -> list[Interventions]:
-    """One path removed: its row filled like the others or, if it was the head's only path, the head idle.
+    """Return the interventions with one path removed, by giving its row the filling of the other rows.
 
-    In the latter case there is one result for each ablation in `IDLE`.
+    If it is the head's only path, the whole head becomes idle, with one result for each ablation in `IDLE`.
     """
     head = path.row[:2]
     if sum(other.row[:2] == head for other in imposed_paths(state)) > 1:
@@ -78,19 +78,19 @@ def without(state: Interventions, path: AttentionPath) -> list[Interventions]:
 
 
 class AppendixE:
-    """The procedure on one batch. Its states are interventions on all rows of the heads that are settled."""
+    """The procedure on one batch. A `state` is interventions on all rows of the heads that are already settled."""
 
     def __init__(self, gauge: Gauge, units: Units) -> None:
         self._gauge, self._units = gauge, units
 
     @cached_property
     def _maps(self) -> dict[HeadNumbers, list[KeyMap]]:
-        """The maps that each head may be expected to have, last layer first."""
+        """The expected maps of each head, from the last layer to the first."""
         heads = sorted({(row.layer, row.head) for row in self._units.rows}, reverse=True)
         return {head: self._expected(head) for head in heads}
 
     def imposed(self) -> Interventions:
-        """Settle every head, last layer first; then all of them again as long as that is needed and helps."""
+        """Settle every head, from the last layer to the first; repeat while the score is too high and still falls."""
         state, score, before = Interventions(), float("inf"), float("inf")
         while not state or self._gauge.limit() < score < before:
             before = score
@@ -99,10 +99,11 @@ class AppendixE:
         return state
 
     def reduced(self, state: Interventions, generator: Random = None) -> Interventions:
-        """Remove paths until none can go: first those that cost nothing, from the last layer, then the least costly.
+        """Remove paths until none can be removed: first those that cost nothing, last layer first, then the cheapest.
 
-        This is done within the share of the slack meant for it, then up to the threshold itself, as in the paper: a
-        path without which the loss stays below it is superfluous. Above it, paths go while the loss does not rise.
+        Paths are removed within a share of the slack, and then up to the threshold itself, as in the paper: if the
+        loss stays below the threshold without a path, the path is superfluous. If the loss is above the threshold from
+        the start, paths are removed as long as the loss does not rise.
         """
         state = self._without_the_free(self._idle_served(state))
         state = self._credited(self.one_by_one(state, self._gauge.limit(LAST), generator))
@@ -113,24 +114,24 @@ class AppendixE:
         return state
 
     def removals(self, state: Interventions) -> list[tuple[AttentionPath, Interventions]]:
-        """Every path that theory can spare, last layer first; twice if its head becomes idle, once for either way."""
+        """Return each path that theory can spare, last layer first, with each possible state without the path."""
         return [(path, left) for path in self._spared(state) for left in without(state, path)]
 
     def delivers(self, paths: Sequence[AttentionPath]) -> bool:
-        """Whether paths carry the answer in theory."""
+        """Whether these paths can carry the answer in theory; True if the task has no theory."""
         scene = self._gauge.evaluator.scene
         return scene is None or arrives(scene, paths)
 
     def _with_head(
         self, state: Interventions, head: HeadNumbers, does: Ablation | KeyMap, fill: Ablation = ZERO
     ) -> Interventions:
-        """The same with one head idle in this way, or attending to these keys, its other rows filled."""
+        """Return the state with one head made idle, or made to attend to these keys with its other rows filled."""
         keys, rest = ({}, does) if isinstance(does, Ablation) else (does, fill)
         roles = range(self._gauge.evaluator.where.roles)
         return state | {HeadRow(*head, query): one_hot(keys[query]) if query in keys else rest for query in roles}
 
     def _expected(self, head: HeadNumbers) -> list[KeyMap]:
-        """The keys that a head may be expected to attend to: the heaviest of every row, and of clear rows alone."""
+        """Return the expected maps of a head: the heaviest key of every row, and the same for clear rows only."""
         keys: dict[int, tuple[int, float]] = {}
         for row in (row for row in self._units.rows if (row.layer, row.head) == head):
             weights, heavy = self._units.weights(row), self._units.heavy(row)
@@ -142,13 +143,14 @@ class AppendixE:
         return [map_ for map_ in ([every] if every == clear else [every, clear]) if map_]
 
     def _settled(self, state: Interventions, head: HeadNumbers) -> tuple[Interventions, float]:
-        """Settle one head, given all others, and return the state with its score.
+        """Settle one head while all others stay as they are, and return the new state with its score.
 
-        The head becomes idle if that is within the limit and theory does not need it, else what serves best.
+        The head becomes idle if the score stays within the limit and theory does not need the head. Otherwise, the
+        option with the lowest score is chosen.
         """
         idle: list[Ablation | KeyMap] = [*IDLE]
         ways = [[self._with_head(state, head, does) for does in kind] for kind in (idle, self._maps[head]) if kind]
-        # Theory must not need the head: heads not yet settled may still attend to whatever they are expected to.
+        # Whether theory needs the head: heads that are not yet settled may still attend to all their expected keys.
         possible = [self.delivers(self._possible(kind[0])) for kind in ways]
         self._gauge.rough.depart_from(state)
         costs = [self._gauge.rough.mse(kind) for kind in ways]
@@ -162,7 +164,7 @@ class AppendixE:
         return best[chosen], scores[chosen]
 
     def _possible(self, state: Interventions) -> list[AttentionPath]:
-        """The paths of the heads that are settled, and all that the others are expected to have."""
+        """Return the paths of the settled heads, and the expected paths of all other heads."""
         settled = {row[:2] for row in state}
         rest = ((head, maps[0]) for head, maps in self._maps.items() if maps and head not in settled)
         return imposed_paths(state) + [
@@ -170,14 +172,14 @@ class AppendixE:
         ]
 
     def _spared(self, state: Interventions) -> list[AttentionPath]:
-        """The paths that theory can spare, last layer first; all of them if they do not deliver anyway."""
+        """Return the paths that theory can spare, last layer first; all paths if even all cannot carry the answer."""
         paths = sorted(imposed_paths(state), reverse=True)
         if not self.delivers(paths):
             return paths
         return [path for path in paths if self.delivers([other for other in paths if other != path])]
 
     def _without_the_free(self, state: Interventions) -> Interventions:
-        """Remove the paths that cost nothing alone, last layer first, as many as cost nothing together."""
+        """Remove paths that each cost nothing, last layer first, as many as together cost nothing."""
         (now,) = self._gauge.scores([state])
         most = now + FREE * max(self._gauge.max_loss - now, 0.0)
         self._gauge.rough.depart_from(state)
@@ -195,9 +197,9 @@ class AppendixE:
         return chain[-1]
 
     def one_by_one(self, state: Interventions, limit: float, generator: Random = None) -> Interventions:
-        """Remove paths one by one, the least costly first, as long as the score stays within the limit.
+        """Remove paths one by one, the cheapest first, as long as the score stays within the limit.
 
-        Where it is above the limit before any is removed, only removals that do not raise it count.
+        If the score is above the limit from the start, paths are removed as long as the score does not rise.
         """
         while True:
             near = [left for _, left in self.removals(state)]
@@ -210,9 +212,9 @@ class AppendixE:
             state = fitting
 
     def _credited(self, state: Interventions) -> Interventions:
-        """Of the heads of a layer that attend alike, credit the one that serves with the model's own patterns.
+        """If heads of a layer attend alike, assign the paths to the head that works best with the model's own patterns.
 
-        In the first useful layer imposed patterns do not show which of them does the work.
+        In the first useful layer, imposed patterns do not show which of these heads does the work.
         """
         own_patterns, rough = self._units.own_patterns, self._gauge.rough
         for head in sorted(useful_heads(state)):
@@ -229,7 +231,7 @@ class AppendixE:
         return state
 
     def _idle_served(self, state: Interventions) -> Interventions:
-        """Switch idle heads between uniform and identity: all that gain by it alone, the best of them, or none."""
+        """Switch idle heads between uniform and identity: all heads that gain alone, only the best of them, or none."""
         useful, (first, second) = useful_heads(state), IDLE
         idle = [head for head in dict.fromkeys((row.layer, row.head) for row in state) if head not in useful]
         others = {head: second if state[HeadRow(*head, 0)] == first else first for head in idle}
@@ -246,10 +248,12 @@ class AppendixE:
 
 
 def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Search[list[Interventions]]:
-    """What the procedure ends in, in several orders, sorted by: low enough, delivering by theory, few paths, few heads.
+    """Run the procedure in several orders and return the resulting interventions, best first.
 
-    On all sequences, no path can be removed from the first. Empty if the model's own loss is too high. With one
-    order, only the best filling is tried, by least cost; with more, every filling and random orders.
+    They are sorted by whether the loss is low enough, whether the paths carry the answer in theory, the number of
+    paths and the number of heads. No path of the first result can be removed, measured on all sequences. The list is
+    empty if the model's own loss is too high. A budget of one order tries only the best filling and removes the
+    cheapest paths first; a larger budget tries every filling, and random orders.
     """
     if float(evaluator.own.mean()) > config.max_loss:
         return []

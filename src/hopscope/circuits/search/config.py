@@ -1,9 +1,9 @@
-"""What a search may spend: loss, sequences, orders. The thresholds of the searches are defined and explained here.
+"""The settings of a search: how much loss, and how many sequences and orders it uses; and the constants of searches.
 
-Changes cost little alone and much together, so the slack between the model's own loss and the threshold is spent in
-shares. The loss of a circuit that uses all of it lies at the threshold, where fresh sequences decide by chance; so a
-search spends half. After that, a row is removed only if the loss surely stays below the threshold without it: else the
-circuit would have superfluous rows.
+The slack is the difference between the threshold and the model's own loss. Changes cost little alone and much together,
+so a search uses the slack in shares. A circuit that used all of it would have a loss at the threshold, where fresh
+sequences pass or fail by chance, so a search uses half. After that, rows are still removed if the loss without them
+surely stays below the threshold, since the circuit would otherwise have superfluous rows.
 """
 
 from __future__ import annotations
@@ -17,67 +17,68 @@ from hopscope.errors import InputError
 from hopscope.problem.counter import derive_seed
 
 SLACK = 0.5
-"""The share of the slack between the model's loss and the threshold that a search may spend."""
+"""The share of the slack that a search may use."""
 
 HEADS, ROWS, LAST = 0.3, 0.6, 0.95
-"""The shares of that which may be spent once whole heads are removed, once single rows are, and once no more can be.
-Patterns that are imposed may use the rest. Without shares the heads, tried first, would use all the slack, and cheaper
-rows would stay."""
+"""The cumulative shares of this part that may be used when whole heads, single rows, and the last rows are removed.
+The rest is left for imposing patterns. Without shares, the heads, which are tried first, would use all of the slack,
+and cheaper rows would stay."""
 
 SCAN_MARGIN, CONFIRM_MARGIN = 2.0, 3.0
-"""How many standard errors are added to a loss, on the first sequences and on all, so that fresh ones pass too."""
+"""The standard errors added to a loss, on the first sequences and on all, so that fresh sequences pass too."""
 
 HOPELESS = 4.0
-"""A change is ruled out if its cost on few sequences exceeds what is left by so many standard errors."""
+"""A change is ruled out if its cost on few sequences exceeds the slack left by this many standard errors."""
 
 NEARLY_AS_GOOD = 0.25
-"""How far the loss of a simpler pattern may exceed that of the best one, as a share of the slack left."""
+"""How far the loss of a simpler pattern may exceed that of the best pattern, as a share of the slack left."""
 
 ROUGHLY = 1.5
-"""Costs on few sequences are rough: what seems to cost this factor more than the slack may still fit."""
+"""Costs on few sequences are rough, so a change is still tried if it seems to cost up to this multiple of the slack."""
 
 FREE = 0.02
-"""What a path may cost and still count as costing nothing, as a share of the slack left."""
+"""A path costs nothing if the loss rises by at most this share of the slack left."""
 
 AMONG_OTHERS = 0.1
-"""What an imposed pattern may cost where the other rows make their own, as a share of the threshold. A check refuses a
-pattern whose row would do better, by twice that, with another key."""
+"""The highest cost of an imposed pattern when all other rows make their own patterns, as a share of the threshold. The
+check `right_keys` fails if another key lowers the loss by more than twice this share."""
 
 CLEAR = 0.5
-"""A row's map is clear if it has at least this mean weight on one role."""
+"""A row is clear if its mean weight on one role is at least this."""
 
 JITTER = 2.0
-"""Standard deviation of the logarithm of the random factors by which a random order multiplies costs."""
+"""A random order multiplies costs by log-normal factors; this is the standard deviation of their logarithm."""
 
 JITTERED = 0.1
-"""What is added to costs before that, as a share of `max_loss`, so that any change that costs little may go first."""
+"""The share of `max_loss` added to costs before they are multiplied, so that any cheap change can come first."""
 
 FEW = 8
-"""The fewest sequences that anything is measured on; parts of a circuit are measured on so many first."""
+"""The smallest number of sequences for any measurement; parts of a circuit are first measured on this number."""
 
 
 @dataclass(frozen=True)
 class SearchBudget:
-    """How much work a search does.
+    """How much work a search may do.
 
         >>> hs.SearchConfig(hs.SearchBudget(orders=1, growing=1)).budget.sequences
         64
 
     Attributes:
-        orders: how many ways down are tried, the first by least cost, the others at random.
-        growing: how many ways up are tried.
-        sequences: how many sequences most decisions are made on.
-        confirming: how many sequences the last decisions are made on; the former are among them.
-        deciding: how many other sequences decide where those leave it open whether a loss is within a limit.
-        every_subset: every subset of a circuit is tried if it has at most so many rows; 13 rows take some 8,000 trials.
-        pairs: every part one or two rows smaller is tried if it has at most so many; 30 rows take some 500 trials.
-        margin: how many standard errors are added to a loss in the last decisions.
-        estimating: how many sequences gradients are estimated on, in a model of up to 12 layers.
-        most_rows: the search is given up if more rows are left when what is easily spared is off: the result would be
-            no small circuit, and would take many minutes. `None` for never.
+        orders: number of orders in which rows are removed from the model: the first by least cost, the others random.
+        growing: number of random orders in which a circuit is grown from no rows.
+        sequences: number of sequences for most decisions.
+        confirming: number of sequences for the last decisions, including the `sequences` above.
+        deciding: number of other sequences, used if those do not show whether a loss is within a limit.
+        every_subset: all subsets of a circuit are tried if it has at most this many rows; 13 rows need about 8,000 trials.
+        pairs: all parts that are one or two rows smaller are tried if a circuit has at most this many rows; 30 rows
+            need about 500 trials.
+        margin: number of standard errors that are added to a loss in the last decisions.
+        estimating: number of sequences for gradient estimates, in a model of up to 12 layers.
+        most_rows: the search is given up if more rows are left after the easy removals, since it would take many
+            minutes and not find a small circuit; None to never give up.
 
     Raises:
-        InputError: a number is too small, or larger than one that it must not exceed.
+        InputError: a number is too small, or exceeds another number that must be at least as large.
     """
 
     orders: int = 3
@@ -103,11 +104,11 @@ class SearchBudget:
 
     @property
     def rough(self) -> int:
-        """How many sequences decide in which order changes are tried, and which are hopeless."""
+        """The number of sequences that decide in which order changes are tried, and which changes are hopeless."""
         return max(FEW, self.sequences // 4)
 
     def smallest(self, rows: int) -> int:
-        """How many rows the smallest parts have that are tried of a circuit of so many rows."""
+        """Return the size of the smallest parts that are tried of a circuit with this number of rows."""
         return 0 if rows <= self.every_subset else max(rows - 2, 0) if rows <= self.pairs else rows
 
 
@@ -117,7 +118,7 @@ BUDGETS: dict[Effort, SearchBudget] = {
     "quick": SearchBudget(orders=1, growing=1, every_subset=6, pairs=12, most_rows=64),
     "thorough": SearchBudget(),
 }
-"""How much work each effort is."""
+"""The budget of each effort."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +129,10 @@ class SearchConfig:
         1
 
     Args:
-        effort: `quick` finds one small circuit or gives up, `thorough` the different ones that a model has; or a
-            `SearchBudget`.
-        max_loss: the loss that a circuit may have at most; the paper's 0.05.
-        seed: the seed of the search's sequences and random orders.
+        effort: `quick` finds one small circuit or gives up; `thorough` looks for different circuits; a
+            `SearchBudget` sets the amount of work.
+        max_loss: the largest loss that a circuit may have; the default is the paper's 0.05.
+        seed: the seed of the sequences and random orders of the search.
 
     Raises:
         InputError: a value is out of range.
@@ -152,11 +153,11 @@ class SearchConfig:
 
     @property
     def budget(self) -> SearchBudget:
-        """How much work the search does."""
+        """The budget of the search."""
         return self.effort if isinstance(self.effort, SearchBudget) else BUDGETS[self.effort]
 
     def seed_of(self, order: str) -> int:
-        """The seed of a random order of the search."""
+        """Return the seed of a random order of the search."""
         return derive_seed(self.seed, "circuit search", order)
 
     @classmethod
@@ -166,7 +167,7 @@ class SearchConfig:
         max_loss: float | None = None,
         seed: int | None = None,
     ) -> SearchConfig:
-        """A configuration, or that of an effort, with another threshold and seed where these are not None."""
+        """Return a configuration, or the one of an effort, with `max_loss` and `seed` replaced if they are not None."""
         config = effort if isinstance(effort, SearchConfig) else cls() if effort is None else cls(effort)
         config = config if max_loss is None else replace(config, max_loss=max_loss)
         return config if seed is None else replace(config, seed=seed)
