@@ -69,7 +69,7 @@ class SearchBudget:
         sequences: number of sequences for most decisions.
         confirming: number of sequences for the last decisions, including the `sequences` above.
         deciding: number of other sequences, used if those do not show whether a loss is within a limit.
-        every_subset: all subsets of a circuit are tried if it has at most this many rows; 13 rows need about 8,000 trials.
+        every_subset: all subsets of a circuit are tried if it has at most this many rows (13 rows: 8,192 trials).
         pairs: all parts that are one or two rows smaller are tried if a circuit has at most this many rows; 30 rows
             need about 500 trials.
         margin: number of standard errors that are added to a loss in the last decisions.
