@@ -15,18 +15,18 @@ pytest.importorskip("inspect_ai", reason="the extra `llm` is not installed")
 import random
 from typing import Any
 
-import pytest
 from inspect_ai import eval as evaluate
 from inspect_ai.log import list_eval_logs, read_eval_log
-from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelOutput, ModelUsage, modelapi
+from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage, get_model
 from loopback import FAULTS, Server, serving
 
+from hopscope.benchmark import hosted as hosted_tasks
 from hopscope.benchmark.hosted import HostedModel
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings, Cell, cells
 from hopscope.errors import InputError, MachineError
 from hopscope.problem.text.formulation import Extensions
-from hopscope.problem.text.questions import Question, question
+from hopscope.problem.text.questions import FORMULATIONS, Question, question
 
 # Warnings are of Inspect and what it imports.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("collected")]
@@ -181,8 +181,6 @@ def test_a_key_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.Monk
         HostedModel("openai-api/local/m", tmp_path)
 
 
-# Warnings are of Inspect and what it imports.
-
 ACCEPTS, RIGHT = 0.5, 0.8
 
 
@@ -193,37 +191,28 @@ def say(item: Question, rng: random.Random) -> str:
     return item.answer if rng.random() < RIGHT else next(a for a in item.acceptable if a != item.answer)
 
 
-@modelapi(name="reliable")
-def reliable() -> type[ModelAPI]:
-    class Reliable(ModelAPI):
-        rng = random.Random(1)
-
-        async def generate(self, input: list[ChatMessage], tools: Any, tool_choice: Any, config: GenerateConfig) -> Any:
-            assert len(input) == 1, "earlier attempts must not be part of the conversation"
-            item = BY_PROMPT[input[0].text]
-            output = ModelOutput.from_content(self.model_name, say(item, self.rng))
-            output.usage = ModelUsage(input_tokens=100, output_tokens=1, total_tokens=101)
-            return output
-
-    return Reliable
-
-
-BY_PROMPT: dict[str, Question] = {}
-
-
 @pytest.mark.slow
-def test_tasks_by_entry_point_with_known_reliability(tmp_path: Path) -> None:
-    """`hopscope/equations` as `inspect eval` finds it, its arguments arriving as text."""
-    shuffled = BenchmarkSettings(extensions=Extensions(lines="shuffled"))
-    BY_PROMPT.update({item.prompt: item for d in (1, 2) for item in shuffled.questions(Cell("equations", d), 40)})
+@pytest.mark.parametrize("name", ["hopscope/equations", f"{hosted_tasks.__file__}@equations"], ids=["name", "file"])
+def test_tasks_by_name_and_by_file_with_known_reliability(name: str, tmp_path: Path) -> None:
+    """As `inspect eval` finds them, by file for users of the Inspect register; `resample` asks until it is content."""
+    shuffled, rng = BenchmarkSettings(extensions=Extensions(lines="shuffled")), random.Random(1)
+    by_prompt = {item.prompt: item for d in (1, 2) for item in shuffled.questions(Cell("equations", d), 40)}
+
+    def reliable(messages: list[ChatMessage], *_: Any) -> ModelOutput:
+        assert len(messages) == 1, "earlier attempts must not be part of the conversation"
+        output = ModelOutput.from_content("mockllm/model", say(by_prompt[messages[0].text], rng))
+        output.usage = ModelUsage(input_tokens=100, output_tokens=1, total_tokens=101)
+        return output
+
     [log] = evaluate(
-        "hopscope/equations",
+        name,
         task_args={"hops": ["1", "2"], "count": "40", "attempts": "4", "lines": "shuffled"},
-        model="reliable/any",
+        model=get_model("mockllm/model", custom_outputs=reliable),
         log_dir=str(tmp_path / "logs"),
         display="none",
         log_realtime=False,
     )
+    assert log.eval.task_version == hosted_tasks.VERSION
     assert log.status == "success"
     assert log.results is not None
     metrics = {name: m.value for name, m in log.results.scores[0].metrics.items()}
@@ -237,20 +226,17 @@ def test_tasks_by_entry_point_with_known_reliability(tmp_path: Path) -> None:
     assert metrics["D2_accuracy"] == right / sum(r["accepted"] is not None for r in records if r["hops"] == 2)
 
 
-def test_all_five_tasks_are_registered() -> None:
-    from hopscope.benchmark import hosted
-    from hopscope.benchmark.hosted import TASKS
-
-    assert set(TASKS) == {"equations", "lives_with", "kingdoms", "functions", "relatives"}
-    for name in TASKS:
-        task = getattr(hosted, name)(count="2")
+def test_all_five_tasks_have_the_questions() -> None:
+    for form in FORMULATIONS.values():
+        task = getattr(hosted_tasks, form.task)(count="2")
         first = task.dataset[0]
-        item = question(name, hops=int(first.metadata["hops"]))
+        item = question(form.name, hops=int(first.metadata["hops"]))
         assert (first.input, first.target, first.id) == (item.prompt, item.answer, item.id)
-        assert len(task.dataset) == (12 if name == "equations" else 2)
+        assert len(task.dataset) == (12 if form.name == "equations" else 2)
+        assert first.metadata["hops"] == (1 if form.name == "equations" else form.paper_hops)
     with pytest.raises(InputError, match="temperature must be above 0 in exact mode"):
-        TASKS["kingdoms"](temperature="0")
+        hosted_tasks.kingdoms(temperature="0")
     with pytest.raises(InputError, match="does not fit"):
-        TASKS["equations"](hops="1,two")
+        hosted_tasks.equations(hops="1,two")
     with pytest.raises(InputError, match="there is no option 'colour'"):
-        TASKS["equations"](colour="red")
+        hosted_tasks.equations(colour="red")

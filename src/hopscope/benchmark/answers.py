@@ -177,8 +177,3 @@ class Trial:
             reasoned=any(reply.reasoned for reply in replies),
             **exact,
         )
-
-
-def weighed(question: Question, model: str, rule: str, weights: dict[str, float], unweighed: float = 0.0) -> Record:
-    """The record of a question in exact mode."""
-    return Trial(question, rule, 1).record(model, "exact", weights=weights, unweighed=unweighed)

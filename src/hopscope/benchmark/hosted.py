@@ -4,7 +4,8 @@
 
 Calls, their repetition, limits, logs, costs and the display are Inspect's. Ours are the questions and asking until an
 answer is acceptable. Servers repeat keys in their errors ("Incorrect API key provided: ..."), and Inspect writes errors
-and replies to its logs, so keys are taken out where a provider's call returns.
+and replies to its logs, so keys are taken out where a provider's call returns. Each task is a function of its own,
+since Inspect reads off the text of a file which it has.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
-from inspect_ai import Task, task
+from inspect_ai import Task, task, task_with
 from inspect_ai import eval as evaluate
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ContentReasoning, GenerateConfig, Model, ModelCall, ModelOutput, get_model
@@ -31,10 +32,11 @@ from hopscope.benchmark.points import group, summarise
 from hopscope.benchmark.redaction import all_redacted, holds_secret, redacted, shown
 from hopscope.benchmark.settings import EQUATION_HOPS, BenchmarkSettings, Cell
 from hopscope.errors import InputError, MachineError
-from hopscope.problem.text.formulation import Extensions, Formulation
+from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question
 from hopscope.records import convert, plain
 
+VERSION = "1-A"  # of the tasks: another number where scores no longer compare, a letter where old commands fail
 MOST = 20_000  # characters of a text from outside: a chain of thought has some thousand
 AGAIN = 4  # times that Inspect asks a question again whose call failed for good
 RETRIES = 6  # times that a provider repeats a call that failed in a way that may pass
@@ -99,7 +101,7 @@ class HostedModel:
             raise InputError(f"{self.name} does not say how likely each answer is; leave out exact mode")
         by_id = {question.id: question for question in questions}
         tasks = [
-            build(form, part, settings, keep, self.name)
+            task_with(build(part, settings, keep, self.name), name=form.task)
             for form in FORMULATIONS.values()
             if (part := [question for question in questions if question.formulation == form.name])
         ]
@@ -195,11 +197,8 @@ def _resample(questions: Sequence[Question], settings: BenchmarkSettings, keep: 
     """
     by_id = {question.id: question for question in questions}
     trials: dict[tuple[str, int], Trial] = {}
-    config = GenerateConfig(
-        temperature=settings.temperature,
-        max_tokens=settings.longest,
-        reasoning_effort=settings.reasoning_effort,  # type: ignore[arg-type]  # Inspect refuses what it does not know
-    )
+    effort: Any = settings.reasoning_effort  # Inspect refuses what it does not know
+    config = GenerateConfig(temperature=settings.temperature, max_tokens=settings.longest, reasoning_effort=effort)
 
     @solver
     def resample() -> Solver:
@@ -220,73 +219,79 @@ def _resample(questions: Sequence[Question], settings: BenchmarkSettings, keep: 
     return resample()
 
 
-def _answer(settings: BenchmarkSettings) -> Scorer:
-    @metric(name="points")
-    def points() -> Metric:
-        """Accuracy given acceptance, first-try accuracy and acceptance for each D, as `D3_accuracy`."""
+@metric
+def points() -> Metric:
+    """Accuracy given acceptance, first-try accuracy and acceptance for each D, as `D3_accuracy`."""
 
-        def compute(scores: list[SampleScore]) -> dict[str, float]:
-            metadata = [score.score.metadata for score in scores if score.score.metadata]
-            records = [convert(values[RECORD], Record, "a score's record") for values in metadata]
-            each = [(cell, summarise("", cell, those, settings)) for cell, those in group(records).items()]
-            names = ("accuracy", "low", "high", "first_accuracy", "first_acceptance", "mean_attempts", "never_accepted")
-            values = {f"D{cell.hops}_{name}": getattr(point, name) for cell, point in each for name in names}
-            return {name: math.nan if value is None else value for name, value in values.items()}
+    def compute(scores: list[SampleScore]) -> dict[str, float]:
+        records = [convert(s.score.metadata[RECORD], Record, "a score's record") for s in scores if s.score.metadata]
+        each = [(cell, summarise("", cell, those, BenchmarkSettings())) for cell, those in group(records).items()]
+        names = ("accuracy", "low", "high", "first_accuracy", "first_acceptance", "mean_attempts", "never_accepted")
+        values = {f"D{cell.hops}_{name}": getattr(point, name) for cell, point in each for name in names}
+        return {name: math.nan if value is None else value for name, value in values.items()}
 
-        return compute
+    return compute
 
-    @scorer(metrics=[points()], name="answer")
-    def answer() -> Scorer:
-        """1 for the right answer, 0 for any other or none; the record as metadata."""
 
-        async def score(state: TaskState, target: Target) -> Score:
-            record = convert(state.metadata[RECORD], Record, "a sample's record")
-            return Score(value=record.share, answer=record.accepted, metadata={RECORD: state.metadata[RECORD]})
+@scorer(metrics=[points()])
+def answer() -> Scorer:
+    """1 for the right answer, 0 for any other or none; the record as metadata."""
 
-        return score
+    async def score(state: TaskState, target: Target) -> Score:
+        record = convert(state.metadata[RECORD], Record, "a sample's record")
+        return Score(value=record.share, answer=record.accepted, metadata={RECORD: state.metadata[RECORD]})
 
-    return answer()
+    return score
 
 
 def build(
-    form: Formulation[Any],
-    questions: Sequence[Question],
-    settings: BenchmarkSettings,
-    keep: Keep = lambda record: None,
-    name: str | None = None,
+    questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep = lambda _: None, name: str | None = None
 ) -> Task:
-    """A task that puts questions of a formulation; `keep` gets each record, under a model's `name` or Inspect's own."""
+    """A task that puts these questions; `keep` gets each record, under a model's `name` or Inspect's own."""
     samples = [Sample(input=q.prompt, target=q.answer, id=q.id, metadata={"hops": q.hops}) for q in questions]
-    dataset, solver = MemoryDataset(samples, name=form.task), _resample(questions, settings, keep, name)
-    return Task(dataset, None, solver, scorer=_answer(settings), name=form.task, metadata={"settings": plain(settings)})
+    dataset, solver = MemoryDataset(samples), _resample(questions, settings, keep, name)
+    return Task(dataset, solver=solver, scorer=answer(), version=VERSION, metadata={"settings": plain(settings)})
 
 
-def _task(name: str) -> Callable[..., Task]:
-    """The task of a formulation, for `inspect eval`; arguments may arrive as text."""
-    form = FORMULATIONS[name]
-    usual = EQUATION_HOPS if name == "equations" else (form.paper_hops,)
-
-    def make(hops: Any = usual, count: Any = 500, **options: Any) -> Task:
-        extensions = {part.name: options.pop(part.name) for part in fields(Extensions) if part.name in options}
-        if unknown := set(options) - {part.name for part in fields(BenchmarkSettings)}:
-            raise InputError(f"there is no option {min(unknown)!r}")
-        settings = _from_text(options | {"extensions": extensions}, BenchmarkSettings)
-        depths = _from_text(hops.split(",") if isinstance(hops, str) else hops, list[int] | int)
-        cells = [Cell(name, depth) for depth in ([depths] if isinstance(depths, int) else depths)]
-        questions = [question for cell in cells for question in settings.questions(cell, _from_text(count, int))]
-        return build(form, questions, settings)
-
-    make.__name__, make.__doc__ = form.task, form.__doc__
-    return task(name=form.task)(make)
-
-
-def _from_text(value: Any, type: Any) -> Any:
+def _task(name: str, hops: Any, count: Any, options: dict[str, Any]) -> Task:
+    """The task of a formulation; arguments may arrive as text."""
+    extensions = {part.name: options.pop(part.name) for part in fields(Extensions) if part.name in options}
+    if unknown := set(options) - {part.name for part in fields(BenchmarkSettings)}:
+        raise InputError(f"there is no option {min(unknown)!r}")
+    hops = hops.split(",") if isinstance(hops, str) else hops if isinstance(hops, list | tuple) else [hops]
+    given = (hops, count, options | {"extensions": extensions})
     try:
-        return msgspec.convert(value, type, strict=False)
+        depths, number, settings = msgspec.convert(given, tuple[list[int], int, BenchmarkSettings], strict=False)
     except msgspec.ValidationError as error:
-        raise InputError(f"{value!r} does not fit: {error}") from None
+        raise InputError(f"{given} does not fit: {error}") from None
+    return build([q for depth in depths for q in settings.questions(Cell(name, depth), number)], settings)
 
 
-TASKS = {form.task: _task(name) for name, form in FORMULATIONS.items()}
-"""The tasks by the name that follows `hopscope/`."""
-globals().update(TASKS)  # what Inspect finds through its entry point
+@task
+def equations(hops: Any = EQUATION_HOPS, count: Any = 500, **options: Any) -> Task:
+    """Chains of equations, `a = 3`, `b = a`, ...: the value of the symbol at the end of one."""
+    return _task("equations", hops, count, options)
+
+
+@task
+def lives_with(hops: Any = FORMULATIONS["lives-with"].paper_hops, count: Any = 500, **options: Any) -> Task:
+    """Who lives with whom, and who in which city: the city of the person at the end of a chain."""
+    return _task("lives-with", hops, count, options)
+
+
+@task
+def kingdoms(hops: Any = FORMULATIONS["kingdoms"].paper_hops, count: Any = 500, **options: Any) -> Task:
+    """Who lives where, what is believed and eaten there, what that contains and causes: who has the illness."""
+    return _task("kingdoms", hops, count, options)
+
+
+@task
+def functions(hops: Any = FORMULATIONS["functions"].paper_hops, count: Any = 500, **options: Any) -> Task:
+    """Tables of functions, other names of these, names of arguments: the value of a function at an argument."""
+    return _task("functions", hops, count, options)
+
+
+@task
+def relatives(hops: Any = FORMULATIONS["relatives"].paper_hops, count: Any = 500, **options: Any) -> Task:
+    """Jobs, with which relative each job lives, families, homes: in which country a person lives."""
+    return _task("relatives", hops, count, options)

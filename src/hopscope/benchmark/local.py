@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from hopscope.benchmark.answers import Keep, Reply, Trial, weighed
+from hopscope.benchmark.answers import Keep, Reply, Trial
 from hopscope.benchmark.settings import BenchmarkSettings
 from hopscope.benchmark.weighing import SPELLINGS, WHOLE_TREE, TokenIds, spelling, weigh
 from hopscope.checks import check_choice
@@ -129,7 +129,7 @@ class LocalModel:
             first = (prompts.logits / settings.temperature).softmax(-1)
             found = weigh([q.acceptable for q in group], first, following, turns, until, 2 * self.batch)
             for question, (weights, left) in zip(group, found, strict=True):
-                keep(weighed(question, self.name, settings.rule, weights, left))
+                keep(Trial(question, settings.rule, 1).record(self.name, "exact", weights=weights, unweighed=left))
 
     def _by_line(self, question: Question) -> bool:
         """Whether a line break ends a reply: where it goes on from plain text, unless lines of thought come first."""
