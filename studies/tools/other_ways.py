@@ -1,4 +1,4 @@
-"""Rows of "By other ways" (results/language-models): Inspect AI's and the harness's numbers beside exact mode's.
+"""Inspect AI's and lm-evaluation-harness's numbers beside exact mode's: a table of results/language-models/README.md.
 
     python -m studies.tools.other_ways results/language-models/records/MODEL/code LOG.eval SAMPLES.jsonl
 
