@@ -2,8 +2,7 @@
 
     python -m studies.tools.other_ways results/language-models/records/MODEL/code LOG.eval SAMPLES.jsonl
 
-LOG.eval is a log of `inspect eval hopscope/...`, SAMPLES.jsonl what `lm_eval --log_samples` wrote, both of questions
-that the folder's records have in exact mode.
+LOG.eval is of `inspect eval hopscope/...`, SAMPLES.jsonl of `lm_eval --log_samples`, on questions of those records.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import sqrt
 from pathlib import Path
 from statistics import fmean, stdev
@@ -21,9 +20,6 @@ from inspect_ai.log import read_eval_log
 from scipy.stats import t as student
 
 import hopscope as hs
-from hopscope.benchmark.answers import Record
-from hopscope.benchmark.results import Results
-from hopscope.records import convert
 from studies.tools.command import status
 from studies.tools.records import markdown_table
 
@@ -31,12 +27,17 @@ SAMPLED = ("Inspect AI: replies", "acceptable", "exact mode", "right of these", 
 WEIGHED = ("harness: accuracy", "exact mode's share", "difference", "likeliest: harness, exact")
 
 
-def sampled(pairs: Sequence[tuple[Record, Record]]) -> list[str]:
+def share(record: dict[str, Any]) -> float:
+    """P(right) / P(acceptable) of a question in exact mode."""
+    return float(record["weights"][record["answer"]] / sum(record["weights"].values()))
+
+
+def sampled(replies: Sequence[dict[str, Any]], exact: Sequence[dict[str, Any]]) -> list[str]:
     """Counts of sampled replies, and what exact mode expects of as many, with one standard deviation."""
-    accepted = [(reply, exact) for reply, exact in pairs if reply.accepted is not None]
-    counts = sum(reply.attempts for reply, _ in pairs), len(accepted), sum(reply.correct for reply, _ in accepted)
-    acceptable = _expected((reply.attempts, exact.p_acceptable) for reply, exact in pairs)
-    return [*map(str, counts[:2]), acceptable, str(counts[2]), _expected((1, exact.share) for _, exact in accepted)]
+    attempts, right = [reply["attempts"] for reply in replies], sum(reply["correct"] for reply in replies)
+    expected = _expected((n, min(sum(e["weights"].values()), 1)) for n, e in zip(attempts, exact, strict=True))
+    accepted = [share(e) for reply, e in zip(replies, exact, strict=True) if reply["accepted"] is not None]
+    return [str(sum(attempts)), str(len(accepted)), expected, str(right), _expected((1, chance) for chance in accepted)]
 
 
 def _expected(trials: Iterable[tuple[int, float]]) -> str:
@@ -44,36 +45,36 @@ def _expected(trials: Iterable[tuple[int, float]]) -> str:
     return f"{sum(mean for mean, _ in each):.1f} ± {sqrt(sum(variance for _, variance in each)):.1f}"
 
 
-def weighed(pairs: Sequence[tuple[Mapping[str, Any], Record]]) -> list[str]:
+def weighed(scores: Sequence[dict[str, Any]], exact: Sequence[dict[str, Any]]) -> list[str]:
     """The harness's mean accuracy, exact mode's, their mean difference with its 95% interval, and both argmax."""
-    off = [found["accuracy"] - exact.share for found, exact in pairs]
+    means = [fmean(score["accuracy"] for score in scores), fmean(map(share, exact))]
+    off = [score["accuracy"] - share(e) for score, e in zip(scores, exact, strict=True)]
     noise = student.ppf(0.975, len(off) - 1) * stdev(off) / sqrt(len(off)) if len(off) > 1 else float("nan")
-    means = [fmean(found["accuracy"] for found, _ in pairs), fmean(exact.share for _, exact in pairs)]
-    likeliest = [fmean(found["likeliest"] for found, _ in pairs), fmean(exact.likeliest for _, exact in pairs)]
-    return [*(f"{m:.3f}" for m in means), f"{fmean(off):+.3f} ± {noise:.3f}", "{:.2f}, {:.2f}".format(*likeliest)]
+    right = fmean(max(e["weights"], key=e["weights"].__getitem__) == e["answer"] for e in exact)
+    likeliest = f"{fmean(score['likeliest'] for score in scores):.2f}, {right:.2f}"
+    return [*(f"{mean:.3f}" for mean in means), f"{fmean(off):+.3f} ± {noise:.3f}", likeliest]
 
 
 def table(folder: Path, log: Path, samples: Path) -> str:
     """A row for each D that was asked in either way; an `InputError` if exact mode was not asked as well."""
-    results = Results(folder)
-    exact = {key: record for model in results.header.models for key, record in results.records(model).items()}
-    done = [sample.metadata for sample in read_eval_log(str(log)).samples or () if "hopscope" in sample.metadata]
-    replies = [convert(metadata["hopscope"], Record, str(log)) for metadata in done]
+    lines = (line for path in folder.glob("records/*.jsonl") for line in path.read_text().splitlines())
+    exact = {record["id"]: record for record in map(json.loads, lines)}
+    metadata = [sample.metadata for sample in read_eval_log(str(log)).samples or ()]
+    replies = {sample["hopscope"]["id"]: sample["hopscope"] for sample in metadata if "hopscope" in sample}
     scores = {score["doc"]["id"]: score for score in map(json.loads, samples.read_text().splitlines())}
-    if missing := {*scores, *(reply.id for reply in replies)} - exact.keys():
+    if missing := {*scores, *replies} - exact.keys():
         raise hs.InputError(f"{folder} lacks {len(missing)} of the questions, such as {min(missing)}; ask them first")
-    rows = []
-    for hops in sorted({exact[key].hops for key in (*scores, *(reply.id for reply in replies))}):
-        asked = [(reply, exact[reply.id]) for reply in replies if reply.hops == hops]
-        read = [(score, exact[key]) for key, score in scores.items() if exact[key].hops == hops]
-        first = sampled(asked) if asked else ["not asked", "", "", "", ""]
-        rows.append([folder.parent.name, hops, *first, *(weighed(read) if read else ["not asked", "", "", ""])])
+    rows: list[list[str]] = []
+    for hops in sorted({exact[key]["hops"] for key in (*scores, *replies)}):
+        rows.append([folder.parent.name, str(hops)])
+        for found, numbers, columns in ((replies, sampled, SAMPLED), (scores, weighed, WEIGHED)):
+            keys = [key for key in found if exact[key]["hops"] == hops]
+            rows[-1] += numbers([found[k] for k in keys], [exact[k] for k in keys]) if keys else ["-"] * len(columns)
     return markdown_table(("model", "D", *SAMPLED, *WEIGHED), rows)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m studies.tools.other_ways", description=__doc__.splitlines()[0])
-    for name in ("records", "log", "samples"):
+    for name in ("folder", "log", "samples"):
         parser.add_argument(name, type=Path)
-    given = parser.parse_args()
-    sys.exit(status(lambda: print(table(given.records, given.log, given.samples), end="")))
+    sys.exit(status(lambda: print(table(**vars(parser.parse_args())), end="")))
