@@ -228,7 +228,7 @@ def test_model_with_answers_that_are_not_finite_is_refused(value: float) -> None
     with torch.no_grad():
         transformer.read.bias.fill_(value)
     evaluator = VectorEvaluator(transformer, MADE.problem, held_out(MADE.problem, 8, 0, "circuit search"))
-    says = "answers are not finite, as those of one that diverged; it has no circuit"
+    says = "answers are not finite, e.g. because training diverged; it has no circuit"
     with pytest.raises(InputError, match=says):
         hs.Model(transformer, MADE.problem).find_circuit(effort="quick")
     with pytest.raises(InputError, match=says):

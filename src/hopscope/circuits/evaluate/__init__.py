@@ -1,1 +1,1 @@
-"""Measures what a model loses once rows of its attention are replaced: ablations, interventions, evaluators."""
+"""Measure how the loss of a model rises when rows of its attention are replaced: ablations and evaluators."""

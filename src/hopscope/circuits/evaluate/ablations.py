@@ -1,7 +1,8 @@
-"""What can be put in the place of a row of attention.
+"""Ablations: the patterns that can replace a row of attention.
 
-A row is one (layer, head, query role): what the positions of that role attend to, in one head. An ablation says what
-multiplies the values there instead; interventions say it for any number of rows, and leave the others as they are.
+A row is one (layer, head, query role): the attention pattern of all positions of that role in one head. An ablation is
+the pattern that multiplies the values instead. Interventions are ablations of any number of rows; all other rows stay
+unmodified.
 """
 
 from __future__ import annotations
@@ -20,54 +21,54 @@ from hopscope.records import convert, plain
 
 
 class AblationKind(Enum):
-    """What is put in the place of a row."""
+    """The kind of pattern that replaces a row."""
 
     KEEP = "keep"
-    """The model's own pattern, to the bit."""
+    """The model's own pattern, unchanged to the bit."""
 
     UNIFORM = "uniform"
-    """The same weight on every position that may be attended to. The paper's way to switch a head off."""
+    """The same weight on every position that may be attended to: the paper's way to switch off a head."""
 
     IDENTITY = "identity"
-    """All weight on the position itself. The paper's other way to switch a head off."""
+    """All weight on the position itself: the paper's other way to switch off a head."""
 
     ZERO = "zero"
-    """No weight at all: the row writes nothing but the values' and output's biases (zero ablation)."""
+    """No weight at all (zero ablation): the row writes only the biases of the values and of the output."""
 
     ONE_HOT = "one_hot"
-    """All weight on one role of the same chain. The paper's way to state what a head does."""
+    """All weight on one role of the same chain: the paper's way to state what a head does."""
 
     MIXTURE = "mixture"
     """Fixed weights on a few roles of the same chain."""
 
     MEAN = "mean"
-    """The average pattern of this row, as weights by relation: what the head does on average, whatever the content.
-    Weights on keys that may not be attended to are dropped and the rest scaled to sum to 1."""
+    """The average pattern of this row, given as weights by relation, so that it does not depend on the content.
+    Weights on keys that may not be attended to are dropped, and the rest is scaled to sum to 1."""
 
     POSITIONAL = "positional"
-    """The row's own pattern averaged over the sequences of the batch, position by position: what the head does by
-    position alone, whatever the content and the shuffle. Heads that attend to neighbours are like this."""
+    """The row's own pattern averaged over the sequences of the batch, position by position. It depends on the position
+    alone, not on the content or the shuffle, as in a head that attends to neighbours."""
 
     KNOCK_OUT = "knock_out"
-    """The model's own pattern without some roles of the same chain, scaled to sum to 1 again. Where nothing is left,
-    the positions that remain share the weight; where none remain, the row attends to its own position."""
+    """The model's own pattern without some roles of the same chain, scaled to sum to 1 again. If no weight is left, the
+    remaining positions share the weight; if no position remains, the row attends to its own position."""
 
     ALIKE = "alike"
-    """The model's own pattern with as much on every role of the own chain as of another one, on average over those that
-    are visible (none, if none are), scaled to sum to 1 again: the row is chain-agnostic. Named roles of the own chain
-    stay, and the rest then keeps the weight that it had."""
+    """The model's own pattern made chain-agnostic: each role of the own chain gets the average weight of the same role
+    in the other visible chains (0 if none is visible), and the row is scaled to sum to 1 again. Named roles of the own
+    chain keep their weight; all other keys together then keep the weight that they had."""
 
     MOVED = "moved"
-    """The model's own pattern with the weight on some roles of the same chain moved to these roles of the other chains,
-    evenly; where none of these is visible, it stays: the row attends there as before, but not in its own chain."""
+    """The model's own pattern with the weight on some roles of the same chain moved evenly to these roles of the other
+    chains, so that the row attends to the same roles elsewhere. The weight stays if no such role is visible."""
 
     RESAMPLE = "resample"
-    """The pattern this row has on the next sequence of the batch, position by position: a real pattern of this head,
-    but one that does not depend on this sequence's shuffle."""
+    """The pattern that this row has on the next sequence of the batch, position by position: a real pattern of this
+    head that does not depend on the shuffle of this sequence."""
 
 
 CHOSEN = (AblationKind.ONE_HOT, AblationKind.MIXTURE)
-"""Kinds that name the keys a row attends to; all others are whole patterns."""
+"""The kinds that name the keys that a row attends to; all other kinds are whole patterns."""
 
 _TAKES: Mapping[AblationKind, tuple[str, Callable[[int, int], bool]]] = {
     AblationKind.ONE_HOT: ("one key", lambda keys, weights: keys == 1 and not weights),
@@ -77,20 +78,20 @@ _TAKES: Mapping[AblationKind, tuple[str, Callable[[int, int], bool]]] = {
     AblationKind.MOVED: ("at least one key", lambda keys, weights: keys > 0 and not weights),
     AblationKind.ALIKE: ("any number of keys", lambda keys, weights: not weights),
 }
-"""The keys and weights that kinds take, in words and as a check of their numbers; all others take none."""
+"""The keys and weights that a kind takes, in words and as a check of their numbers; all other kinds take none."""
 
 _NUMBERS = {kind: number for number, kind in enumerate(AblationKind)}
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """What replaces a row, with the keys and weights it needs.
+    """The pattern that replaces a row, with the keys and weights that its kind needs.
 
     Args:
         kind: the kind of ablation.
-        keys: role numbers, for `ONE_HOT` (one), `MIXTURE` (weighted), `KNOCK_OUT` (those removed), `MOVED` and
-            `ALIKE` (those that stay).
-        weights: for `MIXTURE`, one for each key; for `MEAN`, one for each relation (see `coordinates`).
+        keys: role numbers: the key of `ONE_HOT`, the keys of `MIXTURE`, the removed keys of `KNOCK_OUT` and `MOVED`, or
+            the keys that stay in `ALIKE`.
+        weights: for `MIXTURE`, one weight per key; for `MEAN`, one weight per relation (see `coordinates`).
 
     Raises:
         InputError: the keys or weights do not suit the kind.
@@ -109,7 +110,7 @@ class Ablation:
             raise InputError(f"the keys of {kind.value} must be different roles, got {self.keys}")
         if not all(0 <= weight < inf for weight in self.weights) or (weights and sum(self.weights) <= 0):
             raise InputError(f"the weights of {kind.value} must be at least 0 and not all 0, got {self.weights}")
-        # Computed once: a search hashes ablations millions of times. Equal in every process, so that they may be sent.
+        # Computed once, since a search hashes ablations millions of times; equal in every process that receives them.
         object.__setattr__(self, "_hash", hash((_NUMBERS[kind], self.keys, self.weights)))
 
     def __hash__(self) -> int:
@@ -126,38 +127,38 @@ ALIKE = Ablation(AblationKind.ALIKE)
 
 
 def one_hot(key: int) -> Ablation:
-    """All weight on role `key` of the same chain."""
+    """Return the ablation with all weight on role `key` of the same chain."""
     return Ablation(AblationKind.ONE_HOT, (key,))
 
 
 def knock_out(*keys: int) -> Ablation:
-    """The row's own pattern without these roles of the same chain."""
+    """Return the ablation that removes these roles of the same chain from the row's own pattern."""
     return Ablation(AblationKind.KNOCK_OUT, keys)
 
 
 def moved(*keys: int) -> Ablation:
-    """The row's own pattern, attending to these roles in other chains instead of its own."""
+    """Return the ablation in which the row attends to these roles in other chains instead of its own chain."""
     return Ablation(AblationKind.MOVED, keys)
 
 
 def own_pattern(ablation: Ablation) -> Ablation:
-    """What is left of an active row's ablation where active rows make their own patterns: `keep`, or `alike`."""
+    """Return the ablation of an active row in a circuit with own patterns: `ALIKE` if it is that, otherwise `KEEP`."""
     return ablation if ablation == ALIKE else KEEP
 
 
 Interventions = dict[HeadRow, Ablation]
-"""What is put in the place of each row named; rows not named are unmodified. Rows are in the order in which they were
-last `changed`: those that a search switched off, in the order in which it did so."""
+"""The ablation of each named row; all other rows are unmodified. Rows are in the order in which they were last
+`changed`, so rows that a search switched off are in the order of their removal."""
 
 
 def changed(interventions: Interventions, changes: Mapping[HeadRow, Ablation]) -> Interventions:
-    """Interventions with changes made to some rows, which then come last."""
+    """Return the interventions with the changes applied; the changed rows come last."""
     return {row: ablation for row, ablation in interventions.items() if row not in changes} | dict(changes)
 
 
 @dataclass(frozen=True)
 class _AblatedRow:
-    """A row of interventions on disk: layer and head from 1, roles by name."""
+    """A row of interventions in a file: layer and head from 1, and roles by name."""
 
     layer: int
     head: int
@@ -168,7 +169,7 @@ class _AblatedRow:
 
 
 def to_json(interventions: Interventions, problem: Problem) -> list[dict[str, Any]]:
-    """The rows of interventions in order, with layer and head from 1 and roles by name."""
+    """Return the rows of interventions as plain values, in order, with layer and head from 1 and roles by name."""
     names = problem.all_roles
     rows = []
     for (layer, head, query), ablation in interventions.items():
@@ -178,7 +179,7 @@ def to_json(interventions: Interventions, problem: Problem) -> list[dict[str, An
 
 
 def from_json(rows: Any, problem: Problem) -> Interventions:
-    """The interventions that `to_json` wrote."""
+    """Return the interventions that `to_json` wrote."""
     interventions: Interventions = {}
     for row in convert(rows, list[_AblatedRow], "interventions"):
         query, *keys = (role_number(role, problem.all_roles) for role in (row.query, *row.keys))

@@ -1,8 +1,8 @@
-"""Applies ablations to attention patterns: the patterns of many candidates go in, the changed patterns come out.
+"""Apply ablations to attention patterns, for many candidates at once.
 
-Nearly every ablation is one formula, normalise(base x factor): `base` is the model's own pattern, that of another
-example, the average of all examples, or 1 wherever a key is allowed; `factor` depends on the query's role and on the
-key's relation to it. Only `alike` and `moved` compare a query's keys with each other (`chains`).
+Nearly every ablation follows one formula, normalise(base x factor). `base` is the model's own pattern, the pattern of
+another example, the average over all examples, or 1 for every allowed key. `factor` depends on the role of the query
+and on the relation of the key to it. Only `alike` and `moved` compare the keys of a query with each other (`chains`).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _FROM_MODEL = (
     AblationKind.MOVED,
 )
 _KEEP, _OWN, _OTHER, _AVERAGE, _ALIKE, _MOVED, _FIXED = range(7)
-"""Ablations that start from the model's patterns, and the codes of their bases; that of all others is `_FIXED`."""
+"""The codes of the bases: those of the kinds in `_FROM_MODEL`, in the same order, and `_FIXED` for all other kinds."""
 
 MIXING = (AblationKind.RESAMPLE, AblationKind.POSITIONAL)
-"""Ablations that use the patterns of other sequences, so that the whole batch must go through the model at once."""
+"""The kinds that use patterns of other sequences; the whole batch must then go through the model at once."""
 
 HeadAblations = tuple[tuple[int, Ablation], ...]
 """The ablations of one head's rows: pairs of a query role and its ablation, by ascending role."""
@@ -43,7 +43,7 @@ LayerAblations = dict[int, HeadAblations]
 """The ablations of one layer, by head; unmodified heads are left out."""
 
 _CACHED = 96
-"""How many patterns are cached, each of some 4 x sequences x positions^2 bytes."""
+"""The number of cached patterns, each of about 4 x sequences x positions^2 bytes."""
 
 
 def _base(ablation: Ablation) -> int:
@@ -51,7 +51,7 @@ def _base(ablation: Ablation) -> int:
 
 
 class PatternCache:
-    """Makes the patterns of one batch that do not depend on the model, and caches those used last."""
+    """Makes the patterns of one batch that do not depend on the model, and caches the most recently used patterns."""
 
     def __init__(self, where: Coordinates) -> None:
         self.where = where
@@ -66,13 +66,13 @@ class PatternCache:
         return ChainsSeen(self.where)
 
     def factor(self, ablations: HeadAblations) -> Float[Tensor, "batch query key"]:
-        """The factor of the base at every query and key: 0 where attention is not allowed; a query without ablation has
-        equal factors over its allowed keys.
+        """Return the factor of the base for every query and key: 0 where attention is not allowed.
 
-        Rows sum to 1, unless one of the ablations starts from the model's own pattern.
+        A query without an ablation has equal factors for all allowed keys. Rows sum to 1, unless one of the ablations
+        starts from the model's own pattern.
         """
         if ablations in self._factors:
-            self._factors[ablations] = self._factors.pop(ablations)  # the last one is the one used last
+            self._factors[ablations] = self._factors.pop(ablations)  # the most recently used entry comes last
             return self._factors[ablations]
         where = self.where
         table = torch.ones(where.roles, 2 * where.roles, device=where.role.device)
@@ -92,7 +92,7 @@ class PatternCache:
     def fixed(
         self, ablations: HeadAblations
     ) -> tuple[UInt8[Tensor, "batch query"], Float[Tensor, "batch query key"]] | None:
-        """Which queries get a fixed pattern, and which one; None if a changed row depends on the model's patterns."""
+        """Return which queries get a fixed pattern, and the pattern; None if an ablation needs the model's patterns."""
         if any(_base(ablation) != _FIXED for _, ablation in ablations):
             return None
         if ablations not in self._changed:
@@ -100,7 +100,7 @@ class PatternCache:
         return self._changed[ablations], self.factor(ablations)
 
     def base(self, ablations: HeadAblations) -> Int[Tensor, "batch query 1"]:
-        """The base of every query, as one of the codes above."""
+        """Return the base of every query, as one of the codes above."""
         table = torch.zeros(self.where.roles, dtype=torch.int64)
         for query, ablation in ablations:
             table[query] = _base(ablation)
@@ -109,9 +109,9 @@ class PatternCache:
     def own(
         self, pattern: Float[Tensor, "*any query key"], ablations: HeadAblations
     ) -> Float[Tensor, "*any query key"]:
-        """The model's pattern times the factor, scaled to sum to 1.
+        """Return the model's pattern times the factor, scaled to sum to 1.
 
-        A row in which nothing is left gets the factor itself, or all weight on its own position if that is 0 too.
+        If no weight is left, a row gets the factor itself or, if that is 0 too, all weight on its own position.
         """
         queries = pattern.shape[-2]
         factor = self.factor(ablations)[:, -queries:]
@@ -122,7 +122,7 @@ class PatternCache:
         return raw / raw.sum(dim=-1, keepdim=True)
 
     def shared(self, ablations: HeadAblations) -> SharedKeys:
-        """What chain-agnostic rows share among chains."""
+        """Return the keys whose weight chain-agnostic rows share among chains."""
         alike = tuple((query, ablation) for query, ablation in ablations if ablation.kind is AblationKind.ALIKE)
         if alike not in self._shared:
             self._shared[alike] = self.chains.shared({query: ablation.keys for query, ablation in alike})
@@ -131,7 +131,7 @@ class PatternCache:
     def changed(
         self, pattern: Float[Tensor, "candidate batch query key"], ablations: HeadAblations
     ) -> Float[Tensor, "*candidate batch query key"]:
-        """One head's pattern under the ablations of its rows. Queries are the last positions of the sequence."""
+        """Return the pattern of one head under the ablations of its rows; queries are the last positions."""
         queries = pattern.shape[-2]
         used = {_base(ablation) for _, ablation in ablations}
         changed = self.factor(ablations)[:, -queries:]
@@ -156,7 +156,7 @@ class PatternCache:
 
 
 def factors(ablation: Ablation, query: int, roles: int) -> Float[Tensor, " relation"]:
-    """The weight that an ablation puts on every relation, up to scale."""
+    """Return the weight of each relation under an ablation, up to a constant factor."""
     factor, kind = torch.zeros(2 * roles), ablation.kind
     if kind is AblationKind.IDENTITY:
         factor[query] = 1.0
@@ -166,7 +166,7 @@ def factors(ablation: Ablation, query: int, roles: int) -> Float[Tensor, " relat
         factor[list(ablation.keys)] = torch.tensor(ablation.weights)
     elif kind is AblationKind.MEAN:
         factor[:] = torch.tensor(ablation.weights)
-    elif kind is not AblationKind.ZERO:  # uniform; and the model's own patterns, of which a knock-out takes some away
+    elif kind is not AblationKind.ZERO:  # uniform, or the model's own pattern, from which a knock-out removes keys
         factor[:] = 1.0
         factor[list(ablation.keys)] = 0.0
     return factor
@@ -175,7 +175,7 @@ def factors(ablation: Ablation, query: int, roles: int) -> Float[Tensor, " relat
 def by_layer(
     interventions: Interventions, layers: int, skipped: Collection[tuple[int, int]] = frozenset()
 ) -> list[LayerAblations]:
-    """Interventions layer by layer and head by head; unmodified rows and those of a skipped head are left out."""
+    """Return interventions by layer and head, without unmodified rows and without the rows of skipped heads."""
     split: list[dict[int, list[tuple[int, Ablation]]]] = [{} for _ in range(layers)]
     for row, ablation in interventions.items():
         if ablation.kind is not AblationKind.KEEP and (row.layer, row.head) not in skipped:
@@ -185,9 +185,9 @@ def by_layer(
 
 
 class InterventionHooks(SkippingHooks):
-    """The interventions of some candidates, as `by_layer` gives them, as hooks of a transformer's forward pass.
+    """Hooks that apply the interventions of several candidates (see `by_layer`) in a transformer's forward pass.
 
-    Sequences come through candidate by candidate: all of the batch under the first, then all under the second, ...
+    Sequences are ordered by candidate: the whole batch under the first candidate, then under the second, and so on.
     """
 
     def __init__(self, candidates: Sequence[Sequence[LayerAblations]], cache: PatternCache) -> None:
@@ -200,14 +200,14 @@ class InterventionHooks(SkippingHooks):
                     changes.setdefault(change, []).append(candidate)
 
     def among(self, layer: int, heads: Sequence[int]) -> Hooks:
-        """What is done to some heads of a layer."""
+        """Return the hooks for some heads of a layer, whose patterns then have only these heads."""
         part = copy(self)
         among = ((key, candidates) for key, candidates in self._changes[layer].items() if key[0] in heads)
         part._changes = {layer: {(heads.index(head), ablations): candidates for (head, ablations), candidates in among}}
         return part
 
     def fixed(self, layer: int) -> FixedRows | None:
-        """The rows that are put in place, if that is all that is done; else None."""
+        """Return the fixed rows of a layer, or None if an ablation there needs the model's patterns."""
         rows = {}
         for (head, ablations), candidates in self._changes[layer].items():
             fixed = self._cache.fixed(ablations)
@@ -217,7 +217,7 @@ class InterventionHooks(SkippingHooks):
         return FixedRows(self._candidates, rows)
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The changed patterns; unmodified rows stay the same to the bit."""
+        """Return the changed patterns; unmodified rows stay the same to the bit."""
         if not self._changes[layer]:
             return pattern
         own = pattern.view(self._candidates, -1, *pattern.shape[2:])

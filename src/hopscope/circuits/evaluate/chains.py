@@ -1,4 +1,4 @@
-"""Which keys are of a query's own chain, and patterns that tell chains apart no longer, or attend to others instead."""
+"""Keys of a query's own chain, and patterns that do not tell chains apart or that attend to other chains."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch import Tensor
 from hopscope.model.role_maps import Coordinates
 
 _NOTHING = 1e-6
-"""The share of a row's weight up to which nothing is left of it without its own chain, so that it cannot be scaled."""
+"""A row whose share of weight outside its own chain is at most this has nothing left that could be scaled."""
 
 
 class SharedKeys(NamedTuple):
-    """The keys in chains whose weight is shared among these, for every position, and the positions that attend to no
-    other (`whole`) but themselves and words of no chain."""
+    """For every position, the keys whose weight is shared among chains; `whole` marks positions that share all
+    keys in chains except themselves."""
 
     keys: Bool[Tensor, "batch key key"]
     whole: Bool[Tensor, "batch key 1"]
 
 
 class ChainsSeen:
-    """The chains of a batch, as its queries see them."""
+    """The chains of a batch, and the keys in them that each query sees."""
 
     def __init__(self, where: Coordinates) -> None:
         self._where = where
@@ -32,7 +32,7 @@ class ChainsSeen:
         self._mine, self._in_chain = own_chain(where), _occupied(where, where.place)
 
     def shared(self, named: Mapping[int, Collection[int]]) -> SharedKeys:
-        """What some queries attend to in chains, but for their own position and the named roles of their own chain."""
+        """Return the keys in chains of query roles, without the query itself and the named roles of its own chain."""
         where, keys = self._where, torch.zeros_like(self._where.relation, dtype=torch.bool)
         whole = torch.zeros_like(where.role, dtype=torch.bool)
         itself = torch.eye(keys.shape[-1], dtype=torch.bool, device=keys.device)
@@ -45,14 +45,14 @@ class ChainsSeen:
     def alike(
         self, pattern: Float[Tensor, "any batch query key"], shared: SharedKeys
     ) -> Float[Tensor, "any batch query key"]:
-        """A pattern with as much on every role of the own chain as of another one, on average over those that are seen.
+        """Return the pattern in which each role of the own chain gets its mean weight in the other visible chains.
 
-        That is nothing where no other one is seen. Then a row is scaled to sum to 1, so that nothing of it tells how
-        much it put on its own chain; of a row with named keys only what it puts on other keys in chains, to be as
-        much as before. Where nothing is left, a role's weight is spread over all chains, and goes to the query's own
-        position where no other one is seen. Where one chain alone is asked about, as in text, it counts as the own one
-        of every row: a word of no chain, or another chain's, could find the answer and be read in its place. Queries
-        are the last positions.
+        The weight is 0 if no other chain is visible. Then the row is scaled to sum to 1, so that it does not show how
+        much weight its own chain had; in a row with named keys, only the other keys in chains are scaled, to their
+        former sum. If no weight is left, the weight of a role is spread over all chains or, if no other chain is
+        visible, goes to the query's own position. If only one chain is asked about, as in text, this chain counts as
+        the own chain of every row, because a position outside it could otherwise find the answer. Queries are the
+        last positions.
         """
         keys, scaled = (of_all[:, -pattern.shape[-2] :] for of_all in (shared.keys, shared.keys | shared.whole))
         own = keys & self._mine[:, -pattern.shape[-2] :]
@@ -68,10 +68,10 @@ class ChainsSeen:
     def moved(
         self, pattern: Float[Tensor, "any batch query key"], keys: Mapping[int, Collection[int]]
     ) -> Float[Tensor, "any batch query key"]:
-        """A pattern in which what some queries put on roles of their own chain lies on these roles of the others.
+        """Return the pattern with weight moved from roles of a query's own chain to the same roles of the other chains.
 
-        Each of the other chains gets the same; where a query sees none, its weight stays. `keys` are these roles by
-        query role; queries are the last positions.
+        `keys` are these roles by query role. All other visible chains get the same weight; if none is visible, the
+        weight stays. Queries are the last positions.
         """
         where, queries = self._where, pattern.shape[-2]
         attends = torch.zeros_like(where.relation, dtype=torch.bool)
@@ -89,27 +89,27 @@ class ChainsSeen:
     def _mean(
         self, pattern: Float[Tensor, "any batch query key"], among: Bool[Tensor, "batch query key"]
     ) -> tuple[Float[Tensor, "any batch query key"], Bool[Tensor, "batch query key"]]:
-        """For every key, the mean weight on keys of its role among some, and whether there are any."""
+        """Return, for every key, the mean weight on keys of its role in `among`, and whether there are such keys."""
         count = among.float() @ self._roles
         mean: Tensor = (pattern * among) @ self._roles / count.clamp(min=1.0) @ self._roles.mT
         return mean, (count @ self._roles.mT) > 0
 
 
 def seen_elsewhere(where: Coordinates, query: int, key: int) -> float:
-    """The share of the positions of a query role that see a key role in another chain than their own."""
+    """Return the share of the positions of a query role that see a key role in a chain other than their own."""
     others = where.allowed & (where.role == key)[:, None] & _occupied(where, where.place)[:, None] & ~own_chain(where)
     asked = others.any(dim=-1)[where.role == query].float()
     return float(asked.mean()) if len(asked) else 0.0
 
 
 def own_chain(where: Coordinates) -> Bool[Tensor, "batch query key"]:
-    """Whether a key is of the query's chain, or of the chain asked about where that is one alone, as in text."""
+    """Return whether a key is in the query's chain, or in the only chain that is asked about, as in text."""
     ends = where.place[..., -1] >= 0
     asked = torch.where((ends & ends.sum(dim=1, keepdim=True).eq(1))[..., None], where.place, -1)
     return (where.relation < where.roles) | _occupied(where, asked)[:, None]
 
 
 def _occupied(where: Coordinates, place: Int[Tensor, "batch chain role"]) -> Bool[Tensor, "batch pos"]:
-    """The positions that these chains occupy; -1 is none."""
+    """Return the positions that these chains occupy; a place of -1 means no position."""
     places = place.flatten(1)
     return torch.zeros_like(where.role).scatter_add_(1, places.clamp(min=0), (places >= 0).long()) > 0

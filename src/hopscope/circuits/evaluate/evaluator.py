@@ -1,7 +1,7 @@
 """The evaluator: a model, a batch, and the loss under any number of candidate interventions.
 
-Candidates are stacked along the batch axis, so that one pass serves them all with one copy of the weights. Layers
-below the first one that a candidate changes are computed once, for the interventions that it departs from.
+Candidates are stacked along the batch axis, so that one pass with one copy of the weights serves all of them. Layers
+below the first layer that a candidate changes are computed only once, for the trunk (see `Evaluator.depart_from`).
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from hopscope.theory.scene import Scene
 T = TypeVar("T")
 
 _ROWS_AT_ONCE = 16_384
-"""How many positions go through the model together; with more, activations no longer fit into a CPU's caches."""
+"""The number of positions that go through the model together; more would not fit into the caches of a CPU."""
 
 ACTIVATIONS = 1 << 28
-"""The most bytes of activations, whatever the model's width: in a wide model fewer positions go through together."""
+"""The maximum number of bytes of activations; in a wide model, fewer positions go through together."""
 
 STREAMS = 1 << 28
-"""Bytes of residual streams that are cached for the trunk of `depart_from`; in a deep model not every layer's."""
+"""The bytes of residual streams cached for the trunk; in a deep model, not the stream of every layer is cached."""
 
 BYTES_A_POSITION = 4 * 24
-"""Bytes of activations a position, per unit of width: in memory at once while an MLP of four times the width runs."""
+"""Bytes of activations per position and unit of width that are in memory while an MLP of four times the width runs."""
 
 
 class Elsewhere(NamedTuple):
-    """A model on sequences ("there") in which the rows of one pair are elsewhere than in the original ones ("here").
+    """A model on sequences ("there") that have the rows of one pair at other positions than the original ones ("here").
 
-    `at` is, for every position here, the one there that holds the same thing; `block` says which positions here change.
+    `at` is, for every position here, the position there with the same content; `block` marks positions that change.
     """
 
     evaluator: Evaluator
@@ -55,11 +55,11 @@ class Evaluator(ABC):
     """One model and one batch, vectors or text.
 
     Attributes:
-        transformer: the model, one alone; take it with `single`.
+        transformer: a single model (see `single`).
         problem: the problem that the model answers.
         batch: the sequences, with one leading axis.
         names: names of the roles, by number.
-        off_is_alike: whether `uniform` rows keep their patterns, chain-agnostic, as in pretrained models.
+        off_is_alike: whether `uniform` rows get their own patterns made chain-agnostic, as in pretrained models.
         where: the role and chain of every position of the batch.
     """
 
@@ -83,81 +83,81 @@ class Evaluator(ABC):
     @property
     @abstractmethod
     def scene(self) -> Scene | None:
-        """What every role of a chain knows at the start; positions are numbered as roles are. None without chains."""
+        """The information that every role of a chain starts with, by role number; None if the task has no chains."""
 
     @abstractmethod
     def on(self, batch: Any) -> Evaluator:
-        """The same model on another batch."""
+        """Return the same model on another batch."""
 
     @abstractmethod
     def fresh(self, sequences: int, seed: int, purpose: str) -> Evaluator:
-        """The same model on sequences that depend on seed and purpose alone."""
+        """Return the same model on new sequences that depend only on `seed` and `purpose`."""
 
     def elsewhere(self, pair: int) -> Elsewhere | None:
-        """The same model and sequences, but with the rows of a pair, from 1, at one another's places; None in text."""
+        """Return the model on the same sequences with the rows of a pair (from 1) moved; None in text."""
         return None
 
     def applied(self, interventions: Interventions) -> Interventions:
-        """Interventions as they are applied to this model."""
+        """Return interventions in the form in which they are applied to this model."""
         return interventions
 
     def off(self, pattern: Pattern) -> Pattern:
-        """A layer's pattern with all rows off. Queries are the last positions."""
+        """Return a layer's pattern with all rows switched off; queries are the last positions."""
         allowed = self.where.allowed.float()
         return (allowed / allowed.sum(dim=-1, keepdim=True))[-pattern.shape[-2] :].expand(pattern.shape)
 
     @abstractmethod
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
-        """Squared errors of the answers read out of the stream after the last block."""
+        """Return the squared errors of the answers that are read out of the stream after the last block."""
 
     @abstractmethod
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> Evaluator:
-        """The same batch under a model in which some heads, given as (layer, head) from 0, have initial weights."""
+        """Return the same batch under a model in which `heads`, as (layer, head) from 0, have initial weights."""
 
     @property
     def skipped(self) -> frozenset[tuple[int, int]]:
-        """Layer and head of those that write nothing and are not computed; ablating them changes nothing."""
+        """The heads, as (layer, head), that write nothing and are not computed; ablating them changes nothing."""
         return frozenset()
 
     @property
     def sequences(self) -> int:
-        """How many sequences the batch has."""
+        """The number of sequences in the batch."""
         return self.batch.inputs.shape[0]
 
     @cached_property
     def rows(self) -> tuple[HeadRow, ...]:
-        """All rows of the model, first layer first."""
+        """All rows of the model, from the first layer to the last."""
         counts = (range(count) for count in (self.shape.layers, self.shape.heads, self.where.roles))
         return tuple(HeadRow(*numbers) for numbers in product(*counts))
 
     @cached_property
     def live_rows(self) -> tuple[HeadRow, ...]:
-        """The rows of roles in the batch that can reach an answer: in the last layer, only those of the last role."""
+        """The rows that can reach an answer: roles that occur in the batch; in the last layer, only the last role."""
         last, query = self.shape.layers - 1, self.where.roles - 1
         there = set(self.where.role.flatten().tolist())
         return tuple(row for row in self.rows if (row.layer < last or row.query == query) and row.query in there)
 
     @cached_property
     def own(self) -> Float[Tensor, " sequence"]:
-        """Losses of the model as it is, by sequence; a part of a batch takes them from the whole."""
+        """The losses of the unmodified model by sequence; a part of a batch takes them from the whole batch."""
         if self._whole is not None:
             return self._whole.own[: self.sequences]
         return self.errors([{}])[0].double().mean(dim=1)
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
-        """What `compute` gives, computed once a name: both cards of a model are measured on the same sequences."""
+        """Return the result of `compute`, which is called only once per name, so that several cards can share it."""
         if name not in self._computed:
             self._computed[name] = compute()
         found: T = self._computed[name]
         return found
 
     def require_finite(self) -> None:
-        """Check that the model gives answers that can be judged."""
+        """Raise an `InputError` if the model's answers are not finite."""
         if not bool(self.own.isfinite().all()):
-            raise InputError("the model's answers are not finite, as those of one that diverged; it has no circuit")
+            raise InputError("the model's answers are not finite, e.g. because training diverged; it has no circuit")
 
     def part(self, sequences: int) -> Evaluator:
-        """The same model on the first sequences of the batch; always the same object."""
+        """Return the same model on the first sequences of the batch; the result is cached."""
         if sequences >= self.sequences:
             return self
         if sequences not in self._parts:
@@ -167,7 +167,7 @@ class Evaluator(ABC):
 
     @torch.no_grad()
     def errors(self, candidates: Sequence[Interventions]) -> Float[Tensor, "candidate sequence hop"]:
-        """Squared errors under each candidate, by sequence and hop."""
+        """Return the squared errors under each candidate, by sequence and hop."""
         shares = self.shares_for(candidates)
         if shares != (self,):
             return torch.cat([share.errors(candidates) for share in shares], dim=1)
@@ -187,7 +187,7 @@ class Evaluator(ABC):
         return torch.stack([results[number] for number in range(len(candidates))]).cpu()
 
     def _last_stream(self, candidates: Sequence[list[LayerAblations]], starts: Sequence[int]) -> Stream:
-        """The stream after the last block under candidates, each of which joins the others where it starts."""
+        """Return the stream after the last block under candidates, each of which joins the batch at its first layer."""
         joins = [start // self._stride * self._stride for start in starts]  # rising
         layers, x = sorted({*joins}), self._stream(joins[0])[:, :0]
         for layer, stop in zip(layers, [*layers[1:], self.shape.layers], strict=True):
@@ -203,15 +203,15 @@ class Evaluator(ABC):
 
     @cached_property
     def _shares(self) -> tuple[Evaluator, ...]:
-        """The parts of a batch that has more positions than go through together; empty for a smaller one."""
+        """The parts of a batch with more positions than can go through together; empty for a smaller batch."""
         at_once = max(1, self._positions_at_once // self.where.role.shape[1])
         starts = range(0, self.sequences, at_once)
         return tuple(self.on(self.batch[start : start + at_once]) for start in starts) if len(starts) > 1 else ()
 
     def shares_for(self, candidates: Sequence[Interventions]) -> tuple[Evaluator, ...]:
-        """The same model on parts of the batch, in order, on which candidates may be evaluated one after the other.
+        """Return the same model on parts of the batch, in order, on which candidates are evaluated one after the other.
 
-        Each goes through the model at once; only itself, however large, where a candidate mixes sequences.
+        Each part goes through the model at once. If a candidate mixes sequences, the only part is the whole batch.
         """
         if not self._shares or any(
             ablation.kind in MIXING for interventions in candidates for ablation in interventions.values()
@@ -220,14 +220,14 @@ class Evaluator(ABC):
         return self._shares
 
     def mse(self, candidates: Sequence[Interventions]) -> list[float]:
-        """Mean squared error under each candidate."""
+        """Return the mean squared error under each candidate."""
         if not candidates:
             return []
         found: list[float] = self.errors(candidates).double().mean(dim=(1, 2)).tolist()
         return found
 
     def depart_from(self, interventions: Interventions) -> None:
-        """Make these interventions the trunk, whose layers are computed once; candidates near them are then cheap."""
+        """Make these interventions the trunk: its layers are computed once, and similar candidates are then cheap."""
         ablations = by_layer(self.applied(interventions), self.shape.layers, self.skipped)
         same = self._shared(ablations)
         self._trunk = ablations
@@ -237,11 +237,11 @@ class Evaluator(ABC):
 
     @torch.no_grad()
     def role_maps(self) -> RoleMaps:
-        """The role maps of the model as it is."""
+        """Return the role maps of the unmodified model."""
         return role_maps(self._patterns(), self.where)
 
     def _patterns(self) -> Iterator[Pattern]:
-        """The patterns layer by layer: all at once would fill the memory."""
+        """Yield the patterns layer by layer, since all patterns at once would fill the memory."""
         streams = [self.transformer.embed(share.batch.inputs[None]) for share in self.shares_for([])]
         for layer in range(self.shape.layers):
             recorders = [PatternRecorder() for _ in streams]
@@ -250,12 +250,12 @@ class Evaluator(ABC):
             yield torch.cat([recorder.patterns[0] for recorder in recorders], dim=1)
 
     def edit(self, interventions: Interventions) -> InterventionHooks:
-        """Interventions as hooks of the transformer's forward pass on this batch."""
+        """Return interventions as hooks for the transformer's forward pass on this batch."""
         self._check(interventions)
         return InterventionHooks([by_layer(self.applied(interventions), self.shape.layers)], self.cache)
 
     def _check(self, interventions: Interventions) -> None:
-        """Check that interventions fit model and batch; ablations that were checked before are not checked again."""
+        """Check that interventions fit the model and the batch; ablations already checked are not checked again."""
         roles, visible = self.where.roles, self.where.visible
         new = {row: ablation for row, ablation in interventions.items() if self._checked.get(row) is not ablation}
         for row, ablation in new.items():
@@ -266,18 +266,18 @@ class Evaluator(ABC):
             if any(not 0 <= key < roles for key in ablation.keys):
                 raise InputError(f"{ablation.kind.value} needs roles from 0 to {roles - 1}, got {ablation.keys}")
             if ablation.kind is AblationKind.MEAN and len(ablation.weights) != 2 * roles:
-                raise InputError(f"mean needs {2 * roles} weights, one a relation, got {len(ablation.weights)}")
+                raise InputError(f"mean needs {2 * roles} weights, one per relation, got {len(ablation.weights)}")
             if ablation.kind in CHOSEN and not visible[row.query, list(ablation.keys)].all():
                 raise InputError(f"role {row.query} may not attend to all roles of {ablation.keys}: the mask hides it")
         self._checked |= new
 
     def _shared(self, ablations: list[LayerAblations]) -> int:
-        """How many of the first layers are as in the trunk."""
+        """Return how many of the first layers have the same ablations as the trunk."""
         pairs = enumerate(zip(ablations, self._trunk, strict=True))
         return next((layer for layer, (own, trunk) in pairs if own != trunk), self.shape.layers)
 
     def _stream(self, layer: int) -> Stream:
-        """The residual stream that enters a layer under the trunk; it is cached."""
+        """Return the residual stream that enters a layer under the trunk; the stream is cached."""
         if not self._streams:
             self._streams[0] = self.transformer.embed(self.batch.inputs[None])
         edit = InterventionHooks([self._trunk], self.cache)
@@ -288,6 +288,6 @@ class Evaluator(ABC):
 
     @cached_property
     def _stride(self) -> int:
-        """The stream under the trunk is cached once in so many layers."""
+        """The number of layers from one cached stream of the trunk to the next."""
         needed = 4 * self.where.role.numel() * self.shape.d_model * self.shape.layers
         return -(-needed // STREAMS)

@@ -1,17 +1,17 @@
-"""Patches: what a circuit loses with attention, or what reads it, taken from another run of the model.
+"""Patching: measure the loss of a circuit when attention, or its input, is taken from another run of the model.
 
 **Path patching** (Goldowsky-Dill et al. 2023) shows what a path is for. Each path of a circuit is cut at one use at a
-time: the query, key or value of one later path, or the answer. The cut stream is the one in which the path's row is
-uniform and every other head still writes what it wrote; MLPs, where there are any, are computed again. Everything else
-reads the uncut stream. This is done in the circuit with own patterns, so that a changed key shows as lost attention.
+time: the query, key or value of one later path, or the answer. In the cut stream, the row of the path is uniform, every
+other head still writes what it wrote, and MLPs are computed again. Everything else reads the uncut stream. This is done
+in the circuit with own patterns, so that a changed key shows as lost attention.
 
-**Rows elsewhere** (interchange interventions, Geiger et al. 2021) show whether rows are found by content or by
-position. The rows of one pair are at the next chain's positions, which says nothing about whose they are (Lemma 1). One
-layer's *pattern* is taken from there, each weight moved to where its role is here; a head that rests at some position,
-whatever is there, then rests at another. Or what it *writes* is taken; a head that copies the address of a row, for a
-later head to attend there, then copies the old one. A position-based model loses in both ways. Where a position finds
-its own in one layer, it shows in the *choice* of the head that attends to it later: the pattern on all that does not
-move, the rest spread as it is here.
+**Moved rows** (interchange interventions, Geiger et al. 2021) show whether rows are found by content or by position. In
+a second run, the rows of one pair are at the positions of the next chain; positions do not show which chain a row
+belongs to (Lemma 1). The attention of one layer is then taken from the second run in three ways. By *pattern*: each
+weight is moved to the position that its role has here; this also moves heads that rest at a fixed position. By
+*writing*: what the layer writes is taken; this also affects heads that copy the address of a row for a later head. The
+loss of a position-based model rises in both ways. By *choice*: the pattern is taken for all keys that do not move, and
+the rest is spread as here; this shows in a later head if positions found their pair by position.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from hopscope.model.hooks import Hooks, PatchableModel, Patched, Pattern, Querie
 from hopscope.problem.paths import AttentionPath, Feed, HeadRow, Into
 
 _LITTLE = 1e-6
-"""Weight on a block up to which it says nothing about how it is spread over the block."""
+"""If the weight on a block is at most this, its distribution over the block is meaningless."""
 
 
 class Patcher:
-    """Cuts uses of paths in one circuit, with the model's own patterns in its active rows (`own`)."""
+    """Cuts uses of paths in one circuit, whose active rows have the model's own patterns (`own`)."""
 
     def __init__(self, evaluator: Evaluator, transformer: PatchableModel, own: Interventions) -> None:
         self._evaluator, self._transformer = evaluator, transformer
@@ -43,7 +43,7 @@ class Patcher:
 
     @torch.no_grad()
     def uses(self, paths: Sequence[AttentionPath], row: HeadRow) -> list[Feed]:
-        """What reads from the query position of `row`: the later of `paths`, and the answer; costliest cut first."""
+        """Return the uses of what `row` writes, by later `paths` and by the answer; the costliest cut comes first."""
         cut = self._cut(row)
         found = []
         for reader in paths:
@@ -57,7 +57,7 @@ class Patcher:
         return sorted(found, key=lambda use: -use.change)
 
     def _use(self, into: Into, cut: list[Stream], reader: AttentionPath) -> Feed:
-        """Cut one use: what the reader's row writes is computed with one of its three inputs from the cut stream."""
+        """Cut one use: compute what the reader's row writes with its query, key or value taken from the cut stream."""
         layer, model = reader.layer, self._transformer
         clean, spoiled = self._streams[layer], cut[layer]
         own = changed = self._clean.patterns[layer]
@@ -73,7 +73,7 @@ class Patcher:
         return Feed(into, reader, self._loss(x) - self.loss, lost)
 
     def _cut(self, row: HeadRow) -> list[Stream]:
-        """The streams into every layer and the read-out if this row is uniform and other heads write what they did."""
+        """Return the streams into all layers and the read-out if this row is uniform and other heads write the same."""
         uniform = self._evaluator.edit({row: UNIFORM}).pattern(row.layer, self._clean.patterns[row.layer])
         written = self._transformer.attn_out_of(row.layer, uniform, self._streams[row.layer])
         streams = list(self._streams[: row.layer + 1])
@@ -81,19 +81,19 @@ class Patcher:
         return streams
 
     def _continue(self, streams: list[Stream], edit: Hooks) -> None:
-        """Add to the streams that enter the first layers those that enter all later ones and the read-out."""
+        """Extend the streams that enter the first layers by those that enter all later layers and the read-out."""
         for layer in range(len(streams) - 1, self._evaluator.shape.layers):
             streams.append(self._transformer.run(streams[-1], start=layer, stop=layer + 1, hooks=edit))
 
     def _alone(self, pattern: Pattern, row: HeadRow) -> Pattern:
-        """The pattern in this row and 0 everywhere else, so that what is written is this row's part."""
+        """Return the pattern with 0 in all other rows, so that only the part of this row is written."""
         alone = torch.zeros_like(pattern)
         here = (self._evaluator.where.role == row.query)[None, :, :, None]
         alone[:, :, row.head] = torch.where(here, pattern[:, :, row.head], 0.0)
         return alone
 
     def _attention(self, pattern: Pattern, path: AttentionPath) -> float:
-        """Mean attention along a path, over the chains that have both roles."""
+        """Return the mean attention along a path, over the chains that have both roles."""
         place = self._evaluator.where.place[..., [path.query, path.key]]
         sequence, chain = (place >= 0).all(dim=-1).nonzero(as_tuple=True)
         query, key = place[sequence, chain].unbind(-1)
@@ -105,11 +105,11 @@ class Patcher:
 
 @torch.no_grad()
 def highest_rise(evaluator: Evaluator, interventions: Interventions, layers: Collection[int]) -> float | None:
-    """The highest rise of a hop's loss with one layer's attention taken from where the rows of one pair are elsewhere.
+    """Return the highest rise of a hop's loss if one layer's attention is taken from a run with moved rows.
 
-    The attention is taken by what is written and by the whole pattern, of which the lower rise counts since each has
-    harmless causes of its own, and by the choice among what does not move; the higher of these two counts. None with
-    one chain, and in text: there is no other position then. Layers count from 0.
+    Of the rises by pattern and by writing, the lower one counts, since each can have harmless causes. Of this rise and
+    the rise by choice, the higher one counts. The result is None in text and if there is only one chain, since the rows
+    have no other position then. `layers` count from 0.
     """
     pairs = range(1, evaluator.problem.hops + 1) if evaluator.problem.chains > 1 else ()
     places = [elsewhere for elsewhere in map(evaluator.elsewhere, pairs) if elsewhere is not None]
@@ -126,8 +126,10 @@ def highest_rise(evaluator: Evaluator, interventions: Interventions, layers: Col
 def _taken_from_elsewhere(
     evaluator: Evaluator, interventions: Interventions, elsewhere: Elsewhere, layers: Collection[int]
 ) -> list[tuple[Queried, Queried, Queried]]:
-    """For each layer, the streams that the answers are read out of with its attention taken from elsewhere, at all
-    positions that do not move: by pattern, by writing, by choice. Layers count from 0."""
+    """Return, for each layer, the final streams with attention taken from `elsewhere`: by pattern, writing, choice.
+
+    The attention is taken at all positions that do not move. `layers` count from 0.
+    """
     model, reads = evaluator.transformer, evaluator.shape.reads
     both, block = (evaluator, elsewhere.evaluator), elsewhere.block[None, :, :, None]
     here, there = (side.edit(interventions) if interventions else Hooks() for side in both)
@@ -148,7 +150,7 @@ def _taken_from_elsewhere(
             if seen.written:
                 written = torch.where(block, own.written[layer], seen.written[layer])
                 by_writing = model.run(x, start=layer, hooks=Patched(here, written={layer: written}), reads=reads)
-            else:  # a module that somebody else wrote shows only what the whole block adds
+            else:  # a torch module shows only what the whole block adds
                 added = torch.where(block, x_after, x + (y_after - y))
                 by_writing = model.run(added, start=layer + 1, hooks=here, reads=reads)
             found.append((by_pattern, by_writing, by_choice))
@@ -157,14 +159,14 @@ def _taken_from_elsewhere(
 
 
 def _carried(pattern: Pattern, elsewhere: Elsewhere) -> Pattern:
-    """A pattern from there, each weight moved to where the same query and key are here."""
+    """Return a pattern from `elsewhere` with each weight moved to the position that its query and key have here."""
     queries = elsewhere.at[None, :, None, :, None].expand(pattern.shape)
     keys = elsewhere.at[None, :, None, None, :].expand(pattern.shape)
     return pattern.gather(-2, queries).gather(-1, keys)
 
 
 def _chosen(carried: Pattern, own: Pattern, elsewhere: Elsewhere) -> Pattern:
-    """The carried pattern, its weight on the block spread over it as in the own pattern, if that has any there."""
+    """Return the carried pattern with its weight on the block distributed as in `own`, if `own` has weight there."""
     inside = elsewhere.block[None, :, None, None, :]
     there, here = (torch.where(inside, pattern, 0.0) for pattern in (carried, own))
     total, known = there.sum(dim=-1, keepdim=True), here.sum(dim=-1, keepdim=True)

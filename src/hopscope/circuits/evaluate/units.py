@@ -1,4 +1,4 @@
-"""The rows of a model, and hypotheses about what each does, simplest first (Appendix E, steps 2 and 3)."""
+"""The rows of a model, and hypotheses about what each row does, simplest first (Appendix E, steps 2 and 3)."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.problem.retrieval import Problem
 
 _LEAST_WEIGHT = 0.1
-"""How much more mean weight a role must get than the same role of another chain to count as attended to."""
+"""A row attends to a role if it has at least this much more mean weight in its own chain than in another chain."""
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The rows of a model that can reach an answer, and what each could be doing.
+    """The rows of a model that can reach an answer, and the hypotheses about each row.
 
     Attributes:
-        rows: these rows.
-        base: interventions on all rows of the model, from which a search starts; at first these rows keep their
-            patterns and the others are uniform.
-        maps: role maps of the model as it is.
-        visible: whether the first role may attend to the second.
+        rows: the rows that can reach an answer.
+        base: interventions on all rows of the model, from which a search starts; at first, these rows keep their own
+            patterns and all other rows are uniform.
+        maps: role maps of the unmodified model.
+        visible: whether the first role can attend to the second.
         problem: the problem that the model answers.
-        off_is_alike: whether a row that is off is chain-agnostic already, as in pretrained models.
+        off_is_alike: whether switching off a row makes it chain-agnostic, as in pretrained models.
     """
 
     rows: tuple[HeadRow, ...]
@@ -55,33 +55,33 @@ class Units:
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> Units:
-        """The units of a model, as the evaluator's sequences show it."""
+        """Return the units of a model, with role maps measured on the evaluator's sequences."""
         live = evaluator.live_rows
         base = dict.fromkeys(evaluator.rows, UNIFORM) | dict.fromkeys(live, KEEP)
         maps, visible = evaluator.role_maps(), evaluator.where.visible
         return cls(live, base, maps, visible, evaluator.problem, evaluator.off_is_alike)
 
     def within(self, interventions: Interventions) -> Units:
-        """The same, starting from other interventions."""
+        """Return the same units with another `base`."""
         return replace(self, base=interventions)
 
     def on(self, interventions: Interventions) -> list[HeadRow]:
-        """The rows that are active under interventions."""
+        """Return the rows that are active under interventions."""
         return [row for row in self.rows if not self.is_off(row, interventions[row])]
 
     def only(self, interventions: Interventions, rows: Collection[HeadRow]) -> Interventions:
-        """Interventions with all active rows switched off except these."""
+        """Return the interventions with all active rows switched off except the given rows."""
         return changed(interventions, {row: UNIFORM for row in self.on(interventions) if row not in rows})
 
     def paths(self, interventions: Interventions) -> list[AttentionPath]:
-        """The attention paths of interventions."""
+        """Return the attention paths of interventions."""
         return [AttentionPath(*row, key) for row in self.rows for key in self.keys(row, interventions[row])]
 
     def hypotheses(self, row: HeadRow) -> list[Ablation]:
-        """The hypotheses about an active row: one role, two roles, the mean pattern, the positional one, its own.
+        """Return the hypotheses about an active row: one role, two roles, mean, positional pattern, own pattern.
 
-        Single roles come in the order: the other member of the pair, the same symbol elsewhere, then by falling weight.
-        For a chain-agnostic row its own pattern is the only hypothesis.
+        Single roles are in this order: the other member of the pair, the same symbol elsewhere, then all other roles
+        from the highest weight to the lowest. A chain-agnostic row has only one hypothesis, its own pattern.
         """
         if self.chainless(row):
             return [KEEP]
@@ -93,51 +93,52 @@ class Units:
         return [*ablations, self.mean(row), POSITIONAL, KEEP]
 
     def offs(self, row: HeadRow) -> list[Ablation]:
-        """Ways to switch a row off, simplest first.
+        """Return the ways to switch off a row, simplest first.
 
-        Uniform and identity; and for a chain-agnostic row its average by role or by position, which does not depend on
-        the chains. In a pretrained model only `uniform`, which there is the own pattern, chain-agnostic.
+        Every row can be uniform or the identity. A chain-agnostic row can also get its mean by role or by position,
+        which does not depend on the chains. In a pretrained model, the only way is `uniform`, which there stands for
+        the row's own pattern made chain-agnostic.
         """
         if self.off_is_alike:
             return [UNIFORM]
         return [UNIFORM, IDENTITY, *([self.mean(row), POSITIONAL] if self.chainless(row) else [])]
 
     def is_off(self, row: HeadRow, ablation: Ablation) -> bool:
-        """Whether a row under this ablation carries nothing from one position of a chain to another."""
+        """Whether a row with this ablation carries no information from one position of a chain to another."""
         if ablation.kind in (AblationKind.MEAN, AblationKind.POSITIONAL):
             return self.chainless(row)
         return ablation in (UNIFORM, IDENTITY, ZERO)
 
     def own_patterns(self, interventions: Interventions) -> Interventions:
-        """Interventions whose active rows make their own patterns, or are chain-agnostic; the others are the same."""
+        """Return the interventions with own patterns in the active rows; chain-agnostic rows stay chain-agnostic."""
         return {
             row: ablation if self.is_off(row, ablation) else own_pattern(ablation)
             for row, ablation in interventions.items()
         }
 
     def chainless(self, row: HeadRow) -> bool:
-        """Whether there is no other role that a row attends to more (by 0.1) in its own chain than in other chains."""
+        """Whether a row attends to no other role more (by 0.1) in its own chain than in other chains."""
         return all(excess < _LEAST_WEIGHT for excess in self._excess(row).values())
 
     def mean(self, row: HeadRow) -> Ablation:
-        """The mean pattern of a row, as an ablation."""
+        """Return the mean pattern of a row, as an ablation."""
         expected = self.maps.expected[0, row.layer, row.head, row.query].double()
-        # So that no query is left without a key where the average has no weight on anything that it may see.
+        # A little is added to each weight, so that a query always has a key, even if the mean has no weight there.
         return Ablation(AblationKind.MEAN, (), tuple((expected + 1e-12).tolist()))
 
     def blind(self, row: HeadRow) -> Ablation:
-        """The mean pattern of a row with no more and no less on its own chain, but for itself, than on any other."""
+        """Return the mean pattern of a row with the weights of other chains also on its own chain, except on itself."""
         mean, roles = self.mean(row).weights, len(self.visible)
         own = [mean[role if role == row.query else roles + role] for role in range(roles)]
         return Ablation(AblationKind.MEAN, (), (*own, *mean[roles:]))
 
     def weights(self, row: HeadRow) -> list[float]:
-        """Mean weight of a row on every role of its own chain."""
+        """Return the mean weight of a row on every role of its own chain."""
         weights: list[float] = self.maps.same[0, row.layer, row.head, row.query].double().tolist()
         return weights
 
     def heavy(self, row: HeadRow) -> list[int]:
-        """The other roles that a row attends to in its own chain, in the order in which they are tried."""
+        """Return the other roles that a row attends to in its own chain, in the order in which they are tried."""
         query, excess, problem = row.query, self._excess(row), self.problem
 
         def preference(key: int) -> tuple[int, float]:
@@ -150,10 +151,11 @@ class Units:
         return sorted((key for key, more in excess.items() if more >= _LEAST_WEIGHT), key=preference)
 
     def keys(self, row: HeadRow, ablation: Ablation) -> list[int]:
-        """The key roles that a row under this ablation attends to besides the query itself, unless it is all there is.
+        """Return the key roles that a row with this ablation attends to.
 
-        Empty if the row is off, or chain-agnostic. In its mean pattern, its positional one and its own, a row attends
-        to the roles of `heavy`, here by falling weight.
+        The query itself is left out, unless it is the only key of a one-hot row. The list is empty if the row is off or
+        chain-agnostic. A row with its mean, positional or own pattern attends to the roles in `heavy`, returned here
+        from the highest weight to the lowest.
         """
         if ablation.kind in CHOSEN:
             return [key for key in ablation.keys if key != row.query or ablation.kind is AblationKind.ONE_HOT]
@@ -163,7 +165,7 @@ class Units:
         return sorted(self.heavy(row), key=lambda key: -weight[key])
 
     def _excess(self, row: HeadRow) -> dict[int, float]:
-        """For every other role, the mean weight on a position in the own chain less that on one in another chain."""
+        """Return, for every other role, its mean weight in the own chain minus its mean weight in another chain."""
         expected = self.maps.expected[0, row.layer, row.head, row.query].double()
         roles = len(expected) // 2
         excess = (expected[:roles] - expected[roles:]).tolist()

@@ -22,9 +22,9 @@ from hopscope.training.data import held_out, squared_errors
 
 
 class VectorEvaluator(Evaluator):
-    """One model of vectors, ours or a torch module of somebody's, and one batch.
+    """One model on vectors, a `Transformer` or any torch module, and one batch.
 
-    `initial` is how the weights of ours were drawn before training; those of untrained heads are drawn likewise.
+    `initial` says how the weights of a `Transformer` were drawn before training; untrained heads are drawn likewise.
     """
 
     transformer: Transformer | TorchModule
@@ -45,31 +45,31 @@ class VectorEvaluator(Evaluator):
     def of(
         cls, transformer: Transformer | TorchModule, problem: RetrievalProblem, initial: InitialWeights = AS_TORCH
     ) -> VectorEvaluator:
-        """A model on 256 sequences that no training and no search sees."""
+        """Return a model on 256 sequences that no training and no search sees."""
         return cls(transformer, problem, held_out(problem, 256, purpose="notebook"), initial)
 
     @property
     def scene(self) -> Scene:
-        """What every role of one chain knows at the start."""
+        """The information that every role of one chain starts with."""
         return problem_scene(self.problem)
 
     @property
     def skipped(self) -> frozenset[tuple[int, int]]:
-        """The heads that write nothing, if this transformer knows of them."""
+        """The heads that write nothing, if the transformer keeps track of them; otherwise empty."""
         return self.transformer.skipped if isinstance(self.transformer, FastTransformer) else frozenset()
 
     def on(self, batch: Batch) -> VectorEvaluator:
-        """The same model on another batch."""
+        """Return the same model on another batch."""
         return VectorEvaluator(self.transformer, self.problem, batch, self.initial)
 
     def fresh(self, sequences: int, seed: int, purpose: str) -> VectorEvaluator:
-        """The same model on sequences that no training sees."""
+        """Return the same model on sequences that no training sees."""
         return self.on(held_out(self.problem, sequences, seed, purpose))
 
     def elsewhere(self, pair: int) -> Elsewhere:
-        """The same model on the same chains, with each chain's row of a pair at the next chain's place.
+        """Return the model on the same chains, with each chain's rows of a pair moved to the next chain's positions.
 
-        Pairs count from 1 in the order of retrieval.
+        `pair` counts from 1 in the order of retrieval.
         """
         problem, inputs, place = self.problem, self.batch.inputs, self.batch.place.clone()
         moves = [problem.fact_of(role) == pair for role in range(len(problem.roles))]
@@ -84,13 +84,13 @@ class VectorEvaluator(Evaluator):
         return Elsewhere(self.on(there), at, of_pair[self.batch.role])
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
-        """Squared errors of the answers at the last positions, as means over queries and components."""
+        """Return the squared errors of the answers at the last positions, averaged over queries and components."""
         answers = self.transformer.answers(x[:, :, -self.shape.reads :])
         by_candidate = answers.view(-1, self.sequences, *answers.shape[-2:])
         return squared_errors(by_candidate, self.batch.targets, self.problem.symbol_dim).flatten(0, 1)
 
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> VectorEvaluator:
-        """The same batch under a copy of the model in which some heads have initial weights."""
+        """Return the same batch under a copy of the model in which the given heads have initial weights."""
         model = self.transformer
         if isinstance(model, Transformer):
             mixed: Transformer | TorchModule = with_untrained_heads(model, heads, seed, self.initial)

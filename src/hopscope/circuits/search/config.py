@@ -70,8 +70,7 @@ class SearchBudget:
         confirming: number of sequences for the last decisions, including the `sequences` above.
         deciding: number of other sequences, used if those do not show whether a loss is within a limit.
         every_subset: all subsets of a circuit are tried if it has at most this many rows (13 rows: 8,192 trials).
-        pairs: all parts that are one or two rows smaller are tried if a circuit has at most this many rows; 30 rows
-            need about 500 trials.
+        pairs: all parts one or two rows smaller are tried if it has at most this many rows (30 rows: 465 trials).
         margin: number of standard errors that are added to a loss in the last decisions.
         estimating: number of sequences for gradient estimates, in a model of up to 12 layers.
         most_rows: the search is given up if more rows are left after the easy removals, since it would take many

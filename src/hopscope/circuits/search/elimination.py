@@ -1,8 +1,8 @@
-"""Elimination: from a model down to a small circuit, heads first, then rows; and growth, from no row up to one.
+"""Elimination: remove heads and then rows from a model until a small circuit is left; and growth, from no row upwards.
 
-Which rows are active is decided with the model's own patterns in them and uniform ones everywhere else. A path that
-only helps a later head to find its key is then needed, as it should be; under imposed patterns it would seem idle (the
-exception the paper reports in Appendix E).
+Active rows keep the model's own patterns, and all other rows are uniform. A path that only helps a later head to find
+its key is therefore needed, as it should be. With imposed patterns it would seem idle, which is the exception that the
+paper reports in Appendix E.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from hopscope.circuits.search.gradients import head_order
 from hopscope.problem.paths import HeadRow
 
 _SIZES = (1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48, 64, 96, 128, 192, 256)
-"""How many changes are tried together."""
+"""The numbers of changes that are tried together."""
 
 MANY = _SIZES[-1]
-"""With more changes than this, trying each alone would take too long."""
+"""With more changes than this, trying each change alone would take too long."""
 
 _AT_ONCE = 4
-"""How many of these sizes are tried at a time, before it is decided whether to go on."""
+"""How many of the `_SIZES` are tried at a time, before it is decided whether to go on."""
 
 
 def heads_spared(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
-    """Switch off the heads that are easily done without, the least costly first, many at a time."""
+    """Switch off heads that the model can easily do without, the cheapest first, many at a time."""
     gauge, heads = Gauge.scanning(evaluator, config), evaluator.shape.heads
     by_head: dict[int, Interventions] = {}
     for row in units.on(units.base):
@@ -45,10 +45,10 @@ def heads_spared(evaluator: Evaluator, units: Units, config: SearchConfig, gener
 
 
 def rows_spared(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
-    """Switch off the rows that are easily done without, likewise, in the heads that are left."""
+    """Switch off rows that the model can easily do without, the cheapest first, in the heads that are left."""
     gauge, interventions = Gauge.scanning(evaluator, config), units.base
     rows = units.on(interventions)
-    if len(rows) > MANY:  # in their order, many at a time
+    if len(rows) > MANY:  # in the given order, many at a time
         interventions = _in_halves(gauge, interventions, [{row: UNIFORM} for row in rows], gauge.limit(ROWS))
     for share in (ROWS, LAST):
         interventions = trimmed(gauge, units, interventions, gauge.limit(share), generator)
@@ -62,7 +62,7 @@ def one_by_one(evaluator: Evaluator, units: Units, config: SearchConfig, generat
 
 
 def trimmed(gauge: Gauge, units: Units, interventions: Interventions, limit: float, generator: Random) -> Interventions:
-    """Switch rows off, several at a time: by `uniform`, or by their mean if they are chain-agnostic."""
+    """Switch off rows, several at a time: `uniform`, or replaced by a mean pattern if they are chain-agnostic."""
     interventions = _eliminated(
         gauge, interventions, [{row: UNIFORM} for row in units.on(interventions)], limit, generator
     )
@@ -73,7 +73,7 @@ def trimmed(gauge: Gauge, units: Units, interventions: Interventions, limit: flo
 
 
 def minimal(gauge: Gauge, units: Units, interventions: Interventions, generator: Random, limit: float) -> Interventions:
-    """Switch rows off, `uniform` before other ways and the cheapest first, until any further one exceeds the limit."""
+    """Switch off rows, `uniform` before other ways and the cheapest first, until every other row exceeds the limit."""
     while True:
         before = interventions
         for uniform in (True, False):
@@ -90,9 +90,9 @@ def minimal(gauge: Gauge, units: Units, interventions: Interventions, generator:
 
 
 def put_back(gauge: Gauge, units: Units, interventions: Interventions) -> Interventions:
-    """Interventions with rows active again that were removed last, as few as bring the loss below the threshold.
+    """Make the rows that were removed last active again, as few as needed to bring the loss below the threshold.
 
-    Their number is found by halving, so that it takes some ten candidates in any model.
+    Their number is found by bisection, which takes about ten candidates in any model.
     """
     off = {*units.rows} - {*units.on(interventions)}
     removed = [row for row in reversed(interventions) if row in off]
@@ -107,7 +107,7 @@ def put_back(gauge: Gauge, units: Units, interventions: Interventions) -> Interv
 def _eliminated(
     gauge: Gauge, interventions: Interventions, moves: list[Interventions], limit: float, generator: Random
 ) -> Interventions:
-    """Make as many of the moves as the limit allows, the least costly first, several at a time."""
+    """Make as many of the moves as the limit allows, the cheapest first, several at a time."""
     while moves:
         gauge.rough.depart_from(interventions)
         now, *scores = gauge.rough.mse([interventions, *({**interventions, **move} for move in moves)])
@@ -133,9 +133,9 @@ def _in_order(gauge: Gauge, interventions: Interventions, moves: list[Interventi
 
 
 def _in_halves(gauge: Gauge, interventions: Interventions, moves: list[Interventions], limit: float) -> Interventions:
-    """Make as many of very many moves, in the given order, as the limit allows; where some do not fit, by halves."""
-    # Few sequences decide which moves are worth trying; these are then tried together on more. So to leave out k moves
-    # that do not fit takes some 2 k log(moves / k) candidates on few sequences, and few candidates on more.
+    """Make as many of very many moves as the limit allows, in the given order, by splitting them into halves."""
+    # Few sequences decide which moves are worth trying; those moves are then tried together on more sequences. To leave
+    # out k moves that do not fit, this needs about 2 k log(moves / k) candidates on few sequences, and few on more.
     fitting = _halved(gauge.roughly(), interventions, moves, limit)
     chosen = [move for move in moves if all(fitting[row] == ablation for row, ablation in move.items())]
     return _halved(gauge, interventions, chosen, limit)
@@ -146,7 +146,7 @@ def _together(interventions: Interventions, moves: Sequence[Interventions]) -> I
 
 
 def _halved(gauge: Gauge, interventions: Interventions, moves: Sequence[Interventions], limit: float) -> Interventions:
-    """Make all moves together if the limit allows it, else those of the first half that it allows, then the second."""
+    """Make all moves together if the limit allows it; otherwise do so with the first half, then with the second."""
     together = _together(interventions, moves)
     gauge.evaluator.depart_from(interventions)
     if gauge.passes(together, limit):
@@ -160,7 +160,7 @@ def _halved(gauge: Gauge, interventions: Interventions, moves: Sequence[Interven
 def _longest_prefix(
     gauge: Gauge, interventions: Interventions, moves: Sequence[Interventions], limit: float
 ) -> tuple[Interventions, int]:
-    """The interventions with the longest prefix of `moves` that the limit allows, of some lengths, and that length."""
+    """Return the interventions with the longest prefix of `moves` within the limit, among `_SIZES`, and its length."""
     sizes = [size for size in _SIZES if size < len(moves)] + ([len(moves)] if moves else [])
     best, taken = interventions, 0
     for first in range(0, len(sizes), _AT_ONCE):
@@ -175,10 +175,10 @@ def _longest_prefix(
 
 
 def grown(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
-    """A small part of `units.base`, grown from nothing: rows are put back in random order until the limit is met.
+    """Grow a small part of `units.base` from no rows: add rows in random order until the loss is within the limit.
 
-    The row that tips the balance is needed together with those before it; it stays, and growth starts over with it. If
-    growth never meets the limit, the base itself is returned.
+    The last row added is needed together with the rows before it, so it is kept, and growth starts again from the kept
+    rows. If the limit is never met, the base itself is returned.
     """
     gauge, rows = Gauge.scanning(evaluator, config), units.on(units.base)
     limit = gauge.limit(LAST)

@@ -1,4 +1,4 @@
-"""Whether interventions stay below a loss limit, with the margin that a finite number of sequences needs."""
+"""Decide whether interventions stay below a loss limit, with a margin for the finite number of sequences."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.search.config import CONFIRM_MARGIN, HOPELESS, JITTER, JITTERED, SCAN_MARGIN, SLACK, SearchConfig
 
 Random = torch.Generator | None
-"""Perturbs the order in which changes are tried; with None the least costly goes first."""
+"""A generator that perturbs the order in which changes are tried; with None, the cheapest change goes first."""
 
 FIRST, LARGEST = 256, 1024
-"""How many further sequences are measured first; then as many again as so far, but at most `LARGEST` at once."""
+"""How many further sequences are measured first, and at most at once; each step doubles the number measured so far."""
 
 
 @dataclass(eq=False)
 class Gauge:
-    """Compares losses on one batch with the threshold. A *score* is a mean loss with `margin` standard errors on top.
+    """Compares losses on one batch with the threshold. A *score* is a mean loss plus `margin` standard errors.
 
     Attributes:
-        evaluator: the model and the sequences that decide.
-        rough: the model on fewer sequences, which decide in which order changes are tried and which are hopeless.
-        max_loss: the loss that a circuit may have at most.
-        anchor: the model's own score on more sequences, if `evaluator` has only some of them. Interventions are then
-            also measured by how much more they lose than the model, which varies less where both do much the same.
-        middle: the model on more sequences than the few; they rule out more of what seemed possible on these.
-        further: decides, on more sequences, what all these leave open.
+        evaluator: the model, on the sequences that decide.
+        rough: the model on fewer sequences; they decide in which order changes are tried and which are hopeless.
+        max_loss: the largest loss that a circuit may have.
+        margin: the number of standard errors added to a loss.
+        anchor: the model's own score on more sequences, if `evaluator` has only a part of these. A score is then also
+            computed from how much more is lost than by the model, which varies less if both behave alike.
+        middle: the model on more sequences than `rough`, to rule out more of the changes that seem possible there.
+        further: more sequences, for decisions that all others leave open.
     """
 
     evaluator: Evaluator
@@ -51,43 +52,44 @@ class Gauge:
 
     @classmethod
     def scanning(cls, evaluator: Evaluator, config: SearchConfig) -> Gauge:
-        """The gauge on the first sequences, for most decisions."""
+        """Return the gauge on the first sequences, for most decisions."""
         full = float(_above(evaluator.own, CONFIRM_MARGIN))
         few = evaluator.part(config.budget.sequences), evaluator.part(config.budget.rough)
         return cls(*few, config.max_loss, SCAN_MARGIN, anchor=full)
 
     @classmethod
     def confirming(cls, evaluator: Evaluator, config: SearchConfig) -> Gauge:
-        """The gauge on all sequences, for the last decisions; where these are too few to decide, it draws more."""
+        """Return the gauge on all sequences, for the last decisions; it draws more sequences if these do not decide."""
         budget = config.budget
         rough, middle = evaluator.part(budget.rough), evaluator.part(budget.sequences)
         further = Further(evaluator, budget.deciding, budget.margin)
         return cls(evaluator, rough, config.max_loss, budget.margin, middle=middle, further=further)
 
     def roughly(self) -> Gauge:
-        """A faster, noisier gauge: the same threshold, but losses on the few `rough` sequences."""
+        """Return a faster, noisier gauge with the same threshold and the losses on the few `rough` sequences."""
         return Gauge(self.rough, self.rough, self.max_loss, self.margin, self.anchor)
 
     def limit(self, share: float = 1.0) -> float:
-        """The score that uses this share of what may be spent."""
+        """Return the score that uses this share of the slack that a search may use."""
         return self._full + share * SLACK * (self.max_loss - self._full)
 
     def scores(self, candidates: Sequence[Interventions]) -> list[float]:
-        """The scores of candidates: mean squared errors with the margin on top."""
+        """Return the scores of candidates: mean squared errors plus the margin."""
         if not candidates:
             return []
         found: list[float] = self._scores(self.evaluator.errors(candidates).double().mean(dim=2)).tolist()
         return found
 
     def score(self, interventions: Interventions) -> float:
-        """The score of one candidate; that of the candidate scored last is remembered, not computed again."""
+        """Return the score of one candidate; the score of the last candidate is cached."""
         return float(self._scores(self._losses(interventions)[None])[0])
 
     def passes(self, interventions: Interventions, limit: float) -> bool:
-        """Whether interventions are within a limit.
+        """Whether the score of interventions is within a limit.
 
-        Where only the margin puts them above, more sequences decide, if there are any: first by the loss of those that
-        were last measured on them and the difference from it, then by their own loss on them.
+        If the score exceeds the limit only because of the margin, `further` sequences decide, if available. First, the
+        loss on them is estimated from the loss of the interventions measured there last and the difference between
+        both on this gauge's sequences. If the estimate does not decide, the interventions are measured there.
         """
         losses = self._losses(interventions)
         if self.score(interventions) <= limit:
@@ -105,16 +107,16 @@ class Gauge:
         return mean + self.margin * error <= limit
 
     def sharp(self, interventions: Interventions) -> float:
-        """The score of interventions on all sequences available."""
+        """Return the score of interventions on all available sequences."""
         if self.further is None:
             return self.score(interventions)
         mean, error = self._measured(interventions)
         return min(self.score(interventions), mean + self.margin * error)
 
     def hopeful(self, interventions: Interventions, least: Sequence[float], limit: float) -> list[int]:
-        """Numbers of the changes of interventions that may be within a limit, by the least that each costs.
+        """Return the numbers of the changes that may be within a limit; `least` has the lowest possible cost of each.
 
-        More sequences are measured only if the margin decides whether a change may be.
+        More sequences are measured only if the margin decides whether a change may be within the limit.
         """
         low, high = float(_above(self._losses(interventions), -self.margin)), self.score(interventions)
         if self.further is not None and any(low + cost <= limit < high + cost for cost in least):
@@ -124,9 +126,9 @@ class Gauge:
     def costs(
         self, interventions: Interventions, near: Sequence[Interventions], few: Evaluator | None = None
     ) -> tuple[list[float], list[float]]:
-        """What candidates near one cost on few sequences, and the least that each can cost on all.
+        """Return how much each candidate costs compared with `interventions`, and the lowest cost it can have.
 
-        Costs vary less from sequence to sequence than losses do, so this shows early what is hopeless.
+        Costs are measured on few sequences. They vary less than losses, so they show early which are hopeless.
         """
         if not near:
             return [], []
@@ -143,7 +145,7 @@ class Gauge:
         limit: float,
         generator: Random = None,
     ) -> list[int]:
-        """Numbers of the candidates near one that may be within the limit, the least costly first, or perturbed."""
+        """Return the numbers of the candidates that may be within the limit, cheapest first or perturbed."""
         costs, least = self.costs(interventions, near)
         hopeful = self.hopeful(interventions, least, limit)
         if self.middle is not None:
@@ -167,17 +169,17 @@ class Gauge:
         return losses
 
     def _measured(self, interventions: Interventions, limit: float | None = None) -> tuple[float, float]:
-        """The loss on further sequences with its standard error: on all, or on enough to be clear of a limit."""
+        """Return the loss and its standard error on all further sequences, or on enough to be clear of a limit."""
         assert self.further is not None
         self._last = self._losses(interventions)
         return self.further.measured(interventions, limit)
 
 
 class Further:
-    """Measures candidates on so many further sequences; with `margin` standard errors on top, losses are compared.
+    """Measures candidates on up to `sequences` further sequences; losses are compared plus `margin` standard errors.
 
     Attributes:
-        losses: of the interventions that were last measured, by sequence.
+        losses: losses of the interventions that were measured last, by sequence.
     """
 
     def __init__(self, evaluator: Evaluator, sequences: int, margin: float) -> None:
@@ -187,7 +189,7 @@ class Further:
 
     @cached_property
     def _parts(self) -> tuple[tuple[Evaluator, int], ...]:
-        """The sequences in parts, each as large as all before it up to `LARGEST`, and where each ends."""
+        """The sequences in parts, with the end of each; a part is as large as all parts before it, up to `LARGEST`."""
         everything, ends = self._evaluator.fresh(self._most, 0, "circuit search, in doubt"), [0]
         while ends[-1] < self._most:
             ends.append(min(self._most, ends[-1] + min(max(FIRST, ends[-1]), LARGEST)))
@@ -195,14 +197,14 @@ class Further:
 
     @property
     def final(self) -> bool:
-        """Whether the last interventions were measured on all sequences."""
+        """Whether the interventions measured last were measured on all sequences."""
         return len(self.losses) == self._most
 
     def measured(self, interventions: Interventions, limit: float | None = None) -> tuple[float, float]:
-        """Mean loss of interventions and its standard error; the last ones are measured further, not again.
+        """Return the mean loss of interventions and its standard error; losses measured last are kept and added to.
 
-        Sequences are measured until the mean, with the margin on top, is within the limit, or can hardly be so on all
-        of them. Without a limit all are measured.
+        Sequences are measured until the mean plus the margin is within the limit, or is unlikely to be within it on
+        all sequences. Without a limit, all sequences are measured.
         """
         if interventions != self._interventions:
             self._interventions, self.losses = interventions, torch.empty(0, dtype=torch.float64)
@@ -215,7 +217,7 @@ class Further:
 
 
 def clear(losses: Float[Tensor, " sequence"], most: int, limit: float, margin: float) -> bool:
-    """Whether it is clear on which side of a limit the mean of `most` losses, with the margin on top, would be."""
+    """Whether these losses show on which side of a limit the mean of `most` losses, plus the margin, would be."""
     mean, error = mean_and_error(losses)
     at_the_end = error * (len(losses) / most) ** 0.5
     still_open = (error**2 - at_the_end**2) ** 0.5
@@ -225,12 +227,12 @@ def clear(losses: Float[Tensor, " sequence"], most: int, limit: float, margin: f
 
 
 def mean_and_error(losses: Float[Tensor, " sequence"]) -> tuple[float, float]:
-    """The mean and its standard error."""
+    """Return the mean of losses and its standard error."""
     return float(losses.mean()), float(losses.std()) / len(losses) ** 0.5
 
 
 def jitter(count: int, generator: Random) -> list[float]:
-    """Factors on costs: all 1, or log-normal if a generator perturbs the order."""
+    """Return factors for costs: all 1 without a generator, otherwise log-normal to perturb the order."""
     if generator is None:
         return [1.0] * count
     factors: list[float] = torch.randn(count, generator=generator).mul(JITTER).exp().tolist()
@@ -238,6 +240,6 @@ def jitter(count: int, generator: Random) -> list[float]:
 
 
 def _above(losses: Float[Tensor, "*candidate sequence"], margin: float) -> Float[Tensor, "*candidate"]:
-    """The mean with `margin` standard errors on top."""
+    """Return the mean plus `margin` standard errors."""
     above: Tensor = losses.mean(dim=-1) + margin * losses.std(dim=-1) / losses.shape[-1] ** 0.5
     return above

@@ -1,10 +1,10 @@
-"""Gradient estimates for rows and heads: the rise of the loss when one is made uniform, to first order.
+"""Gradient estimates for rows and heads: how much the loss rises if a row or head is made uniform, to first order.
 
-The rise is estimated at four points on the way from a pattern to the uniform one (integrated gradients), for a block of
-layers together: two passes for each point and block. A deeper model than one of twelve layers has no more blocks, and
-fewer sequences in proportion. In models with so many heads that trying each alone takes long, the estimate decides in
-which order heads are tried; whether one is removed is decided by exact scores. The order is checked against exact
-scores all the same, and not used where they disagree.
+The rise is estimated at four points between a pattern and the uniform pattern (integrated gradients), for a block of
+layers together, with two passes per point and block. Models of more than twelve layers still have twelve blocks, and
+use fewer sequences in proportion. In models with many heads, where trying each head alone takes long, the estimate
+decides in which order heads are tried; exact scores decide whether a head is removed. The order is checked against
+exact scores of some heads, and it is not used if they disagree.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from hopscope.statistics import rank_correlation
 _POINTS = (0.125, 0.375, 0.625, 0.875)
 
 BLOCKS = 12
-"""Layers are put into at most so many blocks. Up to so many layers, each is a block of its own."""
+"""The maximum number of blocks of layers; with at most this many layers, each layer is its own block."""
 
 SAVED = 1 << 30
-"""How many bytes a backward pass may keep."""
+"""The maximum number of bytes that a backward pass may keep."""
 
 _MANY_HEADS, _MANY_A_LAYER = 32, 8
-"""Gradients are used from so many heads on, and so many in a layer."""
+"""Gradients are used for models with at least this many heads in all, and in each layer."""
 
 _TOO_MANY = 256
-"""With more heads than this, trying each alone again and again is no way out where gradients disagree."""
+"""With more heads than this, trying each head alone repeatedly is too slow, even if gradients disagree."""
 
 CHECKED = 24
-"""How many heads are also scored exactly: those with the highest and lowest estimates, and some between."""
+"""The number of heads that are also scored exactly: the highest and lowest estimates, and some between them."""
 
 _AGREEMENT = 0.5
 """The order is used if its rank correlation with exact scores (Spearman's) is at least this."""
 
 
 def head_order(evaluator: Evaluator, sequences: int) -> tuple[int, ...]:
-    """Numbers (layer x heads + head) of all heads by rising estimate; empty where gradients are not used or disagree.
+    """Return the numbers (layer x heads + head) of all heads by rising estimate; empty if gradients are not used.
 
-    The estimate uses `sequences` in models of up to `BLOCKS` layers.
-    If they disagree in a model of more than `_TOO_MANY` heads, the order is by exact scores on a few sequences.
+    The estimate uses `sequences` in models of up to `BLOCKS` layers. If it disagrees with exact scores, the result is
+    empty or, in a model of more than `_TOO_MANY` heads, the order by exact scores on a few sequences.
     """
     shape = evaluator.shape
     if shape.heads < _MANY_A_LAYER or shape.layers * shape.heads < _MANY_HEADS:
@@ -62,7 +62,7 @@ def head_order(evaluator: Evaluator, sequences: int) -> tuple[int, ...]:
 
 
 def estimated_order(evaluator: Evaluator) -> tuple[tuple[int, ...], float]:
-    """The order of the heads by rising estimate, and the rank correlation of estimates with exact scores."""
+    """Return the heads by rising estimate, and the rank correlation of the estimates with exact scores."""
     scores = row_scores(evaluator).sum(dim=-1).flatten()
     order: list[int] = scores.argsort(stable=True).tolist()
     third = CHECKED // 3
@@ -81,7 +81,7 @@ def _exact(evaluator: Evaluator, numbers: Sequence[int]) -> list[float]:
 
 
 def row_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
-    """The estimated rise of the loss when a row is made uniform, for every row."""
+    """Return the estimated rise of the loss if a row is made uniform, for every row."""
     shape, positions = evaluator.shape, evaluator.where.role.shape[1]
     saved = BYTES_A_POSITION * shape.d_model * shape.layers * positions
     part = max(1, min(4096 // positions, SAVED // saved))
@@ -92,7 +92,7 @@ def row_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
 
 
 def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
-    """Estimates summed over sequences few enough for one backward pass."""
+    """Return the estimates summed over the sequences, which must be few enough for one backward pass."""
     where, model, shape = evaluator.where, evaluator.transformer, evaluator.shape
     total = torch.zeros(shape.layers, shape.heads, where.roles, device=where.role.device)
     size = -(-shape.layers // BLOCKS)
@@ -100,7 +100,7 @@ def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
     for first in range(0, shape.layers, size):
         block = range(first, min(first + size, shape.layers))
         for point in _POINTS:
-            # One block at a time is moved to the point; the others keep their own patterns, with their own gradients.
+            # Only one block is moved to the point; all other layers keep their own patterns, with their gradients.
             edit = _TowardsUniform(block, point, evaluator)
             with torch.enable_grad():
                 x = model.run(entering, start=first, hooks=edit, reads=shape.reads)
@@ -114,9 +114,9 @@ def _summed_scores(evaluator: Evaluator) -> Float[Tensor, "layer head role"]:
 
 
 class _TowardsUniform(Hooks):
-    """Moves the patterns of some layers part of the way, `point`, to the uniform one, each row by a share of its own.
+    """Moves the patterns of a block of layers towards the uniform pattern, by the share `point` of the way.
 
-    `shares` says, by layer, how far on the way every row is.
+    `shares` has the share of every query by layer, so that gradients with respect to each of them can be taken.
     """
 
     def __init__(self, block: range, point: float, evaluator: Evaluator) -> None:
@@ -128,7 +128,7 @@ class _TowardsUniform(Hooks):
         self.shares = [torch.full(size, point, device=where.role.device).requires_grad_() for _ in block]
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The moved pattern. There may be fewer queries where fewer are read."""
+        """Return the moved pattern; it has fewer queries than keys if only the last positions are read."""
         if not 0 <= layer - self._first < len(self.shares):
             return pattern
         queries = pattern.shape[-2]

@@ -1,9 +1,9 @@
-"""The search with the model's own patterns: ways down from the model, and ways up from no row, end in circuits.
+"""The search with the model's own patterns: it removes rows from the model, or adds rows to none, in several orders.
 
-Each way is one order: `least-cost` first removes what costs least, `random-i` perturbs the costs, `growing-i` starts
-from nothing and puts rows back one by one. All decisions are exact: a circuit is accepted for the loss it has, with a
-margin on top, on sequences reserved for the search. Last come backups: what steps in where a path of the circuit is
-taken from the model (Wang et al. 2022).
+The order `least-cost` removes the cheapest rows first, `random-i` perturbs the costs, and `growing-i` starts from no
+rows and adds rows one by one. All decisions are exact: a circuit is accepted by its measured loss, plus a margin, on
+sequences reserved for the search. At the end, backups are looked for: rows that step in if a path of the circuit is
+removed from the model (Wang et al. 2022).
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 Algorithm = Callable[[Evaluator, Units, SearchConfig, Random], Interventions]
 """The signature of every search algorithm: from `Units.base` to interventions with fewer active rows.
 
-The evaluator has the model and the sequences, the configuration says how much loss may be spent and how much work is
-done. A generator perturbs the order in which things are tried; without one, the least costly goes first.
+The evaluator holds the model and the sequences; the configuration sets the loss and the amount of work that may be
+used. A generator perturbs the order in which rows are tried; without a generator, the cheapest row goes first.
 """
 
 _AT_ONCE = 256
-"""How many parts are measured together before it is checked whether one of them will do."""
+"""How many parts of a circuit are measured together before it is checked whether one of them suffices."""
 
 _SEQUENCES = 64
-"""How many sequences backups are looked for on; the checks decide on others."""
+"""The number of sequences for the search for backups; the checks use other sequences."""
 
 _MANY_PAIRS = 512
-"""With more pairs of a row and a possible backup than this, which take a pass each, none are looked for."""
+"""Backups are not searched for if there are more pairs of a row and a possible backup than this (one pass each)."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Found:
     """A small circuit whose loss on the evaluator's sequences stays below the threshold.
 
     Attributes:
-        interventions: the ablation of every row of the model; those that are off in the order of their removal.
-        mse: its loss.
+        interventions: the ablation of every row of the model; rows that are off are in the order of their removal.
+        mse: the loss of the circuit.
         orders: the names of the orders that ended in it.
     """
 
@@ -67,9 +67,9 @@ class Found:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Distinct circuits: fewest paths first, then fewest heads, then lowest loss.
+    """The distinct circuits found, sorted by number of paths, then by number of heads, then by loss.
 
-    `left` says how many rows were left when the search was given up (`SearchBudget.most_rows`), 0 if it was not.
+    `left` is the number of rows left when the search was given up (`SearchBudget.most_rows`); 0 if it was not.
     """
 
     found: tuple[Found, ...]
@@ -77,7 +77,7 @@ class SearchResult:
 
 
 def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig) -> Search[SearchResult]:
-    """Search for the circuits of a model. The same model, problem and configuration give the same result."""
+    """Search for the circuits of a model; the same model, problem and configuration give the same result."""
     if float(evaluator.own.mean()) > config.max_loss:
         return SearchResult(())
     down = ["least-cost", *(f"random-{number}" for number in range(1, config.budget.orders))]
@@ -108,7 +108,7 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
             part = yield stage(number, "growth", grown, pool, generator)
             small = yield stage(number, "one by one", one_by_one, part)
         active = tuple(units.on(small))
-        if active not in ends:  # what led to an end does so again
+        if active not in ends:  # the same active rows always end in the same circuit
             whole = partial(_end, pool=pool, model=units.base)
             ends[active] = yield stage(number, "on all sequences", whole, small)
         if end := ends[active]:
@@ -137,13 +137,16 @@ def _end(
     pool: Interventions,
     model: Interventions,
 ) -> Interventions:
-    """The circuit of `units.base`, or of the pool or the model if its loss is too high on all sequences; else none."""
+    """Return the final circuit from `units.base`, or from the pool or the model if the loss of the base is too high.
+
+    The loss is measured on all sequences. The result is empty if even the loss of the model is too high.
+    """
     gauge = Gauge.confirming(evaluator, config)
     small = units.base
     end = next((start for start in (small, pool, model) if gauge.passes(start, gauge.max_loss)), None)
     if end is None:
         return {}
-    if end is model and units.off_is_alike:  # a pretrained one: to begin again would take hours
+    if end is model and units.off_is_alike:  # a pretrained model: starting again would take hours
         end = put_back(gauge, units.within(model), small)
     if end is not small:
         limit = gauge.limit(LAST)
@@ -154,7 +157,7 @@ def _end(
 def _finished(
     gauge: Gauge, evaluator: Evaluator, units: Units, config: SearchConfig, circuit: Interventions
 ) -> Interventions:
-    """Remove rows up to the threshold; find which of the rest may be chain-agnostic; choose the simplest patterns."""
+    """Remove rows up to the threshold, make rows chain-agnostic where possible, and choose the simplest patterns."""
     scan = Gauge.scanning(evaluator, config)
     trimmed_circuit = trimmed(scan, units, circuit, (scan.limit() + scan.max_loss) / 2, None)
     start = trimmed_circuit if gauge.passes(trimmed_circuit, gauge.max_loss) else circuit
@@ -163,7 +166,7 @@ def _finished(
 
 
 def _smaller(evaluator: Evaluator, units: Units, config: SearchConfig, generator: Random) -> Interventions:
-    """The circuit of the smallest part of `units.base`, with own patterns, that will do; the base itself if none."""
+    """Return the circuit of the smallest part of `units.base` that suffices with own patterns, or the base."""
     interventions = units.own_patterns(units.base)
     rows = units.on(interventions)
     sizes = range(config.budget.smallest(len(rows)), len(rows))
@@ -181,11 +184,12 @@ def _smaller(evaluator: Evaluator, units: Units, config: SearchConfig, generator
 def with_backups(
     evaluator: Evaluator, units: Units, circuit: Interventions, max_loss: float
 ) -> tuple[Interventions, tuple[PathGroup, ...]]:
-    """A circuit with its backup paths, and the groups of two paths of which one suffices.
+    """Return a circuit with its backup paths added, and its groups of two paths of which one suffices.
 
-    A row of the circuit may have a backup if the model stays below the threshold without it. A row outside is a backup
-    if it does not without both. With all backups in the circuit, two paths are a group if the circuit stays below the
-    threshold without either, and not without both; a backup that is in no group is left out again.
+    A row of the circuit may have a backup if the model stays below the threshold without the row. A row outside the
+    circuit is its backup if the model does not stay below the threshold without both. After all backups are added, two
+    paths form a group if the circuit stays below the threshold without either path, but not without both. A backup
+    that is in no group is removed again.
     """
     few = evaluator.part(_SEQUENCES)
     active, outside = units.on(circuit), [row for row in units.rows if units.heavy(row)]
@@ -209,8 +213,8 @@ def with_backups(
 def _groups(
     few: Evaluator, units: Units, circuit: Interventions, rows: Sequence[HeadRow], max_loss: float
 ) -> tuple[PathGroup, ...]:
-    """The pairs of rows with one path each, without either of which a circuit is below the threshold, and not without
-    both; none where the circuit itself is not below it."""
+    """Return the groups: pairs of rows with one path each, such that a circuit stays below the threshold without either
+    row, but not without both. There are no groups if the circuit itself is not below the threshold."""
     own = units.own_patterns(circuit)
     paths = {row: [path for path in units.paths(circuit) if path.row == row] for row in rows}
     single = {row: of_row[0] for row, of_row in paths.items() if len(of_row) == 1}

@@ -1,4 +1,4 @@
-"""What each active row does: the simplest hypothesis that is nearly as good as the best (Appendix E, step 3)."""
+"""Choose a pattern for each active row: the simplest one that is nearly as good as the best (Appendix E, step 3)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hopscope.problem.paths import HeadRow
 
 
 def simplest(evaluator: Evaluator, units: Units, config: SearchConfig) -> Interventions:
-    """Every active row with its simplest pattern, by the first sequences or, if the loss is then too high, by all."""
+    """Give each active row its simplest pattern, chosen on the first sequences or, if the loss is too high, on all."""
     simple = simplest_patterns(Gauge.scanning(evaluator, config), units)
     gauge = Gauge.confirming(evaluator, config)
     return simple if gauge.passes(simple, gauge.max_loss) else simplest_patterns(gauge, units)
 
 
 def simplest_patterns(gauge: Gauge, units: Units) -> Interventions:
-    """Each active row with the simplest pattern that is nearly as good as its best.
+    """Give each active row the simplest pattern that is nearly as good as its best pattern.
 
-    Rows are tried from the first layer to the last, so that those above still make their own patterns out of what the
-    imposed one lets through. Rows without one within the limit keep their own pattern and are then tried once more.
+    Rows are tried from the first layer to the last, so that rows in later layers still make their own patterns from
+    what the imposed patterns pass on. A row without a pattern within the limit keeps its own and is tried once more.
     """
     interventions, own = units.base, units.own_patterns(units.base)
     most = gauge.evaluator.mse([own])[0] + AMONG_OTHERS * gauge.max_loss
@@ -35,10 +35,10 @@ def simplest_patterns(gauge: Gauge, units: Units) -> Interventions:
 def _pattern(
     gauge: Gauge, units: Units, interventions: Interventions, row: HeadRow, own: Interventions, among_others: float
 ) -> Ablation:
-    """The first pattern that few sequences find nearly as good as the best one and all confirm; else `KEEP`.
+    """Return the first pattern that is nearly as good as the best on few sequences and on all; `KEEP` if none is.
 
-    Nor may the loss be above `among_others` with it alone imposed, where the other rows make their own patterns: with
-    all rows imposed, a pattern may suffice that is wrong whenever another row, left to itself, does something else.
+    In addition, the loss must be at most `among_others` if only this pattern is imposed and all other rows make their
+    own patterns. With all rows imposed, a pattern can suffice although it is wrong whenever another row deviates.
     """
     patterns = _possible(units, row)
     near = [{**interventions, row: pattern} for pattern in patterns]
@@ -53,9 +53,9 @@ def _pattern(
 
 
 def _possible(units: Units, row: HeadRow) -> list[Ablation]:
-    """What the row could be doing: its hypotheses but `KEEP` and those that amount to switching it off.
+    """Return the hypotheses about a row, without `KEEP` and without patterns that switch the row off.
 
-    If it attends mostly to one role, those of attending to another single role are left out too.
+    If the row attends mostly to one role, one-hot patterns on other roles are left out too.
     """
     weights = units.weights(row)
     clear = {key for key, weight in enumerate(weights) if weight >= CLEAR and key != row.query}
@@ -69,7 +69,7 @@ def _possible(units: Units, row: HeadRow) -> list[Ablation]:
 
 
 def chain_agnostic(gauge: Gauge, units: Units, interventions: Interventions) -> Interventions:
-    """Make active rows chain-agnostic, one at a time, the least costly first, while the loss allows it."""
+    """Make active rows chain-agnostic, one at a time, the cheapest first, as long as the loss allows it."""
     if units.off_is_alike:
         return interventions
     rows = [row for row in units.on(interventions) if units.keys(row, interventions[row])]
