@@ -165,7 +165,7 @@ class Circuit:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The circuit as texts that `model.check` accepts: its paths, and its rows that have another ablation.
+        """The circuit as texts that `model.check` accepts: its paths, and its other rows that are not uniform.
 
         A path is written as `L2.H1 x0? -> >x1` and a row as `L1.H1 >x2=mean`. Redundant paths are joined by `or`, with
         `2 of` before them if two of them are needed. The weights of a mean pattern are measured in the model, so the

@@ -55,9 +55,9 @@ def no_circuit(loss: float, max_loss: float, *, rows_left: int = 0) -> dict[Chec
         )
     elif rows_left:
         why = (
-            f"{rows_left} rows of attention are left when all that is easily done without is off (the model's own loss "
-            f"is {loss:.3f}, the threshold {max_loss:g}): no small circuit, so the search was given up; `--effort "
-            "thorough` goes on, a higher `--max-loss` or a model trained with `prune_every` may have a small one"
+            f"{rows_left} rows of attention are left after the easy removals (the model's own loss is {loss:.3f}, the "
+            f"threshold {max_loss:g}), too many for a small circuit, so the search was given up; `--effort thorough` "
+            "goes on, and a higher `--max-loss` or a model trained with `prune_every` may give a small circuit"
         )
     numbers = {"model": tidy(loss)} | ({"rows_left": float(rows_left)} if rows_left else {})
     return {"sufficiency": Check("sufficiency", "failed", why, numbers)}

@@ -144,8 +144,8 @@ class Evidence:
         """The rows that carry nothing according to the circuit, each with an ablation that removes what it could carry.
 
         A row that attends to itself in the circuit keeps doing so, and a row that tells its own chain from others
-        becomes uniform. A row that does not is made to attend to all chains alike, since the circuit makes no claim
-        about where it rests.
+        becomes uniform. Any other row is made to attend to all chains alike, since the circuit does not claim where it
+        rests.
         """
         at_themselves = [row for row in self.outside if self.imposed[row] == IDENTITY]
         free = [row for row in self.outside if self.imposed[row] in (UNIFORM, ZERO)]
@@ -156,7 +156,7 @@ class Evidence:
     def exempt(self) -> frozenset[HeadRow]:
         """The rows that imposed patterns make idle, and that are therefore judged in the circuit with own patterns.
 
-        With imposed patterns, these are the rows of the first active layer (the paper's exception, Appendix E).
+        They are the rows of the first active layer (the paper's exception, Appendix E), or none with own patterns.
         """
         first = min((row.layer for row in self.rows), default=0)
         return frozenset(row for row in self.rows if self.patterns == "imposed" and row.layer == first)
@@ -220,7 +220,7 @@ class Evidence:
         """Return the ways to remove a path's key from its row.
 
         If the row may attend elsewhere too, the key can be knocked out. If at least half of the queries see the key
-        in other chains (in text, the asked symbol has no position there), the attention can be moved to these.
+        in other chains (in text, the asked symbol has no position there), the weight can be moved to these chains.
         """
         often = seen_elsewhere(self.rough.where, path.query, path.key) >= _OFTEN
         judged = self.around(path.row) is self.own
@@ -332,7 +332,7 @@ class Evidence:
     ) -> list[float]:
         """Return mean losses under many candidates.
 
-        Losses are measured on the `rough` sequences, and on `few` if these do not show on which side of `limit` it is.
+        Losses are measured on the `rough` sequences, and on `few` if it is not clear on which side of `limit` they are.
         """
         rough = self.losses(self.rough, candidates, near)
         close = [number for number, loss in enumerate(rough) if _near(loss, limit)]

@@ -16,8 +16,8 @@ from hopscope.statistics import Measured
 def check_outside(evidence: Evidence) -> Check:
     """Ablate random halves of the other rows, and then the keys of active rows that the circuit does not name.
 
-    After each random half, the remaining half is ablated too. Imposed patterns stay in place during the ablation,
-    since an imposed circuit does not claim which rows make its patterns.
+    For each random half, the complementary half is ablated separately. Imposed patterns stay in place meanwhile, since
+    an imposed circuit does not claim which rows make its patterns.
     """
     generator, idle = evidence.random("outside"), list(evidence.carrying_nothing.items())
     imposed = evidence.patterns == "imposed"

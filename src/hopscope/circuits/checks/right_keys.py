@@ -37,7 +37,7 @@ class ImposedRow:
 
 
 def check_right_keys(evidence: Evidence) -> Check:
-    """Impose on each row with a path, alone, its claimed pattern and then every other key that it can attend to."""
+    """Impose the claimed pattern on one row with a path at a time, and then every other key that it can attend to."""
     return right_keys([_imposed(evidence, row) for row in evidence.rows if row not in evidence.helpers])
 
 
@@ -70,7 +70,7 @@ def right_keys(rows: Sequence[ImposedRow]) -> Check:
     ]
     says = f"each of {len(rows)} rows serves with its own key, and no other key serves it as well"
     if wrong:
-        says = f"attend elsewhere, or might as well: {'; '.join(wrong)}"
+        says = f"these rows attend elsewhere, or other keys serve as well: {'; '.join(wrong)}"
     least = min((row.faithfulness for row in rows), default=0.0)
     numbers = {"wrong": float(len(wrong)), "least_faithfulness": least}
     return Check("right_keys", "passed" if rows and not wrong else "failed", says, numbers)

@@ -132,7 +132,7 @@ class Evaluator(ABC):
 
     @cached_property
     def live_rows(self) -> tuple[HeadRow, ...]:
-        """The rows that can reach an answer: roles that occur in the batch; in the last layer, only the last role."""
+        """The rows of roles in the batch that can reach an answer: in the last layer, only rows of the last role."""
         last, query = self.shape.layers - 1, self.where.roles - 1
         there = set(self.where.role.flatten().tolist())
         return tuple(row for row in self.rows if (row.layer < last or row.query == query) and row.query in there)

@@ -11,7 +11,7 @@ belongs to (Lemma 1). The attention of one layer is then taken from the second r
 weight is moved to the position that its role has here; this also moves heads that rest at a fixed position. By
 *writing*: what the layer writes is taken; this also affects heads that copy the address of a row for a later head. The
 loss of a position-based model rises in both ways. By *choice*: the pattern is taken for all keys that do not move, and
-the rest is spread as here; this shows in a later head if positions found their pair by position.
+the rest is spread as here; this shows in later heads whether an earlier layer paired rows by position.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class AppendixE:
         ]
 
     def _spared(self, state: Interventions) -> list[AttentionPath]:
-        """Return the paths that theory can spare, last layer first; all paths if even all cannot carry the answer."""
+        """Return the paths that theory can spare, last layer first; all paths if they do not carry the answer."""
         paths = sorted(imposed_paths(state), reverse=True)
         if not self.delivers(paths):
             return paths

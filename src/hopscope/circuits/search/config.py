@@ -20,12 +20,12 @@ SLACK = 0.5
 """The share of the slack that a search may use."""
 
 HEADS, ROWS, LAST = 0.3, 0.6, 0.95
-"""The cumulative shares of this part that may be used when whole heads, single rows, and the last rows are removed.
-The rest is left for imposing patterns. Without shares, the heads, which are tried first, would use all of the slack,
-and cheaper rows would stay."""
+"""The shares of the usable slack that may be spent by the end of removing heads, single rows, and the last rows. The
+rest is left for imposing patterns. Without shares, the heads, which are tried first, would use all of the slack, and
+cheaper rows would stay."""
 
 SCAN_MARGIN, CONFIRM_MARGIN = 2.0, 3.0
-"""The standard errors added to a loss, on the first sequences and on all, so that fresh sequences pass too."""
+"""The number of standard errors added to a loss, on the first sequences and on all, so that fresh ones pass too."""
 
 HOPELESS = 4.0
 """A change is ruled out if its cost on few sequences exceeds the slack left by this many standard errors."""
@@ -64,11 +64,11 @@ class SearchBudget:
         64
 
     Attributes:
-        orders: number of orders in which rows are removed from the model: the first by least cost, the others random.
+        orders: number of orders in which rows are removed from the model: the cheapest rows first, then random orders.
         growing: number of random orders in which a circuit is grown from no rows.
         sequences: number of sequences for most decisions.
         confirming: number of sequences for the last decisions, including the `sequences` above.
-        deciding: number of other sequences, used if those do not show whether a loss is within a limit.
+        deciding: number of other sequences, used if `confirming` do not show whether a loss is within a limit.
         every_subset: all subsets of a circuit are tried if it has at most this many rows (13 rows: 8,192 trials).
         pairs: all parts one or two rows smaller are tried if it has at most this many rows (30 rows: 465 trials).
         margin: number of standard errors that are added to a loss in the last decisions.

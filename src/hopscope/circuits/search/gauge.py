@@ -32,9 +32,9 @@ class Gauge:
         max_loss: the largest loss that a circuit may have.
         margin: the number of standard errors added to a loss.
         anchor: the model's own score on more sequences, if `evaluator` has only a part of these. A score is then also
-            computed from how much more is lost than by the model, which varies less if both behave alike.
+            computed from the difference to the model's losses, which varies less if both behave alike.
         middle: the model on more sequences than `rough`, to rule out more of the changes that seem possible there.
-        further: more sequences, for decisions that all others leave open.
+        further: more sequences, used if all others do not decide.
     """
 
     evaluator: Evaluator
