@@ -35,7 +35,7 @@ def test_a_run_whose_state_was_lost_is_not_overwritten(tmp_path, monkeypatch):
     folder = half_trained(tmp_path / "run", monkeypatch)
     (folder / "state.safetensors").unlink()
     left = contents(folder)
-    with pytest.raises(InputError, match=r"has checkpoints up to step 8, but no state.safetensors to go on from"):
+    with pytest.raises(InputError, match=r"has checkpoints up to step 8, but no state.safetensors to resume from"):
         train(TINIEST, ONE_HOP, folder)
     assert contents(folder) == left
 
@@ -150,7 +150,7 @@ def test_checkpoints_that_are_lost_or_under_another_name_are_found(tmp_path):
 
     assert found(lambda folder: None) == []
     (lost,) = found(lambda folder: (folder / first.name).unlink())
-    assert f"{first.name} missing, and the run has come past step" in lost
+    assert f"{first.name} missing, although the run is at step" in lost
     (all_lost,) = found(shutil.rmtree)
     assert all(path.name in all_lost for path in run.checkpoints.values())
     (twice,) = found(lambda folder: shutil.copyfile(folder / first.name, folder / second.name))
@@ -179,4 +179,4 @@ def test_a_checkpoint_lost_by_a_run_that_was_stopped_is_found(tmp_path, monkeypa
 def test_a_lost_state_is_found(tmp_path, monkeypatch):
     folder = half_trained(tmp_path / "run", monkeypatch)
     (folder / "state.safetensors").unlink()
-    assert ["no state.safetensors to go on from" in file.trouble for file in check(folder)].count(True) == 1
+    assert ["no state.safetensors to resume from" in file.trouble for file in check(folder)].count(True) == 1

@@ -111,7 +111,7 @@ def test_a_run_from_another_machine_goes_on_in_its_precision(tmp_path, monkeypat
     )
     assert train(TINIEST, ONE_HOP, folder).finished
     assert (seen[0].device, seen[0].precision) == ("cpu", "bf16") or torch.cuda.device_count()
-    assert "the run goes on with" in caplog.text
+    assert "the run continues on" in caplog.text
 
 
 def test_memory_leaves_out_patterns_that_kernels_compute_again(monkeypatch):

@@ -1,1 +1,1 @@
-"""Training: recipes, the trainer of M models at once, and the run folder it leaves."""
+"""Training: recipes, the trainer, which trains M models at once, and run folders."""

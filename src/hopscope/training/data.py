@@ -1,4 +1,4 @@
-"""The data of every step, a function of seed and step, so that nothing is stored or replayed; and the loss on it."""
+"""The data of every step, which depend only on seed and step, so that no data are stored; and the loss."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.vectors import Batch, Examples
 from hopscope.training.recipe import Recipe
 
-# Above any training set's size, so that multiplying by one permutes the indices modulo the size.
+# Primes above the size of any training set, so that multiplying by one of them permutes the indices modulo the size.
 _PRIMES = (1073741827, 1073741831, 1073741833, 1073741839, 1073741843, 1073741857, 1073741891, 1073741909)
 
 PRUNING = 256
-"""Fresh sequences on which it is decided which heads are pruned."""
+"""Number of fresh sequences on which pruning measures the loss without some heads."""
 
 _SEQUENCES_AT_ONCE = {"cpu": 1024, "cuda": 2**16}
-"""Sequences made at once, by device: making them costs by the operation, so small batches are made several at once."""
+"""Number of sequences to generate at once, by device: several small batches together take little longer than one."""
 
 
 class Data:
-    """Batches of an ensemble, made on its device; a model sees the same data alone. Leading axes: model, batch."""
+    """Batches [model, batch, ...] of an ensemble, generated on its device. A model gets the same data alone."""
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], device: str = "cpu") -> None:
         self.recipe, self.seeds, self.device = recipe, tuple(seeds), device
@@ -37,7 +37,7 @@ class Data:
         self._made: dict[int, Batch] = {}
 
     def training(self, step: int) -> Batch:
-        """The training batch of the update that takes `step` to `step + 1`."""
+        """Return the training batch of the update that takes `step` to `step + 1`."""
         steps, size = self._steps_at_once, self.recipe.batch_size
         first, place = step - step % steps, step % steps
         if first not in self._made:
@@ -48,11 +48,11 @@ class Data:
         return self._made[first][:, place * size : (place + 1) * size]
 
     def validation(self, step: int) -> Batch:
-        """Fresh sequences, seen at this step alone and never in training."""
+        """Return fresh sequences, which are used only at this step and never in training."""
         return self._fresh(self._validation, step, self.recipe.validation_size)
 
     def pruning(self, step: int) -> Batch:
-        """Other fresh sequences, on which it is decided which heads are pruned."""
+        """Return further fresh sequences, on which pruning at this step measures the loss without some heads."""
         return self._fresh(self._pruning, step, PRUNING)
 
     def _fresh(self, streams: Int[Tensor, "model 1"], step: int, size: int) -> Batch:
@@ -63,7 +63,7 @@ class Data:
         return torch.tensor(seeds, dtype=torch.int64, device=self.device)[:, None]
 
     def _shuffled(self, numbers: Int[Tensor, " batch"], size: int) -> Int[Tensor, "model batch"]:
-        """Running example numbers as indices below `size`; every pass visits each once, in an order of its own."""
+        """Map running example numbers to indices below `size`. Every pass visits each index once, in a new order."""
         passes = range(int(numbers[0]) // size, int(numbers[-1]) // size + 1)
         orders = torch.tensor([[_order(seed, pass_, size) for pass_ in passes] for seed in self.seeds])
         multipliers, shifts = orders.to(self.device)[:, numbers // size - passes.start].unbind(-1)
@@ -72,10 +72,11 @@ class Data:
 
 @lru_cache(maxsize=256)
 def _order(seed: int, pass_: int, size: int) -> tuple[int, int]:
-    """Multiplier and shift of a model's order in one pass."""
+    """Return the multiplier and the shift that define a model's order of examples in one pass."""
     draw = derive_seed(seed, "order", pass_)
-    # Examples are independent draws, so first an affine order is as random as any. Later the multiplier may be any that
-    # permutes the indices: primes slightly above 2^30 would split a size of a power of two into much the same batches.
+    # Examples are independent draws, so an affine order is as random as any in the first pass. Later passes use any
+    # multiplier that permutes the indices: primes slightly above 2^30 would give nearly the same batches in every pass
+    # if the size is a power of two.
     if pass_ == 0:
         return _PRIMES[draw % len(_PRIMES)], draw // len(_PRIMES) % size
     multiplier, shift = draw % size, draw // size % size
@@ -85,7 +86,7 @@ def _order(seed: int, pass_: int, size: int) -> tuple[int, int]:
 
 
 def held_out(problem: RetrievalProblem, size: int, seed: int = 0, purpose: str = "held-out") -> Batch:
-    """A fixed set of sequences that no training sees. Leading axis: batch."""
+    """Return a fixed set of `size` sequences that are never used in training. Leading axis: batch."""
     stream = torch.tensor(derive_seed(seed, purpose), dtype=torch.int64)
     return Examples(problem).at(stream, torch.arange(size))
 
@@ -93,9 +94,10 @@ def held_out(problem: RetrievalProblem, size: int, seed: int = 0, purpose: str =
 def squared_errors(
     answers: Float[Tensor, "*batch query d_target"], targets: Float[Tensor, "*#batch query d_target"], symbol_dim: int
 ) -> Float[Tensor, "*batch hop"]:
-    """Mean squared error of every sequence by target hop, over queries and components.
+    """Compute every sequence's mean squared error by target hop, averaged over queries and components.
 
-    An answer of zero has an error of 1, the average of the N candidates 1 - 1/N: the plateau (0.75 at N = 4).
+    An answer of zero has an error of 1. The average of the N candidates has an error of 1 - 1/N, the plateau (0.75 for
+    N = 4).
     """
     errors = (answers.float() - targets).square()
     return errors.reshape(*errors.shape[:-1], -1, symbol_dim).mean(dim=(-3, -1))

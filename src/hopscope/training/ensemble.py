@@ -1,4 +1,4 @@
-"""M models of one recipe, updated together: their weights, their optimiser, and one update of them all."""
+"""Ensembles: M models of one recipe that are updated together, with their weights and their optimiser."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HopLosses = Float[Tensor, "model hop"]
 class Ensemble:
     """M models of one recipe, each with its own weights and data, updated together.
 
-    On a CPU they are computed some at a time, by one `EnsemblePart` each, which affects memory and speed only.
+    On a CPU, the models are split into parts that are computed in turn, which affects only memory and speed.
     """
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], execution: Execution) -> None:
@@ -37,8 +37,8 @@ class Ensemble:
         self._parts = [(these, EnsemblePart(problem, recipe, seeds[these], execution)) for these in models]
 
     def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None = None) -> HopLosses:
-        """One update of every model at its own rate, with its heads' outputs multiplied by `scales`; at rate 0 a model
-        stays as it is. Returns the losses by hop before the update, with the same scales."""
+        """Update every model at its own learning rate, with its heads' outputs multiplied by `scales`. A rate of 0
+        leaves a model unchanged. Returns the losses by hop before the update, with the same scales."""
         losses = [
             part.update(batch[models], rates[models], None if scales is None else scales[models])
             for models, part in self._parts
@@ -47,7 +47,7 @@ class Ensemble:
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> HopLosses:
-        """Losses by hop, without an update."""
+        """Compute the losses by hop, without an update."""
         return torch.cat([part.losses(batch[models]) for models, part in self._parts])
 
     @property
@@ -56,7 +56,7 @@ class Ensemble:
         return torch.cat([part.left for _, part in self._parts])
 
     def prune(self, batch: Batch, models: Sequence[bool]) -> list[bool]:
-        """Remove for good the heads that the marked models can do without; returns whether each model lost any."""
+        """Prune the heads that the models marked in `models` can do without. Returns whether each model lost a head."""
         before = self.left
         fewer = prune(before, partial(self.losses_with, batch=batch))
         left = torch.where(torch.tensor(models)[:, None, None], fewer, before)
@@ -67,20 +67,20 @@ class Ensemble:
 
     @torch.no_grad()
     def losses_with(self, left: Left, batch: Batch) -> Float[Tensor, " model"]:
-        """The loss of each model, averaged over hops, with these heads alone; no head is removed for good."""
+        """Compute the loss of each model, averaged over hops, with only the heads in `left`. No head is pruned."""
         losses = [part.losses_with(left[models], batch[models]) for models, part in self._parts]
         return torch.cat(losses).mean(dim=1).double().cpu()
 
     def weights(self) -> dict[str, Tensor]:
-        """Every weight, stacked over all models."""
+        """Return all weights by name, stacked over all models."""
         return _stacked([part.transformer.state_dict() for _, part in self._parts])
 
     def state(self) -> dict[str, Tensor]:
-        """Weights and moments: all that the next update depends on, except which heads are left."""
+        """Return weights and moments by name: everything the next update depends on, except which heads are left."""
         return _stacked([part.state() for _, part in self._parts])
 
     def load_state(self, state: dict[str, Tensor], step: int, left: Left | None = None) -> None:
-        """Continue from `state` as it was after `step` updates, with the heads that were left; None for all."""
+        """Load the state that was saved after `step` updates, and the heads that were left then (None for all)."""
         for models, part in self._parts:
             part.load({name: tensor[models] for name, tensor in state.items()}, step)
             if left is not None:
@@ -92,7 +92,7 @@ def _stacked(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 class EnsemblePart:
-    """Models updated by the same batched operations, which on a GPU can be one CUDA graph."""
+    """Models that are updated by the same batched operations. On a GPU, an update can be one CUDA graph."""
 
     def __init__(self, problem: RetrievalProblem, recipe: Recipe, seeds: Sequence[int], execution: Execution) -> None:
         self.transformer = FastTransformer(recipe.architecture(problem), len(seeds))
@@ -107,7 +107,7 @@ class EnsemblePart:
         self.left = torch.ones(len(seeds), recipe.layers, recipe.heads, dtype=torch.bool)
         self._recipe, self._device, self._symbol_dim = recipe, device, problem.symbol_dim
         self._autocast, self._compiled = execution.precision == "bf16", bool(execution.compiled)
-        self._parameters = [*self.transformer.parameters()]  # collected once: at every step it takes a while
+        self._parameters = [*self.transformer.parameters()]  # collected once, because collecting them is slow
         # Attention's output weights, by layer: `d_head` rows per head.
         named = self.transformer.named_parameters()
         self._outs = [weight for name, weight in named if name.endswith("attention.out.weight")]
@@ -116,31 +116,31 @@ class EnsemblePart:
         self._by_adamw = [parameter for parameter in self._parameters if parameter not in others]
         decaying = {module.weight for module in self.transformer.modules() if isinstance(module, Linear)}
         self._spared = set() if recipe.decay_all else {*self._parameters} - decaying
-        # A weight without gradients belongs to heads that are gone for good, so one number of updates serves all.
+        # Only weights of pruned heads have no gradient, so one number of updates serves all weights.
         self._updates = torch.zeros((), dtype=torch.float32, device=device)
         self._moments: dict[Tensor, dict[str, Tensor]] = {
             weight: {moment: torch.zeros_like(weight) for moment in MOMENTS} for weight in self._parameters
         }
-        # A graph reads the rate, each model's share of it and the batch from fixed tensors; hooks get numbers.
+        # A CUDA graph reads the rate, each model's share of the rate and the batch from fixed tensors.
         recorded = bool(execution.kernels) and can_record(device) and self._hooks is None
         self._rate = torch.zeros((), device=device) if recorded else None
         self._shares = torch.ones(len(seeds), device=device)
         self._batch: Batch | None = None
         self._graphs: dict[bool, CudaGraph] = {}
         if self._compiled:
-            # Block by block: blocks at all depths share one compiled function, so that it is compiled once.
+            # Compile each block: blocks at all depths share one function, which is compiled only once.
             torch.compiler.reset()
             for block in self.transformer.blocks:
                 block.compile(dynamic=False)
 
     def losses(self, batch: Batch) -> HopLosses:
-        """Losses by hop."""
+        """Compute the losses by hop."""
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._autocast):
             answers = self.transformer(batch.inputs)
         return squared_errors(answers, batch.targets, self._symbol_dim).mean(dim=1)
 
     def update(self, batch: Batch, rates: Sequence[float], scales: HeadScales | None) -> HopLosses:
-        """One update; only the losses where no model learns any more. Returns the losses by hop before it."""
+        """Update the models, unless all rates are 0, and return the losses by hop before the update."""
         with nullcontext() if scales is None else self._scaled(scales):
             if not any(rates):
                 with torch.no_grad():
@@ -157,7 +157,7 @@ class EnsemblePart:
         return losses.detach()
 
     def _replay(self, batch: Batch, rates: Sequence[float]) -> HopLosses:
-        """The same update as a CUDA graph: one graph for models that share one rate, another for differing rates."""
+        """Update the models by a CUDA graph: one graph if all models have the same rate, another if rates differ."""
         if self._batch is None:
             self._batch = Batch(batch.inputs.clone(), batch.targets.clone(), batch.place)
         fixed = self._batch
@@ -193,7 +193,8 @@ class EnsemblePart:
 
     @torch.no_grad()
     def _step(self, rate: float, alike: bool) -> None:
-        """Update the weights by their gradients, then drop these; models with a lower rate go a share of the way."""
+        """Update the weights and drop the gradients. `rate` is the highest rate; models with a lower rate take a
+        smaller step."""
         if self._recipe.clip is not None:
             clip_gradients(self._parameters, self._recipe.clip, self.transformer.models)
         if not self.left.all():
@@ -210,20 +211,20 @@ class EnsemblePart:
 
     @torch.no_grad()
     def remove_others(self, left: Left) -> None:
-        """Remove all other heads for good: where output weights, moments and gradients are zero, they stay zero."""
+        """Prune all heads outside `left`: set their output weights and moments to zero, where they stay."""
         self.compute_only(left)
         _scale(left, self._outs)
         for moment in MOMENTS:
             _scale(left, [self._moments[out][moment] for out in self._outs])
 
     def compute_only(self, left: Left) -> None:
-        """Set which heads are left; others are computed in compiled blocks alone, lest these be compiled again."""
+        """Set which heads are left. Other heads are skipped, except in compiled blocks, to avoid compiling again."""
         self.left = left
         if not self._compiled:
             self.transformer.compute_only(left)
 
     def losses_with(self, left: Left, batch: Batch) -> HopLosses:
-        """Losses by hop with these heads alone."""
+        """Compute the losses by hop with only the heads in `left`."""
         with self._scaled(left):
             return self.losses(batch)
 
@@ -239,22 +240,22 @@ class EnsemblePart:
                 out.copy_(weight)
 
     def state(self) -> dict[str, Tensor]:
-        """Weights and moments."""
+        """Return weights and moments by name."""
         weights = dict(self.transformer.named_parameters())
         moments = {f"{moment}.{name}": self._moments[weights[name]][moment] for moment in MOMENTS for name in weights}
         return self.transformer.state_dict() | moments
 
     @torch.no_grad()
     def load(self, state: dict[str, Tensor], step: int) -> None:
-        """Load weights and moments."""
+        """Load weights and moments as they were after `step` updates."""
         self._updates.fill_(step)
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
 
 def _scale(scales: HeadScales | Left, by_layer: Sequence[Float[Tensor, "model inner d_model"] | None]) -> None:
-    """Multiply each head's rows by its scale in place, or make them zero where it is not left, NaN too; skip layers
-    without rows."""
+    """Multiply each head's rows by its scale in place. A scale of False sets the rows to zero, even if they are NaN.
+    Layers without rows are skipped."""
     for layer, rows in enumerate(by_layer):
         if rows is not None:
             by_head, scale = rows.view(*scales[:, layer].shape, -1), scales[:, layer, :, None].to(rows.device)

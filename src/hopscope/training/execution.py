@@ -1,8 +1,8 @@
-"""How work is computed: device, precision, threads, processes.
+"""Executions: the device, precision, threads and processes to compute with.
 
-An execution never changes what is computed, only rounding. A run records the one it was begun with and keeps it when it
-resumes, so that on a CPU a resumed run gives the same bits; on a machine that lacks it, it goes on in the same
-precision.
+An execution changes only the rounding of results. A run records the execution with which it began and uses it again
+when it resumes, so that a resumed run on a CPU gives the same bits. On a machine that lacks the device or the cores, a
+resumed run keeps the precision.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from hopscope.training.recipe import Recipe, Setup
 from hopscope.words import counted
 
 HELD_OUT = 4096
-"""Number of sequences in the fixed held-out set behind a run's result."""
+"""Number of sequences in the fixed held-out set of a run's result."""
 
 _POSITIONS_AT_ONCE = 16_384
-"""Positions, over all models, that a CPU computes together: with more, activations leave the caches and fill memory."""
+"""Largest number of positions, over all models, that a CPU computes together, so that activations fit into caches."""
 
 _WORTH_COMPILING = 5e14
-"""Operations of a run from which on compiling, which takes a minute, saves more: a fifth to a third."""
+"""Number of operations above which compiling, which takes a minute, saves time: a fifth to a third of the run."""
 
 
 @dataclass(frozen=True)
 class Execution:
-    """How work is computed; the machine and the run decide what is left open, see `resolve`.
+    """The device, precision, threads and processes to compute with. `resolve` chooses the fields that are left open.
 
         >>> hs.Execution(device="cpu", threads=1, precision="fp32").resolve(hs.recipes.A).describe()
         'cpu, 1 thread, fp32'
 
     Args:
-        device: the device's name in torch; `None` for a GPU if there is one, else the CPU.
-        threads: number of CPU threads, over all workers; `None` for all cores this process may use, or as few as
-            OMP_NUM_THREADS says.
-        precision: `fp32` is the reference. In `bf16`, matrix products and activations, the residual stream and its sums
-            included, are in bf16; weights, gradients, the optimiser and the losses stay in fp32. `auto` for bf16 where
-            the device has hardware for it.
-        compiled: whether blocks go through `torch.compile` on a GPU; `None` where the run is long enough to repay it.
-        kernels: whether our own kernels are used where they fit, and on a GPU CUDA graphs; `None` for where they exist.
-        workers: number of processes that train runs side by side; `None` for one per core on a CPU, one on a GPU.
+        device: the device's name in torch, e.g. `cpu`; `None` for a GPU if the machine has one, else the CPU.
+        threads: number of CPU threads for all workers together; `None` for one per core that this process may use, or
+            fewer if OMP_NUM_THREADS is smaller.
+        precision: `fp32` is the reference. With `bf16`, matrix products and activations are in bf16, including the
+            residual stream and its sums; weights, gradients, the optimiser and the losses stay in fp32. `auto` for
+            `bf16` if the device has hardware that computes it faster, else `fp32`.
+        compiled: whether to compile blocks with `torch.compile` on a GPU; `None` to compile if the run is long enough.
+        kernels: whether to use hopscope's own kernels, and CUDA graphs on a GPU; `None` to use them if they fit.
+        workers: number of processes, each training one run at a time; `None` for one per core on a CPU, one on a GPU.
 
     Raises:
-        InputError: a field has an invalid value; whether this machine has the device is checked when a run begins.
+        InputError: a field has an invalid value. Whether this machine has the device is checked when a run begins.
     """
 
     device: str | None = None
@@ -67,10 +67,10 @@ class Execution:
             raise InputError(f"device must be a name such as cpu, got {self.device!r}")
 
     def resolve(self, setup: Setup) -> Execution:
-        """The fastest execution of one run on this machine that agrees with this one, with nothing left open.
+        """Return this execution with every open field set to the fastest choice for one run on this machine.
 
         Raises:
-            InputError: this machine lacks the device or that many threads.
+            InputError: this machine lacks the device, or has fewer cores than `threads`.
         """
         from hopscope.kernels import best_precision
 
@@ -89,17 +89,18 @@ class Execution:
         return replace(chosen, compiled=compiled and not on_cpu)
 
     def resume(self, setup: Setup) -> Execution:
-        """This execution, with which a run was begun, if the machine has it, else the fastest in the same precision."""
+        """Return the execution to resume a run with: this one if the machine has the device and cores, else the fastest
+        one in the same precision."""
         try:
             self.check()
         except InputError as error:
             found = Execution(precision=self.precision).resolve(setup)
-            logging.getLogger("hopscope").warning(f"{error}: the run goes on with {found.describe()}")
+            logging.getLogger("hopscope").warning(f"{error}; the run continues on {found.describe()}")
             return found
         return self
 
     def check(self) -> None:
-        """Check that torch can compute on the device here, and that there are no more threads than cores."""
+        """Check that torch can use the device on this machine, and that `threads` is at most the number of cores."""
         import torch
 
         try:
@@ -116,14 +117,14 @@ class Execution:
 
 
 FASTEST = Execution()
-"""Whatever is fastest on this machine."""
+"""The fastest execution on this machine."""
 
 REFERENCE = Execution("cpu", threads=1, precision="fp32", compiled=False, kernels=False, workers=1)
-"""Plain torch in fp32 on one thread, with which everything faster is compared."""
+"""Plain torch in fp32 on one CPU thread, the reference for all faster executions."""
 
 
 def kernels_used(problem: RetrievalProblem, recipe: Recipe, execution: Execution) -> tuple[bool, bool]:
-    """Whether attention, and whether whole blocks, go through our own kernels."""
+    """Return whether attention uses hopscope's own kernels, and whether whole blocks do."""
     device, precision = str(execution.device), execution.precision
     if not execution.kernels or precision == "auto":
         return False, False
@@ -139,19 +140,19 @@ def kernels_used(problem: RetrievalProblem, recipe: Recipe, execution: Execution
 
 
 def models_at_once(problem: RetrievalProblem, recipe: Recipe, models: int, execution: Execution) -> int:
-    """How many models of an ensemble share one batched operation: all on a GPU, as many as caches hold on a CPU."""
+    """Return how many models share one batched operation: all on a GPU, and as many as fit into caches on a CPU."""
     if not _on_cpu(str(execution.device)):
         return models
     return max(1, min(models, _POSITIONS_AT_ONCE // (recipe.batch_size * problem.sequence_length)))
 
 
 def least_memory(setup: Setup, execution: Execution) -> int:
-    """Bytes for weights, gradients and moments of all models and the activations of those computed together."""
+    """Return the bytes of all models' weights, gradients and moments and of the activations computed together."""
     problem, recipe, models = setup.problem, setup.recipe, len(setup.seeds)
     shape = recipe.architecture(problem)
     attention, blocks = kernels_used(problem, recipe, execution)
     patterns = 0 if attention or blocks else shape.heads * problem.sequence_length  # kernels compute them again
-    hidden = 4 * shape.d_model * (1 if blocks else 2) if shape.mlp else 0  # likewise GELU's output
+    hidden = 4 * shape.d_model * (1 if blocks else 2) if shape.mlp else 0  # kernels compute GELU's output again
     saved = 2 * shape.d_model + shape.heads * shape.d_head + hidden + patterns
     rows = models_at_once(problem, recipe, models, execution) * recipe.batch_size * problem.sequence_length
     weights = _block_weights(shape) + shape.d_model * (problem.input_dim + problem.target_dim)
@@ -172,8 +173,8 @@ def check_memory(setup: Setup, execution: Execution) -> None:
     there = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else memory()
     if (needed := least_memory(setup, execution)) > there:
         raise InputError(
-            f"this run would take {in_words(needed)} of memory at the least and there are {in_words(there)}; "
-            "make layers, d_model, batch_size, hops, chains or the number of seeds smaller"
+            f"this run needs {in_words(needed)} of memory at the least, but its device has {in_words(there)}; "
+            "reduce layers, d_model, batch_size, hops, chains or the number of seeds"
         )
 
 
@@ -194,14 +195,14 @@ def available_cores() -> int:
 
 
 def threads_by_default() -> int:
-    """One thread a core, or as few as OMP_NUM_THREADS says."""
+    """Return the number of cores that this process may use, or OMP_NUM_THREADS if that is smaller."""
     cores, most = available_cores(), os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return min(cores, int(most) or cores) if most.isdecimal() else cores
 
 
 @contextmanager
 def using_threads(threads: int) -> Iterator[None]:
-    """A context in which torch runs on that many threads."""
+    """A context in which torch uses the given number of threads."""
     import torch
 
     before = torch.get_num_threads()

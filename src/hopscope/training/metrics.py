@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     import pandas
 
 LEARNED = 0.5
-"""A hop of four chains is learned when its partial loss falls below this (Section 7.2)."""
+"""Partial loss below which a hop counts as learned in the problem of four chains (Section 7.2)."""
 
 ON_PLATEAU = 0.93
-"""A hop is on its plateau until its partial loss falls below this share of what averaging the candidates gives."""
+"""A hop is on its plateau until its loss falls below this share of the loss of averaging the candidates."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -28,7 +28,7 @@ _TABLES = ("train_loss", "validation_loss", "partial_losses", "train_partial_los
 
 
 def learned_below(chains: int) -> float:
-    """The partial loss below which a hop is learned: two thirds of what averaging the candidates gives; 0.5 of one."""
+    """Return the loss below which a hop is learned: 2/3 of the loss of averaging the candidates; 0.5 for one chain."""
     return LEARNED if chains == 1 else 2 * (1 - 1 / chains) / 3
 
 
@@ -37,13 +37,13 @@ class MetricsRow:
     """A line of metrics.jsonl. A loss that is not a number is None (null in the file).
 
     Attributes:
-        step: updates done.
+        step: number of updates done.
         model: number of the model, from 0, in the order of the run's seeds.
-        train_loss: mean training loss over the steps since the row before.
+        train_loss: mean training loss over the steps since the previous row.
         validation_loss: loss on fresh sequences.
         partial_losses: validation losses by target hop.
         train_partial_losses: training losses by target hop, averaged like `train_loss`.
-        heads: number of heads left from this step on; None where the recipe does not prune.
+        heads: number of heads left after this step; None if the recipe does not prune.
     """
 
     step: int
@@ -61,7 +61,7 @@ def rows_of(
     validation: Sequence[Sequence[float]],
     heads: Sequence[int | None] | None = None,
 ) -> list[MetricsRow]:
-    """The rows after `step` updates, from losses by model and hop, and the number of heads left in each model."""
+    """Return the rows after `step` updates, one per model, given the losses by model and hop and the heads left."""
     by_model = zip(training, validation, heads or [None] * len(training), strict=True)
     return [
         MetricsRow(
@@ -81,12 +81,12 @@ def rows_of(
 class Metrics:
     """All metrics of a run, one row per logged step; NaN where a model diverged.
 
-    The losses and `heads` are those of `MetricsRow`.
+    `MetricsRow` explains the losses and `heads`.
 
     Attributes:
         seeds: the models' seeds.
         hops: the target hops.
-        steps: updates done at each row, rising.
+        steps: number of updates done at each row, in increasing order.
         learned: the partial loss below which a hop counts as learned.
     """
 
@@ -108,10 +108,10 @@ class Metrics:
     def of_rows(
         cls, rows: Sequence[MetricsRow], seeds: Sequence[int], hops: Sequence[int], learned: float = LEARNED
     ) -> Metrics:
-        """The table of a run's rows, without a last step that a killed writer left without some models.
+        """Build the table from a run's rows. An incomplete last step, left by a killed process, is dropped.
 
         Raises:
-            InputError: steps do not rise, or a step has not one row per model, or a row not one loss per hop.
+            InputError: steps do not increase, a step lacks the row of a model, or a row lacks the loss of a hop.
         """
         models = len(seeds)
         rows = rows[: len(rows) // models * models]
@@ -133,13 +133,13 @@ class Metrics:
         return len(self.steps)
 
     def first_below(self, threshold: float | None = None) -> tuple[tuple[int | None, ...], ...]:
-        """By model and hop, the first logged step whose validation partial loss is below `threshold` (None for that of
-        a hop that is learned); None if none."""
+        """Return, by model and hop, the first logged step at which the validation loss is below `threshold`, or None if
+        it never is. The default threshold is `learned`."""
         below = self.partial_losses < (self.learned if threshold is None else threshold)
         return tuple(tuple(first_step(self.steps, hop) for hop in model.T) for model in below.swapaxes(0, 1))
 
     def every(self, steps: int) -> Metrics:
-        """The rows at multiples of `steps`; the last steps, each of which has a row, would crowd a figure.
+        """Return only the rows at multiples of `steps`, e.g. for a figure: each of the last steps also has a row.
 
         Raises:
             InputError: `steps` is not a whole number of at least 1.
@@ -148,11 +148,11 @@ class Metrics:
         return self._rows(self.steps % steps == 0)
 
     def after(self, step: int, until: int | None = None) -> Metrics:
-        """The rows after `step`, up to and including `until`."""
+        """Return only the rows after `step`, up to and including `until`."""
         return self._rows((self.steps > step) & (True if until is None else self.steps <= until))
 
     def frame(self) -> pandas.DataFrame:
-        """A pandas table: one row per logged step, seed and hop; its columns are these, the four losses and `heads`.
+        """Return a pandas table with columns `step`, `seed`, `hop`, the four losses and `heads`.
 
         Raises:
             InputError: pandas is not installed.
@@ -174,11 +174,11 @@ class Metrics:
 
 
 def below(losses: Float[Array, "*row hop"], threshold: float, *, hops: int | None = None) -> Bool[Array, "*row"]:
-    """Whether the partial losses of at least `hops` hops (None for all) are below a threshold; NaN is not."""
+    """Return whether the losses of at least `hops` hops (None for all) are below `threshold`. NaN is not below."""
     count = (losses < threshold).sum(axis=-1)
     return np.asarray(count >= (losses.shape[-1] if hops is None else hops))
 
 
 def first_step(steps: Int[Array, " row"], reached: Bool[Array, " row"]) -> int | None:
-    """The first of the steps at which `reached` is true; None if it never is."""
+    """Return the first of `steps` at which `reached` is true; None if `reached` is never true."""
     return int(steps[reached.argmax()]) if reached.any() else None

@@ -1,4 +1,4 @@
-"""The update of weights by their gradients: clipping, AdamW, hooks of your own, an update as a CUDA graph."""
+"""Updates of the weights: gradient clipping, AdamW, hooks that change updates, and updates as CUDA graphs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hopscope.model.transformer import Transformer
 from hopscope.training.recipe import Recipe
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-"""AdamW's moments of every weight, by torch's names."""
+"""torch's names of the two moments that AdamW keeps for every weight."""
 
 _REHEARSALS = 3
-"""Times that work runs before it is recorded, so that everything its first call compiles, loads or allocates exists."""
+"""Number of runs before work is recorded, so that everything the first run compiles, loads or allocates exists."""
 
 
 class TrainingHooks:
-    """Changes to every update of an ensemble; `Recipe.hooks` names a subclass, which overrides what it changes.
+    """Base class for changes to the updates of an ensemble. `Recipe.hooks` names a subclass that overrides methods.
 
         >>> class LastHopAlone(hs.TrainingHooks):
         ...     def weigh(self, losses):
@@ -30,34 +30,34 @@ class TrainingHooks:
         'my_module:LastHopAlone'
 
     Args:
-        transformer: the M models.
-        recipe: how they are trained.
+        transformer: the models that are trained.
+        recipe: how the models are trained.
     """
 
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         self.transformer, self.recipe = transformer, recipe
 
     def weigh(self, losses: Float[Tensor, "model hop"]) -> Float[Tensor, "model hop"]:
-        """The training losses by hop whose mean is minimised; reported losses are those before."""
+        """Return the losses whose mean over hops is minimised. The metrics still report the given `losses`."""
         return losses
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """The weights that `step` updates; AdamW updates all others."""
+        """The weights that `step` updates. AdamW updates all other weights."""
         return []
 
     def step(self, rate: float, state: Mapping[Tensor, Mapping[str, Tensor]]) -> None:
-        """Update these weights in place where they have a gradient.
+        """Update the weights in `parameters` in place if they have a gradient.
 
         Args:
             rate: the learning rate.
-            state: for every weight two tensors of its shape, `exp_avg` and `exp_avg_sq`, zero at first and kept
-                between updates.
+            state: for every weight, two tensors of the weight's shape, `exp_avg` and `exp_avg_sq`. They are zero at
+                first and kept between updates.
         """
 
 
 def training_hooks(transformer: Transformer, recipe: Recipe) -> TrainingHooks | None:
-    """The hooks that the recipe names; None without any."""
+    """Load the training hooks that the recipe names. Returns None if the recipe names none."""
     if recipe.hooks is None:
         return None
     module, _, name = recipe.hooks.partition(":")
@@ -90,8 +90,8 @@ def adamw(
 ) -> None:
     """Update all weights that have a gradient, and their moments, in place (Loshchilov and Hutter 2019).
 
-    It is the operation behind torch's class: constructing the class loads torch's compiler, which takes a second.
-    `updates`, the number of updates so far, goes up by one; `spared` weights do not decay.
+    Calls the operation behind `torch.optim.AdamW`, since that class loads torch's compiler, which takes a second.
+    `updates`, the number of updates so far, is increased by one. Weights in `spared` do not decay.
     """
     gradients = {weight: weight.grad for weight in weights if weight.grad is not None}
     if not gradients:
@@ -120,15 +120,16 @@ def adamw(
 
 
 def can_record(device: torch.device) -> bool:
-    """Whether a device has CUDA graphs."""
+    """Return whether a device supports CUDA graphs."""
     return device.type == "cuda"
 
 
 class CudaGraph:
-    """Work that can be replayed on the current contents of its tensors, which stay in place; those `changed` are left
-    as they were when the graph is constructed.
+    """Work recorded as a CUDA graph, to be replayed on the current contents of the same tensors. Recording runs the
+    work, then restores the tensors in `changed`.
 
-    An update of small models is a thousand kernels that take ten times as long to launch one by one as to run.
+    An update of small models consists of a thousand kernels. To launch them one by one takes ten times as long as to
+    run them.
     """
 
     def __init__(self, work: Callable[[], Tensor], changed: Sequence[Tensor], device: torch.device) -> None:
@@ -137,7 +138,7 @@ class CudaGraph:
         with torch.cuda.device(device):
             stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
             stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):  # recording needs a stream of its own, and so does its rehearsal
+            with torch.cuda.stream(stream):  # recording and the runs before it need a separate stream
                 for _ in range(_REHEARSALS):
                     work()
             torch.cuda.current_stream().wait_stream(stream)

@@ -1,8 +1,8 @@
-"""Heads that are left out: at random from one update (head dropout), or for good (pruning).
+"""Head dropout leaves random heads out of one update; pruning removes heads for good.
 
-Heads that share work, or can replace one another, hide how a model works. Pruned once the task is learned, by the loss
-alone, they cost next to nothing, and a circuit is left that can be certified. More are pruned only once the model has
-learned again what it lost with the last: a lost hop costs nothing more, so the heads that it needs would go, too.
+Heads that share work, or can replace one another, hide how a model works. Pruning them after the task is learned, by
+the loss alone, hardly raises the loss and leaves a circuit that can be certified. A further round waits until the model
+has learned every hop again: while a hop is lost, removing the heads that it needs would not raise the loss.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from hopscope.problem.counter import derive_seed
 
 Left = Bool[Tensor, "model layer head"]
-"""The heads that are left."""
+"""Whether each head is left, that is, not pruned."""
 
 HeadScales = Float[Tensor, "model layer head"]
 """The factor on each head's output in one update: 0 where the head is dropped."""
@@ -25,13 +25,13 @@ Losses = Float[Tensor, " model"]
 """The loss of every model: mean squared error, or nats."""
 
 COST = 0.3
-"""The largest total rise of a mean squared error in one round of pruning."""
+"""The largest rise of a model's mean squared error in one round of pruning."""
 
 
 def head_scales(seeds: Sequence[int], step: int, layers: int, heads: int, share: float) -> HeadScales:
-    """Head dropout: 0 for heads dropped from one update, 1 / (1 - share) for the rest (Srivastava 2014).
+    """Draw the scales of head dropout: 0 for dropped heads, 1 / (1 - share) for all other heads (Srivastava 2014).
 
-    Which heads are dropped is a function of seed and step, as the data are, so that a killed run resumes alike.
+    The dropped heads depend only on seed and step, so that a run that was killed and resumed drops the same heads.
 
         >>> head_scales([7], 0, layers=1, heads=4, share=0.5)
         tensor([[[2., 0., 2., 0.]]])
@@ -44,10 +44,10 @@ def head_scales(seeds: Sequence[int], step: int, layers: int, heads: int, share:
 
 
 def prune(left: Left, losses_with: Callable[[Left], Losses], cost: float = COST) -> Left:
-    """The heads that are left after one round of pruning, for each model on its own.
+    """Return the heads that are left after one round of pruning, for each model separately.
 
-    The heads whose removal alone costs least go first, as long as removing all together raises the loss, as
-    `losses_with` gives it, by no more than `cost`; a loss that is not a number counts as more.
+    Heads are removed in the order in which each head alone raises the loss least, as long as removing them all together
+    raises the loss by at most `cost`. `losses_with` computes the loss with only the given heads. NaN is too high.
     """
     most = losses_with(left) + cost
     order = _alone(left, losses_with).flatten(1).argsort(dim=1, stable=True)
@@ -62,7 +62,7 @@ def prune(left: Left, losses_with: Callable[[Left], Losses], cost: float = COST)
 
 
 def _alone(left: Left, losses_with: Callable[[Left], Losses]) -> Float[Tensor, "model layer head"]:
-    """The loss when one head is removed, for each head; infinite for heads already gone, so that they come last."""
+    """Return the loss without each head in turn; infinite for heads that are already pruned, so that they come last."""
     losses = torch.full(left.shape, torch.inf, dtype=torch.float64)
     for layer, head in left.any(dim=0).nonzero().tolist():
         fewer = left.clone()

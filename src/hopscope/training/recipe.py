@@ -1,4 +1,4 @@
-"""A recipe: everything that decides what a run learns, besides the problem and the seeds; a setup: all three."""
+"""Recipes, which describe how models are shaped and trained, and setups: a problem, a recipe and seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hopscope.records import content_hash
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a transformer is shaped and trained (Sections 7.1, 8.1, 9.1). `dataclasses.replace` varies it.
+    """The shape of a transformer and how it is trained (Sections 7.1, 8.1, 9.1). Vary it with `dataclasses.replace`.
 
         >>> hs.Recipe(layers=2, heads=1, d_model=64, steps=100, batch_size=32).learning_rate
         0.001
@@ -23,42 +23,44 @@ class Recipe:
         layers: number of blocks.
         heads: attention heads per layer.
         d_model: width of the residual stream.
-        steps: number of updates; under `decay-when-learned` an upper limit.
-        batch_size: sequences per update, for each model.
+        steps: number of updates; with `decay-when-learned`, the largest number of updates.
+        batch_size: number of sequences per update for each model.
         head_dim: width of a head; `None` for d_model / heads.
         mlp: whether blocks have an MLP.
-        score_scale: what attention scores are divided by the root of: `head_dim`, or `d_model`.
-        examples: size of the training set, passed through in a new order each time; `None` for endless fresh data.
+        score_scale: the width by whose square root attention scores are divided: `head_dim` or `d_model`.
+        examples: number of sequences in the training set, which every pass visits in a new order; `None` for endless
+            fresh sequences.
         learning_rate: peak learning rate.
-        schedule: how the learning rate changes: `constant`; `cosine`, down to zero at the last step;
-            `warmup-stable-decay`, constant, then linearly down to zero over the last `decay_fraction` of the steps;
-            `decay-when-learned`, the same from the row at which the model has learned every target hop, if earlier,
-            which ends the run earlier.
-        decay_fraction: share of `steps` over which these two lower the learning rate to zero.
-        learned_below: validation loss below which `decay-when-learned` and pruning count a hop as learned; below that
-            of a guess, 1 - 1/N.
-        prune_every: steps between rounds of permanent head pruning, from when the model has learned, at rows of metrics
-            with no hop forgotten, until no head can go or the learning rate falls, which under `decay-when-learned`
-            waits for it; `None` for no pruning. See `hopscope.training.pruning`.
-        head_dropout: share of heads dropped at random in each update of a model, until it has learned every hop (loss
-            below 0.5 for four chains); at the least depth more models learn with it (study `learning`).
-        head_dropout_after: number of hops that the model must have learned before head dropout starts; with 1 the
-            plateau is as short as without.
-        warmup: steps over which the learning rate rises linearly.
+        schedule: how the learning rate changes. `constant` keeps it constant. `cosine` lowers it to zero at the last
+            step. `warmup-stable-decay` keeps it constant, then lowers it linearly to zero over the last
+            `decay_fraction` of the steps. `decay-when-learned` does the same, but if the model learns every target hop
+            earlier, the decay starts then and the run ends earlier.
+        decay_fraction: share of `steps` over which the last two schedules lower the learning rate to zero.
+        learned_below: validation loss below which `decay-when-learned` and pruning count a hop as learned. It must be
+            less than 1 - 1/N, the loss of guessing among N > 1 chains.
+        prune_every: number of steps between rounds of permanent head pruning; `None` for no pruning. The first round
+            takes place when the model has learned every target hop. A round waits while any hop is forgotten. Pruning
+            ends when no more heads can be removed or the decay of the learning rate starts; `decay-when-learned` waits
+            for the end of pruning. See `hopscope.training.pruning`.
+        head_dropout: share of heads that are dropped at random in each update, until the model has learned every hop
+            (loss below 0.5 for four chains). At the minimum depth, more models learn with it (study `learning`).
+        head_dropout_after: number of hops that the model must have learned before head dropout starts. With 1, the
+            plateau is as short as without head dropout.
+        warmup: number of steps over which the learning rate rises linearly at the start.
         weight_decay: decoupled weight decay (Loshchilov 2017).
-        decay_all: whether all weights decay; else the gains of norms and all biases do not.
+        decay_all: whether all weights decay; if not, biases and the gains of LayerNorms do not decay.
         beta1: AdamW's decay rate of the first moment.
         beta2: AdamW's decay rate of the second moment.
-        clip: largest gradient norm, for each model separately; `None` for no clipping.
-        hooks: changes to the update, as `module:name` of a subclass of `hs.TrainingHooks`: other weights of the hops'
-            losses, an optimiser of your own. `None` for AdamW on the mean over the hops.
+        clip: largest norm of each model's gradient, to which larger gradients are scaled; `None` for no clipping.
+        hooks: a subclass of `hs.TrainingHooks`, as `module:name`, that changes the updates, e.g. the weights of the
+            hops' losses or the optimiser. `None` for AdamW on the mean loss over the hops.
         initial: how the weights are drawn before the first update.
-        log_every: steps between rows of metrics; every one of the last `final_steps` steps also gets a row.
-        final_steps: number of last steps over which the final validation loss is averaged (100 in the paper), those
-            before `decay-when-learned` starts to lower the rate left out.
-        validation_size: sequences in the fresh validation batch behind each row of metrics.
-        checkpoint_every: steps between checkpoints of the weights; `None` for a checkpoint at the end alone.
-        checkpoint_precision: precision of all checkpoints but the last; `bf16` shifts attention by less than 0.01.
+        log_every: number of steps between rows of metrics; each of the last `final_steps` steps also gets a row.
+        final_steps: number of last steps over which the final validation loss is averaged (100 in the paper). With
+            `decay-when-learned`, steps before the decay do not count.
+        validation_size: number of fresh sequences on which the validation losses of a row of metrics are computed.
+        checkpoint_every: number of steps between checkpoints of the weights; `None` for one checkpoint at the end.
+        checkpoint_precision: precision of all checkpoints except the last; `bf16` shifts attention by less than 0.01.
 
     Raises:
         InputError: a value is out of range.
@@ -102,7 +104,7 @@ class Recipe:
         check_type("initial", self.initial, InitialWeights, "InitialWeights, as InitialWeights(qk_gain=4.0)")
 
     def architecture(self, problem: RetrievalProblem) -> Architecture:
-        """The transformer this recipe trains on `problem`."""
+        """Return the architecture of the transformer that this recipe trains on `problem`."""
         return Architecture(
             d_input=problem.input_dim,
             d_output=problem.target_dim,
@@ -119,20 +121,20 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Setup:
-    """What to train. `dataclasses.replace` varies it.
+    """What to train: a problem, a recipe and seeds. Vary it with `dataclasses.replace`.
 
         >>> hs.paper.B.recipe == hs.paper.A.recipe, hs.paper.A.seeds, hs.paper.B.seeds
         (True, (0,), (1,))
 
     Attributes:
-        name: name of its run folder, where several lie side by side.
-        problem: what is trained on.
-        recipe: how it is trained.
-        seeds: one per model.
+        name: name of the run folder when several setups are trained into one folder.
+        problem: the problem that the models are trained on.
+        recipe: how the models are shaped and trained.
+        seeds: one seed per model.
 
     Raises:
-        InputError: there are no seeds, seeds repeat, one is not a whole number from 0 to 2^63 - 1, another field is of
-            another type, or the recipe waits for a loss that a guess among the chains has.
+        InputError: there are no seeds, seeds repeat, a seed is not a whole number from 0 to 2^63 - 1, another field
+            has the wrong type, or the recipe's `learned_below` is not below the loss of guessing.
     """
 
     name: str
@@ -147,7 +149,7 @@ class Setup:
         for seed in self.seeds:
             check_seed(seed)
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
-            raise InputError(f"seeds must be different and at least one, got {list(self.seeds)}")
+            raise InputError(f"seeds must be one or more different whole numbers, got {list(self.seeds)}")
         chains, below = self.problem.chains, self.recipe.learned_below
         waits = self.recipe.schedule == "decay-when-learned" or self.recipe.prune_every is not None
         if waits and chains > 1 and below >= (guess := 1 - 1 / chains):
@@ -155,16 +157,16 @@ class Setup:
 
     @property
     def content_hash(self) -> str:
-        """A hash of problem, recipe and seeds, which names what is trained, whether the run exists or not."""
+        """A hash of problem, recipe and seeds that identifies what is trained, whether or not the run exists."""
         content = {"problem": asdict(self.problem), "recipe": asdict(self.recipe), "seeds": list(self.seeds)}
         return content_hash(content)
 
     @property
     def settings(self) -> dict[str, object]:
-        """Every field of problem and recipe, and the seeds, by name."""
+        """All fields of the problem and the recipe, and the seeds, by name."""
         return {**asdict(self.problem), **asdict(self.recipe), "seeds": list(self.seeds)}
 
     @property
     def work(self) -> int:
-        """Updates times blocks, over all models: the cost of the run relative to others of its width."""
+        """Number of updates times blocks times models, which compares the cost of runs of the same width."""
         return self.recipe.layers * self.recipe.steps * len(self.seeds)

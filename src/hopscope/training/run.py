@@ -3,11 +3,11 @@
     run.json                            problem, recipe, seeds, execution, versions
     metrics.jsonl                       one row per logged step and model
     checkpoints/step-NNNNNN.safetensors weights of all models, leading axis `model`
-    state.safetensors                   the latest point to resume from: weights, moments, step
+    state.safetensors                   the latest state to resume from: weights, moments, step
     result.json                         written when the run is finished
 
-A row is a `MetricsRow`; `pandas.read_json(path, lines=True)` reads all. Every file has the content hash and a checksum
-in it (`hopscope.records`), which are checked whenever it is read.
+A row is a `MetricsRow`; `pandas.read_json(path, lines=True)` reads all rows. Every file contains the content hash and a
+checksum (`hopscope.records`), which are checked whenever the file is read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from hopscope.version import VERSION
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The contents of run.json: what is trained, how steps are computed, and the versions where the run began."""
+    """The contents of run.json: what is trained, the execution, and the software versions when the run began."""
 
     problem: RetrievalProblem
     recipe: Recipe
@@ -63,9 +63,9 @@ class ModelResult:
     Attributes:
         model: number of the model, from 0, in the order of the run's seeds.
         seed: the seed of its weights and data.
-        hash: hash of the run's content hash and the model's seed, which names the model.
+        hash: hash of the run's content hash and the model's seed, which identifies the model.
         final_validation_loss: mean validation loss over the last steps, see `Schedule.final_from`.
-        final_partial_losses: the same by target hop.
+        final_partial_losses: the same mean for each target hop.
         held_out_loss: loss on a fixed set of sequences, the same for every run on the problem.
         held_out_standard_error: standard error of that loss over sequences.
         held_out_partial_losses: losses on the same set, by target hop.
@@ -91,7 +91,7 @@ class Result:
     """The contents of result.json.
 
     Attributes:
-        steps: updates done.
+        steps: number of updates done.
         held_out: number of sequences in the held-out set.
         models: the result of each model, one per seed.
     """
@@ -106,16 +106,16 @@ _RESULT = RecordFormat(Result, "hopscope result", "the result of a finished run"
 
 
 class RunFolder:
-    """One run: an ensemble of models that share problem and recipe and differ by their seeds.
+    """One run: an ensemble of models with the same problem and recipe and different seeds.
 
     Attributes:
-        hash: the content hash of problem, recipe and seeds, which names what is trained; the run's files have it.
+        hash: the content hash of problem, recipe and seeds, which all files of the run contain.
 
     Args:
-        path: a folder that holds a run.
+        path: the folder of the run.
 
     Raises:
-        InputError: the folder holds no run, or one that cannot be read.
+        InputError: the folder does not contain a run, or the run cannot be read.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -127,7 +127,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, setup: Setup, execution: Execution) -> RunFolder:
-        """Begin a run in a folder that is new or empty; another is refused."""
+        """Begin a run in a new or empty folder. Raises an `InputError` if the folder contains anything else."""
         check_empty(path)
         versions = {"hopscope": VERSION, "torch": str(torch.__version__), "python": platform.python_version()}
         record = RunRecord(setup.problem, setup.recipe, setup.seeds, execution, versions)
@@ -135,7 +135,7 @@ class RunFolder:
         return cls(path)
 
     def require(self, setup: Setup) -> RunFolder:
-        """This run, if it has that setup, whatever the name; else an `InputError` names the first difference."""
+        """Return this run if it has the given setup, apart from the name. Raises an `InputError` if not."""
         for name, value in setup.settings.items():
             if (found := self.setup.settings[name]) != value:
                 raise InputError(f"{self.path} holds a run with {name} = {found}, not {value}; choose another folder")
@@ -143,8 +143,8 @@ class RunFolder:
 
     @staticmethod
     def writing(path: Path, patience: float = 10.0) -> AbstractContextManager[None]:
-        """A context in which this process is a run folder's only writer; it waits that many seconds for another, then
-        raises an `InputError`. If it dies, the folder is free again."""
+        """A context in which this process is the only writer of a run folder. It waits up to `patience` seconds for
+        another writer to finish, then raises an `InputError`. A process that dies frees the folder."""
         return lock(path / ".writer", f"another process is training in {path}; wait for it, or stop it", patience)
 
     @property
@@ -161,7 +161,7 @@ class RunFolder:
         """
         result = _RESULT.read(self.path / "result.json", self.hash)
         if len(result.models) != len(self.seeds):
-            raise InputError(f"{self.path / 'result.json'} must be of {len(self.seeds)} models; {UNTOUCHED}")
+            raise InputError(f"{self.path / 'result.json'} must have {len(self.seeds)} models; {UNTOUCHED}")
         return result
 
     def finish(self, result: Result) -> None:
@@ -169,21 +169,21 @@ class RunFolder:
         _RESULT.write(self.path / "result.json", result, self.hash)
 
     def owns(self, path: Path) -> bool:
-        """Whether a file in the folder must be one of the run, going by its name: figures are not."""
+        """Return whether a file belongs to the run, judging by its name. Figures in the folder do not."""
         return path.suffix in (".json", ".jsonl", ".safetensors")
 
     def check_complete(self) -> None:
-        """Check what needs all files, each found good: an `InputError` names rows, checkpoints or a state missing."""
+        """Raise an `InputError` if rows, checkpoints or the state are missing. Every file must have been checked."""
         step, _ = self.load_state() or (0, {})
         due = [self.checkpoint_path(at) for at in filter(self.schedule.checkpoints, range(step + 1))] if step else []
         if missing := [str(path) for path in due if not path.exists()]:
-            raise InputError(f"{', '.join(missing)} missing, and the run has come past step {step}; restore them")
+            raise InputError(f"{', '.join(missing)} missing, although the run is at step {step}; restore them")
         if self.finished:
             _ = self.result, self.metrics
 
     @cached_property
     def model_hashes(self) -> tuple[str, ...]:
-        """A hash for each model, of the run's content hash and the model's seed."""
+        """The hash of each model, computed from the run's content hash and the model's seed."""
         return tuple(content_hash([self.hash, seed]) for seed in self.seeds)
 
     @cached_property
@@ -193,7 +193,7 @@ class RunFolder:
         Raises:
             InputError: the file is damaged, or a finished run lacks rows.
         """
-        finished, rows = self.finished, self.rows()  # in this order: once it is finished, all rows are there
+        finished, rows = self.finished, self.rows()  # in this order: a finished run has all rows
         try:
             metrics = Metrics.of_rows(rows, self.seeds, self.problem.target_hops, learned_below(self.problem.chains))
         except InputError as error:
@@ -204,27 +204,27 @@ class RunFolder:
 
     @property
     def regular_metrics(self) -> Metrics:
-        """The rows at multiples of `log_every`, by which a first time is decided: the last steps all have a row."""
+        """The metrics at multiples of `log_every` only: evenly spaced rows, to find the first step of an event."""
         return self.metrics.every(self.recipe.log_every)
 
     @property
     def schedule(self) -> Schedule:
-        """The schedule of this run, as far as its metrics decide it."""
+        """The schedule of this run, as far as its metrics determine it."""
         return Schedule.of(self.recipe, self.metrics)
 
     def rows(self) -> list[MetricsRow]:
-        """The rows of metrics so far; a damaged file raises an `InputError`."""
+        """Read the rows of metrics so far. Raises an `InputError` if the file is damaged."""
         path = self.path / "metrics.jsonl"
         return read_rows(path, MetricsRow, "the metrics of a run", self.hash) if path.exists() else []
 
     def append_metrics(self, rows: Iterable[MetricsRow]) -> None:
         """Append rows to the metrics."""
-        with (self.path / "metrics.jsonl").open("ab") as file:  # as text, line breaks would be others on Windows
+        with (self.path / "metrics.jsonl").open("ab") as file:  # text mode changes line breaks on Windows
             file.write(row_lines(rows, self.hash).encode())
         self.__dict__.pop("metrics", None)
 
     def _check_rows(self, metrics: Metrics, step: int | None = None) -> None:
-        """Check that the metrics have all rows up to a step, by default the end."""
+        """Check that the metrics have all rows up to `step`; None for the end of the run."""
         schedule = Schedule.of(self.recipe, metrics)
         if missing := schedule.rows(schedule.end if step is None else step) - {*metrics.steps.tolist()}:
             raise InputError(f"{self.path / 'metrics.jsonl'} lacks the row of step {min(missing)}; {UNTOUCHED}")
@@ -236,14 +236,14 @@ class RunFolder:
         return {int(number): path for path in paths if (number := path.stem.removeprefix("step-")).isdigit()}
 
     def checkpoint_path(self, step: int) -> Path:
-        """The path of the weights after `step` updates."""
+        """Return the path of the checkpoint after `step` updates."""
         return self.path / "checkpoints" / f"step-{step:06d}.safetensors"
 
     def find_checkpoint(self, step: SupportsIndex | None = None) -> Path:
-        """The file of weights after `step` updates, by default the last.
+        """Return the path of the checkpoint after `step` updates; None for the last checkpoint.
 
         Raises:
-            InputError: there is none, or the last one of a finished run is lost.
+            InputError: there is no such checkpoint, or the last checkpoint of a finished run is missing.
         """
         checkpoints = self.checkpoints
         if not checkpoints:
@@ -258,7 +258,7 @@ class RunFolder:
         return checkpoints[wanted]
 
     def transformer(self, step: SupportsIndex | None = None) -> FastTransformer:
-        """The models as they were after `step` updates (the last checkpoint by default), on the CPU.
+        """Load the models as they were after `step` updates (None for the last checkpoint), on the CPU.
 
         Raises:
             InputError: there is no such checkpoint, it is damaged, or it belongs to another step or another run.
@@ -269,22 +269,22 @@ class RunFolder:
         return transformer.requires_grad_(False)
 
     def save_checkpoint(self, step: int, weights: dict[str, Tensor], *, last: bool = False) -> None:
-        """Save the weights after `step` updates, marked as this run's; all but the last in the recipe's precision."""
+        """Save the weights after `step` updates, all but the last in the recipe's `checkpoint_precision`."""
         if self.recipe.checkpoint_precision == "bf16" and not last:
             weights = {name: tensor.bfloat16() for name, tensor in weights.items()}
         save_tensors(self.checkpoint_path(step), weights, step, self.hash)
 
     def save_state(self, step: int, state: dict[str, Tensor]) -> None:
-        """Replace the state to resume from; the rows of metrics up to it are synced to the disk first."""
+        """Replace the state to resume from, after writing all rows of metrics through to the disk."""
         if (self.path / "metrics.jsonl").exists():
             sync(self.path / "metrics.jsonl")
         save_tensors(self.path / "state.safetensors", state, step, self.hash)
 
     def load_state(self) -> tuple[int, dict[str, Tensor]] | None:
-        """The step and the state to resume from; None before the first.
+        """Load the step and the state to resume from. Returns None if no state has been saved yet.
 
         Raises:
-            InputError: the state is damaged, of another run or lost, or rows up to it are missing.
+            InputError: the state is missing, damaged or of another run, or rows of metrics up to its step are missing.
         """
         checkpoints, path = [step for step in self.checkpoints if step], self.path / "state.safetensors"
         if path.exists():
@@ -293,13 +293,13 @@ class RunFolder:
             return step, state
         if len(checkpoints) > 1 and not self.finished:  # a state follows every checkpoint
             raise InputError(
-                f"{self.path} has checkpoints up to step {max(checkpoints)}, but no state.safetensors to go on from; "
+                f"{self.path} has checkpoints up to step {max(checkpoints)}, but no state.safetensors to resume from; "
                 "restore it, or train into another folder"
             )
         return None
 
     def return_to(self, step: int) -> None:
-        """Drop the rows and checkpoints after a step, which a resumed run will write again, or end before."""
+        """Delete the rows and checkpoints after `step`. A resumed run writes them again if it runs that long."""
         if (self.path / "metrics.jsonl").exists():
             rows = [row for row in self.rows() if row.step <= step]
             write_text(self.path / "metrics.jsonl", row_lines(rows, self.hash))
@@ -310,6 +310,6 @@ class RunFolder:
 
 
 def check_empty(path: Path) -> None:
-    """Check that a path is a folder that is new or empty, apart from hidden files."""
+    """Check that `path` does not exist, or is a folder that is empty apart from hidden files."""
     if path.exists() and (not path.is_dir() or any(not file.name.startswith(".") for file in path.iterdir())):
         raise InputError(f"{path} is in use and holds no hopscope run; choose a new or empty folder")

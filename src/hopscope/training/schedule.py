@@ -1,6 +1,6 @@
-"""The schedule of a run: at which steps each model has which learning rate, rows of metrics and checkpoints.
+"""The schedule of a run: learning rates, and the steps of metrics, pruning, head dropout and checkpoints.
 
-Every model follows its own schedule, as if it were alone; a run goes on until its last model is at its end.
+Every model follows its own schedule, as if it were trained alone. A run ends when its last model's schedule ends.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hopscope.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class Milestones:
-    """The steps at which a model reached what its schedule waits for; None before, and where nothing depends on it.
+    """The steps at which a model reached its milestones; None if not reached yet, or if its schedule needs none.
 
     Attributes:
-        learned_at: when it had learned every target hop, by the recipe's `learned_below`.
-        pruning_finished_at: when no further head could be removed.
-        dropout_from: when it had learned as many hops as `head_dropout_after` says.
-        dropout_until: the same for all hops.
+        learned_at: step at which the model had learned every target hop, by the recipe's `learned_below`.
+        pruning_finished_at: step at which no further head could be removed.
+        dropout_from: step at which the model had learned `head_dropout_after` hops, so that head dropout starts.
+        dropout_until: step at which the model had learned every hop, so that head dropout ends.
     """
 
     learned_at: int | None = None
@@ -35,7 +35,7 @@ class Milestones:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rates, rows and checkpoints of a recipe, from what each model has reached.
+    """The learning rates, rows of metrics and checkpoints of a recipe, given the milestones of each model.
 
         >>> recipe = hs.Recipe(2, 1, 64, steps=1000, batch_size=32, schedule="decay-when-learned")
         >>> [Schedule(recipe, (Milestones(at),)).end for at in (None, 200, 900)]
@@ -46,7 +46,7 @@ class Schedule:
 
     Args:
         recipe: the recipe of the run.
-        models: what each model has reached.
+        models: the milestones of each model.
         learned: the loss below which a hop counts as learned for head dropout, see `metrics.learned_below`.
     """
 
@@ -56,7 +56,7 @@ class Schedule:
 
     @classmethod
     def of(cls, recipe: Recipe, metrics: Metrics) -> Schedule:
-        """The schedule of a run, as far as its metrics decide it."""
+        """Return the schedule of a run, as far as its metrics determine it."""
         schedule = cls(recipe, (Milestones(),) * len(metrics.seeds), metrics.learned)
         if not schedule.waits:
             return schedule
@@ -68,9 +68,9 @@ class Schedule:
         return schedule
 
     def after(self, step: int, losses: Float[Array, "model hop"]) -> Schedule:
-        """The schedule once the validation losses after `step` updates are known.
+        """Return the schedule, given the validation losses after `step` updates.
 
-        Of each model only those rows count that it would have had alone.
+        A row counts for a model only if the model would also have this row if it were trained alone.
         """
         if not self.waits or not self._logs(Milestones(), step):
             return self
@@ -89,7 +89,7 @@ class Schedule:
         return replace(self, models=tuple(map(reached, self.models, losses)))
 
     def after_pruning(self, step: int, losses: Float[Array, "model hop"], pruned: Sequence[bool]) -> Schedule:
-        """The schedule once it is known which models lost a head in the round after `step` updates, if it was due."""
+        """Return the schedule, given which models lost a head in a pruning round after `step` updates."""
         models = [
             replace(model, pruning_finished_at=step) if due and not some else model
             for model, due, some in zip(self.models, self.prunes(step, losses), pruned, strict=True)
@@ -97,30 +97,30 @@ class Schedule:
         return replace(self, models=tuple(models))
 
     def of_model(self, model: int) -> Schedule:
-        """The schedule of one model, as if it were alone."""
+        """Return the schedule of one model, as if it were trained alone."""
         return replace(self, models=(self.models[model],))
 
     @property
     def waits(self) -> bool:
-        """Whether anything depends on what the models have learned."""
+        """Whether the schedule depends on what the models have learned."""
         recipe = self.recipe
         return recipe.schedule == "decay-when-learned" or recipe.prune_every is not None or recipe.head_dropout > 0
 
     @property
     def end(self) -> int:
-        """Updates in all. A model that reaches its end earlier stays as it is from then on."""
+        """Total number of updates. A model whose own schedule ends earlier stays unchanged from then on."""
         return max(self._decay(model)[1] for model in self.models)
 
     def learning_rates(self, step: int) -> tuple[float, ...]:
-        """The learning rate of every model in the update that takes `step` to `step + 1`; 0 from its end on."""
+        """Return each model's learning rate in the update from `step` to `step + 1`; 0 after the model's end."""
         return tuple(self._learning_rate(model, step) for model in self.models)
 
     def logs(self, step: int) -> bool:
-        """Whether every model gets a row of metrics after `step` updates: they all do if any of them needs one."""
+        """Return whether metrics are logged after `step` updates. If any model needs a row, all models get one."""
         return any(self._logs(model, step) for model in self.models)
 
     def rows(self, step: int) -> set[int]:
-        """The steps up to `step` that have a row of metrics: a model's end is not known before its decay starts."""
+        """Return the steps up to `step` that have a row. A model's last steps are known only once its decay starts."""
         return {
             at
             for model in self.models
@@ -129,12 +129,12 @@ class Schedule:
         }
 
     def prunes(self, step: int, losses: Float[Array, "model hop"]) -> list[bool]:
-        """Whether heads of each model are to be pruned after `step` updates, with these validation losses."""
+        """Return whether each model is due for pruning after `step` updates, given the validation losses."""
         return [self._prunes(model, step, hops) for model, hops in zip(self.models, losses, strict=True)]
 
     @property
     def drops_heads(self) -> list[bool]:
-        """Whether the next update has head dropout, for each model."""
+        """Whether each model has head dropout in the next update."""
         at_once = self.recipe.head_dropout_after == 0
         return [
             self.recipe.head_dropout > 0 and (at_once or model.dropout_from is not None) and model.dropout_until is None
@@ -142,25 +142,26 @@ class Schedule:
         ]
 
     def checkpoints(self, step: int) -> bool:
-        """Whether the weights of all models after `step` updates are saved; those at the end always are."""
+        """Return whether a checkpoint is saved after `step` updates. The last step always has a checkpoint."""
         every = self.recipe.checkpoint_every
         return step == self.end or (every is not None and step % every == 0)
 
     def final_from(self, model: int) -> int:
-        """The step after which rows of a model count for its final loss: `final_steps` before its end, but under
-        `decay-when-learned` not before the decay: a row at every step before is there for other models."""
+        """Return the step after which a model's rows count for its final loss: `final_steps` before its end. Under
+        `decay-when-learned`, rows before the decay do not count, since other models can have caused extra rows."""
         start, end = self._decay(self.models[model])
         first = end - self.recipe.final_steps
         return first if self.recipe.schedule != "decay-when-learned" else max(first, min(start, end - 1))
 
     def _ready_at(self, model: Milestones) -> int | None:
-        """The step at which `decay-when-learned` decides that the rate falls; None before, and for other schedules."""
+        """Return the step at which a model is ready for its decay under `decay-when-learned`; None if not ready yet, or
+        for other schedules."""
         if self.recipe.schedule != "decay-when-learned":
             return None
         return model.learned_at if self.recipe.prune_every is None else model.pruning_finished_at
 
     def _decay(self, model: Milestones) -> tuple[int, int]:
-        """The steps at which a decay of the rate starts and ends, as far as they are known."""
+        """Return the steps at which the decay of the learning rate starts and ends, as far as they are known."""
         steps = math.ceil(self.recipe.decay_fraction * self.recipe.steps)
         latest, ready = self.recipe.steps - steps, self._ready_at(model)
         start = latest if ready is None else min(ready, latest)

@@ -1,6 +1,6 @@
-"""Many runs side by side, in several processes of this machine.
+"""Train many runs side by side, in several processes of this machine.
 
-The run folders are the ledger: a run that is finished is not touched, and one that was cut short continues.
+The run folders show what is done: finished runs are skipped, and interrupted runs continue.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def train_all(
         >>> (folder / "runs" / "seed-1" / "result.json").exists()
         True
 
-    Each worker trains runs on its share of the cores; on a GPU there is one worker unless `execution` has more.
+    Each worker process trains one run at a time on its share of the cores. On a GPU, the default is one worker.
 
     Args:
         setups: what to train; finished runs are skipped.
-        folder: the folder that holds their run folders.
-        execution: how steps are computed; its threads are shared among its workers, at most one per run.
-        progress: whether it is shown; or a function, called now and then with the progress of every run.
+        folder: the folder that contains the run folders.
+        execution: how steps are computed. Its threads are divided among its workers, at most one per run.
+        progress: whether to show progress, or a function that is called regularly with the progress of every run.
 
     Raises:
         InputError: names repeat, a run does not fit into memory, or a folder is in use for something else.
@@ -68,7 +68,7 @@ def train_all(
     if execution.threads is None:
         share = min(share, threads_by_default())
     each = replace(execution, device=device, threads=share)
-    for setup in left:  # before training any, so that none is refused after others were trained
+    for setup in left:  # check all before training any, so that no run is refused after hours of training
         check_memory(setup, each.resolve(setup))
     with reporting(progress, runs_display(setups)) as report:
 
@@ -85,12 +85,16 @@ def train_all(
 
 
 def _train(setup: Setup, folder: Path, execution: Execution) -> None:
-    """Train one run in a worker process, to which its `RunFolder` is not sent back."""
+    """Train one run in a worker process, without sending its `RunFolder` back."""
     train(setup, folder, execution=execution)
 
 
 def unfinished(setups: Sequence[Setup], folder: Path) -> list[Setup]:
-    """The setups whose run is not finished, the longest first. Names must differ and run folders be their own."""
+    """Return the setups whose run is not finished, the longest run first.
+
+    Raises:
+        InputError: names repeat, or a run folder contains a run of another setup.
+    """
     if len({setup.name for setup in setups}) != len(setups):
         raise InputError("two setups have the same name; give each its own")
     for setup in setups:
@@ -101,14 +105,14 @@ def unfinished(setups: Sequence[Setup], folder: Path) -> list[Setup]:
 
 
 def finished(setups: Iterable[Setup], folder: Path) -> dict[str, RunFolder]:
-    """The finished runs, by name; a run folder that holds another run is refused."""
+    """Return the finished runs by name. Raises an `InputError` if a run folder contains a run of another setup."""
     there = [setup for setup in setups if (folder / setup.name / "result.json").exists()]
     return {setup.name: RunFolder(folder / setup.name).require(setup) for setup in there}
 
 
 @contextmanager
 def runs_display(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progress]], None]]:
-    """Progress of many runs, and the losses of the first under way; gives the function that is called with it."""
+    """Show the progress of many runs, and the losses of the first running one. Yields the function that updates it."""
     by_name = {setup.name: setup for setup in setups}
     total = sum(setup.work for setup in setups)
     with Display("training", "%") as update:
@@ -128,13 +132,13 @@ def runs_display(setups: Sequence[Setup]) -> Iterator[Callable[[dict[str, Progre
 
 @contextmanager
 def run_display(setup: Setup) -> Iterator[Callable[[Progress], None]]:
-    """Progress of one run; gives the function that is called with it."""
+    """Show the progress of one run. Yields the function that updates the display."""
     with runs_display([setup]) as show:
         yield lambda progress: show({setup.name: progress})
 
 
 def losses_by_hop(problem: RetrievalProblem, partial_losses: Sequence[Sequence[float | None]]) -> str:
-    """Mean losses over the models that have not diverged, hop by hop: `x1 0.012  x2 0.754`."""
+    """Return each hop's mean loss over the models that have not diverged, as text: `x1 0.012  x2 0.754`."""
     shown = []
     for symbol, losses in zip(problem.target_symbols, zip(*partial_losses, strict=True), strict=False):
         known = [loss for loss in losses if loss is not None and math.isfinite(loss)]
@@ -143,12 +147,12 @@ def losses_by_hop(problem: RetrievalProblem, partial_losses: Sequence[Sequence[f
 
 
 _ROWS_READ = 1 << 16
-"""Bytes at the end of the metrics in which the last row is looked for."""
+"""Number of bytes at the end of the metrics file that are searched for the last row."""
 
 
 def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
-    """The progress of every run, by the setup's name, read from its folder; a run without a folder is at step 0. Of the
-    losses those of the last model."""
+    """Read the progress of every run, by the setup's name, from its folder. A run without a folder is at step 0. The
+    losses are those of the run's last model."""
     found = {}
     for setup in setups:
         row = None
@@ -158,6 +162,6 @@ def progress_of(setups: Iterable[Setup], folder: Path) -> dict[str, Progress]:
             row = msgspec.json.decode(file.read().split(b"\n")[-2], type=MetricsRow)
         step, steps = row.step if row else 0, setup.recipe.steps
         if (folder / setup.name / "result.json").exists():
-            step = steps = step or steps  # that rows of a finished run are missing is reported when it is opened
+            step = steps = step or steps  # missing rows of a finished run are reported when it is opened
         found[setup.name] = Progress(step, steps, (row.partial_losses,) if row else ())
     return found

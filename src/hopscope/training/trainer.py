@@ -1,4 +1,4 @@
-"""The training loop: updates, rows of metrics, checkpoints, and a point to resume from."""
+"""The training loop: updates, rows of metrics, checkpoints, and states to resume from."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from hopscope.training.run import ModelResult, Result, RunFolder, check_empty
 
 _SECONDS_BETWEEN_STATES = 20.0
 _HELD_OUT_AT_ONCE = 64
-"""Sequences of the held-out set that a CPU evaluates together: the activations of more do not fit into its caches."""
+"""Number of held-out sequences that a CPU evaluates together, so that their activations fit into its caches."""
 
 _SINCE_ROW, _LEFT = "losses since the last row", "heads that are left"
-"""Keys in the state of a run that was stopped between two rows of metrics, and of one that prunes heads."""
+"""Keys in a saved state, if the run was stopped between two rows of metrics, and if it prunes heads."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come.
+    """The progress of a run.
 
     Attributes:
-        step: updates done.
-        steps: updates in all, as far as this is known.
+        step: number of updates done.
+        steps: total number of updates, as far as it is known.
         partial_losses: latest validation losses by model and target hop; None where a model diverged.
     """
 
@@ -45,7 +45,7 @@ class Progress:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing is left to train."""
+        """Whether all updates are done."""
         return self.step == self.steps
 
 
@@ -54,20 +54,20 @@ def train(
 ) -> RunFolder:
     """Train an ensemble, one model per seed, or continue where an earlier call was stopped.
 
-    On a CPU, a run that was killed at any moment and continued gives the same bits as one that was not: its data are a
-    function of seed and step, and its state is written whole or not at all.
+    On a CPU, a run that was killed and continued gives the same bits as an uninterrupted run: its data depend only on
+    seed and step, and its state is written atomically.
 
     Args:
         setup: what to train; weights, data and validation all derive from its seeds.
-        folder: the run folder; new, empty, or holding this same run.
-        execution: how steps are computed. A run that resumes keeps its own where the machine has it, and its
-            precision everywhere.
-        progress: called after every row of metrics.
+        folder: the run folder: new, empty, or with a part of the same run.
+        execution: how steps are computed. A run that resumes uses its recorded execution instead, see
+            `Execution.resume`.
+        progress: a function that is called after every row of metrics.
 
     Raises:
-        InputError: the folder lies in a run or holds something else, this machine lacks the device, the run does not
-            fit into memory, or a file of the run is damaged.
-        KeyboardInterrupt: the process got a signal to stop; the state was written before.
+        InputError: the folder is inside a run or contains something else, this machine lacks the device, the run does
+            not fit into memory, or a file of the run is damaged.
+        KeyboardInterrupt: the process received a signal to stop; the state is saved first.
     """
     begun = folder / "run.json"
     if begun.exists():
@@ -85,12 +85,12 @@ def train(
             check_memory(setup, execution)
 
             def work() -> None:
-                with using_threads(execution.threads or 1):  # a setting of the thread that works
+                with using_threads(execution.threads or 1):  # a setting of the thread that computes
                     _train(run, execution, progress, stop)
 
             with deferred() as stop:
                 flushing_denormals(work) if execution.device == "cpu" else work()
-                if stop():  # a signal while the result was written: a caller that trains several runs must know
+                if stop():  # a signal while the result was written: a caller with more runs must stop
                     raise KeyboardInterrupt
     return run
 
@@ -98,7 +98,7 @@ def train(
 def _train(
     run: RunFolder, execution: Execution, progress: Callable[[Progress], None] | None, stop: Callable[[], bool]
 ) -> None:
-    """Take a run from its last saved state to its end."""
+    """Train a run from its last saved state to its end."""
     recipe, device = run.recipe, str(execution.device)
     data = Data(run.problem, recipe, run.seeds, device)
     ensemble = Ensemble(run.problem, recipe, run.seeds, execution)
@@ -124,7 +124,7 @@ def _train(
             training = torch.stack(since_row).mean(dim=0)
             since_row.clear()
             validation = ensemble.evaluate(data.validation(step))
-            by_hop = validation.double().numpy(force=True)  # as a run that resumes reads it from its rows
+            by_hop = validation.double().numpy(force=True)  # as a resumed run reads them from its rows
             schedule = schedule.after(step, by_hop)
             if any(due := schedule.prunes(step, by_hop)):
                 schedule = schedule.after_pruning(step, by_hop, ensemble.prune(data.pruning(step), due))
@@ -136,14 +136,14 @@ def _train(
         if checkpointed := schedule.checkpoints(step):
             run.save_checkpoint(step, ensemble.weights(), last=step == schedule.end)
         if checkpointed or (logged and time.monotonic() - saved_at > _SECONDS_BETWEEN_STATES):
-            # Every checkpoint comes with a state, so two without one show that it was lost.
+            # Every checkpoint comes with a state, so two checkpoints without a state show that the state was lost.
             _save_state(run, ensemble, since_row, step)
             saved_at = time.monotonic()
     _finish(run, device)
 
 
 def _load_state(run: RunFolder, ensemble: Ensemble, device: str) -> tuple[int, list[Float[Tensor, "model hop"]]]:
-    """Load the last saved state; returns its step, 0 without any, and the losses since the last row of metrics."""
+    """Load the last saved state. Returns its step (0 without a state) and the losses since the last row of metrics."""
     if (saved := run.load_state()) is None:
         return 0, []
     step, state = saved
@@ -153,7 +153,7 @@ def _load_state(run: RunFolder, ensemble: Ensemble, device: str) -> tuple[int, l
 
 
 def _save_state(run: RunFolder, ensemble: Ensemble, since_row: list[Float[Tensor, "model hop"]], step: int) -> None:
-    """Save all that the rest of the run depends on."""
+    """Save everything on which the rest of the run depends."""
     state = ensemble.state()
     if run.recipe.prune_every is not None:
         state[_LEFT] = ensemble.left
@@ -163,7 +163,7 @@ def _save_state(run: RunFolder, ensemble: Ensemble, since_row: list[Float[Tensor
 
 
 def _finish(run: RunFolder, device: str) -> None:
-    """Write the result: the paper's mean over the last steps, and the loss on a fixed held-out set."""
+    """Write the result: the mean loss over the last steps, as in the paper, and the loss on a fixed held-out set."""
     metrics, schedule = run.metrics, run.schedule
     errors = held_out_errors(run, HELD_OUT, device)
 
@@ -185,7 +185,7 @@ def _finish(run: RunFolder, device: str) -> None:
 
 
 def held_out_errors(run: RunFolder, size: int, device: str = "cpu") -> Float[Tensor, "model sequence hop"]:
-    """Squared errors of every model on the fixed held-out set, sequence by sequence, in fp32."""
+    """Compute every model's squared errors on the fixed held-out set, by sequence and target hop, in fp32."""
     batch = held_out(run.problem, size)
     transformer = run.transformer().to(device)
     on_cpu = torch.device(device).type == "cpu"
@@ -201,5 +201,5 @@ def held_out_errors(run: RunFolder, size: int, device: str = "cpu") -> Float[Ten
 
 
 def _mean(losses: list[float]) -> float | None:
-    """The mean, or None if a loss is not a number."""
+    """Return the mean of the losses, or None if a loss is not a number."""
     return finite_or_none(sum(losses) / len(losses))
