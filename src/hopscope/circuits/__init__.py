@@ -1,1 +1,1 @@
-"""Circuits: which attention paths carry a model's answers, found by search and proved by certificate (Appendix E)."""
+"""Circuits: find the attention paths that carry a model's answers (Appendix E), and check them with a certificate."""

@@ -96,7 +96,7 @@ class Units:
         """Return the ways to switch off a row, simplest first.
 
         Every row can be uniform or the identity. A chain-agnostic row can also get its mean by role or by position,
-        which does not depend on the chains. In a pretrained model, the only way is `uniform`, which there stands for
+        which does not depend on the chains. In a pretrained model, the only way is `uniform`, which there means
         the row's own pattern made chain-agnostic.
         """
         if self.off_is_alike:

@@ -90,7 +90,7 @@ def minimal(gauge: Gauge, units: Units, interventions: Interventions, generator:
 
 
 def put_back(gauge: Gauge, units: Units, interventions: Interventions) -> Interventions:
-    """Make the rows that were removed last active again, as few as needed to bring the loss below the threshold.
+    """Make the rows that were removed last active again, as few as needed to get the loss below the threshold.
 
     Their number is found by bisection, which takes about ten candidates in any model.
     """
