@@ -199,13 +199,13 @@ GOOD = Prompt("When Mary met Tom", {"IO": (5, 9), "end": (14, 17)}, ("Mary", "An
     [
         ({"answers": ("Mary",)}, "prompt 3 needs at least two different answers, got"),
         ({"answers": ("Mary", "Mary")}, "prompt 3 needs at least two different answers"),
-        ({"answers": ("Mary", "Anna", "Tom")}, "prompt 1 has 2 answers and prompt 3 3"),
+        ({"answers": ("Mary", "Anna", "Tom")}, "prompt 1 has 2 answers and prompt 3 has 3"),
         ({"right": 2}, "right must be from 0 to 1 in prompt 3, got 2"),
         ({"roles": {"IO": (5, 9)}}, "role 'end' is not in both prompt 1 and prompt 3"),
         ({"roles": {"IO": (5, 90), "end": (14, 17)}}, r"role 'IO' of prompt 3 .* from 0 to 17, got \[5, 90\]"),
-        ({"roles": {"text": (5, 9), "end": (14, 17)}}, "'text' in prompt 3 is no name of a role"),
-        ({"roles": {"IO": (5, 9), "end": (14, 17), "a b": (5, 9)}}, "'a b' in prompt 3 is no name of a role"),
-        ({"other_chains": ({"IO": (10, 13)},)}, "prompt 1 and prompt 3 differ in the number of their other chains"),
+        ({"roles": {"text": (5, 9), "end": (14, 17)}}, "'text' in prompt 3 is not a role name"),
+        ({"roles": {"IO": (5, 9), "end": (14, 17), "a b": (5, 9)}}, "'a b' in prompt 3 is not a role name"),
+        ({"other_chains": ({"IO": (10, 13)},)}, "prompt 1 and prompt 3 differ in the number of other chains"),
         ({"other_chains": ({"IO": (10, 13)}, {})}, "role 'IO' of prompt 3 must be in all other chains or in none"),
         ({"other_chains": ({"S": (10, 13)},)}, "role 'S' of prompt 3 must be in .* the chain asked for"),
     ],
@@ -223,7 +223,7 @@ def test_prompts_that_do_not_fit_are_refused(changes: dict[str, Any], why: str) 
         (replace(GOOD, other_chains=({"IO": (5, 8)},)), "roles 'IO' and 'IO' share the token ' Mary' in prompt 1"),
         (
             replace(GOOD, other_chains=({"end": (10, 13)},)),
-            "role 'end' ends the prompts, and no other chain can have it",
+            "role 'end' ends the prompts, so no other chain can have it",
         ),
         (replace(GOOD, answers=("Mary Ann", "Mary Lou", "Mary Ann")[:2]), None),
         (

@@ -19,23 +19,23 @@ _ROW_WRITTEN = re.compile(rf"L{_NUMBER}\.H{_NUMBER} +(\S+)")
 _WRITTEN = re.compile(rf"(?:L{_NUMBER}\.H{_NUMBER}|layer {_NUMBER} head {_NUMBER}:) +(\S+) +-> +(\S+)")
 
 NamedPath = tuple[int, int, str, str]
-"""A path as records on disk have it: layer and head from 1, query and key role by name."""
+"""A path as stored on disk: layer and head, counted from 1, and the names of the query and key roles."""
 
 
 class HeadRow(NamedTuple):
-    """One row of attention: a layer, a head in it, and the number of the role that attends, all from 0."""
+    """One attention row: a layer, a head in that layer, and the role that attends, all numbered from 0."""
 
     layer: int
     head: int
     query: int
 
     def describe(self, roles: Sequence[str]) -> str:
-        """The row in words, counted from 1: `L3.H1 x0?`."""
+        """Return the row as text, counted from 1: `L3.H1 x0?`."""
         return f"L{self.layer + 1}.H{self.head + 1} {roles[self.query]}"
 
     @classmethod
     def parse(cls, text: str, roles: Sequence[str]) -> HeadRow:
-        """The row written `L3.H1 x0?`; an `InputError` if the text has another form, or a role not in `roles`."""
+        """Parse a row such as `L3.H1 x0?`; raise an `InputError` for any other form or a role not in `roles`."""
         found = _ROW_WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
             raise InputError(f"a row is written like 'L3.H1 x0?', got {text!r}")
@@ -43,7 +43,7 @@ class HeadRow(NamedTuple):
 
 
 class AttentionPath(NamedTuple):
-    """One attention path: a layer, a head in it, and the roles that attend and are attended to, all from 0.
+    """One attention path: a layer, a head, the role that attends and the role attended to, all numbered from 0.
 
     Example:
         >>> roles = hs.RetrievalProblem(hops=3).roles
@@ -63,28 +63,28 @@ class AttentionPath(NamedTuple):
 
     @property
     def row(self) -> HeadRow:
-        """The row of attention that the path is in."""
+        """The attention row that contains the path."""
         return HeadRow(self.layer, self.head, self.query)
 
     def names(self, roles: Sequence[str]) -> NamedPath:
-        """Layer and head from 1, and the two roles by name, as in records on disk."""
+        """Return the layer and the head, counted from 1, and the names of the two roles, as stored on disk."""
         return self.layer + 1, self.head + 1, roles[self.query], roles[self.key]
 
     def describe(self, roles: Sequence[str]) -> str:
-        """The path in words, counted from 1: `layer 3 head 1: x0? -> >x2`."""
+        """Return the path as text, counted from 1: `layer 3 head 1: x0? -> >x2`."""
         layer, head, query, key = self.names(roles)
         return f"layer {layer} head {head}: {query} -> {key}"
 
     @classmethod
     def named(cls, layer: int, head: int, query: str, key: str, roles: Sequence[str]) -> AttentionPath:
-        """The path of a record: the inverse of `names`; an `InputError` if there is no such path."""
+        """Build a path from its names (inverse of `names`); raise an `InputError` for an invalid number or role."""
         if layer < 1 or head < 1:
             raise InputError(f"layers and heads of a path count from 1, got layer {layer}, head {head}")
         return cls(layer - 1, head - 1, role_number(query, roles), role_number(key, roles))
 
     @classmethod
     def parse(cls, text: str, roles: Sequence[str]) -> AttentionPath:
-        """The path written `L3.H1 x0? -> >x2` or `layer 3 head 1: x0? -> >x2`; an `InputError` if it is neither."""
+        """Parse `L3.H1 x0? -> >x2` or `layer 3 head 1: x0? -> >x2`; raise an `InputError` for any other text."""
         found = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
             raise InputError(
@@ -100,11 +100,13 @@ Into = Literal["query", "key", "value", "answer"]
 
 @dataclass(frozen=True)
 class Feed:
-    """One use of what a path carries: what it feeds, and the later path that reads it (None for the answer).
+    """One use of the information that a path carries.
 
     Attributes:
+        into: what the path feeds.
+        reader: the later path that reads the information; None if the answer does.
         change: how much the loss rises when this use alone is cut.
-        attention: how much the reader's mean attention falls then; 0 for a value or the answer.
+        attention: how much the reader's mean attention falls when this use is cut; 0 for a value or the answer.
     """
 
     into: Into
@@ -113,7 +115,7 @@ class Feed:
     attention: float = 0.0
 
     def describe(self, roles: Sequence[str]) -> str:
-        """The use in words: `K of layer 5 (x0? -> >x1)`, or `the answer`."""
+        """Return the use as text: `K of layer 5 (x0? -> >x1)`, or `the answer`."""
         if self.reader is None:
             return "the answer"
         layer, _, query, key = self.reader.names(roles)
@@ -122,14 +124,14 @@ class Feed:
 
 @dataclass(frozen=True)
 class PathGroup:
-    """Redundant paths of a circuit, `needs` of which suffice.
+    """A group of redundant paths in a circuit, of which only `needs` are necessary.
 
         >>> paths = [hs.AttentionPath.parse(f"L{layer}.H1 x0? -> >x1", ["x0>", ">x1", "x0?"]) for layer in (2, 3)]
         >>> hs.PathGroup(tuple(paths)).needs
         1
 
     Raises:
-        InputError: fewer than two paths, a path twice, or no number of them from 1 to one fewer than all.
+        InputError: there are fewer than two paths, a path occurs twice, or `needs` is not from 1 to their number - 1.
     """
 
     paths: tuple[AttentionPath, ...]
@@ -138,6 +140,6 @@ class PathGroup:
     def __post_init__(self) -> None:
         if len(set(self.paths)) < len(self.paths) or not 1 <= self.needs < len(self.paths):
             raise InputError(
-                "a group is of at least two different paths and needs at least one of them, and not all, got "
+                "a group has at least two different paths, and needs at least one of them but not all, got "
                 f"{len(self.paths)} paths and needs={self.needs}"
             )

@@ -1,4 +1,4 @@
-"""A task of your own: prompts, the roles of words in them, the acceptable answers and which of them is right."""
+"""A task of your own: prompts, the roles of their words, their acceptable answers and the right answer."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ from hopscope.problem.text.tokens import Tokens, answer_tokens, check_fast, enco
 from hopscope.records import convert, write_text
 
 TEXT, ANSWER = "text", "answer"
-"""Roles of every prompt: what has no other role; the last token, which the answer follows, if it has no other name."""
+"""Roles of every prompt: `text` for tokens without another role; `answer` for a last token without another role."""
 
 _ROLE = re.compile(r">?[\w+.?'-]{1,24}[>=]?")
 
 LEAST = 8
-"""The fewest prompts of a task: half of them are for the search, the other half for the checks."""
+"""The minimum number of prompts of a task; the search uses half of the prompts and the checks the other half."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt.
+    """A prompt with its roles and answers.
 
     Attributes:
-        prompt: the text that the model is given, exactly; no chat template is put around it.
-        roles: the characters of each role, first and last (excluded); the last token of them has the role.
-        answers: the acceptable answers, as they follow the prompt; a space is put between two letters or digits.
-        right: which of them is right, from 0.
-        counterfactual: a prompt as like this one as may be in which the right answer is no longer right.
-        other_chains: in a prompt of several chains, the places of the same roles in each chain that is not asked for;
-            roles that only the chain asked for has, as those of the question, are left out.
+        prompt: the exact text that the model reads, without a chat template.
+        roles: start and end (excluded) of the characters of each role; the last token that covers them has the role.
+        answers: the acceptable answers; a space is inserted if the prompt ends and the answer begins with a letter or
+            digit.
+        right: index of the right answer in `answers`, from 0.
+        counterfactual: a minimally different prompt in which the right answer is no longer right.
+        other_chains: in a prompt of several chains, the `roles` of each chain that is not asked for, without the roles
+            that only the chain asked for has, such as those of the question.
     """
 
     prompt: str
@@ -51,7 +52,7 @@ class Prompt:
     other_chains: tuple[dict[str, tuple[int, int]], ...] = ()
 
     def check(self, number: int) -> None:
-        """Check a prompt; `number` says which it is, from 1."""
+        """Raise an `InputError` if the prompt is invalid; `number`, from 1, identifies the prompt in messages."""
         which, length = f"prompt {number}", len(self.prompt)
         if len(set(self.answers)) < max(2, len(self.answers)) or "" in self.answers:
             raise InputError(f"{which} needs at least two different answers, got {list(self.answers)}")
@@ -65,21 +66,21 @@ class Prompt:
         places = [place for roles in (self.roles, *self.other_chains) for place in roles.items()]
         for role, (start, end) in places:
             if not _ROLE.fullmatch(role) or role == TEXT:
-                raise InputError(f"{role!r} in {which} is no name of a role: 1 to 24 letters or digits, not {TEXT!r}")
+                raise InputError(f"{role!r} in {which} is not a role name; use 1 to 24 letters or digits, not {TEXT!r}")
             if not 0 <= start < end <= length or not self.prompt[start:end].strip(" "):
                 raise InputError(
                     f"role {role!r} of {which} must be characters of the prompt, from 0 to {length}, got {[start, end]}"
                 )
 
     def continued(self, answer: str) -> str:
-        """The prompt with an answer."""
+        """Return the prompt followed by an answer."""
         apart = " " if self.prompt[-1:].isalnum() and answer[:1].isalnum() else ""
         return f"{self.prompt}{apart}{answer}"
 
 
 @dataclass(frozen=True)
 class PromptRoles(Problem):
-    """What a circuit of such a task is about: its name, its roles by number, the one answered at last, and chains."""
+    """A task of your own as circuits record it: its name, the names of its roles (the last is answered), its chains."""
 
     task: str
     names: tuple[str, ...]
@@ -105,11 +106,11 @@ class PromptTask:
         ('Sarah', 8)
 
     Args:
-        name: its name, for records and files.
-        prompts: the prompts; all have the same roles and as many answers.
+        name: name of the task, for records and files.
+        prompts: the prompts; all have the same roles and the same number of answers.
 
     Raises:
-        InputError: there are too few prompts, or one of them does not fit.
+        InputError: there are too few prompts, or a prompt is invalid or differs in roles or number of answers.
     """
 
     name: str
@@ -118,7 +119,7 @@ class PromptTask:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not re.fullmatch(r"[\w.-]+", self.name):
-            raise InputError(f"a task's name is letters, digits, '.', '_' and '-', got {self.name!r}")
+            raise InputError(f"a task's name consists of letters, digits, '.', '_' and '-', got {self.name!r}")
         object.__setattr__(self, "prompts", tuple(self.prompts))
         if len(self.prompts) < LEAST:
             raise InputError(f"a task needs at least {LEAST} prompts, got {len(self.prompts)}; write more of them")
@@ -127,28 +128,28 @@ class PromptTask:
             prompt.check(number)
             if missing := {*first.roles} ^ {*prompt.roles}:
                 raise InputError(
-                    f"role {min(missing)!r} is not in both prompt 1 and prompt {number}; all need the same"
+                    f"role {min(missing)!r} is not in both prompt 1 and prompt {number}; all need the same roles"
                 )
             if len(prompt.answers) != len(first.answers):
                 raise InputError(
-                    f"prompt 1 has {len(first.answers)} answers and prompt {number} {len(prompt.answers)}; give all "
-                    "prompts as many"
+                    f"prompt 1 has {len(first.answers)} answers and prompt {number} has {len(prompt.answers)}; give "
+                    "all prompts the same number of answers"
                 )
             if [*map(set, prompt.other_chains)] != [*map(set, first.other_chains)]:
                 raise InputError(
-                    f"prompt 1 and prompt {number} differ in the number of their other chains, or in the roles of "
-                    "these; give all prompts the same"
+                    f"prompt 1 and prompt {number} differ in the number of other chains, or in the roles of those "
+                    "chains; give all prompts the same chains and roles"
                 )
         final = self.problem.names[-1]
         if any(final in chain for chain in first.other_chains):
-            raise InputError(f"role {final!r} ends the prompts, and no other chain can have it; leave it out of these")
+            raise InputError(f"role {final!r} ends the prompts, so no other chain can have it; leave it out there")
 
     @classmethod
     def read(cls, path: Path | str) -> PromptTask:
-        """The task in a file, a line of JSON for each prompt; its name is the file's.
+        """Read a task from a JSONL file with one prompt per line; the task is named after the file.
 
         Raises:
-            InputError: there is no such file, or a line of it is no prompt.
+            InputError: the file cannot be read, or a line of the file is not a prompt.
         """
         path, prompts = check_path("a task", path), []
         try:
@@ -165,13 +166,13 @@ class PromptTask:
         return cls(path.stem, tuple(prompts))
 
     def write(self, path: Path | str) -> None:
-        """Write the task as a file that `read` reads."""
+        """Write the task to a JSONL file for `read`."""
         rows = (json.dumps({k: v for k, v in asdict(prompt).items() if v not in (None, ())}) for prompt in self.prompts)
         write_text(check_path("a task", path), "".join(f"{row}\n" for row in rows))
 
     @cached_property
     def problem(self) -> PromptRoles:
-        """The roles: yours by where they are, `text`, and the last token's: yours where one ends every prompt."""
+        """The roles: yours in order of position, `text`, and last your role that ends every prompt, else `answer`."""
         first = self.prompts[0].roles
         final = next((role for role in first if all(p.roles[role][1] == len(p.prompt) for p in self.prompts)), ANSWER)
         where = {role: sum(prompt.roles[role][0] for prompt in self.prompts) for role in first if role != final}
@@ -180,18 +181,18 @@ class PromptTask:
 
     @property
     def floor(self) -> float:
-        """Accuracy that shows nothing: of a guess, or of always giving the commonest right answer."""
+        """Accuracy without reading: the better of a uniform guess and always giving the commonest right answer."""
         ((_, most),) = Counter(prompt.answers[prompt.right] for prompt in self.prompts).most_common(1)
         return max(1 / len(self.prompts[0].answers), most / len(self.prompts))
 
     def tokens(self, tokenizer: Any, count: int, seed: int, purpose: str = "") -> list[Tokens]:
-        """Up to so many prompts for a purpose, as tokens with their roles.
+        """Return up to `count` prompts for a purpose, as tokens with their roles.
 
-        One half of the prompts, every other one, is for searches, the other half for checks; each in random order.
+        Every other prompt is used for searches and the rest for checks; each half is in random order.
 
         Raises:
-            InputError: the tokenizer gives no offsets or does not cover a prompt, two roles share a token, or answers
-                begin alike.
+            InputError: the tokenizer gives no offsets or does not cover a prompt, two roles share a token, or two
+                answers begin with the same token.
         """
         check_fast(tokenizer)
         read = [self._tokens(number, tokenizer) for number in range(len(self.prompts))]
@@ -209,7 +210,7 @@ class PromptTask:
         for name, (start, end), chain in ((*place, number) for number, roles in chains for place in roles.items()):
             at = max((n for n, span in enumerate(offsets) if span[0] < end and span[1] > start), default=0)
             if name != names[-1] and at in taken:
-                mend = "move one of them, or leave it out" if at else "heads rest at the first: begin with another word"
+                mend = "move or drop one role" if at else "heads rest at the first token, so put another word before it"
                 raise InputError(
                     f"roles {taken[at][0]!r} and {name!r} share the token {prompt.prompt[slice(*offsets[at])]!r} in "
                     f"{which}; {mend}"
@@ -221,7 +222,7 @@ class PromptTask:
 
 
 def spans(parts: Iterable[tuple[str, str]]) -> tuple[str, dict[str, tuple[int, int]]]:
-    """A prompt from pieces and the role of each, empty for none.
+    """Join pieces of text, each with its role or an empty string; return the prompt and its roles.
 
     >>> hs.prompts.spans([("When ", ""), ("Mary", "IO"), (" left", "")])
     ('When Mary left', {'IO': (5, 9)})
@@ -250,9 +251,9 @@ _OPENINGS = (
 
 
 def ioi(count: int = 512, seed: int = 0) -> PromptTask:
-    """Indirect object identification (Wang et al. 2022), in wording of our own: who of two names is not repeated?
+    """Indirect object identification (Wang et al. 2022) in our own wording: which of two names is not repeated?
 
-    Roles: IO, S1 with the word behind it (`S1+1`), S2, and `end`, the last token.
+    Roles: IO, S1, the word after S1 (`S1+1`), S2, and `end`, the last token.
     """
 
     def make(draw: Draw) -> Prompt:
@@ -272,9 +273,10 @@ def ioi(count: int = 512, seed: int = 0) -> PromptTask:
 
 
 def induction(tokenizer: Any, count: int = 512, seed: int = 0, words: int = 16) -> PromptTask:
-    """Words at random, then again from the first: what came behind the last one before? Words are single tokens.
+    """Random words, then the same words again: which word followed the last word before? Words are single tokens.
 
-    Roles: A1 and B1 the first time, A2 the last token; `before` the word ahead of A1, and `before2` ahead of A2.
+    Roles: A1 and B1 are the first occurrence of the pair, A2 is the last token, and `before` and `before2` are the
+    words before A1 and A2.
     """
     written = [tokenizer.decode([number]) for number in range(min(len(tokenizer), 20_000))]
     known = sorted({word for word in written if re.fullmatch(r" [a-z]{4,8}", word)})
@@ -294,10 +296,10 @@ def induction(tokenizer: Any, count: int = 512, seed: int = 0, words: int = 16) 
 
 
 def code(count: int = 512, seed: int = 0, hops: int = 1) -> PromptTask:
-    """Equations as code (`hs.text`), below a comment, since heads rest at the first token.
+    """Equations as code (`hs.text`) below a comment, since heads rest at the first token.
 
-    Roles: those of the chain asked for, named as in `hs.text`: `x0>`, `>x1`, `x1.`, ..., `x0?` and `answer`; of what
-    links two symbols only what is before the number, since a letter's token begins with a space.
+    Roles: those of the chain asked for, named as in `hs.text`: `x0>`, `>x1`, `x1.`, ..., `x0?` and `answer`. A link
+    between two symbols has a role only before a number, since a letter's token begins with a space.
     """
     above, names = "# Python\n", text_role_names(hops)
     linked = {f"x{hop}=" for hop in range(hops - 1)}
@@ -314,10 +316,10 @@ def code(count: int = 512, seed: int = 0, hops: int = 1) -> PromptTask:
 
 
 def code_chains(tokenizer: Any, count: int = 512, seed: int = 0, hops: int = 1) -> PromptTask:
-    """The prompts of `code`, in which the lines of all chains have roles, not only those of the chain asked for.
+    """The prompts of `code` with roles in the lines of all chains, not only of the chain asked for.
 
-    Roles: those of `code`; and in each line the sign (`x0=` where the name is x0) and the space before the value
-    (`x1-1` where that is x1), where the tokenizer has a token that ends there.
+    Roles: those of `code` and, in each line, the equals sign (`x0=` after x0) and the space before the value (`x1-1`
+    before x1), each only if one of the tokenizer's tokens ends there.
     """
     check_fast(tokenizer)
     names = text_role_names(hops)

@@ -1,4 +1,4 @@
-"""The retrieval problem of Section 6, as a value: what is asked, not how batches are made."""
+"""The retrieval problem of Section 6 and its parameters; `problem.vectors` makes its batches."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ NAMED_ORDERS: dict[str, Callable[[int], tuple[int, ...]]] = {
     "deepest-first": lambda hops: tuple(range(hops, 0, -1)),
     "shallowest-first": lambda hops: tuple(range(1, hops + 1)),
 }
-"""The two block orders of the paper's prompts: the pairs by number, from 1, in the order of their blocks."""
+"""The two block orders of the paper's prompts; each function returns the pair numbers, from 1, block by block."""
 
 
 class Problem(ABC):
-    """What a circuit is about: its roles, and what they say of chains; by default nothing.
+    """The task that a circuit solves: its roles and, if the task has chains, the fact and symbol of each role.
 
     Attributes:
-        hops, chains: D and N; 0 and 1 where the task has no chains.
+        hops: D, the number of retrieval steps; 0 if the task has no chains.
+        chains: N, the number of chains in a sequence; 1 if the task has no chains.
     """
 
     hops: int = 0
@@ -31,7 +32,7 @@ class Problem(ABC):
     @property
     @abstractmethod
     def all_roles(self) -> tuple[str, ...]:
-        """Names of the roles that paths may have, by role number."""
+        """Names of all roles that a path can have, by role number."""
 
     @property
     @abstractmethod
@@ -40,15 +41,15 @@ class Problem(ABC):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Names of the roles that every drawing shows."""
+        """Names of the roles that drawings always show."""
         return ()
 
     def fact_of(self, role: int) -> int:
-        """The fact that a role is part of, from 1; 0 for none."""
+        """Return the number of the fact that contains a role, from 1; 0 if no fact contains the role."""
         return 0
 
     def symbol_of(self, role: int) -> int:
-        """The symbol that a role holds, from 0; -1 for none."""
+        """Return the number of the symbol that a role holds, from 0; -1 if the role holds no symbol."""
         return -1
 
 
@@ -68,19 +69,19 @@ class RetrievalProblem(Problem):
         hops: D, retrieval steps per chain.
         chains: N, chains interleaved in one sequence.
         symbol_dim: K, the dimension of a symbol's vector.
-        order: order of the blocks of pairs: `deepest-first`, pairs (x{D-1}, xD) first, as in Section 3.1 and most
-            prompts of Appendix A; `shallowest-first`; or the pairs from 1, first block to last, as in `1,2,4,3` or a
-            list. The queries always come last.
-        position: what a position code numbers: each `token`, each `pair` (Definition 2) and each query, or nothing
-            (`none`: zeros).
-        base: the base of the rotary frequencies base^(-2i/K) whose cosines and sines make a code (Su et al. 2023).
-        causal: whether a position may attend to earlier positions and itself only.
+        order: order of the blocks of pairs. `deepest-first` puts the pairs (x{D-1}, xD) first, as in Section 3.1 and
+            most prompts of Appendix A; `shallowest-first` puts them last. Any other order is the numbers of the pairs,
+            from the first block to the last, as in `1,2,4,3` or a list. The queries always come last.
+        position: what position codes number: every `token`; every `pair` and query, so that the members of a pair share
+            a code (Definition 2); or nothing (`none`), with codes of zeros.
+        base: base of the rotary frequencies base^(-2i/K); their cosines and sines make up a code (Su et al. 2023).
+        causal: whether a position can attend only to itself and to earlier positions.
         curriculum: the implicit curriculum (IC, Section 7): a query's target is x1 ... xD concatenated, not xD alone.
-        asked: the hops in a query's target, in rising order and with D among them: 1 and 3 leave x2 out. `None` for
-            what `curriculum` says; all hops, and D alone, are recorded as `None` with the `curriculum` that fits.
+        asked: the hops in a query's target, in ascending order and ending with D; (1, 3) leaves x2 out. `None` follows
+            `curriculum`. All hops, or D alone, are recorded as `None` with the matching `curriculum`.
         position_dim: dimension of a position's code; `None` for K, as in the paper.
-        symbols: how symbols are drawn: `gaussian`, standard normal components (the paper), or `unit`, then scaled to
-            length sqrt(K), for hand-built transformers that match symbols exactly.
+        symbols: how symbols are drawn: `gaussian` gives standard normal components (the paper); `unit` also scales each
+            vector to length sqrt(K), for hand-built transformers that match symbols exactly.
 
     Raises:
         InputError: a value is out of range.
@@ -107,21 +108,21 @@ class RetrievalProblem(Problem):
             self._simplify_asked(check_items("asked", self.asked, f"hops from 1 to {self.hops}, as in ({self.hops},)"))
 
     def _simplify_asked(self, asked: tuple[Any, ...]) -> None:
-        """Check the hops asked for; all hops, or the last alone, become `None` with the `curriculum` that says so."""
+        """Check `asked`; all hops, or the last hop alone, become `None` with the matching `curriculum`."""
         rising = all(type(hop) is int for hop in asked) and [*asked] == sorted({*asked})
         if not (rising and asked and asked[0] >= 1 and asked[-1] == self.hops):
             raise InputError(
-                f"asked must be hops from 1 to {self.hops}, rising, {self.hops} the last of them, got {self.asked!r}"
+                f"asked must be ascending hops from 1 to {self.hops}, ending with {self.hops}, got {self.asked!r}"
             )
         every, alone = len(asked) == self.hops, len(asked) == 1
         if not (self.curriculum or alone):
-            raise InputError(f"curriculum=False asks for x{self.hops} alone, asked={asked!r} for more; leave one out")
+            raise InputError(f"curriculum=False asks for x{self.hops} only, asked={asked!r} for more; leave one out")
         object.__setattr__(self, "asked", None if every or alone else asked)
         object.__setattr__(self, "curriculum", self.curriculum and (every or not alone))
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """The pairs by number, from 1, in the order of their blocks in the sequence."""
+        """The numbers of the pairs, from 1, in the order of their blocks in the sequence."""
         if self.order in NAMED_ORDERS:
             return NAMED_ORDERS[self.order](self.hops)
         return tuple(int(pair) for pair in self.order.split(","))
@@ -133,7 +134,7 @@ class RetrievalProblem(Problem):
 
     @property
     def sequence_length(self) -> int:
-        """Positions in a sequence, N(2D + 1)."""
+        """Number of positions in a sequence, N(2D + 1)."""
         return self.chains * (2 * self.hops + 1)
 
     @property
@@ -143,17 +144,17 @@ class RetrievalProblem(Problem):
 
     @property
     def input_dim(self) -> int:
-        """Dimension of the input at a position, symbol and position code together; 2K in the paper."""
+        """Dimension of the input at a position, which holds a symbol and a position code; 2K in the paper."""
         return self.symbol_dim + self.code_dim
 
     @property
     def target_hops(self) -> tuple[int, ...]:
-        """The hops that are asked for: 1 ... D with the implicit curriculum, D alone without, or those of `asked`."""
+        """The hops in a query's target: 1 ... D with the implicit curriculum, D alone without, or those of `asked`."""
         return self.asked or tuple(range(1 if self.curriculum else self.hops, self.hops + 1))
 
     @property
     def target_symbols(self) -> tuple[str, ...]:
-        """The symbols that are asked for, among x1 ... xD."""
+        """The names of the symbols in a query's target, such as `x1`."""
         return tuple(f"x{hop}" for hop in self.target_hops)
 
     @property
@@ -163,7 +164,7 @@ class RetrievalProblem(Problem):
 
     @property
     def target_dim(self) -> int:
-        """Dimension of a query's target, K per hop asked for: D·K with the implicit curriculum, K without."""
+        """Dimension of a query's target, K per hop asked for: D·K with the implicit curriculum, K without it."""
         asked = len(self.asked) if self.asked else self.hops if self.curriculum else 1
         return asked * self.symbol_dim
 
@@ -174,22 +175,22 @@ class RetrievalProblem(Problem):
 
     @property
     def all_roles(self) -> tuple[str, ...]:
-        """Names of the roles that paths may have: those of `roles`, and after them, those of text."""
+        """Names of all roles that a path can have: first those of `roles`, then those that only text has."""
         return text_role_names(self.hops)
 
     def fact_of(self, role: int) -> int:
-        """The pair that a role is part of, from 1; 0 for the question and words of no pair."""
+        """Return the number of the pair that contains a role, from 1; 0 for the question and words outside pairs."""
         if role < 2 * self.hops:
             return role // 2 + 1
         return (role - 2 * self.hops + 1) // 2 if 2 * self.hops < role <= 4 * self.hops else 0
 
     def symbol_of(self, role: int) -> int:
-        """The k of the symbol x{k} that a role holds; -1 for words without a symbol."""
+        """Return the number k of the symbol x{k} that a role holds; -1 for words without a symbol."""
         return symbol_of(role, self.hops)
 
 
 def _order(order: Any, hops: int) -> str:
-    """The order, text or a list of numbers, by its name if it has one, else as numbers and commas."""
+    """Return an order, given as text or a list, as its name if it has one, else as pair numbers with commas."""
     if isinstance(order, str) and order in NAMED_ORDERS:
         return order
     text = ",".join(map(str, order)) if isinstance(order, list | tuple) else order
@@ -204,5 +205,5 @@ def _order(order: Any, hops: int) -> str:
 
 
 def check_problem(problem: Any) -> None:
-    """Check that a value is a `RetrievalProblem`; an `InputError` where it is not."""
+    """Raise an `InputError` if a value is not a `RetrievalProblem`."""
     check_type("problem", problem, RetrievalProblem, "an hs.RetrievalProblem, as hs.RetrievalProblem(hops=3)")

@@ -1,10 +1,10 @@
 """Batches of the vector formulation (Section 6), made by tensor operations on any device.
 
-A sequence has a block for each pair of the chains, then the queries; a block holds that pair of each of the N chains,
-shuffled.
+A sequence has one block for each pair k = 1 ... D, then a block of queries. Block k holds pair k of each of the N
+chains, in random order.
 
-A sequence is fixed by two draws, from an explicit generator (`sample`) or from an address (`Examples`): the vectors of
-its symbols, and the order of the chains in each block.
+Two draws determine a sequence: the vectors of its symbols, and the order of the chains in each block. They come from an
+explicit generator (`sample`) or from an address (`Examples`).
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from hopscope.problem.retrieval import RetrievalProblem, check_problem
 
 @dataclass(frozen=True)
 class Batch:
-    """Sequences, their targets, and where everything is.
+    """Sequences, their targets, and the position of every role.
 
         >>> batch = hs.sample(hs.RetrievalProblem(hops=2), 5, torch.Generator().manual_seed(0))
         >>> batch.targets.shape, batch.place.shape  # 5 sequences of 4 chains: 2 hops of 4 numbers, 5 roles
         (torch.Size([5, 4, 8]), torch.Size([5, 4, 5]))
 
-    `*batch` is `batch`, or `model batch` where every model has its own examples.
+    The axes `*batch` are `batch`, or `model batch` if every model has its own examples.
 
     Attributes:
-        inputs: symbol and position code of every position.
-        targets: for each query, in the order of the queries, the vectors of the hops asked for, concatenated.
-        place: the position of every role of every chain; attention maps indexed by it are in the order of roles.
+        inputs: the symbol's vector and the position code at every position.
+        targets: the concatenated vectors of the hops asked for, for each query in the order of the queries.
+        place: the position of every role of every chain; index an attention map with it to order the map by role.
     """
 
     inputs: Float[Tensor, "*batch pos d_input"]
@@ -54,24 +54,24 @@ class Batch:
         return _holders(self.place) % self.place.shape[-1]
 
     def __getitem__(self, index: int | slice | tuple[slice, ...]) -> Batch:
-        """A part of the leading axes."""
+        """Return the part of the batch at these indices of the leading axes."""
         return Batch(self.inputs[index], self.targets[index], self.place[index])
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same batch on `device`."""
+        """Return the same batch on `device`."""
         return Batch(self.inputs.to(device), self.targets.to(device), self.place.to(device))
 
 
 def _holders(place: Int[Tensor, "*batch chain role"]) -> Int[Tensor, "*batch pos"]:
-    """Chain × number of roles + role, at every position: the inverse of `place`."""
+    """Return chain × number of roles + role for every position, the inverse of `place`."""
     return place.flatten(-2).argsort(dim=-1)
 
 
 def places(problem: RetrievalProblem, order: Int[Tensor, "*batch block chain"]) -> Int[Tensor, "*batch chain role"]:
-    """The position of every role of every chain.
+    """Return the position of every role of every chain.
 
-    `order` is the rank of each chain in each block, as a permutation; the blocks are those of pair 1, ..., pair D, then
-    that of the queries.
+    `order` holds the rank of each chain in each block, a permutation per block. Its blocks are those of pair 1, ...,
+    pair D, then the block of queries, whatever their order in the sequence.
     """
     hops, chains = problem.hops, problem.chains
     starts = [2 * chains * problem.blocks.index(role // 2 + 1) + role % 2 for role in range(2 * hops)]
@@ -81,15 +81,15 @@ def places(problem: RetrievalProblem, order: Int[Tensor, "*batch block chain"]) 
 
 
 def position_codes(problem: RetrievalProblem, device: torch.device | str = "cpu") -> Float[Tensor, "pos d_code"]:
-    """The code of every position: cosines and sines at the rotary frequencies base^(-2i/K) (Su et al. 2023).
+    """Return the code of every position: cosines and sines at the rotary frequencies base^(-2i/K) (Su et al. 2023).
 
-    Interleaved: cos, sin of the fastest frequency first. An odd width drops the last sine.
+    Cosines and sines alternate, starting with the fastest frequency. An odd width drops the last sine.
     """
     length, width = problem.sequence_length, problem.code_dim
     if problem.position == "none":
         return torch.zeros(length, width, device=device)
     number = torch.arange(length, dtype=torch.float64, device=device)
-    if problem.position == "pair":  # pairs are numbered from 0, then the queries
+    if problem.position == "pair":  # number the pairs from 0, then the queries
         paired = 2 * problem.chains * problem.hops
         number = torch.where(number < paired, number // 2, number - paired // 2)
     rank = torch.arange((width + 1) // 2, dtype=torch.float64, device=device)
@@ -102,7 +102,7 @@ def compose(
     symbols: Float[Tensor, "*batch chain symbol d_symbol"],
     order: Int[Tensor, "*batch block chain"],
 ) -> Batch:
-    """The sequences of drawn chains: the vectors of every chain's symbols x0 ... xD, and its rank in each block."""
+    """Build sequences from the vectors of every chain's symbols x0 ... xD and every chain's rank in each block."""
     if problem.symbols == "unit":
         symbols = symbols * (problem.symbol_dim**0.5 / symbols.norm(dim=-1, keepdim=True))
     place = places(problem, order)
@@ -118,21 +118,21 @@ def compose(
 
 
 def sample(problem: RetrievalProblem, batch: int, generator: torch.Generator) -> Batch:
-    """`batch` random sequences, on the generator's device.
+    """Draw `batch` random sequences on the generator's device.
 
         >>> hs.sample(hs.RetrievalProblem(hops=2), 5, torch.Generator().manual_seed(0)).inputs.shape
         torch.Size([5, 20, 8])
 
     Raises:
-        InputError: an argument is of another type, `batch` is below 1, or memory is too small for it.
+        InputError: an argument has the wrong type, `batch` is below 1, or the batch does not fit into memory.
     """
     check_problem(problem)
     check_count("batch", batch)
     check_type("generator", generator, torch.Generator, "a torch.Generator, as torch.Generator().manual_seed(0)")
     numbers = problem.sequence_length * problem.input_dim + problem.chains * problem.target_dim
-    roles = 1000 * problem.hops  # bytes that roles take by themselves, about
+    roles = 1000 * problem.hops  # approximate bytes of the roles alone
     check_fits((4 * batch * numbers if generator.device.type == "cpu" else 0) + roles)
-    device, each = generator.device, problem.hops + 1  # so many symbols a chain, and so many blocks
+    device, each = generator.device, problem.hops + 1  # `each`: symbols per chain, and blocks per sequence
     symbols = torch.randn((batch, problem.chains, each, problem.symbol_dim), generator=generator, device=device)
     keys = torch.rand((batch, each, problem.chains), generator=generator, device=device, dtype=torch.float64)
     return compose(problem, symbols, keys.argsort(dim=-1))
@@ -142,8 +142,8 @@ def sample(problem: RetrievalProblem, batch: int, generator: torch.Generator) ->
 class Examples:
     """An endless list of examples, addressed by (seed, index) and never stored.
 
-    The same address gives the same example on any machine (to rounding). A finite training set is the first `size`
-    indices of a seed.
+    The same address gives the same example on any machine (to rounding). The first n indices of a
+    seed make a training set of n examples.
 
         >>> examples = hs.Examples(hs.RetrievalProblem(hops=2))
         >>> examples.at(torch.tensor(7), torch.arange(3)).inputs.shape
@@ -156,10 +156,10 @@ class Examples:
         check_problem(self.problem)
 
     def at(self, seeds: Int[Tensor, "*#batch"], indices: Int[Tensor, "*#batch"]) -> Batch:
-        """The examples at these addresses: 63-bit seeds (`derive_seed`) and example numbers from 0, broadcast.
+        """Return the examples at these addresses: 63-bit seeds (see `derive_seed`) and indices from 0, broadcast.
 
         Raises:
-            InputError: either is not an int64 tensor.
+            InputError: `seeds` or `indices` is not an int64 tensor.
         """
         for name, values in (("seeds", seeds), ("indices", indices)):
             if not isinstance(values, Tensor) or values.dtype != torch.int64:

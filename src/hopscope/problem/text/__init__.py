@@ -1,1 +1,1 @@
-"""The retrieval problem as text: the five formulations of Section 4 and Appendix A; solvers that follow no chain."""
+"""The retrieval problem as text: the five formulations of Section 4 and Appendix A."""

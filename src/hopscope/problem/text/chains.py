@@ -1,4 +1,4 @@
-"""The three formulations of chains: levels of symbols, each a bijection onto the level before."""
+"""The three formulations of chains: levels of symbols, each linked one-to-one to the level before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Chains(Latent):
     asked: int
 
     def path(self, start: int) -> list[int]:
-        """The symbols from `start` of level D down to level 0, one per level."""
+        """Return the chain that begins at symbol `start` of level D: one symbol per level, down to level 0."""
         symbols = [start]
         for link in reversed(self.links):
             symbols.append(link[symbols[-1]])
@@ -39,15 +39,15 @@ class Chains(Latent):
 class ChainFormulation(Formulation[Chains]):
     """A formulation in which every fact links a symbol to one of the level before.
 
-    `published` are the paper's names of levels 1 ... D, in blocks of four; none where all words are fixed. A line
-    begins with the symbol of the level before where the formulation is `value_first`.
+    `published` holds the paper's names for levels 1 ... D, in blocks of four; it is empty if all words are fixed. If
+    `value_first` is set, a line begins with the symbol of the level before.
     """
 
     published: ClassVar[Sequence[str]] = ()
     value_first: ClassVar[bool] = False
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
-        """Refuse a size for which the published names do not suffice, unless others may be used."""
+        """Raise an `InputError` if the published names are too few, unless other names may be used."""
         if not self.published:
             super().check_size(hops, chains, extensions)
         most = len(self.published) // PAPER_CHAINS
@@ -62,11 +62,11 @@ class ChainFormulation(Formulation[Chains]):
         raise NotImplementedError
 
     def names(self) -> Iterator[str]:
-        """The names of levels 1 ... D, the paper's first and then as many more as there may be."""
+        """Yield the names for levels 1 ... D: first the paper's names, then further names."""
         raise NotImplementedError
 
     def words(self, hops: int, chains: int, extensions: Extensions, draw: Draw) -> Sequence[Sequence[str]]:
-        """The symbols of levels 0 ... D: values at level 0, then names, in their fixed order or drawn at random."""
+        """Return the symbols of levels 0 ... D: the values, then names in their fixed order or drawn at random."""
         wanted = hops * chains
         names = [*islice(self.names(), max(wanted, len(self.published)))]
         if extensions.names == "random":
@@ -75,17 +75,17 @@ class ChainFormulation(Formulation[Chains]):
 
     @abstractmethod
     def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
-        """The pieces of a line: `first` of this level leads to `second` of the level before."""
+        """Return the pieces of a line by which `first` of this level leads to `second` of the level before."""
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Chains:
-        """Independent uniform bijections, orders of lines and query."""
+        """Draw independent uniform bijections, the order of the lines and the symbol asked for."""
         links = tuple(draw.permutation(chains) for _ in range(hops))
         asked = draw.below(chains)
         order = draw.order([chains] * hops, [True] * hops, extensions.lines)
         return Chains(order, tuple(map(tuple, self.words(hops, chains, extensions, draw))), links, asked)
 
     def write(self, latent: Chains, form: Form = "instruction") -> Wording:
-        """The lines of levels 1 ... D, of which level r is pair D - r + 1, and the question where x0 leads."""
+        """Write the lines of levels 1 ... D and the question where x0 leads; level r is pair D - r + 1."""
         hops, chains = len(latent.links), len(latent.links[0])
         names, facts = role_names(hops), []
         owner = {(hops - n, i): start for start in range(chains) for n, i in enumerate(latent.path(start))}
@@ -107,7 +107,7 @@ class ChainFormulation(Formulation[Chains]):
         return Wording(facts, question, latent.words[0][path[-1]], tuple(acceptable), asked)
 
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """Leaving any level unread loses the chain altogether, since the bijections are independent and uniform."""
+        """A guess without reading one level is at chance, since the bijections are independent and uniform."""
         return {"any one level unread": 1 / chains}
 
 
@@ -125,7 +125,7 @@ class Equations(ChainFormulation):
         return [str(number) for number in range(chains)]
 
     def names(self) -> Iterator[str]:
-        """a ... z, aa, ab, ..., as spreadsheets name their columns."""
+        """Yield a ... z, aa, ab, ..., as spreadsheets name their columns."""
         return ("".join(word) for length in count(1) for word in product(ascii_lowercase, repeat=length))
 
     def fact(self, level: int, first: str, second: str) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ _NAMES = (
     "Paris Quito Rome Seoul Tokyo Utrecht Vienna Warsaw Xiamen York Zagreb",
 )
 _PEOPLE, _CITIES = (tuple(words.split()) for words in _NAMES)
-"""The paper's people, and cities, of which the paper uses the first four."""
+"""The paper's people, and cities; the paper uses the first four cities."""
 
 
 class LivesWith(ChainFormulation):
@@ -153,17 +153,17 @@ class LivesWith(ChainFormulation):
     published = _PEOPLE
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
-        """Refuse a size beyond the paper's format, and more chains than cities."""
+        """Raise an `InputError` for a size beyond the paper's format, or more chains than cities."""
         super().check_size(hops, chains, extensions)
         if chains > len(_CITIES):
-            raise InputError(f"chains must be 1..{len(_CITIES)} for lives-with, one a city, got {chains}")
+            raise InputError(f"chains must be 1..{len(_CITIES)} for lives-with, one per city, got {chains}")
 
     def values(self, chains: int) -> tuple[str, ...]:
         """The first cities."""
         return _CITIES[:chains]
 
     def names(self) -> Iterator[str]:
-        """The paper's people, then made-up names of two or more syllables: Baba, Babe, ..."""
+        """Yield the paper's people, then made-up names of two or more syllables: Baba, Babe, ..."""
         yield from _PEOPLE
         syllables = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
         made = ("".join(word).capitalize() for length in count(2) for word in product(syllables, repeat=length))
@@ -186,10 +186,10 @@ _VERBS = (" lives in ", " believe in ", " eat ", " contains ", " causes ")
 
 
 class Kingdoms(ChainFormulation):
-    """Five blocks of facts (Appendix A.3). The text reads from person to condition, the question backwards.
+    """Five blocks of facts (Appendix A.3). The text leads from person to condition, the question backwards.
 
-    Words at the same position of each row belong together in the paper's examples (Alice, Novaria, harmonianism, ...),
-    in Section 4 and Appendix A.3 alike, so the author may have shuffled lines alone. Here links are drawn.
+    In the paper's examples (Section 4 and Appendix A.3), the n-th words of all rows belong together (Alice, Novaria,
+    harmonianism, ...), so the author may have shuffled only the lines. Here, the links are drawn at random.
     """
 
     name = "kingdoms"
@@ -208,7 +208,7 @@ class Kingdoms(ChainFormulation):
 
 
 def _subject(level: int, word: str) -> str:
-    """How a symbol of a level is written at the start of a sentence: Novarians, Luminists, Beef."""
+    """Return a symbol of a level as it is written at the start of a sentence: Novarians, Luminists, Beef."""
     if level == 1:
         return word + "ns"
     if level == 2:

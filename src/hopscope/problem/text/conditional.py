@@ -15,7 +15,7 @@ _FUNCTIONS, _ALIASES, _VARIABLES = "abcd", "efgh", "ijkl"
 
 @dataclass(frozen=True)
 class Applications(Latent):
-    """The values of a..d at 0..3, the function that each of e..h names, the number that each of i..l names.
+    """The values of functions a..d at 0..3, the function that each alias e..h names, the number of each variable i..l.
 
     The question applies the alias of number `alias` to the variable of number `variable`.
     """
@@ -28,7 +28,7 @@ class Applications(Latent):
 
 
 class Functions(Formulation[Applications]):
-    """Tables of a..d, aliases e..h of these, arguments i..l; three retrieval steps: alias, argument, table at both."""
+    """Tables of functions a..d, aliases e..h, variables i..l; three retrieval steps: alias, variable, table entry."""
 
     name = "functions"
     paper_hops = 3
@@ -36,7 +36,7 @@ class Functions(Formulation[Applications]):
     allowed = Formulation.allowed | {"latin"}
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Applications:
-        """Four independent tables, or a uniform Latin square, and uniform aliases, arguments and question."""
+        """Draw four independent tables or a uniform Latin square, and uniform aliases, arguments and question."""
         if extensions.latin:
             tables = _latin_squares()[draw.below(len(_latin_squares()))]
         else:
@@ -47,7 +47,7 @@ class Functions(Formulation[Applications]):
         return Applications(order, tables, aliases, arguments, alias, variable)
 
     def write(self, latent: Applications, form: Form = "instruction") -> Wording:
-        """The lines of tables (`a(0) = 3`, as code `a[0] = 3`), aliases (`e = b`), arguments (`i = 0`), question."""
+        """Write the tables (`a(0) = 3`, as code `a[0] = 3`), aliases (`e = b`), arguments (`i = 0`) and question."""
         left, right = "[]" if form == "code" else "()"
         tables = [
             Line((f, left, str(x), f"{right} = ", str(y)), ("function>", None, "number>", None, ">value"), 3, None)
@@ -71,7 +71,7 @@ class Functions(Formulation[Applications]):
         return Wording([*tables, *aliases, *arguments], question, str(latent.tables[f][x]), acceptable, asked)
 
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """Values of independent tables repeat: the commonest one at the argument is right in 17/32 of cases."""
+        """Independent tables repeat values: the commonest value at an argument is right in 17/32 of cases."""
         others = {"arguments unread": 1 / 4, "tables unread": 1 / 4}
         if extensions.latin:
             return {"aliases unread": 1 / 4, **others}
@@ -80,7 +80,7 @@ class Functions(Formulation[Applications]):
 
 @cache
 def _latin_squares() -> list[tuple[tuple[int, ...], ...]]:
-    """All 576 Latin squares of order 4, as rows."""
+    """Return all 576 Latin squares of order 4, as tuples of rows."""
     squares: list[tuple[tuple[int, ...], ...]] = [()]
     for _ in range(_SIZE):
         squares = [
@@ -126,7 +126,7 @@ class Relatives(Formulation[Families]):
     asks = Formulation.asks | {"instruction": ("Where does ", " live?"), "completion": ("", " lives in")}
 
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> Families:
-        """Uniform bijections; women are mothers and sisters, men fathers and brothers."""
+        """Draw uniform bijections; women are mothers and sisters, men are fathers and brothers."""
         homes = draw.permutation(len(_RELATIVES))
         women, men = draw.some(_WOMEN, len(_WOMEN)), draw.some(_MEN, len(_MEN))
         families = ((women[i], women[i + 1], men[i], men[i + 1]) for i in range(0, len(_WOMEN), 2))
@@ -137,7 +137,7 @@ class Relatives(Formulation[Families]):
         return Families(order, homes, kin, rules, jobs, asked)
 
     def write(self, latent: Families, form: Form = "instruction") -> Wording:
-        """The lines of homes, kin, rules and jobs, and the question where a person lives."""
+        """Write the lines of homes, kin, rules and jobs, and the question where a person lives."""
         code = form == "code"
         lives, dot = ('.home = "', '"') if code else (" lives in ", ".")
         of, equals, end = (".", " = ", "") if code else ("s ", " is ", ".")
@@ -178,5 +178,5 @@ class Relatives(Formulation[Families]):
         return Wording([*homes, *kin, *rules, *jobs], question, answer, _COUNTRIES, lines)
 
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """A person has four relatives; with families unread, a relation still separates women from men."""
+        """A person has four relatives; even without reading families, a relation separates women from men."""
         return {"jobs unread": 1 / 4, "rules unread": 1 / 4, "families unread": 1 / 8, "homes unread": 1 / 16}

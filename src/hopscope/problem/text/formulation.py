@@ -1,4 +1,4 @@
-"""What the five formulations share: extensions, random draws, a random structure, and its wording."""
+"""The base of the five formulations: extensions, random draws, random structures, and their wording."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hopscope.errors import InputError
 
 PAPER_CHAINS = 4
 MOST_LINES = 250_000
-"""The most lines of a prompt: more than any model reads, yet drawn in seconds."""
+"""The maximum number of lines in a prompt: more than any model can read, but drawn within seconds."""
 THINK = "Think step by step, then write only the answer on the last line."
 
 Form = Literal["instruction", "completion", "code"]
@@ -24,21 +24,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Extensions:
-    """Departures from the formats of Appendix A; the defaults depart from nothing.
+    """Changes to the formats of Appendix A; the defaults change nothing.
 
         >>> (shuffled,) = hs.questions("equations", hops=2, count=1, extensions=hs.Extensions(lines="shuffled"))
 
     Args:
-        form: how the question is asked: `instruction`, the paper's sentence; `completion`, a last line to go on from
-            (`c =`), for models that were not taught to follow instructions; `code`, the facts as lines of Python and
-            then `print(c)  # Output:`. The last two are given as they are, past any chat template.
+        form: how the question is asked: `instruction`, the paper's sentence; `completion`, a last line to continue
+            (`c =`), for models not trained to follow instructions; `code`, the facts as lines of Python and then
+            `print(c)  # Output:`. The last two forms are used without a chat template.
         names: which names are used: `paper`, the published names; `extended`, as many names as needed, in blocks like
             the paper's; `random`, names in random order, so that they do not reveal their level.
-        lines: order of the lines: `blocks`, the published order; `reversed`, the blocks in reverse order, that of the
-            question's symbol first; `shuffled`, all lines in one random order.
-        latin: make the functions' values at each argument all differ (a Latin square), so that no floor is above 1/4.
+        lines: order of the lines: `blocks`, the published order; `reversed`, the blocks in reverse order, so that
+            the block of the question's symbol is first; `shuffled`, all lines in one random order.
+        latin: give all functions different values at each argument (a Latin square), so that no floor exceeds 1/4.
         repeat: number of times that the facts are printed, 1 in the paper.
-        filler, shots: numbers of dots on a line after the question, and of solved questions printed before it.
+        filler: number of dots on a line after the question.
+        shots: number of solved questions printed before the question.
         think: ask for the reasoning first and the answer alone on the last line.
 
     Raises:
@@ -57,36 +58,36 @@ class Extensions:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.form != "instruction" and (self.think or self.filler):
-            raise InputError(f"the answer follows at once in the form {self.form}; leave think and filler out")
+            raise InputError(f"the form {self.form} asks for the answer at once; leave think and filler out")
         if self.think and self.shots:
             raise InputError("solved questions show no reasoning, so shots and think exclude each other; drop one")
 
     def changed(self) -> dict[str, Any]:
-        """The extensions that are on, by name; empty for the paper's format."""
+        """Return the extensions that differ from the paper's format, by name."""
         values = ((field, getattr(self, field.name)) for field in fields(self))
         return {field.name: value for field, value in values if value != field.default}
 
 
 def digest(*address: str | int) -> str:
-    """The SHA-256 of an address, in hexadecimal. Parts are joined by a character that none of them may contain."""
+    """Return the SHA-256 of an address in hexadecimal. A character that no part contains joins the parts."""
     return hashlib.sha256("\x1f".join(str(part) for part in address).encode()).hexdigest()
 
 
 class Draw:
-    """The stream of random numbers at one address, whatever was drawn before at others.
+    """A stream of random numbers that depends only on its address.
 
-    Only `uniform` is used, the one method whose numbers in [0, 1) Python promises to keep from version to version.
+    All draws use `uniform`, whose numbers in [0, 1) are the only ones that Python promises to keep across versions.
     """
 
     def __init__(self, *address: str | int) -> None:
         self.uniform = random.Random(int(digest(*address)[:32], 16)).random
 
     def below(self, count: int) -> int:
-        """A uniform whole number in [0, count)."""
+        """Return a uniform whole number in [0, count)."""
         return int(self.uniform() * count)
 
     def permutation(self, count: int) -> tuple[int, ...]:
-        """A uniform permutation of 0 ... count - 1 (Fisher and Yates)."""
+        """Return a uniform permutation of 0 ... count - 1 (Fisher and Yates)."""
         values = list(range(count))
         for last in range(count - 1, 0, -1):
             other = self.below(last + 1)
@@ -94,13 +95,14 @@ class Draw:
         return tuple(values)
 
     def some(self, values: Sequence[T], count: int) -> list[T]:
-        """`count` of the `values` in random order, none twice."""
+        """Return `count` different items of `values` in random order."""
         return [values[i] for i in self.permutation(len(values))[:count]]
 
     def order(self, blocks: Sequence[int], shuffled: Sequence[bool], lines: LineOrder) -> tuple[int, ...]:
-        """The order of a prompt's lines, by number: in blocks of these sizes, shuffled within where `shuffled` says so.
+        """Return the numbers of a prompt's lines in their order in the prompt.
 
-        Then `lines` reverses the blocks or shuffles all lines.
+        `blocks` holds the size of each block and `shuffled` whether the lines within the block are shuffled. `lines`
+        then decides whether the blocks are reversed or all lines are shuffled.
         """
         ordered, first = list[list[int]](), 0
         for size, mixed in zip(blocks, shuffled, strict=True):
@@ -113,14 +115,15 @@ class Draw:
 
 
 class Line(NamedTuple):
-    """A fact or a question, in pieces.
+    """A fact or a question, cut into pieces.
 
     Attributes:
         pieces: the text, cut so that every symbol is a piece of its own.
-        roles: for every piece its role, or None for the words around the symbols: in a chain those of `problem.roles`,
-            in conditional formulations by the symbol: `person>` is a key, `>job` a value, `person?` the query.
+        roles: the role of every piece, or None for the words around the symbols. Chains have the roles of
+            `problem.roles`. Conditional formulations name roles by the symbol: `person>` is a key, `>job` a value and
+            `person?` the query.
         lookup: the retrieval step that reads this line, counted from 1 at the question; 0 for the question.
-        chain: the one chain of the line, by the number of the symbol that asks for it; None where there is none.
+        chain: the chain of the line, numbered by the symbol that asks for the chain; None if there is no chain.
     """
 
     pieces: tuple[str, ...]
@@ -147,7 +150,7 @@ class Mention(NamedTuple):
 
 @dataclass(frozen=True)
 class Latent:
-    """The structure behind a question without its words; the `order` of its lines, as numbered in `Wording.facts`."""
+    """The structure behind a question, without words; `order` lists its lines by their index in `Wording.facts`."""
 
     order: tuple[int, ...]
 
@@ -160,9 +163,10 @@ class Wording(NamedTuple):
 
     Attributes:
         facts: the lines, block by block, each block in the order of its symbols.
-        question: the question, without the instruction; in other forms the line that the answer ends.
-        answer, acceptable: the one right answer, and all that count as an answer, in ascending order.
-        asked: the lines that lead from the question to the answer, as numbered in `facts`, in that order.
+        question: the question without the instruction; in other forms, the line that the answer completes.
+        answer: the right answer.
+        acceptable: all answers that are accepted as answers, right or wrong, in ascending order.
+        asked: indices in `facts` of the lines that lead from the question to the answer, in retrieval order.
     """
 
     facts: Sequence[Line]
@@ -176,11 +180,11 @@ class Formulation(ABC, Generic[L]):
     """A way to write the retrieval problem as text.
 
     Attributes:
-        name: its name on the command line; with `_` for `-`, its task name in evaluation harnesses.
+        name: the name on the command line; with `_` for `-`, the task name in evaluation harnesses.
         paper_hops: number of retrieval steps of the published question.
-        instruction: the words by which the published question asks for nothing but the answer.
+        instruction: the published sentence that asks for the answer alone.
         allowed: names of the extensions that apply here.
-        asks: by form, the words of the last line before and after the symbol that it asks for.
+        asks: for each form, the words before and after the symbol in the last line.
     """
 
     name: ClassVar[str]
@@ -197,7 +201,7 @@ class Formulation(ABC, Generic[L]):
         return self.name.replace("-", "_")
 
     def check(self, hops: int, chains: int, extensions: Extensions) -> None:
-        """Refuse hops, chains or extensions that do not fit this formulation, by an `InputError`."""
+        """Raise an `InputError` if hops, chains or extensions do not fit this formulation."""
         check_type("extensions", extensions, Extensions, "Extensions, as Extensions(shots=1)")
         if unknown := [extension for extension in extensions.changed() if extension not in self.allowed]:
             fits = ", ".join(sorted(self.allowed))
@@ -208,23 +212,23 @@ class Formulation(ABC, Generic[L]):
         lines = hops * chains * extensions.repeat * (1 + extensions.shots)
         if lines > MOST_LINES:
             raise InputError(
-                f"a prompt may have {MOST_LINES:,} lines, with all repeats and shots, got {lines:,}; ask for fewer"
+                f"a prompt may have {MOST_LINES:,} lines, including repeats and shots, got {lines:,}; ask for fewer"
             )
 
     def check_size(self, hops: int, chains: int, extensions: Extensions) -> None:
-        """Refuse a size that this formulation does not allow; by default any but the published one."""
+        """Raise an `InputError` for a size that does not fit, by default any but the published size."""
         for name, fixed, value in (("hops", self.paper_hops, hops), ("chains", PAPER_CHAINS, chains)):
             if value != fixed:
                 raise InputError(f"{name} is {fixed} for {self.name}, whose words are fixed, got {value}; leave it out")
 
     @abstractmethod
     def draw(self, draw: Draw, hops: int, chains: int, extensions: Extensions) -> L:
-        """A random structure, uniform over those the formulation admits."""
+        """Draw a random structure, uniform over all structures that the formulation allows."""
 
     @abstractmethod
     def write(self, latent: L, form: Form = "instruction") -> Wording:
-        """The structure in words; in the form `code`, in lines of Python."""
+        """Write the structure in words or, in the form `code`, in lines of Python."""
 
     @abstractmethod
     def floors(self, chains: int, extensions: Extensions) -> Mapping[str, float]:
-        """Accuracy of the best guesser that leaves some lines unread, by what is left unread."""
+        """Return the accuracy of the best guess without reading certain lines, by the kind of lines not read."""

@@ -1,4 +1,4 @@
-"""Questions: the prompt, the right answer, the acceptable answers, and how well one can guess."""
+"""Questions: the prompt, the right answer, the acceptable answers, and the accuracy of guessing."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ FORMULATIONS: dict[str, Formulation[Any]] = {
 """The formulations by name, in the paper's order F1 ... F5."""
 
 FORMAT = "hopscope-text-1"
-"""Part of every address; it must change with what is drawn or written, so that equal ids mean equal prompts."""
+"""Part of every address. Change it whenever draws or wording change, so that equal ids mean equal prompts."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question.
+    """A retrieval question as text, with its answers.
 
     Attributes:
-        formulation, hops, chains: name of the formulation, number of retrieval steps, number of interleaved chains.
-        seed, index: the address at which it was drawn; `index` counts the questions of a seed.
-        latent: the structure behind it.
+        formulation: name of the formulation.
+        hops, chains: number of retrieval steps, and number of interleaved chains.
+        seed, index: the seed of the question, and its number from 0 among the questions of that seed.
+        latent: the structure that the prompt puts into words.
         extensions: departures from the paper's format.
-        shots: solved questions printed before it.
+        shots: solved questions printed before this question.
     """
 
     formulation: str
@@ -60,7 +61,7 @@ class Question:
 
     @property
     def id(self) -> str:
-        """The formulation, D, and a hash of everything that decides the prompt: equal ids mean equal prompts."""
+        """The formulation, D, and a hash of all that determines the prompt; equal ids mean equal prompts."""
         address = self.formulation, self.hops, self.chains, self.seed, self.index
         changed = repr(sorted(self.extensions.changed().items()))
         return f"{self.formulation}-{self.hops}-{digest(FORMAT, *address, changed)[:16]}"
@@ -90,12 +91,12 @@ class Question:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The characters of the prompt at which the facts, in every copy, and last the question begin."""
+        """The index of the character of the prompt at which each fact begins, in every copy, and last the question."""
         return tuple(accumulate((len(line.text) + 1 for line in self._lines[:-1]), initial=len(self._before)))
 
     @cached_property
     def prompt(self) -> str:
-        """The text that a model is given, exactly."""
+        """The exact text that a model reads."""
         text = self._before + "\n".join(line.text for line in self._lines)
         filler = self.extensions.filler
         return f"{text}\n{' '.join('.' * filler)}" if filler else text
@@ -107,12 +108,12 @@ class Question:
 
     @property
     def answer(self) -> str:
-        """The one right answer."""
+        """The right answer."""
         return self._wording.answer
 
     @property
     def acceptable(self) -> tuple[str, ...]:
-        """All answers that count as an answer, right or wrong, in ascending order."""
+        """All answers that are accepted as answers, right or wrong, in ascending order."""
         return self._wording.acceptable
 
     @property
@@ -122,21 +123,21 @@ class Question:
 
     @property
     def floors(self) -> dict[str, float]:
-        """Accuracy of the best guess that leaves some lines unread, by what is left unread."""
+        """Accuracy of the best guess without reading certain lines, by the kind of lines that are not read."""
         return dict(FORMULATIONS[self.formulation].floors(self.chains, self.extensions))
 
     @property
     def shortcut(self) -> float:
-        """The highest of the floors: an accuracy up to this shows no retrieval."""
+        """The highest of the floors; no accuracy up to this value is evidence of retrieval."""
         return max(self.floors.values())
 
     @property
     def lines(self) -> tuple[int, ...]:
-        """The lines of the facts that lead to the answer, in the order of retrieval; from 1, in the first copy."""
+        """The line numbers, from 1 in the first copy, of the facts that lead to the answer, in retrieval order."""
         return tuple(self.latent.order.index(line) + 1 for line in self._wording.asked)
 
     def mentions(self) -> list[Mention]:
-        """Every symbol of the facts and the question, with its position and role."""
+        """Return every symbol of the facts and the question, with its position and role."""
         mentions = []
         for number, (line, start) in enumerate(zip(self._lines, self.starts, strict=True), start=1):
             for piece, role in zip(line.pieces, line.roles, strict=True):
@@ -146,7 +147,7 @@ class Question:
         return mentions
 
     def record(self, roles: bool = False) -> dict[str, Any]:
-        """The question as plain JSON values; with `roles`, its mentions too."""
+        """Return the question as plain JSON values; with `roles`, include its mentions."""
         address = ("id", "formulation", "hops", "chains", "seed", "index", "extensions")
         names = (*address, "prompt", "prompt_hash", "answer", "acceptable", "guess", "shortcut", "lines")
         record = {name: getattr(self, name) for name in names}
@@ -156,7 +157,7 @@ class Question:
 
 
 def formulation(name: str) -> Formulation[Any]:
-    """The formulation of that name, written with `-` or `_`; an `InputError` if there is none."""
+    """Return the formulation of that name, written with `-` or `_`; raise an `InputError` if there is none."""
     found = FORMULATIONS.get(name.replace("_", "-")) if isinstance(name, str) else None
     if found is None:
         raise InputError(f"there is no formulation {name!r}; there are {', '.join(FORMULATIONS)}")
@@ -171,7 +172,7 @@ def question(
     chains: int = PAPER_CHAINS,
     extensions: Extensions | None = None,
 ) -> Question:
-    """The question at one address, an item of `questions`, whose arguments it takes."""
+    """Return question number `index`, from 0, of the list that `questions` returns; other arguments are the same."""
     form, extensions = formulation(name), Extensions() if extensions is None else extensions
     hops = form.paper_hops if hops is None else hops
     form.check(hops, chains, extensions)
@@ -195,16 +196,18 @@ def questions(
     chains: int = PAPER_CHAINS,
     extensions: Extensions | None = None,
 ) -> list[Question]:
-    """The first `count` questions of a seed; a longer list starts with the shorter one (Section 4, Appendix A).
+    """Return the first `count` questions of a seed; a longer list starts with the shorter one (Section 4, Appendix A).
 
     Args:
         formulation: equations, lives-with, kingdoms, functions or relatives.
         hops: D, the number of retrieval steps; the paper's by default.
-        count, seed: number of questions, and the seed they are drawn from.
-        chains, extensions: number of interleaved chains; departures from the paper's format.
+        count: number of questions.
+        seed: seed that the questions are drawn from.
+        chains: number of interleaved chains.
+        extensions: changes to the paper's format.
 
     Raises:
-        InputError: there is no such formulation, it does not allow these values, or a value is out of range.
+        InputError: the formulation does not exist or does not allow these values, or a value is out of range.
 
     Examples:
         >>> import hopscope as hs

@@ -1,9 +1,10 @@
-"""Which token of a prompt plays which role, in any tokenizer that gives the character offsets of its tokens.
+"""The role of every token of a prompt, for any tokenizer that gives the character offsets of its tokens.
 
-The last token of a word plays its role. In the line of pair k these are its two symbols, what links them (`x{k-1}=`)
-and what ends the line (`x{k}.`); in the question, the symbol asked for (`x0?`) and the last token of all (`answer`),
-which the answer follows. A token that covers several of them has the first role of symbol, link, end. Everything else,
-examples and instructions included, is `text` and belongs to no chain.
+The last token of a word has the word's role. The line of pair k has roles for its two symbols, for the link between
+them (`x{k-1}=`) and for the end of the line (`x{k}.`). The question has roles for the symbol asked for (`x0?`) and for
+the last token of the prompt (`answer`), which the answer follows. A token that covers several roles has the role of the
+symbol, else of the link, else of the end. Everything else, including examples and instructions, has the role `text` and
+belongs to no chain.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from hopscope.problem.text.questions import Question
 
 @dataclass(frozen=True)
 class Tokens:
-    """A question as the tokens that a model is given.
+    """A question as the tokens that a model reads.
 
     Attributes:
-        ids, role: the tokens and the role number of each; where all acceptable answers begin with the same tokens, as
-            with a space, these too.
-        chain: the chain of every token, numbered by the symbol that asks for it; -1 for `text`.
-        line: the fact in which every token ends, by its place in the text from 1; 0 outside of facts.
-        candidates: for every acceptable answer, the first token in which it differs from the others.
+        ids, role: the tokens and the role number of each token. If all acceptable answers begin with the same tokens,
+            such as a space, these tokens are included.
+        chain: the chain of every token, numbered by the symbol that asks for the chain; -1 for `text`.
+        line: the number of the fact in which every token ends, in text order from 1; 0 outside facts.
+        candidates: for every acceptable answer, the first token in which it differs from the other answers.
         right: index of the right answer among the candidates.
     """
 
@@ -42,7 +43,7 @@ class Tokens:
 
 
 def tokens(question: Question, tokenizer: Any) -> Tokens:
-    """A question's tokens with their roles.
+    """Return the tokens of a question with their roles.
 
     Args:
         question: a question of a chain formulation whose facts are printed once.
@@ -50,13 +51,13 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
 
     Raises:
         InputError: the formulation has no chains, facts are printed several times, the tokenizer gives no offsets or
-            does not cover the question (`written`), or answers do not differ in one token.
+            does not cover the question (see `written`), or one token does not tell the answers apart.
     """
     if not isinstance(question.latent, Chains):
-        raise InputError(f"{question.formulation} has no chains; circuits are of equations, lives-with and kingdoms")
+        raise InputError(f"{question.formulation} has no chains; circuits need equations, lives-with or kingdoms")
     if question.extensions.repeat > 1:
         raise InputError(
-            f"circuits need repeat=1, or a role would have several positions, got {question.extensions.repeat}"
+            f"circuits need repeat=1, so that each role has one position, got {question.extensions.repeat}"
         )
     check_fast(tokenizer)
     (text, first), template = written(question, tokenizer), in_a_chat(question, tokenizer)
@@ -82,7 +83,7 @@ def tokens(question: Question, tokenizer: Any) -> Tokens:
 
 
 def check_fast(tokenizer: Any) -> None:
-    """Check that a tokenizer says which characters its tokens cover."""
+    """Raise an `InputError` if a tokenizer does not give the characters that its tokens cover."""
     if not getattr(tokenizer, "is_fast", False):
         raise InputError("the tokenizer gives no offsets of its tokens; circuits need a fast tokenizer")
 
@@ -90,13 +91,13 @@ def check_fast(tokenizer: Any) -> None:
 def answer_tokens(
     ids: list[int], answers: Mapping[str, str], tokenizer: Any, template: bool, which: str
 ) -> tuple[list[int], tuple[int, ...]]:
-    """A text's tokens and those that all answers begin with, and of each answer the first token that is its own.
+    """Return a text's tokens and the tokens that begin all answers, and the first distinct token of each answer.
 
-    `answers` are, by answer, the text with it; `template` says whether the text went through a chat template, and
-    `which`, for messages, which text it is.
+    `answers` maps each answer to the text followed by that answer, `template` says whether the text went through a chat
+    template, and `which` describes the text in messages.
 
     Raises:
-        InputError: an answer changes the tokens of the text, or two answers have the same first token of their own.
+        InputError: an answer changes the tokens of the text, or one token does not tell two answers apart.
     """
     read = {answer: encode(text, tokenizer, template)[0] for answer, text in answers.items()}
     for answer, found in read.items():
@@ -114,25 +115,26 @@ def answer_tokens(
             other = by_token.get(own, next(name for name in read if name != answer))
             raise InputError(
                 f"the answers {other!r} and {answer!r} of {which} begin with the same token in this tokenizer; choose "
-                "others, such as digits"
+                "other answers, such as digits"
             )
         by_token[own] = answer
     return shared, tuple(token for (token,) in by_token)
 
 
 def in_a_chat(question: Question, tokenizer: Any) -> bool:
-    """Whether a question is put as a turn of a chat: by instruction, to a model whose tokenizer has a template."""
+    """Whether a question is a chat turn: it has the form `instruction`, and the tokenizer has a chat template."""
     return question.extensions.form == "instruction" and tokenizer.chat_template is not None
 
 
 def written(question: Question, tokenizer: Any) -> tuple[str, int]:
-    """The text that a model reads and where in it the prompt begins.
+    """Return the text that a model reads, and the index of the character at which the prompt begins.
 
-    It is a chat's turn, or the prompt and a line break; in the forms `completion` and `code` the prompt alone.
+    The text is a chat turn or, without a chat template, the prompt and a line break. In the forms `completion` and
+    `code`, the text is the prompt alone.
 
     Raises:
         InputError: the tokenizer has no token for a part of the prompt, or its chat template cannot be filled in,
-            changes the prompt, or has the model think first.
+            changes the prompt, or makes the model think first.
     """
     prompt = question.prompt
     refuse_uncovered(prompt, tokenizer, f"a question of {question.formulation}")
@@ -143,7 +145,7 @@ def written(question: Question, tokenizer: Any) -> tuple[str, int]:
     turn, how = [{"role": "user", "content": prompt}], {"add_generation_prompt": True, "enable_thinking": False}
     try:
         text = str(tokenizer.apply_chat_template(turn, tokenize=False, **how))
-    except Exception as error:  # a template is a program, and raises what it likes
+    except Exception as error:  # a template is a program and can raise any error
         raise InputError(
             f"the tokenizer's chat template cannot be filled in: {in_a_line(error)}; mend or remove it"
         ) from None
@@ -158,7 +160,7 @@ def written(question: Question, tokenizer: Any) -> tuple[str, int]:
 
 
 def role_spans(question: Question) -> Iterator[tuple[int, int, int, int]]:
-    """Where in the prompt the roles of chains are, as (start, end, role, chain), end excluded."""
+    """Yield the characters of each role in the prompt as (start, end, role, chain), with the end excluded."""
     names = text_role_names(question.hops)
     for _, group in groupby(question.mentions(), lambda mention: mention.line):
         first, *rest = group
@@ -172,12 +174,12 @@ def role_spans(question: Question) -> Iterator[tuple[int, int, int, int]]:
 
 
 def encode(text: str, tokenizer: Any, in_a_chat: bool) -> tuple[list[int], list[tuple[int, int]]]:
-    """The tokens of a text as a model is given it, and with a fast tokenizer the characters that each covers.
+    """Return the tokens of a text and, with a fast tokenizer, the characters that each token covers.
 
-    Tokens that a tokenizer adds after every text are left out: a model goes on from the prompt, not from its end.
+    Special tokens at the end are left out, so that a model continues the prompt.
     """
     fast = bool(getattr(tokenizer, "is_fast", False))
-    special = not in_a_chat  # a template has added them already
+    special = not in_a_chat  # a chat template has added the special tokens already
     found = tokenizer(text, add_special_tokens=special, return_special_tokens_mask=True, return_offsets_mapping=fast)
     ids, end = list(found["input_ids"]), len(found["input_ids"])
     while end and found["special_tokens_mask"][end - 1]:
@@ -186,19 +188,20 @@ def encode(text: str, tokenizer: Any, in_a_chat: bool) -> tuple[list[int], list[
 
 
 def refuse_uncovered(text: str, tokenizer: Any, which: str) -> None:
-    """Check that a tokenizer has tokens for all of a text; `which` says which text."""
+    """Raise an `InputError` if a tokenizer has no tokens for a part of a text; `which` describes the text."""
     if lost := uncovered(text, tokenizer):
         raise InputError(
-            f"the tokenizer has no token for some characters ({''.join(dict.fromkeys(lost))[:20]!r}) in {which}, which "
-            "the model would not see; ask otherwise, or another model"
+            f"the tokenizer has no token for some characters ({''.join(dict.fromkeys(lost))[:20]!r}) in {which}, so "
+            "the model would not see them; change the text or the model"
         )
 
 
 def uncovered(text: str, tokenizer: Any) -> str:
-    """The characters of a text for which a tokenizer has no token, and which a model therefore never sees.
+    """Return the characters of a text for which a tokenizer has no token, so that a model never sees them.
 
-    White space may be left out, as where words are tokens. Where a tokenizer's offsets skip a character, one at the end
-    of the piece is reported in its place; without offsets, the whole text if it has an unknown token.
+    White space that tokens skip is not reported, since tokenizers of whole words skip it. If a tokenizer's offsets skip
+    a character, a character at the end of the piece is reported instead. Without offsets, the whole text is returned if
+    it has an unknown token.
     """
     fast = bool(getattr(tokenizer, "is_fast", False))
     found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=fast)
