@@ -188,5 +188,5 @@ def test_a_layer_reads_the_state_before_it() -> None:
 
 @pytest.mark.parametrize("bad", [(-1, 0, 4, 1), (0, 0, 5, 1), (0, 0, 4, -1)])
 def test_bad_paths(bad: tuple[int, int, int, int]) -> None:
-    with pytest.raises(InputError, match="a path of a chain with 5 roles has a layer from 0 on and roles 0 to 4, got"):
+    with pytest.raises(InputError, match="with 5 roles needs a layer of at least 0 and roles 0 to 4, got"):
         deliver(2, [AttentionPath(*bad)])

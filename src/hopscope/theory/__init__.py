@@ -1,4 +1,4 @@
-"""How many layers a chain of retrieval steps needs, and why: information flow, exact depths, hand-built transformers.
+"""The number of layers that a chain of retrieval steps needs: information flow, exact depths, witness transformers.
 
 >>> import hopscope as hs
 >>> hs.theory.depths(5).causal
@@ -39,7 +39,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name != "build_witness":
         raise AttributeError(f"module 'hopscope.theory' has no attribute {name!r}")
-    from hopscope.theory.witness import build_witness  # which loads torch
+    from hopscope.theory.witness import build_witness  # imported late because it loads torch
 
     return build_witness
 

@@ -1,7 +1,7 @@
-"""One shortest schedule: which positions attend to which, layer by layer, so that x{D} arrives as early as possible.
+"""A shortest schedule: the attention paths, layer by layer, by which x{D} reaches its query as early as possible.
 
-A schedule proves an upper bound on depth. Without any one of its attention paths x{D} does not arrive, and it has 2D of
-them, the fewest possible (Theorem 5). It is traced through the simulation, backwards from the query.
+A schedule proves an upper bound on depth. If any of its attention paths is removed, x{D} does not arrive. It has 2D
+paths, the fewest possible (Theorem 5). The schedule is traced through the simulation, backwards from the query.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WIDEST = 100
 
 
 def shortest_schedule(problem: RetrievalProblem) -> tuple[AttentionPath, ...]:
-    """Attention paths that carry x{D} to its query in the fewest layers, ordered by layer; all chains behave alike.
+    """Return the attention paths that carry x{D} to its query in the fewest layers, by layer; all chains use them.
 
     Raises:
         InputError: x{D} never reaches the query, or `problem` is not a `RetrievalProblem`.
@@ -33,7 +33,7 @@ def shortest_schedule(problem: RetrievalProblem) -> tuple[AttentionPath, ...]:
 
 
 def _cut_out(scene: Scene, history: tuple[tuple[int, ...], ...]) -> list[AttentionPath]:
-    """The attention paths that the asker needs, traced back from the last layer to the first."""
+    """Return the attention paths that the asker needs, traced from the last layer back to the first."""
     paths: list[AttentionPath] = []
     needed = {scene.asker: 1 << scene.target}
     for layer in reversed(range(len(history) - 1)):
@@ -53,19 +53,19 @@ def _cut_out(scene: Scene, history: tuple[tuple[int, ...], ...]) -> list[Attenti
 
 
 def _supplier(scene: Scene, holdings: tuple[int, ...], position: int, missing: int) -> int:
-    """Among the positions that `position` may attend to, the one that holds most of what is missing."""
+    """Return the position that holds most of the missing pieces, among those `position` may attend to."""
     allowed = [key for key in members(scene.visible[position]) if holdings[key] & holdings[position]]
     return max(allowed, key=lambda key: (holdings[key] & missing).bit_count())
 
 
 def _match(scene: Scene, shared: int, position: int, key: int) -> int:
-    """The shared piece that is cheapest to have: at best, both positions hold it from the start."""
+    """Return, as a set, the shared piece that is cheapest to have: ideally, both positions start with it."""
     start = (scene.holdings[position], scene.holdings[key])
     return 1 << max(members(shared), key=lambda piece: sum(holding >> piece & 1 for holding in start))
 
 
 def _pruned(scene: Scene, paths: list[AttentionPath]) -> tuple[AttentionPath, ...]:
-    """A minimal subset that still delivers: each path in turn is dropped if the rest delivers without it."""
+    """Return a minimal subset of the paths that still delivers x{D}: drop each path that is not needed, in turn."""
     kept = tuple(sorted(paths))
     for path in reversed(kept):
         rest = tuple(other for other in kept if other != path)
@@ -75,7 +75,7 @@ def _pruned(scene: Scene, paths: list[AttentionPath]) -> tuple[AttentionPath, ..
 
 
 def describe(problem: RetrievalProblem) -> str:
-    """A page on one chain: its depth, the growth of what the query knows, and a shortest schedule."""
+    """Return a text on one chain: its depth, how the query's knowledge grows, and a shortest schedule."""
     schedule, bound = shortest_schedule(problem), theorem_1_bound(problem.hops)
     growth = _draw_growth(flow_until(problem_scene(problem)))
     mask = f"a causal mask, {problem.order_in_words}" if problem.causal else "no mask"
@@ -88,7 +88,7 @@ def describe(problem: RetrievalProblem) -> str:
 
 
 def _draw_growth(flow: Flow) -> str:
-    """A table with a row per layer and a column per piece of the asker's chain from x0 on, filled where it is held."""
+    """Return a table of layers by pieces of the chain from x0 on, filled where the asker holds the piece."""
     chain = flow.scene.pieces[1 : flow.scene.target + 1]
     wide = max(len(name) for name in chain) + 1
     wide = wide if wide * len(chain) <= _WIDEST else 1

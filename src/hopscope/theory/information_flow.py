@@ -3,12 +3,13 @@
 1. A position can attend to another only if they already share a piece of information.
 2. A position that attends to another gets all the information that the other holds.
 
-With any number of heads a position may attend to all positions that it shares something with, and knowing more never
-hurts, so the simulation is exact: what a position does not hold after layer t, no schedule of t layers can give it.
+With any number of heads, a position can attend to all positions that it shares something with, and more knowledge never
+hurts. The simulation is therefore exact: no schedule of t layers can give a position a piece of information that the
+position does not hold after layer t of the simulation.
 
-*A head a row* allows more than rule 1: a position that shares something with one position of a row can attend to any of
-that row. Real heads can do so where a layer has as many of them as a block has rows, each of which attends to its row
-unless it finds a match elsewhere (docs/theory.md, Theorem 7).
+*A head a row* allows more than rule 1: a position that shares something with one position of a row can attend to every
+position of the row. Real heads can do this if a layer has one head for each row of a block; each head attends to its
+row unless it finds a match elsewhere (docs/theory.md, Theorem 7).
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from hopscope.theory.scene import Scene, members, problem_scene
 
 @dataclass(frozen=True)
 class Flow:
-    """The pieces that each position of a scene holds, by layer, from 0 (before the first), and position."""
+    """The pieces that each position of a scene holds, by layer (0 is before the first layer) and position."""
 
     scene: Scene
     holdings: tuple[tuple[int, ...], ...]
 
     def asked(self, layer: int) -> tuple[str, ...]:
-        """Names of the pieces that the asker holds after a layer."""
+        """Return the names of the pieces that the asker holds after a layer."""
         return self.scene.names(self.holdings[layer][self.scene.asker])
 
 
 def simulate(problem: RetrievalProblem, layers: int) -> Flow:
-    """What every position of one chain holds after 0 ... `layers` layers."""
+    """Simulate what every position of one chain holds after 0 ... `layers` layers."""
     scene = problem_scene(problem)
     history = [holdings for holdings, _ in zip(spread(scene), range(layers + 1), strict=False)]
     return Flow(scene, (*history, *[history[-1]] * (layers + 1 - len(history))))
 
 
 def flow_until(scene: Scene, piece: int | None = None, *, head_a_row: bool = False) -> Flow:
-    """What every position holds, layer by layer, until the asker holds a piece, by default the target.
+    """Simulate what every position holds, layer by layer, until the asker holds `piece`, by default the target.
 
     Raises:
         InputError: the piece never reaches the asker.
@@ -60,13 +61,13 @@ def flow_until(scene: Scene, piece: int | None = None, *, head_a_row: bool = Fal
 def min_layers(
     problem: RetrievalProblem | None = None, lookup: int | None = None, *, hops: int = 3, head_a_row: bool = False
 ) -> int:
-    """The smallest number of layers after which the query can hold a symbol, with any number of heads.
+    """Return the smallest number of layers after which the query can hold a symbol, with any number of heads.
 
     Args:
-        problem: the problem; None for chains of so many `hops`, deepest pairs first, under a causal mask.
+        problem: the problem; None for chains of `hops` hops, deepest pairs first, under a causal mask.
         lookup: number of the symbol in the order of retrieval, from 1; None for the last.
-        hops: D, where there is no problem.
-        head_a_row: whether a layer has a head for every row of a block, see above.
+        hops: D, used only if `problem` is None.
+        head_a_row: whether a layer has a head for every row of a block; see the module's docstring.
 
     Raises:
         InputError: the symbol never reaches the query.
@@ -77,7 +78,7 @@ def min_layers(
 
 
 def spread(scene: Scene, *, head_a_row: bool = False) -> Iterator[tuple[int, ...]]:
-    """Holdings after layer 0, 1, 2, ...; ends when a layer changes nothing."""
+    """Yield the holdings after layer 0, 1, 2, ... until a layer changes nothing."""
     holdings, before = scene.holdings, None
     while holdings != before:
         yield holdings
@@ -85,7 +86,7 @@ def spread(scene: Scene, *, head_a_row: bool = False) -> Iterator[tuple[int, ...
 
 
 def _next_layer(scene: Scene, holdings: tuple[int, ...], head_a_row: bool) -> tuple[int, ...]:
-    """Holdings after one more layer in which every position attends to all that it may attend to by rule 1."""
+    """Return the holdings after one more layer; every position attends to all positions that rule 1 allows."""
     holders = [0] * len(scene.pieces)
     for position, holding in enumerate(holdings):
         for piece in members(holding):
@@ -97,7 +98,7 @@ def _next_layer(scene: Scene, holdings: tuple[int, ...], head_a_row: bool) -> tu
 
 
 def _union(sets: Sequence[int], numbers: int) -> int:
-    """The union of those of the sets whose numbers are members of a set."""
+    """Return the union of the sets whose indices are members of `numbers`."""
     union = 0
     for number in members(numbers):
         union |= sets[number]

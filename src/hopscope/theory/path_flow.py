@@ -1,4 +1,4 @@
-"""Do given attention paths carry x{D} to the query, and how? Information flow along the paths of a circuit alone."""
+"""Information flow along given attention paths alone: whether they carry x{D} to the query, and how."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hopscope.theory.depth import minimum_one_head
 from hopscope.theory.scene import Scene, problem_scene, text_scene
 
 Strategy = Literal["serial", "line by line", "doubling", "none", "not asked"]
-"""How an answer comes about, as `strategy` distinguishes."""
+"""The strategies by which a circuit can compute an answer; see `strategy`."""
 
 
 class PathFlow(NamedTuple):
     """The flow of information along attention paths.
 
     Attributes:
-        history: what every position held, by layer, from 0 (before the first), and position.
-        refused: paths between positions that shared nothing by then (Assumption 1); they carried nothing.
+        history: the pieces that every position held, by layer (0 is before the first layer) and position.
+        refused: paths that carried nothing because their positions shared nothing by then (Assumption 1).
     """
 
     history: list[tuple[int, ...]]
@@ -29,9 +29,9 @@ class PathFlow(NamedTuple):
 
 
 def follow(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False) -> PathFlow:
-    """Follow the paths, all of a layer at once.
+    """Follow the paths layer by layer.
 
-    With `waive`, paths carry even where Assumption 1 forbids them.
+    If `waive` is set, paths carry information even if Assumption 1 forbids them.
 
     Raises:
         InputError: a layer is below 0, or the scene does not have a role.
@@ -40,7 +40,7 @@ def follow(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False)
     if wrong := [path for path in ordered if path.layer < 0 or path.query not in roles or path.key not in roles]:
         layer, _, query, key = wrong[0]
         raise InputError(
-            f"a path of a chain with {len(roles)} roles has a layer from 0 on and roles 0 to {roles[-1]}, got "
+            f"a path of a chain with {len(roles)} roles needs a layer of at least 0 and roles 0 to {roles[-1]}, got "
             f"layer {layer}, roles {query} and {key}"
         )
     for layer in range(ordered[-1].layer + 1 if ordered else 0):
@@ -55,19 +55,19 @@ def follow(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False)
 
 
 def arrives(scene: Scene, paths: Iterable[AttentionPath], *, waive: bool = False) -> bool:
-    """Whether the asker holds the target after these paths; the arguments are those of `follow`."""
+    """Return whether the asker holds the target after these paths; the arguments are those of `follow`."""
     return follow(scene, paths, waive=waive).history[-1][scene.asker] >> scene.target & 1 == 1
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What reaches the query along given paths, under Assumptions 1 and 2.
+    """The information that reaches the query along given paths, under Assumptions 1 and 2.
 
     Attributes:
         delivered: whether the query holds the target, x{D}, after the last layer.
         growth: the pieces that the query holds after layer 0, 1, 2, ..., by name, in the order of the chain.
         hops: the hops k whose symbol x{k} the query holds in the end.
-        refused: paths that Assumption 1 forbids, see `PathFlow`.
+        refused: paths that Assumption 1 forbids; see `PathFlow`.
         broken: one sentence on where delivery fails; empty if delivered.
     """
 
@@ -79,9 +79,9 @@ class Delivery:
 
 
 def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = None) -> Delivery:
-    """Follow attention paths in any order, all paths of a layer at once, in a scene (by default, D hops of vectors).
+    """Follow attention paths, given in any order, through a scene (by default, one chain of D hops of vectors).
 
-    Heads, masks and block orders do not matter: the paths say which positions attend to which.
+    Heads, masks and block orders do not matter, since the paths say which positions attend to which.
 
     Raises:
         InputError: `hops` is below 1 or more than memory holds, an item is not an `AttentionPath`, a layer is below 0,
@@ -89,7 +89,7 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
     """
     paths = list(paths) if isinstance(paths, Iterable) else [paths]
     if wrong := [path for path in paths if not isinstance(path, AttentionPath)]:
-        raise InputError(f"paths are AttentionPaths, as AttentionPath.parse makes them of text, got {wrong[0]!r}")
+        raise InputError(f"paths must be AttentionPaths, such as AttentionPath.parse returns, got {wrong[0]!r}")
     scene = scene or problem_scene(RetrievalProblem(hops=hops))
     flow, waived = follow(scene, paths), arrives(scene, paths, waive=True)
     end = flow.history[-1][scene.asker]
@@ -105,23 +105,24 @@ def deliver(hops: int, paths: Iterable[AttentionPath], scene: Scene | None = Non
 
 
 def _why(scene: Scene, held: tuple[int, ...], culprits: list[AttentionPath]) -> str:
-    """The sentence for a target that did not arrive. In a chain holdings are runs (Lemma 2), so hops 1, 2, ... did."""
+    """Return a sentence on why the target did not arrive; by Lemma 2, `held` is 1, 2, ... without a gap."""
     known = f"the query gets as far as x{len(held)}, not to {scene.pieces[scene.target]}"
     if not culprits:
-        return f"{known}: even if each path carried all that its key holds, nothing further arrives; one is missing"
+        return f"{known}: even if each path carried all that its key holds, nothing further arrives; a path is missing"
     listed = "; ".join(path.describe(scene.positions) for path in culprits)
     return f"{known}: Assumption 1 breaks at {listed}, where the two positions share nothing by then"
 
 
 def strategy(problem: Problem, paths: Sequence[AttentionPath]) -> Strategy:
-    """How an answer to a problem comes about by some paths.
+    """Return the strategy by which these paths answer a problem.
 
-    A jump is a path between two pairs; paths from or to the query do not count. `serial`: the query walks the
-    chain alone, and nothing jumps. `line by line`: in a chain, some pair jumps to its neighbour after that neighbour
-    has jumped itself, the two then know one pair more than the longer of them knew, and the circuit has more layers
-    than doubling takes in any order (Theorem 4). `doubling`: pairs jump, but not so; those that have jumped are read
-    from further away, so that one retrieval step covers several hops. `none`: there are no paths; `not asked`: the
-    task has no chains.
+    A jump is a path between two pairs; paths from or to the query do not count.
+
+    - `serial`: there are no jumps; the query alone walks the chain.
+    - `line by line`: a pair jumps to its neighbour after the neighbour has jumped, which adds one pair to what the
+      better informed of the two knew; and the circuit has more layers than doubling needs in any order (Theorem 4).
+    - `doubling`: pairs jump in another way; a retrieval step that reads a pair after its jump covers several hops.
+    - `none`: there are no paths. `not asked`: the task has no chains.
     """
     if not paths or not isinstance(problem, RetrievalProblem):
         return "not asked" if paths else "none"

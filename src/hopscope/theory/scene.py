@@ -1,18 +1,18 @@
-"""Where information can flow: positions, the pieces of information each holds at the start, and what each may see.
+"""Where information can flow: the positions, and what each position holds at the start and may attend to.
 
-This is the model of Section 5 and Appendix B: what a position *could* know, without numbers. Chains share nothing with
+This is the model of Section 5 and Appendix B, which describes what a position *could* know. Chains share nothing with
 each other, so a scene is one chain.
 
 The positions s0 ... s{2D} are in the order of Definition 1: s0 is the query `x0?`, s{2k-1} is `x{k-1}>` and s{2k} is
 `>x{k}`. Neighbours share one piece (Definition 3): e{2k} = x{k}, the symbol that s{2k} and s{2k+1} hold, and e{2k-1} =
 p{k}, the place of pair k. So s{i} starts with e{i-1} and e{i}, where e{-1} = p0, and the query wants e{2D} = x{D}.
 
-The position code (`RetrievalProblem.position`) decides about p{k}:
+The position code (`RetrievalProblem.position`) determines p{k}:
 
-- `pair`: the members of a pair carry the same code: p{k}, to the letter of Definition 2.
-- `token`: they carry the codes of neighbouring tokens, which a head can match (a previous-token head does): again p{k}.
-  Because of the shuffle, codes of different pairs say nothing about each other (Lemma 1).
-- `none`: no p{k}; the members of a pair share nothing.
+- `pair`: the members of a pair carry the same code, which is p{k} exactly as in Definition 2.
+- `token`: the members carry the codes of neighbouring tokens. A head can match these codes, as a previous-token head
+  does, so they too count as p{k}. Because of the shuffle, codes of different pairs are independent (Lemma 1).
+- `none`: there is no p{k}; the members of a pair share nothing.
 
 A set of pieces, or of positions, is a Python integer whose bits are its members.
 """
@@ -29,15 +29,16 @@ from hopscope.problem.roles import answer_role, query_role, symbol_of, text_role
 
 @dataclass(frozen=True)
 class Scene:
-    """Positions before any layer.
+    """The positions of one chain before the first layer.
 
     Attributes:
         positions, pieces: names of the positions and of the pieces of information; piece b is bit b of a holding.
         holdings: the set of pieces that each position holds.
         visible: the set of positions that each position may attend to.
-        asker, target: the position that must come to hold a piece, and that piece.
-        lookups: the pieces that are retrieved on the way, the target last.
-        rows: for each position, the set of positions in its pair, itself included; a position of the question is alone.
+        asker: the position that needs the target.
+        target: the piece of information that the asker needs.
+        lookups: the pieces to retrieve in order, ending with the target.
+        rows: for each position, the set of positions in its pair, including itself; a query is alone in its row.
     """
 
     positions: tuple[str, ...]
@@ -50,12 +51,12 @@ class Scene:
     rows: tuple[int, ...]
 
     def names(self, holding: int) -> tuple[str, ...]:
-        """The pieces of a holding, by name."""
+        """Return the names of the pieces in a holding."""
         return tuple(self.pieces[bit] for bit in members(holding))
 
 
 def members(bits: int) -> list[int]:
-    """The members of a set, ascending."""
+    """Return the members of a set in ascending order."""
     found = []
     while bits:
         low = bits & -bits
@@ -66,25 +67,25 @@ def members(bits: int) -> list[int]:
 
 @cache
 def problem_scene(problem: RetrievalProblem) -> Scene:
-    """The scene of one chain of vectors; positions are numbered as its roles are."""
+    """Return the scene of one chain of vectors; its position numbers are role numbers."""
     check_fits((2 * problem.hops + 1) ** 2 // 8)  # for every position, the set of those that it sees
     return _scene(problem, problem.roles, query_role(problem.hops), problem.causal, problem.position != "none")
 
 
 @cache
 def text_scene(problem: RetrievalProblem) -> Scene:
-    """The scene of one chain as text, its lines in the problem's order; positions are numbered as the roles of text.
+    """Return the scene of one chain as text, with its lines in the problem's order; position numbers are role numbers.
 
-    The words of a line share its place p{k}; its symbols also hold themselves. The question's symbol and the token that
-    the answer follows share p0. So x{D} must arrive where the answer is written, not at the symbol that is asked for.
+    The words of a line share its place p{k}, and each symbol also holds its own piece. The question's symbol and the
+    token that the answer follows share p0. So x{D} must reach the last token, not the symbol in the question.
     """
     return _scene(problem, text_role_names(problem.hops), answer_role(problem.hops), causal=True, places=True)
 
 
 def _scene(problem: RetrievalProblem, names: tuple[str, ...], asker: int, causal: bool, places: bool) -> Scene:
-    """The scene of positions with the names of roles; `places`: whether they know the place of their pair.
+    """Build a scene whose positions have the given names; `places` says whether positions know the place of their pair.
 
-    The first pieces are p0, x0, p1, x1, ..., so that what a position of a chain holds is a contiguous run of bits.
+    The first pieces are p0, x0, p1, x1, ..., so that a position of a chain holds a contiguous run of bits.
     """
     hops, roles = problem.hops, range(len(names))
     pairs, holdings = [problem.fact_of(role) for role in roles], []
@@ -105,17 +106,17 @@ def _scene(problem: RetrievalProblem, names: tuple[str, ...], asker: int, causal
 
 
 def reachability(role: int, hops: int) -> int:
-    """The i of s{i} (Definition 1): how many steps of shared information lead from the query to this role."""
+    """Return the i of s{i} (Definition 1), the number of steps of shared information from the query to this role."""
     return 0 if role == query_role(hops) else role + 1
 
 
 def role_at(i: int, hops: int) -> int:
-    """The role of s{i}: the inverse of `reachability`."""
+    """Return the role of s{i}, the inverse of `reachability`."""
     return query_role(hops) if i == 0 else i - 1
 
 
 def place_in_sequence(problem: RetrievalProblem, chain: int, role: int) -> int:
-    """The position of a chain's role when no block is shuffled, which changes nothing of what its positions see."""
+    """Return the position of a chain's role without shuffling, which does not change what positions can see."""
     if role == query_role(problem.hops):
         return role * problem.chains + chain
     pair, member = divmod(role, 2)
@@ -123,7 +124,7 @@ def place_in_sequence(problem: RetrievalProblem, chain: int, role: int) -> int:
 
 
 def place_in_text(problem: RetrievalProblem, role: int) -> tuple[int, int]:
-    """The block of a role of text and its place in the line: symbol, link, symbol, end; the question comes last."""
+    """Return the block of a role of text and its place in the line: symbol, link, symbol, end; questions come last."""
     pair, hops = problem.fact_of(role), problem.hops
     if not pair:
         return len(problem.blocks), role

@@ -1,8 +1,8 @@
 """Witness transformers: weights written by hand that solve D hops in the fewest layers possible.
 
-Their circuit is known, which makes them the ground truth for circuit discovery. They differ from the paper's setting:
-symbols have equal length and K = 32, so that a symbol resembles only itself; position codes have 32 dimensions, at a
-base where neighbours can be told apart; there is no LayerNorm and no MLP.
+Their circuit is known, so they are a ground truth for circuit discovery. They differ from the paper's setting: symbols
+have equal length and K = 32, so that each symbol is similar only to itself. Position codes have 32 dimensions and a
+base that separates neighbours. There is no LayerNorm and no MLP.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Witness:
     circuit: tuple[AttentionPath, ...]
 
     def without_layer(self, layer: int) -> Witness:
-        """The witness without one layer (from 0): its paths are gone, and later layers are numbered one lower.
+        """Return the witness without one layer, counted from 0; the numbers of later layers decrease by one.
 
-        `deliver(hops, witness.circuit)` of the result says why it fails.
+        `deliver(hops, result.circuit)` says why the result fails.
         """
         shape = self.transformer.shape
         rest = Transformer(replace(shape, layers=shape.layers - 1))
@@ -50,14 +50,14 @@ def build_witness(
     curriculum: bool = True,
     spare_heads: int = 0,
 ) -> Witness:
-    """A transformer that solves D hops in the exact minimum of layers.
+    """Build a transformer that solves D hops in the exact minimum number of layers.
 
     Args:
         hops: D, the number of hops.
-        causal: with a causal mask, layers have one head (pointer doubling); without one, two (both directions).
+        causal: whether to use a causal mask; layers then have one head (pointer doubling), otherwise two heads.
         chains: N, the number of chains.
-        curriculum: whether it answers with x1 ... x{D} (IC) or x{D} alone.
-        spare_heads: number of heads to add to every layer, all zero.
+        curriculum: whether the transformer answers with x1 ... x{D} (IC) or with x{D} alone.
+        spare_heads: number of heads with zero weights to add to every layer.
 
     Raises:
         InputError: a value is out of range.
@@ -67,7 +67,7 @@ def build_witness(
         hops=hops,
         chains=chains,
         symbol_dim=32,
-        # Nothing linear in token codes tells a pair's first member from its second, which both directions need.
+        # The unmasked program must tell a pair's members apart, and nothing linear in token codes does.
         position="token" if causal else "pair",
         # A small base keeps neighbours far apart; `earlier` needs at least the sequence's length.
         base=1.5 * chains * (2 * hops + 1) if causal else 2.0,

@@ -1,10 +1,11 @@
 """Pointer doubling under a causal mask: D hops, deepest pairs first, in floor(log2 D) + 2 layers of one head.
 
-In layer 1 the second member of every pair learns the first (slot `start`). From then on every position holds a stretch
-of its chain in the slots `next0`, `next1`, ...: a second member `>x{k}` the symbols x{k}, x{k+1}, ..., a query x0, x1,
-.... Before layer t the first w = 2^(t-2) of them are filled. In layer t the position finds the second member of the
-pair that starts with the last of them, and appends that position's w symbols to its own, which doubles them. A position
-that finds no such pair has come to the end of its chain and appends meaningless symbols, which nothing reads.
+In layer 1, the second member of every pair learns the first member (slot `start`). From then on, every position holds a
+stretch of its chain in the slots `next0`, `next1`, ...: a second member `>x{k}` holds x{k}, x{k+1}, ..., and a query x0
+holds x0, x1, .... Before layer t, the first w = 2^(t-2) of these slots are filled. In layer t, a position finds
+the second member of the pair that starts with its last symbol and appends the w symbols of that second member, which
+doubles the stretch. A position that finds no such pair is at the end of its chain; it appends symbols that nothing
+reads.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _MATCH, _EARLIER, _IN_VAIN = 800.0, 6.0, 100.0
 
 
 def causal_program(problem: RetrievalProblem) -> LayerProgram:
-    """The program for a problem with a causal mask, deepest pairs first, one code per token and unit symbols."""
+    """Return the program for a problem with a causal mask, deepest pairs first, token codes and unit symbols."""
     hops = problem.hops
     chain = [f"next{n}" for n in range(hops + 1)]
     back = same_code(problem, "code", "code", _MATCH, steps_back=1)
@@ -37,7 +38,7 @@ def causal_program(problem: RetrievalProblem) -> LayerProgram:
 
 
 def _twice_as_far(problem: RetrievalProblem, held: int) -> Head:
-    """The head of layers 2, 3, ...: append the stretch that starts where the position's own stretch ends."""
+    """Return the head of a layer after the first: it appends the stretch that starts where a position's own ends."""
     hops, last = problem.hops, f"next{held - 1}"
     copies = [(f"next{n}", f"next{held + n}") for n in range(held) if held + n <= hops]
     attends = {second_member(k): second_member(k + held) for k in range(1, hops - held + 1)}
@@ -45,14 +46,14 @@ def _twice_as_far(problem: RetrievalProblem, held: int) -> Head:
 
 
 def _starts_with(problem: RetrievalProblem, last: str) -> tuple[Term, ...]:
-    """The terms that find the second member of the pair that starts with the symbol in slot `last`.
+    """Return the terms that find the second member of the pair that starts with the symbol in slot `last`.
 
-    Other positions have that symbol in `start` too, and must lose. A first member found the pair before it, which is
-    another chain's; but the pair of that chain that really starts with the symbol is in an earlier block, so the
-    earlier position wins. The very first position, which found itself, is recognised by its `before` slot, which holds
-    its own code.
+    Two other kinds of positions have that symbol in `start` and must not be chosen. A first member copied the symbol
+    from the pair before it, which belongs to another chain; the pair that really starts with the symbol is in an
+    earlier block, so the earlier position wins. The first position of the sequence copied its own symbol; its `before`
+    slot shows this, because the slot holds the position's own code.
     """
-    # Being earlier must never outweigh being equal, however far apart the two are.
+    # A match must always outweigh an earlier position, however far apart the positions are.
     match = _MATCH + 2 * _EARLIER * problem.sequence_length
     return (
         same_symbol(problem, last, "start", match),

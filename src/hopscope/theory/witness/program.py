@@ -1,13 +1,13 @@
 """A transformer as a program: named slots of the residual stream, and heads that match slots and copy slots.
 
 This is the source language of the hand-built transformers. A slot is a range of dimensions of the residual stream that
-holds one piece of information; it is written once, so nothing is ever overwritten. A head scores a pair of positions by
-adding up terms, each comparing a slot of the one with a slot of the other, and copies slots of the position attended to
-into empty slots of the position that attends. `assemble` sets the weights of the project's own transformer accordingly.
+holds one piece of information; each slot is written only once. A head scores a pair of positions by adding up terms,
+each of which compares a slot of one position with a slot of the other. The head then copies slots of the position
+attended to into empty slots of the position that attends. `assemble` sets the weights of a `Transformer` accordingly.
 
-Terms compare the same symbol, the same code, the token before, what is earlier. Their strengths are scores: with
-`strength` 800, comparing a slot with its equal adds 800 to the score, and with anything else 800 times their cosine.
-Symbols must be of unit length, or an equal one would not always score highest.
+Terms find the same symbol, the same code, the previous token, or earlier positions. Their strengths are scores: with
+`strength` 800, a slot and its equal add 800 to the score, and any two slots add 800 times their cosine. Symbols must
+have the same length, or an equal symbol would not always score highest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hopscope.problem.roles import query_role
 class Term:
     """One part of a head's score: (query slot @ query_map) · (key slot @ key_map).
 
-    The query slot is that of the position that attends, or `None` for the constant 1.
+    The query slot belongs to the position that attends; `None` stands for the constant 1.
     """
 
     query: str | None
@@ -46,9 +46,9 @@ class Head:
     """One head.
 
     Attributes:
-        terms: the terms that are added up to a score.
-        copies: pairs of a slot of the position attended to, and the slot that it is copied into.
-        attends: for a role, the role of the same chain that it attends to by design; of others it does not matter.
+        terms: the terms whose sum is the score.
+        copies: pairs of slots; the first slot, of the position attended to, is copied into the second slot.
+        attends: for each role that matters, the role of the same chain that it attends to by design.
     """
 
     terms: tuple[Term, ...]
@@ -58,10 +58,10 @@ class Head:
 
 @dataclass(frozen=True)
 class LayerProgram:
-    """A whole transformer, which solves a problem.
+    """A whole transformer that solves a problem.
 
     Attributes:
-        slots: width of every slot, in their order in the residual stream.
+        slots: width of every slot, in the order of the slots in the residual stream.
         symbol, code: the slots that hold a position's symbol and its code from the start.
         layers: the heads of every layer.
         answers: the slots read out at the queries, one per hop asked for.
@@ -76,9 +76,9 @@ class LayerProgram:
 
 
 def circuit(program: LayerProgram) -> tuple[AttentionPath, ...]:
-    """The attention paths that the answer depends on, found backwards from the slots that are read out.
+    """Return the attention paths that the answer depends on, traced back from the slots that are read out.
 
-    A path is part of it if it fills a slot that is read out, or that on the way is copied or compared in a score.
+    A path is included if it fills a slot that is read out, or a slot that an included path copies or compares.
     """
     needed = {query_role(program.problem.hops): set(program.answers)}
     paths: list[AttentionPath] = []
@@ -101,7 +101,7 @@ def circuit(program: LayerProgram) -> tuple[AttentionPath, ...]:
 
 @torch.no_grad()
 def assemble(program: LayerProgram, spare_heads: int = 0) -> Transformer:
-    """The transformer of a program, without MLPs or LayerNorm; spare heads attend uniformly and write nothing."""
+    """Build the transformer of a program, without MLPs or LayerNorm; spare heads attend uniformly and write zeros."""
     problem, ends = program.problem, accumulate(program.slots.values())
     at = {name: slice(end - program.slots[name], end) for name, end in zip(program.slots, ends, strict=True)}
     shape = Architecture(
@@ -130,8 +130,8 @@ def assemble(program: LayerProgram, spare_heads: int = 0) -> Transformer:
 
 
 def _write_head(attention: Attention, start: int, head: Head, at: dict[str, slice]) -> None:
-    """Fill the columns of one head (the rows, in the output weights), which begin at `start`."""
-    # The model divides scores; a program's must come out as they are.
+    """Fill the columns of one head, from `start` on; in the output weights, these are rows."""
+    # The model divides scores by `divisor`; this factor keeps the program's scores unchanged.
     undo = attention.divisor
     column = start
     for term in head.terms:
@@ -151,29 +151,29 @@ def _write_head(attention: Attention, start: int, head: Head, at: dict[str, slic
 
 
 def _width(program: LayerProgram, head: Head) -> int:
-    """The width that a head needs: numbers that it compares or that it copies, whichever is more."""
+    """Return the width that a head needs: the larger of the numbers of values that it compares and copies."""
     compared = sum(term.key_map.shape[1] for term in head.terms)
     return max(compared, sum(program.slots[source] for source, _ in head.copies))
 
 
 def same_symbol(problem: RetrievalProblem, query: str, key: str, strength: float) -> Term:
-    """A term for equal symbols in the two slots. A negative strength makes a head avoid equal ones."""
+    """Return a term for equal symbols in the two slots; a negative strength makes the head avoid equal symbols."""
     half, sign = math.sqrt(abs(strength) / problem.symbol_dim), math.copysign(1.0, strength)
     eye = torch.eye(problem.symbol_dim)
     return Term(query, key, sign * half * eye, half * eye)
 
 
 def same_code(problem: RetrievalProblem, query: str, key: str, strength: float, steps_back: int = 0) -> Term:
-    """A term for a code in the key slot that is `steps_back` before the code in the query slot."""
-    # Each cosine and sine squared add up to 1, so a code's squared length is half its width.
+    """Return a term for a code in the key slot that is `steps_back` steps before the code in the query slot."""
+    # The squares of each cosine and sine add up to 1, so a code's squared length is half its width.
     half, sign = math.sqrt(2 * abs(strength) / problem.code_dim), math.copysign(1.0, strength)
     return Term(query, key, sign * half * _turn(problem, -steps_back), half * torch.eye(problem.code_dim))
 
 
 def earlier(problem: RetrievalProblem, key: str, per_token: float) -> Term:
-    """A term that prefers earlier keys: close to `per_token` more for each token back.
+    """Return a term that prefers earlier keys by about `per_token` for each token.
 
-    The slowest sine is almost a straight line over a sequence no longer than the base of the code.
+    The slowest sine is almost a straight line if the sequence is not longer than the base of the code.
     """
     slowest = float(_frequencies(problem)[-1])
     middle = slowest * (problem.sequence_length - 1) / 2
@@ -184,9 +184,9 @@ def earlier(problem: RetrievalProblem, key: str, per_token: float) -> Term:
 
 
 def not_the_first(problem: RetrievalProblem, code: str, before: str, strength: float) -> tuple[Term, Term]:
-    """Terms that avoid the first position of the sequence: exactly -`strength` there and 0 elsewhere.
+    """Return terms that avoid the first position of the sequence: exactly -`strength` there and 0 elsewhere.
 
-    Slot `before` holds the code one step back, except at the first position, where it holds the position's own.
+    Slot `before` holds the code one step back, except that the first position holds its own code there.
     """
     back = _turn(problem, -1)
     at_first = torch.zeros(problem.code_dim)
@@ -198,13 +198,13 @@ def not_the_first(problem: RetrievalProblem, code: str, before: str, strength: f
 
 
 def _frequencies(problem: RetrievalProblem) -> Float[Tensor, " frequency"]:
-    """The rotary frequencies of the problem's codes, fastest first."""
+    """Return the rotary frequencies of the problem's codes, fastest first."""
     rank = torch.arange(problem.code_dim // 2, dtype=torch.float64)
     return float(problem.base) ** (-2.0 * rank / problem.code_dim)
 
 
 def _turn(problem: RetrievalProblem, steps: int) -> Float[Tensor, "d_code d_code"]:
-    """The matrix that turns a code (a row vector) into the code `steps` later."""
+    """Return the matrix that turns a code (a row vector) into the code `steps` positions later."""
     angles = _frequencies(problem) * steps
     turns = [torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles.tolist()]
     turned: Tensor = torch.block_diag(*turns)  # type: ignore[no-untyped-call]

@@ -1,19 +1,20 @@
-"""Looking both ways by hand: D hops without a mask in ceil(log3(4D + 1)) layers of two heads.
+"""Both directions by hand: D hops without a mask in ceil(log3(4D + 1)) layers of two heads.
 
-Without a mask the chain is a path s0, s1, ..., s{2D} that can be walked both ways, along edges that are alternately
-symbols and places. A position does not know in which direction the query is, but it can tell its two directions apart:
-one begins with its symbol, the other with its place. So it keeps two rays:
+Without a mask, the chain is a path s0, s1, ..., s{2D} that can be walked both ways; its edges are alternately symbols
+and places. A position does not know in which direction the query is, but it can tell its two directions apart: one
+direction begins with its symbol, the other with its place. So it keeps two rays:
 
     toward its symbol's twin   symbol0 = its symbol, symbol1 = the twin's code, symbol2 = the other symbol there, ...
     toward its pair's partner  place0 = its code, place1 = the partner's symbol, place2 = its twin's code, ...
 
-Suppose that after some layer both rays reach r. The position 2r + 1 further along a ray has a ray of the same kind that
-comes the other way and ends in the same piece: both hold it in their slot r. So one head compares `symbol{r}` with
-`symbol{r}`, the other `place{r}` with `place{r}`; both avoid the position itself (by its code, or by its symbol), and
-each appends the other position's ray backwards, then its ray that leads on, to a length of 3r + 1.
+Suppose that both rays reach r after some layer. The position 2r + 1 further along a ray has a ray of the same kind in
+the opposite direction, which ends in the same piece: both positions hold this piece in slot r. So one head compares
+`symbol{r}` with `symbol{r}`, and the other compares `place{r}` with `place{r}`. Both heads avoid the position itself
+(by its code or by its symbol). Each head appends the ray of the position it found, in reverse, and then that position's
+other ray, for a length of 3r + 1.
 
 At the ends of the chain, x{D} has no twin and the query has no partner. These positions find themselves, as in a
-mirror, and the rays run back into the chain; this is consistent all along the path, so it needs no special case.
+mirror, and their rays run back into the chain. This is consistent along the whole path, so it needs no special case.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MATCH, _AVOID_SYMBOL, _AVOID_CODE = 800.0, 60.0, 80.0
 
 
 def unmasked_program(problem: RetrievalProblem) -> LayerProgram:
-    """The program for a problem without a mask, with one code per pair and unit symbols."""
+    """Return the program for a problem without a mask, with one code per pair and unit symbols."""
     reaches = _reaches(2 * problem.hops)
     inner, end = reaches[-2], reaches[-1]
     layers: list[tuple[Head, ...]] = [
@@ -49,7 +50,7 @@ def unmasked_program(problem: RetrievalProblem) -> LayerProgram:
 
 
 def _reaches(end: int) -> list[int]:
-    """How far rays must reach after layer 0, 1, ..., no further than needed; the last number is for the query's ray."""
+    """Return how far rays need to reach after layer 0, 1, ...; the last number is for the query's ray alone."""
     backwards = [end]
     while backwards[-1] > 0:
         backwards.append((backwards[-1] + 1) // 3)
@@ -57,7 +58,7 @@ def _reaches(end: int) -> list[int]:
 
 
 def _ray_head(problem: RetrievalProblem, ray: str, reach: int, new: int) -> Head:
-    """The head that lengthens one kind of ray from `reach` to `new`, at most 3 reach + 1."""
+    """Return the head that lengthens one kind of ray from `reach` to `new`, which is at most 3 reach + 1."""
     back = "place" if ray == "symbol" else "symbol"
     sources = [f"{ray}{n}" for n in range(reach - 1, -1, -1)] + [f"{back}{n}" for n in range(reach + 1)]
     copies = zip(sources, (f"{ray}{n}" for n in range(reach + 1, new + 1)), strict=False)
@@ -73,7 +74,7 @@ def _ray_head(problem: RetrievalProblem, ray: str, reach: int, new: int) -> Head
 
 
 def _attends(hops: int, ray: str, distance: int) -> dict[int, int]:
-    """For every role, the role `distance` further along a ray."""
+    """Return, for every role, the role that is `distance` further along the ray."""
     found = {}
     for role in range(2 * hops + 1):
         i = reachability(role, hops)
@@ -83,7 +84,7 @@ def _attends(hops: int, ray: str, distance: int) -> dict[int, int]:
 
 
 def _mirrored(i: int, last: int) -> int:
-    """The position in 0 ... last that i becomes when the path is reflected at both ends."""
+    """Return the position in 0 ... `last` that `i` becomes if the path is reflected at both ends."""
     i %= 2 * (last + 1)
     return min(i, 2 * last + 1 - i)
 
