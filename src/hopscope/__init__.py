@@ -39,7 +39,7 @@ _NAMES = {
     "hopscope.training.recipe": ("Recipe", "Setup"),
     "hopscope.training.side_by_side": ("train_all",),
 }
-"""By module, its public names."""
+"""The public names of each module."""
 
 _MODULES = {name: f"hopscope.{name}" for name in ("benchmark", "paper", "plot", "statistics", "theory")}
 _MODULES |= {"recipes": "hopscope.paper.recipes", "prompts": "hopscope.problem.prompts"}

@@ -1,4 +1,4 @@
-"""Checks of single values, made where they come in; each raises an `InputError` with the value and its rule."""
+"""Checks of single input values; each check raises an `InputError` that states the value and the rule it breaks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 MOST = 2**53
-"""The largest count: JSON readers elsewhere keep whole numbers up to here."""
+"""The largest count: other JSON readers may round larger whole numbers."""
 
 MOST_SEED = 2**63 - 1
-"""The largest seed that a generator takes."""
+"""The largest seed that is allowed."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ Share = Annotated[float, Range(0, 1)]
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int = MOST) -> None:
-    """Check that a value is a whole number, one of Python's own, from `least` to `most`."""
+    """Check that a value is a Python `int` from `least` to `most`; booleans are refused."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
     if value > most:
@@ -69,26 +69,26 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
 
 
 def check_type(name: str, value: Any, kind: Any, example: str) -> None:
-    """Check the type of a value; the example begins with what it must be: `an hs.Execution, as hs.Execution(...)`."""
+    """Check that a value has type `kind`; `example` describes it: `an hs.Execution, as hs.Execution(...)`."""
     if not isinstance(value, kind):
         raise InputError(f"{name} must be {example}, got {value!r}")
 
 
 def check_items(name: str, value: Any, of: str) -> tuple[Any, ...]:
-    """The items of a list, tuple or range; sets, which have no order, and text are refused."""
+    """Return the items of a list, tuple or range as a tuple; strings, and sets, which have no order, are refused."""
     if not isinstance(value, list | tuple | range):
         raise InputError(f"{name} must be a list or tuple of {of}, got {value!r}")
     return tuple(map(plain_value, value))
 
 
 def make_plain(values: DataclassInstance) -> None:
-    """Make numpy's numbers and text in a frozen dataclass Python's own: records take no others."""
+    """Convert the NumPy scalars in the fields of a frozen dataclass to Python values, as records require."""
     for field in fields(values):
         object.__setattr__(values, field.name, plain_value(getattr(values, field.name)))
 
 
 def check_fields(values: DataclassInstance) -> None:
-    """Make the fields of a frozen dataclass plain; check flags, literals and annotated numbers against their types."""
+    """Apply `make_plain` to a frozen dataclass, then check its flags, literals and annotated numbers."""
     make_plain(values)
     for name, kinds in _kinds(type(values)).items():
         value = getattr(values, name)
@@ -116,18 +116,18 @@ def _kinds(record: type) -> dict[str, tuple[Any, ...]]:
 
 
 def plain_value(value: Any) -> Any:
-    """A number or text of numpy as Python's own; any other value as it is."""
+    """Return a NumPy scalar as a Python value, and any other value unchanged."""
     is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
     return value.item() if is_scalar else value
 
 
 def finite_or_none(value: float) -> float | None:
-    """A number fit for JSON: None where a diverged model gives NaN or infinity."""
+    """Return a number for JSON: None instead of the NaN or infinity of a diverged model."""
     return value if math.isfinite(value) else None
 
 
 def check_path(what: str, value: Any) -> Path:
-    """The path that a text or a `Path` states; it is not empty and has no null character."""
+    """Return a string or path object as a `Path`; an empty path, or one with a null character, is refused."""
     if not isinstance(value, str | os.PathLike) or isinstance(os.fspath(value), bytes):
         raise InputError(f"{what} is given by its path, as text or a pathlib.Path, got {value!r}")
     path = os.fspath(value)
@@ -137,7 +137,7 @@ def check_path(what: str, value: Any) -> Path:
 
 
 def check_folder(value: Any, what: str = "a folder") -> Path:
-    """The path of a folder that is there or can be made: neither it nor one of its parents is a file."""
+    """Return the path of a folder that exists or can be made: neither the path nor a parent of it is a file."""
     path = check_path(what, value)
     there = next(parent for parent in (path, *path.parents) if parent.exists())
     if not there.is_dir():
@@ -146,7 +146,7 @@ def check_folder(value: Any, what: str = "a folder") -> Path:
 
 
 def check_outside_runs(path: Path) -> None:
-    """Check that a path is no run folder, nor inside one."""
+    """Check that a path is neither a run folder nor inside a run folder."""
     path = path.resolve()
     for folder in (path, *path.parents):
         if (folder / "run.json").exists():

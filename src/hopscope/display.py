@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal or in a notebook; in a log a line on standard error every 30 seconds."""
+"""Progress: a bar on a terminal or in a notebook, and otherwise a line on standard error every 30 seconds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 def for_people() -> bool:
-    """Whether standard error reaches a person's terminal."""
+    """Whether standard error is a terminal."""
     return sys.stderr.isatty()
 
 
 class Display:
-    """The progress of the work `name`, counted in `unit`, while the context lasts, which gives `update`."""
+    """A context that shows the progress of the task `name`, counted in `unit`; it yields the method `update`."""
 
     def __init__(self, name: str, unit: str) -> None:
         self._name, self._unit, self._state = name, unit, ""
@@ -55,12 +55,12 @@ class Display:
             self._lines.join()
 
     def update(self, done: float, total: float, note: str = "") -> None:
-        """Say how far the work is, its rate and the time left: `640 of 3200 steps, 2.4 steps/s, 18 min left`."""
+        """Show the progress, its rate and the time left, such as `640 of 3200 steps, 2.4 steps/s, 18 min left`."""
         now = time.monotonic()
         began, first = self._began = self._began or (now, done)
         rate = (done - first) / (now - began) if now > began else 0.0
         parts = [f"{done:.0f}%" if self._unit == "%" else f"{done:g} of {total:g} {self._unit}"]
-        if self._unit == "stages":  # of unlike length, and those after the last are not counted
+        if self._unit == "stages":  # no rate, since stages differ in length; no count after the last
             parts = parts if done < total else []
         elif rate > 0:
             parts += [] if self._unit == "%" else [f"{rate:.3g} {self._unit}/s"]
@@ -85,14 +85,14 @@ class Display:
 
 @contextmanager
 def stages_display() -> Iterator[Callable[[str, int, int], None]]:
-    """Progress of a search; gives the function that is called as each stage begins, with stages done and in all."""
+    """Show the progress of a search; yields a function to call with each new stage, the stages done and their total."""
     with Display("circuit", "stages") as update:
         yield lambda stage, done, stages: update(done, stages, stage)
 
 
 @contextmanager
 def reporting(progress: F | bool, display: AbstractContextManager[F]) -> Iterator[F]:
-    """The function that is called with progress: the one given, with True the display's, with False a silent one."""
+    """A context that yields the function to report progress to: `progress`, or for True the display's."""
     check_type("progress", progress, bool | Callable, "True, False or a function")
     if progress is True:
         with display as show:

@@ -1,4 +1,4 @@
-"""`hopscope check`: which files of a folder still hold what was written there."""
+"""`hopscope check`: find the files of a folder that have changed since they were written."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hopscope.records import check_seal, load_tensors, read_json, read_rows
 from hopscope.training.run import RunFolder
 
 _OWNERS: dict[str, Callable[[Path], RunFolder | Results]] = {"run.json": RunFolder, "benchmark.json": Results}
-"""The files that name a run, or a benchmark, to which the files around them belong."""
+"""The file that marks the folder of a run or a benchmark, and the class that opens the folder."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of checking a file: what is wrong, in a sentence; empty if nothing is."""
+    """The result of checking a file; `trouble` is a sentence that says what is wrong, or empty."""
 
     file: str
     trouble: str = ""
 
     @classmethod
     def by(cls, path: Path, check: Callable[..., object], *arguments: Any) -> Checked:
-        """The result of a check that raises an error if something is wrong."""
+        """Run `check`, which raises an error if something is wrong, and return the result."""
         try:
             check(*arguments)
         except (InputError, OSError) as error:
@@ -35,15 +35,15 @@ class Checked:
 
 
 def check(folder: Path) -> list[Checked]:
-    """Check a run folder, a benchmark's folder, or a folder that holds such folders, and our other records in it.
+    """Check a run folder, a benchmark folder, or a folder that contains such folders or other hopscope records.
 
-    A run may be training there meanwhile.
+    A run in the folder may still be training.
 
     Raises:
-        InputError: it is not a folder, or holds none of these.
+        InputError: the path is not a folder, or the folder contains no run, benchmark or record.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder; give the folder of a run, or what holds runs or a benchmark")
+        raise InputError(f"{folder} is not a folder; give the folder of runs or of a benchmark")
     files = sorted(folder.rglob("*.*"))
     opened = {path.parent: _OWNERS[path.name] for path in files if path.name in _OWNERS}
     found = [result for owner, open_folder in opened.items() for result in _check_owner(owner, open_folder, files)]
@@ -51,7 +51,7 @@ def check(folder: Path) -> list[Checked]:
         if not opened.keys() & {*path.parents}:
             if path.name in ("metrics.jsonl", "state.safetensors"):
                 missing = path.with_name("run.json")
-                found.append(Checked(str(missing), f"{missing} is missing, and {path.name} of a run is there"))
+                found.append(Checked(str(missing), f"{missing} is missing, but {path.name} of its run exists"))
             elif path.suffix == ".json" and _is_ours(path):
                 found.append(Checked.by(path, _check_file, path, None))
     if not found:
@@ -60,7 +60,7 @@ def check(folder: Path) -> list[Checked]:
 
 
 def _check_owner(folder: Path, open_folder: Callable[[Path], RunFolder | Results], files: list[Path]) -> list[Checked]:
-    """Check a run or a benchmark: every file by itself, and if they are whole, that none is missing."""
+    """Check every file of a run or a benchmark and, if all files are intact, that no file is missing."""
     try:
         owner = open_folder(folder)
     except (InputError, OSError) as error:
@@ -73,7 +73,7 @@ def _check_owner(folder: Path, open_folder: Callable[[Path], RunFolder | Results
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether a file beside runs and benchmarks is a record; a file that is not readable as JSON counts as one."""
+    """Whether a file outside runs and benchmarks is a record; an unreadable JSON file counts as a record."""
     try:
         fields = read_json(path, "a record")
     except (InputError, OSError):
@@ -82,7 +82,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _check_file(path: Path, run: str | None) -> None:
-    """Check that a file's content fits its checksum, and that it belongs to a run; to any, if `run` is None."""
+    """Check that a file's content fits its checksum and, unless `run` is None, that the file belongs to that run."""
     if path.suffix == ".safetensors":
         load_tensors(path, run or "")
     elif path.suffix == ".jsonl":

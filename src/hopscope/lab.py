@@ -1,4 +1,4 @@
-"""The interface for notebooks: a `Model` is measured and searched for its circuit; `train` makes a `Run` of models."""
+"""The interface for notebooks: `train` makes a `Run` of models; a `Model` can be measured and searched for circuits."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ from hopscope.words import counted
 
 _WHOLE_ROWS = ("uniform", "identity", "zero", "positional", "resample", "alike", "keep")
 ABLATIONS: Mapping[str, Ablation] = {name: Ablation(AblationKind(name)) for name in _WHOLE_ROWS}
-"""What `Model.ablate` can put in the place of a row, by name."""
+"""The ablations of a row of attention for `Model.ablate`, by name."""
 
 OF_A_PATH: Mapping[str, Callable[[int], Ablation]] = {"knock_out": knock_out, "moved": moved}
-"""What it can do to one key of a row, by name: mask it, or attend to it in other chains instead."""
+"""The ablations of one key of a row, by name: mask the key, or attend to it in other chains instead."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Ablated:
     """The loss of a model under an ablation.
 
     Attributes:
-        loss: mean squared error (1 for knowing nothing, 1 - 1/N for averaging the candidates).
-        partial_losses: the same, by hop.
-        change: how much higher the loss is than that of the model as it is.
+        loss: mean squared error (1 for an answer of zero, 1 - 1/N for the average of the N candidates).
+        partial_losses: mean squared error at each hop.
+        change: `loss` minus the loss of the model without the ablation.
     """
 
     loss: float
@@ -78,9 +78,9 @@ class Model:
         ['layer 1 head 1: >x1 -> x0>', 'layer 2 head 1: x0? -> >x1']
 
     Args:
-        transformer: one transformer; for a torch module of your own see `from_torch`, for those of a run `hs.Run`.
-        problem: the problem that it was trained on.
-        initial: how its weights were drawn before it was trained.
+        transformer: a single transformer; use `from_torch` for your own torch module, and `hs.Run` for a trained run.
+        problem: the problem that the transformer was trained on.
+        initial: the distribution of the weights before training.
 
     Raises:
         InputError: the transformer does not fit the problem.
@@ -91,7 +91,7 @@ class Model:
     ) -> None:
         check_type("problem", problem, RetrievalProblem, "an hs.RetrievalProblem")
         if not isinstance(transformer, Transformer | TorchModule):
-            raise InputError(f"a model is made of an hs.Transformer, or by Model.from_torch; got {transformer!r}")
+            raise InputError(f"a model needs an hs.Transformer, or use Model.from_torch; got {transformer!r}")
         _check_problem(transformer.shape, problem)
         self._transformer, self.problem, self.initial = transformer, problem, initial
 
@@ -102,7 +102,7 @@ class Model:
         parts: Callable[[Any], Parts],
         untrain: Callable[[Any, int, int], None] | None = None,
     ) -> Model:
-        """A torch module of your own: see its attention, ablate it, and find and check its circuit::
+        """Make a model of your own torch module, to see and ablate its attention and to find and check its circuit::
 
             model = hs.Model.from_torch(
                 gpt,
@@ -113,17 +113,18 @@ class Model:
             model.find_circuit().certified
 
         Args:
-            module: the module; given inputs as `hs.sample` makes them, [sequence, position, d_input], it answers at all
-                positions or at the last ones. It may be trained on meanwhile; it is measured in evaluation mode, with
-                the weights that it then has.
-            problem: the problem that it answers.
-            parts: a function that finds the parts of such a module; see `hs.Parts`.
-            untrain: a function that gives initial weights, in place, to head (layer, head), from 0, of a copy of the
-                module. Without it cards lack a baseline, the circuit with untrained heads.
+            module: the module. It takes inputs as `hs.sample` makes them, [sequence, position, d_input], and answers at
+                all positions or at the last ones. You can go on training the module: every measurement uses its current
+                weights, in evaluation mode.
+            problem: the problem that the module solves.
+            parts: a function that returns the parts of a module; see `hs.Parts`.
+            untrain: a function `untrain(module, layer, head)` that resets a head of a copy of the module to initial
+                weights, in place; layer and head count from 0. Without this function, cards lack the baseline in which
+                the heads of the circuit are untrained.
 
         Raises:
-            InputError: it is not a module or does not take such inputs, the parts do not make up the module or are not
-                those of a copy, or patterns do not pass where they are said to, one a block.
+            InputError: `module` is not a torch module or does not take such inputs; the parts, run one by one, do not
+                give the module's answers; or the pattern modules do not see one attention pattern per block.
         """
         check_type("problem", problem, RetrievalProblem, "an hs.RetrievalProblem")
         inputs = held_out(problem, 2, purpose="notebook").inputs
@@ -132,18 +133,18 @@ class Model:
 
     @property
     def transformer(self) -> Transformer | TorchModule:
-        """The transformer, with a model axis of size 1; for a model by `from_torch`, its module as a `TorchModule`."""
+        """The transformer, with a model axis of size 1, or the `TorchModule` of a model made by `from_torch`."""
         return self._transformer
 
     @property
     def origin(self) -> Origin:
-        """The model as records of its circuits name it: by its weights."""
+        """The identity of the model in records of its circuits: a hash of its weights."""
         module = self.transformer.module if isinstance(self.transformer, TorchModule) else self.transformer
         return Origin(weights_hash(module))
 
     @property
     def evaluator(self) -> Evaluator:
-        """The model on 256 sequences that no training and no search sees, with the weights that it has now."""
+        """An evaluator of the model, with its current weights, on 256 sequences that no training or search uses."""
         return VectorEvaluator.of(self.transformer, self.problem, self.initial)
 
     def find_circuit(
@@ -155,16 +156,16 @@ class Model:
         proof: CertificateConfig | None = None,
         progress: SearchProgress | bool = True,
     ) -> Circuit:
-        """Its circuit, found and checked, for `circuit.save(path)`.
+        """Find and check the circuit of the model; store the result with `circuit.save(path)`.
 
-        A model whose loss is not below the threshold has no circuit: the record says so.
+        If the loss of the model is not below the threshold, the model has no circuit, and the record says so.
 
         Args:
-            effort: effort of the search: `quick`, `thorough` (by default), or an `hs.SearchConfig`.
+            effort: effort of the search: `quick`, `thorough` (the default), or an `hs.SearchConfig`.
             max_loss: the largest loss that a circuit may have; the paper's 0.05 by default.
             seed: seed of the search, which decides its sequences and random orders; 0 by default.
-            proof: how many sequences and random draws checks and card are measured on.
-            progress: whether it is shown; or a function, called with what is done now, stages finished, stages in all.
+            proof: the numbers of sequences and random draws for the checks and the card.
+            progress: whether to show progress, or a function of the stage, the stages done and the number of stages.
 
         Raises:
             InputError: a value is out of range, or the model's answers are not finite.
@@ -173,34 +174,34 @@ class Model:
         return run_search(self._search(config, proof), progress)
 
     def _search(self, config: SearchConfig, proof: CertificateConfig) -> Search[Circuit]:
-        """The search for its circuit; nothing is read or computed before its first stage."""
+        """A generator that searches for the circuit; nothing is read or computed before the first stage."""
         evaluator = self.evaluator.fresh(config.budget.confirming, config.seed, "circuit search")
         return (yield from search_circuit(evaluator, config, self.origin, proof))
 
     @property
     def loss(self) -> float:
-        """Mean squared error on those sequences."""
+        """Mean squared error on the sequences of `evaluator`."""
         return self.evaluator.mse([{}])[0]
 
     def ablate(self, ablations: Mapping[Location, str | Ablation]) -> Ablated:
-        """The loss of the model with something else in the place of some of its attention.
+        """Return the loss of the model with parts of its attention ablated.
 
             >>> run[0].ablate({"L1.H1 x0? -> >x1": "uniform"}).change > -0.5
             True
 
         Args:
-            ablations: by location, what is put there. A location is `L3.H1` (a head), `L3.H1 x0?` (the row of a query
-                role), `L3.H1 x0? -> >x2` or, as it is printed, `layer 3 head 1: x0? -> >x2` (a path, whose row is
-                changed; with `knock_out` only this key is masked, with `moved` it is attended to in other chains), or
-                the typed value; layers and heads in text count from 1. What is put there is a name in `ABLATIONS`, or
-                for a path in `OF_A_PATH`, or an `Ablation`. Of several for one row the last counts, but keys that are
-                knocked out, or moved, add up.
+            ablations: the ablation of each location. A location is `L3.H1` (a head), `L3.H1 x0?` (the row of a query
+                role), `L3.H1 x0? -> >x2` or `layer 3 head 1: x0? -> >x2` (a path), or the typed value. Layers and heads
+                in text count from 1. An ablation is an `Ablation` or a name: a name in `ABLATIONS` replaces the row, or
+                all rows of a head, or the row of a path. For a path, `knock_out` masks only its key, and `moved`
+                attends to its key in other chains. If a row gets several ablations, the last one applies, but
+                knocked-out keys accumulate, and so do moved keys.
 
         Raises:
             InputError: the model has no such location, or the ablation is unknown.
         """
         if not isinstance(ablations, Mapping):
-            raise InputError(f"an ablation says what to put where, as in {{'L3.H1': 'uniform'}}, got {ablations!r}")
+            raise InputError(f"ablations must map locations to names, as in {{'L3.H1': 'uniform'}}, got {ablations!r}")
         evaluator, interventions = self.evaluator, dict[HeadRow, Ablation]()
         for location, name in ablations.items():
             for row, ablation in _ablations(location, name, self.problem, evaluator.shape).items():
@@ -212,11 +213,11 @@ class Model:
         return Ablated(float(left.mean()), tuple(left.tolist()), float(left.mean() - whole.mean()))
 
     def attention(self, *, roles: bool = True) -> Float[Tensor, "layer head query key"]:
-        """Mean attention of every head, those too that training removed and that write nothing.
+        """Return the mean attention of every head, including the heads that training pruned, which write nothing.
 
         Args:
-            roles: whether attention is given between the roles within a chain (2D + 1 of them), whatever the shuffle;
-                otherwise between the positions of the sequence.
+            roles: if True, attention is between the 2D + 1 roles of the same chain, wherever the shuffle puts them; if
+                False, it is between the positions of the sequence.
         """
         if roles:
             return self.evaluator.role_maps().same[0]
@@ -233,27 +234,27 @@ class Model:
         proof: CertificateConfig | None = None,
         progress: SearchProgress | bool = True,
     ) -> Circuit:
-        """A circuit of your own, or a stored one, with its checks and card in this model.
+        """Check a circuit of your own, or a stored circuit, in this model; returns it with its checks and its card.
 
-        Nothing is searched for, and nothing stored; `save` the result.
+        Nothing is searched for or stored; call `save` on the result.
 
             >>> few = hs.CertificateConfig(sequences=64, few=64)
             >>> run[0].check(["L1.H1 >x1 -> x0>", "L2.H1 x0? -> >x1"], proof=few).certified  # hardly trained
             False
 
         Args:
-            circuit: a circuit, or its parts, as `circuit.parts` has them: paths, each as in `ablate`, or with ` or `
-                between redundant ones; and rows or heads, which are active with all that they attend to, or at what
-                they are said to be at, as in `L1.H1 x0?=mean`. Every other row of the model is uniform.
-            max_loss: the mean squared error that it may have at most; by default its record's, else the paper's 0.05.
-            seed: the seed of the sequences and random draws, used as in a search: with the same seed, a circuit that
-                was found gets the same card.
-            proof: how many sequences and random draws checks and card are measured on.
-            progress: whether it is shown; or a function, called with what is done now, stages finished, stages in all.
+            circuit: a circuit, or a list of its parts, like `circuit.parts`. A part is a path, written as in `ablate`;
+                a group of redundant paths, joined by ` or `; or a row or a head, which is active with all that it
+                attends to, or replaced as stated, as in `L1.H1 x0?=mean`. Every other row of the model is uniform.
+            max_loss: the largest mean squared error that the circuit may have; by default that of its record, or the
+                paper's 0.05.
+            seed: the seed of the sequences and random draws; with the seed of its search, a circuit that was found gets
+                the same card.
+            proof: the numbers of sequences and random draws for the checks and the card.
+            progress: whether to show progress, or a function of the stage, the stages done and the number of stages.
 
         Raises:
-            InputError: there is no such path in the model, or none that can reach an answer, or a value is out of
-                range.
+            InputError: the model lacks a path, a path cannot reach an answer, or a value is out of range.
         """
         proof = CertificateConfig.of(proof)
         check_seed(seed)
@@ -269,9 +270,9 @@ class RunModel(Model):
         (3, True)
 
     Attributes:
-        run: the run it belongs to.
-        number: its number within the run, from 0.
-        seed: the seed it was trained from, by which people refer to it.
+        run: the run that the model belongs to.
+        number: the number of the model within the run, from 0.
+        seed: the seed that the model was trained from.
     """
 
     def __init__(self, run: RunFolder, number: int, step: int | None = None) -> None:
@@ -284,21 +285,21 @@ class RunModel(Model):
 
     @cached_property
     def transformer(self) -> Transformer:
-        """The model by itself, with a model axis of size 1."""
+        """The transformer of this model alone, with a model axis of size 1."""
         return single(self.run.transformer(self.step), self.number)
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """The model on 256 sequences that no training and no search has seen."""
+        """An evaluator of the model on 256 sequences that no training or search uses."""
         return super().evaluator
 
     @property
     def origin(self) -> Origin:
-        """The model as records of its circuits name it: by its run, and its number there."""
+        """The identity of the model in records of its circuits: its run and its number in the run."""
         return CircuitStore(self.run).origin(self.number, self.step)
 
     def at(self, step: SupportsIndex) -> RunModel:
-        """The model as it was after `step` updates; an `InputError` on use if there is no such checkpoint."""
+        """Return the model after `step` updates; using it raises an `InputError` if there is no such checkpoint."""
         return RunModel(self.run, self.number, plain_value(step))
 
     def find_circuit(
@@ -311,24 +312,24 @@ class RunModel(Model):
         overwrite: bool = False,
         progress: SearchProgress | bool = True,
     ) -> Circuit:
-        """The model's circuit, found and checked; stored beside the run, from where a second call reads it.
+        """Find, check and store the circuit of the model; a second call reads the stored circuit.
 
-        A stored circuit of another search is replaced; a certified one by `overwrite` alone.
+        A circuit stored by a search with other settings is replaced, but a certified circuit only with `overwrite`.
 
             >>> run[0].find_circuit(effort="quick").found  # it was trained for a moment
             False
 
         Args:
-            overwrite: search even if a stored circuit exists; the rest as in `Model.find_circuit`.
+            overwrite: search even if a stored circuit exists. For the other arguments see `Model.find_circuit`.
 
         Raises:
-            InputError: the model has diverged, there is no checkpoint, a value is out of range, or another search found
-                the stored circuit.
+            InputError: the model has diverged, there is no checkpoint, a value is out of range, or the stored circuit
+                is certified and comes from a search with other settings.
         """
         config, proof, run = SearchConfig.of(effort, max_loss, seed), CertificateConfig.of(proof), self.run
         path = CircuitStore(run).path(self.number, self.step)
         if self.step is None and run.finished and run.result.models[self.number].diverged:
-            raise InputError(f"model {self.number} of {run.path} has diverged, so that there is no circuit to find")
+            raise InputError(f"model {self.number} of {run.path} has diverged, so there is no circuit to find")
         search, wanted = self._search(config, proof), SearchRecord(config.effort, config.seed, proof=proof)
         model, max_loss = self.origin.model, config.max_loss
         return find_stored(path, search, model, wanted, max_loss, run=run.hash, progress=progress, overwrite=overwrite)
@@ -344,7 +345,7 @@ class Run(RunFolder, Sequence[RunModel]):
         path: a run folder, as `train` makes it.
 
     Raises:
-        InputError: the folder holds no run, or one that cannot be read.
+        InputError: the folder holds no run, or its run cannot be read.
     """
 
     def __len__(self) -> int:
@@ -376,18 +377,18 @@ class Run(RunFolder, Sequence[RunModel]):
         overwrite: bool = False,
         progress: Callable[[int, int], None] | bool = True,
     ) -> Emergence:
-        """How the circuit of a model emerged, over the checkpoints of the run; it is stored in the run folder.
+        """Measure how a circuit emerged over the checkpoints of the run; the result is stored in the run folder.
 
         Args:
             model: number of the model, from 0.
-            config: how emergence is measured.
-            step: the checkpoint whose circuit is followed; None for the last.
-            patterns: which circuit is followed: that with `own` patterns, or the `imposed` one of Appendix E.
+            config: settings of the measurement.
+            step: the checkpoint whose circuit is followed; None for the last checkpoint.
+            patterns: `own` to follow the circuit with its own patterns, `imposed` for the circuit of Appendix E.
             overwrite: measure even if a stored result exists.
-            progress: whether it is shown; or a function, called with the step of each finished checkpoint and the last.
+            progress: whether to show progress, or a function of the step of a finished checkpoint and the last step.
 
         Raises:
-            InputError: no circuit is stored, the run has too few checkpoints, or an argument is of another type.
+            InputError: no circuit is stored, the run has too few checkpoints, or an argument has the wrong type.
         """
         check_type("config", config, EmergenceConfig | None, "an hs.EmergenceConfig, as hs.EmergenceConfig(seed=1)")
         check_choice("patterns", patterns, get_args(Patterns))
@@ -396,18 +397,19 @@ class Run(RunFolder, Sequence[RunModel]):
         )
 
     def explore(self, out: Path | str | None = None, *, model: int | None = None, large: bool = False) -> Path:
-        """Write the explorer, one HTML file to inspect the run's models and ablate their paths; returns its path.
+        """Write the explorer, an HTML file to inspect the run's models and ablate their paths; returns its path.
 
             >>> run.explore(folder / "run.html").stat().st_size < 1_000_000
             True
 
         Args:
-            out: path of the file, which ends in .html; `explorer.html` in the run folder by default.
-            model: number of the only model to show; None for all with a record of a circuit.
+            out: path of the file, which must end in .html; `explorer.html` in the run folder by default.
+            model: number of the only model to show; None for all models with a record of a circuit.
             large: write the page even if it is larger than 25 MB.
 
         Raises:
-            InputError: there is no such model or nothing to show, the page is too large, or `out` cannot be a page.
+            InputError: the model does not exist, there is nothing to show, the page is too large, or `out` is not the
+                path of a page.
         """
         from hopscope.explorer.page import explore
 
@@ -416,7 +418,7 @@ class Run(RunFolder, Sequence[RunModel]):
         return explore([self], None if out is None else check_path("a page", out), model=model, large=large)[0]
 
     def _repr_html_(self) -> str:
-        """The explorer in a frame, for notebooks; a line of text if there is nothing to show or too much."""
+        """The explorer in a frame, for notebooks; a line of text if the page would be empty or too large."""
         from hopscope.explorer.page import in_notebook
 
         return in_notebook(self)
@@ -434,9 +436,9 @@ def train(
     execution: Execution = FASTEST,
     progress: Callable[[Progress], None] | bool = True,
 ) -> Run:
-    """Train a recipe on a problem into a folder, `train(recipe, problem, folder)`, or a setup, `train(setup, folder)`.
+    """Train models and return their run: `train(recipe, problem, folder)`, or with a setup `train(setup, folder)`.
 
-    If the folder holds part of the run, that continues.
+    If the folder holds part of the run, training continues from there.
 
         >>> from dataclasses import replace
         >>> few = replace(hs.recipes.LAPTOP, steps=2)
@@ -446,21 +448,21 @@ def train(
         3
 
     Args:
-        recipe: how to train; or a `Setup`, which also has the problem and the seeds.
-        problem: the problem to train on; after a `Setup`, the folder instead.
-        folder: path of the run folder; new, empty, or holding this same run.
-        seeds: one per model; `[0]` by default.
+        recipe: how to train; or a `Setup`, which includes the problem and the seeds.
+        problem: the problem to train on; or the folder, if the first argument is a `Setup`.
+        folder: path of the run folder, which is new, is empty, or holds this same run.
+        seeds: one seed per model; `[0]` by default.
         execution: how steps are computed, such as `hs.Execution(threads=1)`; the fastest on this machine by default.
-        progress: whether it is shown; or a function, called with the run's `Progress` after every row of metrics.
+        progress: whether to show progress, or a function that gets a `Progress` after every row of metrics.
 
     Raises:
-        InputError: an argument is of another type, there are no seeds or they repeat, a guess comes to `learned_below`,
-            or the folder lies in a run, holds something else or cannot be made.
+        InputError: an argument has the wrong type, seeds are missing or repeated, `learned_below` is not below the
+            loss of a guess, or the folder is inside a run, holds something else or cannot be made.
     """
     check_type("execution", execution, Execution, "an hs.Execution, as hs.Execution(threads=1)")
     if isinstance(recipe, Setup):
         if folder is not None or seeds is not None:
-            raise InputError("a setup has its problem and seeds: train(setup, folder); replace() varies it")
+            raise InputError("a setup has its problem and seeds, so call train(setup, folder); replace() can vary them")
         setup, path = recipe, check_folder(problem, "a run")
     else:
         if not isinstance(recipe, Recipe):
@@ -478,7 +480,7 @@ def train(
 def _ablations(
     location: Location, ablation: str | Ablation, problem: RetrievalProblem, shape: Architecture
 ) -> dict[HeadRow, Ablation]:
-    """What an ablation at a location puts in the place of rows."""
+    """Return the ablation of every row that an ablation at a location changes."""
     rows, path = rows_at(location, problem.roles, shape)
     if isinstance(ablation, str):
         of_key = OF_A_PATH.get(ablation)
@@ -487,12 +489,12 @@ def _ablations(
         known = ablation
     if not isinstance(known, Ablation):
         names, of_a_path = ", ".join(ABLATIONS), " or ".join(OF_A_PATH)
-        raise InputError(f"an ablation is one of {names}, or {of_a_path} of a path, got {ablation!r} for {location}")
+        raise InputError(f"an ablation is one of {names}, or for a path {of_a_path}, got {ablation!r} for {location}")
     return dict.fromkeys(rows, known)
 
 
 def _check_problem(shape: Architecture, problem: RetrievalProblem) -> None:
-    """Check that a transformer may have been trained on a problem: it takes and gives what the problem has."""
+    """Check that a transformer can have been trained on a problem: both have the same sizes and the same mask."""
     has = {"inputs": shape.d_input, "outputs": shape.d_output, "answers": shape.reads, "causal": shape.causal}
     needs = (problem.input_dim, problem.target_dim, problem.chains, problem.causal)
     for (name, value), needed in zip(has.items(), needs, strict=True):

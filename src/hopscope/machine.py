@@ -15,7 +15,7 @@ def memory() -> int:
 
 
 def free_memory() -> int:
-    """Bytes of memory that are still available; if the system does not say, all bytes of memory."""
+    """Bytes of memory that are still available; the whole memory if the system does not say."""
     source = Path("/proc/meminfo")
     lines = source.read_text().splitlines() if source.exists() else []
     free = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
@@ -26,11 +26,11 @@ def check_fits(size: int) -> None:
     """Check that `size` bytes fit into this machine's memory.
 
     Raises:
-        InputError: they do not fit.
+        InputError: the memory is too small.
     """
     if size > memory():
         raise InputError(
-            f"that takes {in_words(size)} of memory at the least and there are {in_words(memory())}; ask for less"
+            f"that takes at least {in_words(size)} of memory, and this machine has {in_words(memory())}; ask for less"
         )
 
 

@@ -1,7 +1,7 @@
-"""Processes of our own: their settings, signals to stop them, and jobs in several of them.
+"""Processes that run only hopscope: their settings, the signals that stop them, and jobs in several processes.
 
-A user's `import hopscope` changes no setting: a notebook's memory and arithmetic are left alone. Only a run itself has
-our arithmetic there too, or it would not end in the bits of the command line.
+`import hopscope` does not change the memory or floating-point settings of a user's process, such as a notebook. Only
+the training of a run uses our floating-point settings there too, so that it gives the same bits as the command line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from hopscope.errors import MachineError
 
 SECONDS_TO_SAVE = 10.0
-"""Seconds that workers have to save their state once they must stop."""
+"""Seconds that workers have to save their state after a signal to stop."""
 
 _claimed = False
 
@@ -28,17 +28,17 @@ T = TypeVar("T")
 
 
 def claim_process() -> None:
-    """Declare that this process runs nothing but hopscope, and collect reference cycles, which are few, rarely."""
+    """Declare that this process runs only hopscope, and collect garbage rarely, since reference cycles are few."""
     global _claimed
     _claimed = True
     gc.set_threshold(50_000, 10, 10)
 
 
 def tune_process() -> None:
-    """Tune a claimed process for arithmetic; any other is left as it is.
+    """Tune the memory and arithmetic of a claimed process; any other process is left unchanged.
 
-    It keeps the memory that it frees, which would come back page by page and zeroed (a fifth of a step's time), and
-    rounds denormal numbers, below 1e-38, to zero, since arithmetic on them is many times as slow.
+    The process keeps the memory that it frees, since getting that back from the system takes a fifth of a step's time.
+    It rounds denormal numbers, below 1e-38, to zero, since arithmetic on such numbers is many times slower.
     """
     if not _claimed:
         return
@@ -52,14 +52,15 @@ def tune_process() -> None:
 
 
 def flushes_denormals() -> bool:
-    """Whether this thread rounds denormal numbers to zero: torch does not say."""
+    """Whether this thread rounds denormal numbers to zero, which torch has no function to tell."""
     return sys.float_info.min / 2 == 0
 
 
 def flushing_denormals(work: Callable[[], T]) -> T:
-    """What `work` gives where denormal numbers are zero, as in a tuned process; the caller's arithmetic stays.
+    """Return the result of `work` with denormal numbers rounded to zero, as in a tuned process.
 
-    The work is done in a thread of its own, since torch's threads keep the arithmetic of the thread that began them.
+    A new thread runs `work`, since torch's threads keep the settings of the thread that started them. The settings of
+    the caller's thread do not change.
     """
     from concurrent.futures import ThreadPoolExecutor, wait
 
@@ -69,7 +70,7 @@ def flushing_denormals(work: Callable[[], T]) -> T:
         return work()
     with ThreadPoolExecutor(1, initializer=torch.set_flush_denormal, initargs=(True,)) as thread:
         done = thread.submit(work)
-        while not wait([done], timeout=0.5).done:  # without an end to it, Windows would hear no signal to stop
+        while not wait([done], timeout=0.5).done:  # an endless wait would block signals on Windows
             pass
         return done.result()
 
@@ -77,16 +78,16 @@ def flushing_denormals(work: Callable[[], T]) -> T:
 _STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 _raised: list[int] = []
-"""The signals for which `raise_on_stop_signals` raised; torch, while it is imported, may swallow the exception. A list:
-a `threading.Event` has a lock at which a second signal would wait for ever."""
+"""The signals that raised an exception, which torch may swallow while it is imported. This is a list since a second
+signal could wait forever at the lock of a `threading.Event`."""
 
 
 @contextmanager
 def deferred() -> Iterator[Callable[[], bool]]:
-    """A context in which the first signal to stop is only noted; gives a function that says whether there was one.
+    """A context that only notes the first signal to stop; it yields a function that returns whether a signal came.
 
     The second signal acts as it would outside the context, except in a worker, which can get the same signal twice
-    (from its parent too). Signals that the process does not handle are left alone, and so are other threads.
+    (also from its parent). Signals that the process does not handle, and other threads, are not affected.
     """
     noted = list(_raised)
 
@@ -141,12 +142,12 @@ def in_processes(
     workers: int,
     tick: Callable[[set[int]], None] | None = None,
 ) -> list[T]:
-    """Run `function(*job)` for every job in `workers` fresh processes; returns the results in the order of the jobs.
+    """Run `function(*job)` for every job in `workers` new processes, and return the results in the order of the jobs.
 
-    The function must be importable by name from a module, its arguments and result picklable. `tick` is called now and
-    then with the numbers of the jobs that are done. The first failure stops the others and is raised. A signal to stop
-    is passed on to the workers, which save their state. If this process is killed, they end within a second, so that no
-    orphan writes where a new call continues.
+    The function must be importable by name from a module, and its arguments and result must be picklable. `tick` is
+    called regularly with the numbers of the finished jobs. The first failure stops the other jobs and is raised. A
+    signal to stop is passed on to the workers, which save their state. If this process is killed, the workers end
+    within a second, so that they do not write to files that a new call continues.
     """
     from concurrent.futures import ProcessPoolExecutor, wait
     from concurrent.futures.process import BrokenProcessPool
@@ -166,7 +167,7 @@ def in_processes(
                 if tick is not None:
                     tick({number for number, future in enumerate(running) if future.done()})
         except BrokenProcessPool:
-            raise MachineError("a process that worked for this one was killed, or ran out of memory") from None
+            raise MachineError("a worker process was killed, or ran out of memory") from None
         except BaseException:
             until = time.monotonic() + SECONDS_TO_SAVE
             processes = list(pool._processes.values())
@@ -182,7 +183,7 @@ def in_processes(
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """A context in which new processes do not import the script that runs, which would run there once more."""
+    """A context in which new processes do not import the running script, since that would run the script again."""
     main = sys.modules["__main__"]
     hidden = {name: getattr(main, name) for name in ("__spec__", "__file__") if hasattr(main, name)}
     main.__spec__ = None
@@ -194,7 +195,7 @@ def _without_main() -> Iterator[None]:
 
 
 def _begin_worker() -> None:
-    """Set up a worker, which is a process of our own, and let it end when its parent is gone."""
+    """Set up a worker process, and let it end when its parent has ended."""
     claim_process()
     tune_process()
     _handle(_exit)
@@ -210,7 +211,7 @@ def _exit_after_parent() -> None:
 
 
 def _run_job(function: Callable[..., T], *job: Any) -> T:
-    """Run a job in a worker, which ends on a signal to stop; otherwise the pool would give it the next job."""
+    """Run a job; a signal to stop ends the worker process, since the pool would otherwise give it another job."""
     try:
         return function(*job)
     except KeyboardInterrupt:

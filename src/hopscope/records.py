@@ -1,10 +1,10 @@
-"""What is on disk: files written whole or not at all; records, rows and tensors that carry a checksum.
+"""Files on disk: atomic writes, and records, rows and tensors with a checksum.
 
 A record is a frozen dataclass. Its file is a JSON object: `kind`, the kind of record; `schema`, 1; `seal`, the content
 hash of the run that it belongs to and a checksum of run and content; then the fields of the dataclass. A row is a line
 of JSON whose last field, `seal`, is its checksum. Tensors are safetensors files that state step, run and checksum.
-Reading is strict: a content that differs from what was written, another run, and a field that is missing, unknown or
-wrong are refused, and the file is left as it is.
+Reading is strict: files that were changed, files of another run, and missing, unknown or wrong fields are refused, and
+the file is left unchanged.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ SCHEMA = 1
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A context that gives a temporary path beside `path`; at its end that file is synced and renamed.
+    """A context that yields a temporary path beside `path`; at its end, that file is synced and renamed to `path`.
 
-    If the block fails, the temporary file is removed; a killed process's goes with the next write of the file.
+    If the block fails, the temporary file is removed; the next write of `path` removes the file of a killed process.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
@@ -65,7 +65,7 @@ def _is_running(process: str) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or the names in a folder, are on the disk."""
+    """Wait until the content of a file, or the list of files in a folder, is on the disk."""
     if path.is_dir() and sys.platform == "win32":  # which cannot open folders
         return
     opened = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
@@ -92,7 +92,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path, what: str) -> Any:
-    """Read JSON; `what` says in words what the file should hold. Other content raises an `InputError`."""
+    """Read a JSON file; if it is not readable, an `InputError` says that it should be `what`, a phrase."""
     data = read_bytes(path, what)
     try:
         return msgspec.json.decode(data)
@@ -101,7 +101,7 @@ def read_json(path: Path, what: str) -> Any:
 
 
 def read_bytes(path: Path, what: str) -> bytes:
-    """The content of an ordinary file: no folder, and no device or pipe, which never ends."""
+    """Return the content of a regular file; folders, and devices and pipes, which may never end, are refused."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise InputError(f"{path} is not a file; expected {what} there")
@@ -114,9 +114,9 @@ def read_bytes(path: Path, what: str) -> bytes:
 
 @contextmanager
 def lock(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
-    """A context in which this process alone holds a lock file, which stays there; if it dies, the lock is free.
+    """A context in which only this process holds the lock at `path`; if the process dies, the lock is free.
 
-    Where another process holds it after `patience` seconds, an `InputError` says that it is `busy`.
+    If another process still holds the lock after `patience` seconds, an `InputError` with the text `busy` is raised.
     """
     from filelock import FileLock, Timeout  # on first use: it is slow to import
 
@@ -129,7 +129,7 @@ def lock(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class RecordFormat(Generic[T]):
-    """A kind of record: the dataclass that a file holds, the kind that it states, and what it is, in words."""
+    """A kind of record: `holds` is its dataclass, `kind` its name in files, and `what` its description in messages."""
 
     holds: type[T]
     kind: str
@@ -137,11 +137,11 @@ class RecordFormat(Generic[T]):
 
     @property
     def named(self) -> dict[str, Any]:
-        """The fields that name the kind of record, which come first in every file."""
+        """The fields that state the kind of record; they come first in every file."""
         return {"kind": self.kind, "schema": SCHEMA}
 
     def read(self, path: Path, run: str | None = None) -> T:
-        """Read a record of a run, named by its content hash; of any, if that is None.
+        """Read a record of the run with content hash `run`; None allows any run.
 
         Raises:
             InputError: the file is missing, damaged, of another kind or run, or has a wrong field.
@@ -159,7 +159,7 @@ class RecordFormat(Generic[T]):
     def write(self, path: Path, value: T, run: str = "", *, overwrite: bool = False) -> None:
         """Write a record of a run, atomically; a file of another kind is replaced only with `overwrite`.
 
-        NaN and infinities raise a `ValueError`: JSON lacks them.
+        NaN and infinities raise a `ValueError`, since JSON cannot hold them.
         """
         if not overwrite:
             self.check_replaces(path)
@@ -167,7 +167,7 @@ class RecordFormat(Generic[T]):
         write_json(path, {**self.named, "seal": seal({**self.named, **content}, run), **content})
 
     def check_replaces(self, path: Path, run: str | None = None) -> None:
-        """Check that a record would replace nothing, or one of its own kind; with a run, of that run or of none."""
+        """Check that `path` is free or holds a record of this kind; if `run` is given, of that run or of no run."""
         if path.exists():
             fields = read_json(path, self.what)
             there = fields.get("seal") if isinstance(fields, dict) and fields.get("kind") == self.kind else None
@@ -176,12 +176,12 @@ class RecordFormat(Generic[T]):
 
 
 def seal(fields: dict[str, Any], run: str) -> dict[str, str]:
-    """The seal of a record's other fields: its run, and a checksum of run and fields."""
+    """Return the seal of a record with these fields: its run, and a checksum of the run and the fields."""
     return {"run": run, "checksum": checksum(run, _canonical(fields))}
 
 
 def check_seal(path: Path, fields: dict[str, Any], run: str | None = None) -> None:
-    """Check that the fields of a record are those that were written, and belong to a run; any, if `run` is None."""
+    """Check that the fields of a record are unchanged and, unless `run` is None, that they belong to that run."""
     if fields.get("schema") != SCHEMA:
         raise InputError(f"{path} has schema {fields.get('schema')!r}, not {SCHEMA}; {UNTOUCHED}")
     there = fields.get("seal")
@@ -193,13 +193,13 @@ def check_seal(path: Path, fields: dict[str, Any], run: str | None = None) -> No
 
 
 def row_lines(rows: Iterable[Any], run: str) -> str:
-    """Dataclasses as rows of a run, one line each."""
+    """Return dataclasses as rows of a run, one line of JSON each."""
     texts = (json.dumps(plain(row), allow_nan=False)[:-1] for row in rows)
     return "".join(f'{text}, "seal": "{checksum(run, text.encode())[:16]}"}}\n' for text in texts)
 
 
 def read_rows(path: Path, type: type[T], what: str, run: str) -> list[T]:
-    """Read the rows of a run into typed values. A last line that a killed writer left unfinished is left out."""
+    """Read the rows of a run into typed values; an unfinished last line, left by a killed process, is skipped."""
     decode, rows = msgspec.json.Decoder(type).decode, []
     for number, line in enumerate(read_bytes(path, what).split(b"\n")[:-1], start=1):
         text, _, row_seal = line.rpartition(b', "seal": "')
@@ -219,9 +219,9 @@ def sealed_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def convert(value: Any, type: type[T], what: str, *, complete: bool = False) -> T:
-    """A typed value from plain ones: objects, lists, numbers, words; if `complete`, no field may be left out.
+    """Convert plain objects, lists, numbers and strings to a typed value; if `complete`, no field may be left out.
 
-    A field that is missing, unknown or wrong raises an `InputError` that names it, after `what`.
+    A missing, unknown or wrong field raises an `InputError` whose message is `what` and then the field.
     """
     try:
         made = msgspec.convert(value, type)
@@ -237,7 +237,7 @@ def convert(value: Any, type: type[T], what: str, *, complete: bool = False) -> 
 
 
 def plain(value: Any) -> Any:
-    """A typed value as objects, lists, numbers and words, fit for JSON except for numbers that are not finite."""
+    """Convert a typed value to objects, lists, numbers and strings; numbers that are not finite do not fit JSON."""
     # msgspec alone would leave out fields that were not in the file a dataclass was read from.
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
@@ -247,12 +247,12 @@ def plain(value: Any) -> Any:
 
 
 def content_hash(value: Any) -> str:
-    """A short hash of a JSON value: the start of the SHA-256 of its canonical text."""
+    """Return a short hash of a JSON value: the first 16 hexadecimal digits of the SHA-256 of its canonical text."""
     return hashlib.sha256(_canonical(value)).hexdigest()[:16]
 
 
 def checksum(run: str, *parts: bytes | memoryview) -> str:
-    """The start of the SHA-256 of a run's content hash and the parts, each with its length before it."""
+    """Return 32 hexadecimal digits of the SHA-256 of a run's content hash and `parts`, each preceded by its length."""
     total = hashlib.sha256()
     for part in (run.encode(), *parts):
         total.update(len(part).to_bytes(8, "little"))
@@ -261,12 +261,12 @@ def checksum(run: str, *parts: bytes | memoryview) -> str:
 
 
 def _canonical(value: Any) -> bytes:
-    """The text of a JSON value in which spaces, line breaks and the order of fields do not count."""
+    """Return the text of a JSON value without spaces and line breaks, with the fields in sorted order."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _fields(value: Any, where: str = "") -> Iterator[str]:
-    """The fields in a plain value, each with the way to it: `legs.0.length`."""
+    """Yield the path of every field in a plain value, such as `legs.0.length`."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
     for name, inner in inside:
         if isinstance(value, dict):
@@ -275,7 +275,7 @@ def _fields(value: Any, where: str = "") -> Iterator[str]:
 
 
 _MARK = re.compile(r"(\d{1,18}) of run (\w+) with checksum (\w+)", re.ASCII)
-"""A file's metadata is a single entry, since the order of several would differ from file to file."""
+"""The metadata of a tensor file: one entry, since the order of several entries would differ from file to file."""
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str) -> None:
@@ -288,7 +288,7 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], step: int, run: str) ->
 
 
 def load_tensors(path: Path, run: str) -> tuple[int, dict[str, Tensor]]:
-    """The step and tensors of a file that `save_tensors` wrote; one that is damaged or of another run is refused."""
+    """Return the step and the tensors of a file by `save_tensors`; damaged files and other runs' files are refused."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -309,7 +309,7 @@ def load_tensors(path: Path, run: str) -> tuple[int, dict[str, Tensor]]:
 
 
 def _checksum(path: Path, tensors: dict[str, Tensor], step: int, run: str) -> str:
-    """The checksum of tensors; weights of one step cannot pass for those of another, nor for a state."""
+    """Return the checksum of tensors, their step and their file name, so that a renamed file is detected."""
     import torch
 
     parts: list[bytes | memoryview] = [f"{path.name} {step}".encode()]

@@ -1,6 +1,6 @@
-"""Statistics that several parts need: proportions, ranks, multiple tests, and means with bootstrap intervals.
+"""Statistics: intervals of proportions, rank and sign tests, multiple tests, and means with bootstrap intervals.
 
-Distributions, intervals of proportions and rank tests are scipy's.
+Distributions, intervals of proportions and rank tests come from SciPy.
 
 >>> import hopscope as hs
 >>> hs.statistics.clopper_pearson(0, 20)[0]
@@ -30,7 +30,7 @@ _RESAMPLES = 2000
 
 @cache
 def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
-    """The exact 95% (Clopper-Pearson) interval of a proportion; (0, 1) if there were no trials."""
+    """Return the exact 95% (Clopper-Pearson) interval of a proportion; (0, 1) if there were no trials."""
     from scipy.stats import binomtest
 
     if not trials:
@@ -40,13 +40,13 @@ def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
 
 
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval for a proportion; it does not collapse at 0% or 100% as bootstrap intervals do.
+    """Return Wilson's score interval for a proportion; unlike a bootstrap interval, it has a width at 0% and 100%.
 
-    Fractional numbers, such as expected ones, are rounded outwards: their interval is too wide, never too narrow, since
-    probabilities vary less than draws. Below one trial it is (0, 1).
+    Fractional counts, such as expected numbers of successes, are rounded outwards. Their interval is too wide but never
+    too narrow, since probabilities vary less than draws. With less than one trial, the interval is (0, 1).
 
     Raises:
-        InputError: there are more successes than trials, or fewer than 0.
+        InputError: `successes` is negative or exceeds `trials`.
     """
     from scipy.stats import binomtest
 
@@ -63,7 +63,7 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> tuple[f
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction: p-values that may each be compared with the level for all tests together."""
+    """Return p-values after Holm's correction; compare each with the significance level for all tests together."""
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
     corrected, worst = [1.0] * len(p_values), 0.0
     for rank, place in enumerate(order):
@@ -73,11 +73,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def sign_test(changes: Sequence[float], alternative: Literal["two-sided", "greater"] = "two-sided") -> float:
-    """p-value of the exact sign test that increases and decreases are equally likely; zero changes are ignored.
+    """Return the p-value of the exact sign test; its null hypothesis is that rises and falls are equally likely.
 
     Args:
-        changes: one for each subject.
-        alternative: what is held against it; `greater` that increases are more likely.
+        changes: one change per subject; zeros are ignored.
+        alternative: the alternative hypothesis; `greater` means that rises are more likely.
     """
     from scipy.stats import binomtest
 
@@ -86,7 +86,7 @@ def sign_test(changes: Sequence[float], alternative: Literal["two-sided", "great
 
 
 def fisher(successes: int, trials: int, others: int, of_others: int) -> float:
-    """One-sided p-value of Fisher's exact test that the first succeed more often than the others."""
+    """Return the p-value of Fisher's exact test; the alternative is that `successes / trials` is the larger share."""
     import numpy as np
     from scipy.stats import fisher_exact
 
@@ -95,7 +95,7 @@ def fisher(successes: int, trials: int, others: int, of_others: int) -> float:
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Spearman's rank correlation; 0 for fewer than three values or constant ones."""
+    """Return Spearman's rank correlation; 0 if there are fewer than three values or all values of a side are equal."""
     from scipy.stats import spearmanr
 
     if len(first) < 3 or len({*first}) < 2 or len({*second}) < 2:
@@ -105,32 +105,32 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Measured:
-    """A mean over sequences that no search saw, with its 95% interval by the bootstrap; six digits of each."""
+    """A mean over sequences that no search used, with its 95% bootstrap interval, both rounded to six digits."""
 
     mean: float
     interval: Interval
 
     def __post_init__(self) -> None:
         if self.interval[0] > self.interval[1]:
-            raise InputError(f"an interval must be its lowest and highest number, got {self.interval}")
+            raise InputError(f"an interval must have its lower end first, got {self.interval}")
 
 
 def tidy(value: float) -> float:
-    """A value rounded to six digits: more would be noise."""
+    """Return a value rounded to six significant digits, since more would be noise."""
     return float(f"{value:.6g}")
 
 
 def measured(values: Tensor, seed: int) -> Measured:
-    """The mean of values [sequence], with its interval from `seed`."""
+    """Return the mean of values [sequence] with its bootstrap interval, whose resamples are drawn from `seed`."""
     ((low, high),) = intervals(values[None], seed)
     return Measured(tidy(float(values.mean())), (tidy(low), tidy(high)))
 
 
 def intervals(values: Tensor, seed: int, level: float = 0.95) -> list[Interval]:
-    """Percentile intervals of the mean of each row of values [measurement, sequence]: those of `scipy.stats.bootstrap`.
+    """Return a percentile bootstrap interval of the mean of each row of values [measurement, sequence].
 
-    Rows share their resamples, so pass differences to get intervals of differences. `level` is how often such an
-    interval should contain the mean over all possible sequences.
+    The intervals equal those of `scipy.stats.bootstrap`. All rows share their resamples, so pass differences to get
+    intervals of differences. `level` is the confidence level.
     """
     import numpy as np
 
@@ -143,7 +143,7 @@ def intervals(values: Tensor, seed: int, level: float = 0.95) -> list[Interval]:
 
 @lru_cache(maxsize=4)  # the checks measure hundreds of losses on a few sets of sequences
 def _drawn(sequences: int, seed: int) -> npt.NDArray[Any]:
-    """How often each resample draws each sequence: (sequence, resample)."""
+    """Return how often each resample draws each sequence, as an array [sequence, resample]."""
     import numpy as np
 
     random, often = np.random.default_rng(seed), np.empty((sequences, _RESAMPLES))

@@ -104,7 +104,7 @@ def test_a_group_is_of_paths_of_the_circuit(tmp_path: Path) -> None:
         ({"paths": {"layer": 99}}, "is not in a model of 12 layers"),
         ({"paths": {"query": ">x7"}}, "'>x7' is not a role; the roles are x0>, >x1"),
         ({"paths": {"without": {"mean": 1, "interval": [2, 1]}}},
-         "an interval must be its lowest and highest number, got (2"),
+         "an interval must have its lower end first, got (2"),
         ({"paths": {"feeds": [{"into": "soul"}]}}, "feeds[0].into"),
     ],
 )  # fmt: skip

@@ -97,7 +97,7 @@ def test_keys_that_are_knocked_out_of_one_row_or_moved_add_up(run, kind):
         ("L1.H1", ["uniform"], "an ablation is one of"),
         ("L1.H1 x9", "uniform", "x9"),
         ("L1.H1", "burn", "an ablation is one of uniform, identity, zero, positional, resample, alike, keep"),
-        ("L1.H1", "knock_out", "knock_out or moved of a path"),
+        ("L1.H1", "knock_out", "or for a path knock_out or moved"),
     ],
 )
 def test_bad_locations_and_ablations_are_named(run, place, form, says):
@@ -167,7 +167,7 @@ def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says
     [
         (lambda run: hs.Run(3), "a run is given by its path, as text or a pathlib.Path, got 3"),
         (lambda run: hs.Run("a\0b"), "no null character"),
-        (lambda run: run[0].ablate("L1.H1"), "an ablation says what to put where"),
+        (lambda run: run[0].ablate("L1.H1"), "ablations must map locations to names"),
         (lambda run: run[0].at("a").loss, "the step of a checkpoint must be a whole number of at least 0, got 'a'"),
         (lambda run: run.explore(model="a"), "model must be a whole number of at least 0, got 'a'"),
         (lambda run: run[0].find_circuit(max_loss="a"), "max_loss must be above 0 and below 0.5, got 'a'"),
@@ -175,7 +175,7 @@ def test_from_torch_rejects_modules_that_do_not_suit_the_problem(arguments, says
         (lambda run: run[0].find_circuit(effort=["quick"]), "effort must be quick or thorough, got "),
         (lambda run: hs.Model(run[0].transformer, "chain"), "problem must be an hs.RetrievalProblem, got 'chain'"),
         (lambda run: run[0].find_circuit(seed=1.5), "a seed must be a whole number .* got 1.5"),
-        (lambda run: hs.Model(run[0], PROBLEM), "a model is made of an hs.Transformer, or by Model.from_torch; got"),
+        (lambda run: hs.Model(run[0], PROBLEM), "a model needs an hs.Transformer, or use Model.from_torch; got"),
         (lambda run: hs.Model(run[0].transformer, hs.RetrievalProblem(hops=5)), "that it was trained on"),
         (lambda run: hs.Setup("x", 3, TINY), "problem must be a RetrievalProblem, got 3"),
         (lambda run: hs.theory.best_order("a"), "hops must be a whole number of at least 1, got 'a'"),

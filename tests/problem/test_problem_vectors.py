@@ -207,7 +207,7 @@ def test_equal_problems_are_spelled_alike():
 def test_samples_larger_than_memory_are_refused():
     generator = torch.Generator().manual_seed(0)
     for problem, batch in ((RetrievalProblem(hops=10**10), 1), (RetrievalProblem(hops=2), 2**40)):
-        with pytest.raises(InputError, match=r"of memory at the least and there are .*; ask for less"):
+        with pytest.raises(InputError, match=r"takes at least .* of memory, and this machine has .*; ask for less"):
             sample(problem, batch, generator)
 
 
