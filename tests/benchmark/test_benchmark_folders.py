@@ -103,7 +103,7 @@ def test_questions_longer_than_the_context_and_unknown_tokens_are_refused(tmp_pa
     made.add_tokens(["[model]"], special_tokens=True)
     made.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}[model]"
     made.save_pretrained(tmp_path)
-    with pytest.raises(InputError, match=rf"the tokenizer has {len(made)} tokens and GPT2LMHeadModel knows"):
+    with pytest.raises(InputError, match=rf"the tokenizer has {len(made)} tokens, but GPT2LMHeadModel knows"):
         ask(tmp_path, 2, WEIGHING)
 
 

@@ -105,7 +105,7 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
         ({"config.json": b"{"}, "has a damaged config.json or index"),
         (
             {"config.json": b"{}", "model.safetensors.index.json": b'{"weight_map": {"a": "one.safetensors"}}'},
-            "one.safetensors is missing, and model.safetensors.index.json names it",
+            "one.safetensors is missing, but model.safetensors.index.json names it",
         ),
         ({"a.gguf": b"not a model"}, "cannot be opened as a causal language model"),
     ],
@@ -144,7 +144,7 @@ def test_a_packed_file_is_measured_as_it_is_once_open(tmp_path: Path, monkeypatc
     numpy = pytest.importorskip("numpy")
     packed = gguf_file(tmp_path / "packed.gguf", "llama", numpy.ones((4, 256), dtype=numpy.float32))
     monkeypatch.setattr(model_folder, "memory", lambda: 4095)
-    with pytest.raises(InputError, match=r"holds 4\.1 kB of weights and there are 4\.09 kB of memory"):
+    with pytest.raises(InputError, match=r"holds 4\.1 kB of weights, but memory has only 4\.09 kB"):
         open_model_folder(packed)
 
 
@@ -169,7 +169,7 @@ def test_weights_beside_the_shards_are_not_counted(
     opened = open_model_folder(tmp_path / "model")
     assert sum(weight.numel() for weight in opened.model.parameters()) == model.num_parameters()
     monkeypatch.setattr(model_folder, "memory", lambda: shards - 1)
-    with pytest.raises(InputError, match="of weights and there are"):
+    with pytest.raises(InputError, match="of weights, but memory has only"):
         open_model_folder(tmp_path / "model")
     shutil.copy(folders["plain"] / "model.safetensors", tmp_path / "model")
     (tmp_path / "model" / "model.safetensors.index.json").unlink()

@@ -138,13 +138,13 @@ def _random(words: int) -> object:
 
 def test_questions_longer_than_the_model_are_refused() -> None:
     made, task = make_tokenizer(), text("equations", 2)
-    with pytest.raises(InputError, match=r"a question has \d+ tokens and GPT2LMHeadModel positions for 16"):
+    with pytest.raises(InputError, match=r"a question has \d+ tokens, but GPT2LMHeadModel takes at most 16"):
         TextEvaluator(HookedDecoder(planted()), made, task, text_batch(task, made, 2, 0))
 
 
 def test_unknown_tokens_are_refused(tmp_path: Path) -> None:
     """A chat's mark that was added to the tokenizer alone; a tokenizer of more words; words that are no token's."""
-    made, sentence = make_tokenizer(), "the tokenizer has 79 tokens and GPT2LMHeadModel knows 78; save the model again"
+    made, sentence = make_tokenizer(), "the tokenizer has 79 tokens, but GPT2LMHeadModel knows 78; save the model again"
     made.add_tokens(["[model]"], special_tokens=True)
     made.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}[model]"
     with pytest.raises(InputError, match=sentence):

@@ -216,5 +216,5 @@ def test_attention_that_is_no_sum_over_its_rows_is_refused() -> None:
         vocab_size=40, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=4, pad_token_id=0, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
-    with pytest.raises(InputError, match="what attention of BitNetForCausalLM writes is not the sum over its rows"):
+    with pytest.raises(InputError, match="the attention output of BitNetForCausalLM is not the sum over its rows"):
         HookedDecoder(transformers.BitNetForCausalLM(config))

@@ -15,31 +15,31 @@ from hopscope.model.architecture import Architecture
 
 
 def decoder_layers(model: Any) -> Any:
-    """The decoder's layers."""
+    """Return the layers of a decoder."""
     count = model.config.get_text_config().num_hidden_layers
     for module in model.modules():
         if isinstance(module, nn.ModuleList) and len(module) == count and all(map(attention_of, module)):
             return module
     raise InputError(
-        f"{type(model).__name__} has no layers of attention that are known; circuits need a decoder, such as Llama"
+        f"{type(model).__name__} has no attention layers of a known kind; circuits need a decoder, such as Llama"
     )
 
 
 def attention_of(layer: nn.Module) -> Any:
-    """The attention of a layer; None if there is none that is known. GPT-Neo has it one module further in."""
+    """Return the attention module of a layer, one level deeper in GPT-Neo; None if no known module is found."""
     found = (part for child in layer.children() for part in (child, getattr(child, "attention", None)))
     return next((part for part in found if hasattr(part, "layer_idx") or hasattr(part, "_attn")), None)
 
 
 def first_output(out: Any) -> Tensor:
-    """What a module gives out, of several things the first."""
+    """Return the output of a module, or the first output if there are several."""
     found: Tensor = out[0] if isinstance(out, tuple) else out
     return found
 
 
 @contextmanager
 def receiving(layer: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """A context in which a layer's input goes through a function first."""
+    """A context in which the function `change` is applied to the input of a layer."""
 
     def hook(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if inputs:
@@ -62,7 +62,7 @@ def skipped(layer: Any) -> Iterator[None]:
 
 
 HOOKED_ATTENTION = "hopscope"
-"""The name of our attention function among the library's."""
+"""The name under which `attend` is registered with the library."""
 
 
 def attend(
@@ -76,7 +76,7 @@ def attend(
     softcap: float | None = None,
     **others: Any,
 ) -> tuple[Float[Tensor, "batch pos head d_value"], Float[Tensor, "batch head pos pos"]]:
-    """softmax(q k) v, computed explicitly, with keys and pattern as the model's hooks leave them."""
+    """Return softmax(q k) v and the pattern, computed explicitly; the model's hooks can change keys and pattern."""
     hooks, shared = module.hopscope_model.hooks, query.shape[1] // key.shape[1]
     key = hooks.keys(module.layer_idx, key)
     key, value = (heads.repeat_interleave(shared, dim=1) for heads in (key, value))
@@ -85,7 +85,7 @@ def attend(
         scores = softcap * torch.tanh(scores / softcap)
     if attention_mask is not None:
         scores = scores + attention_mask[..., : key.shape[-2]]
-    if (sinks := others.get("s_aux")) is not None:  # GPT-OSS: what a row gives to nobody
+    if (sinks := others.get("s_aux")) is not None:  # GPT-OSS: a logit for attending to no position
         scores = torch.cat((scores, sinks.to(scores.dtype).view(-1, 1, 1).expand(*scores.shape[:-1], 1)), dim=-1)
     given = scores.softmax(dim=-1, dtype=torch.float32)[..., : key.shape[-2]]
     pattern = hooks.pattern(module.layer_idx, given[None])[0]
@@ -93,9 +93,9 @@ def attend(
 
 
 def hook_attention(attention: Any, model: Any) -> bool:
-    """Let the attention of a layer go through a model's hooks; gives whether the library's interface is not needed."""
+    """Let the attention of a layer use a model's hooks; returns True if that works without the library's interface."""
     attention.hopscope_model = model
-    if hasattr(attention, "layer_id") and not hasattr(attention, "layer_idx"):  # GPT-Neo, which does not ask it
+    if hasattr(attention, "layer_id") and not hasattr(attention, "layer_idx"):  # GPT-Neo, which does not use it
         attention.layer_idx = attention.layer_id
         attention.__class__ = type("Hooked", (type(attention),), {"_attn": _attend_gpt_neo})
     return hasattr(attention, "layer_id")
@@ -104,7 +104,7 @@ def hook_attention(attention: Any, model: Any) -> bool:
 def _attend_gpt_neo(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """GPT-Neo's attention: not scaled, and in local layers within a window."""
+    """Return GPT-Neo's attention, which is not scaled and, in local layers, stays within a window."""
     hidden = ~module.bias[..., : query.shape[-2], : key.shape[-2]]
     mask = torch.zeros(hidden.shape, device=query.device).masked_fill(hidden, torch.finfo(query.dtype).min)
     out, pattern = attend(module, query, key, value, mask if attention_mask is None else mask + attention_mask, 1.0)
@@ -112,7 +112,7 @@ def _attend_gpt_neo(
 
 
 def register_attention() -> None:
-    """Add the function to the library's."""
+    """Register `attend` with the library."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import eager_mask
 
@@ -121,7 +121,7 @@ def register_attention() -> None:
 
 
 def sharp_logits(model: Any) -> None:
-    """Compute a model's last product in single precision: in bf16 neighbouring logits are an eighth apart."""
+    """Let a model compute its logits in single precision, since neighbouring bf16 logits are an eighth apart."""
     head = model.get_output_embeddings()
     if isinstance(head, nn.Linear):
         for name, weight in list(head.named_parameters()):
@@ -130,9 +130,9 @@ def sharp_logits(model: Any) -> None:
 
 
 class _Blocks(NamedTuple):
-    """The heads in a projection of a size along an axis: where blocks of all heads start, how many widths each takes.
+    """The heads in a projection: their axis, its size, and the starts of the blocks, each of which holds all heads.
 
-    A head is three widths wide where its query, key and value are side by side.
+    In a block, every head takes `wide` head widths: three where its query, key and value are side by side.
     """
 
     axis: int
@@ -142,8 +142,8 @@ class _Blocks(NamedTuple):
 
 
 def copy_head(target: Any, source: Any, head: int, shape: Architecture) -> None:
-    """Give a head of the attention `target` its weights in `source`: all that no other head shares; `InputError` where
-    the projections of this family are not known."""
+    """Copy the weights of a head from `source` to the attention `target`, except weights shared with other heads; an
+    `InputError` is raised if the projections of this family are not known."""
     groups, parts, known = getattr(target, "num_key_value_groups", 1), dict(source.named_parameters()), 0
     for name, weight in target.named_parameters():
         outputs_first = isinstance(source.get_submodule(name.rpartition(".")[0]), nn.Linear)
@@ -153,8 +153,8 @@ def copy_head(target: Any, source: Any, head: int, shape: Architecture) -> None:
         if weight.shape[blocks.axis] != blocks.size:
             raise InputError(
                 f"no head can get initial weights: {name} of {type(target).__name__} has size "
-                f"{weight.shape[blocks.axis]} along its heads, where known ones of {shape.heads} heads of width "
-                f"{shape.d_head} have {blocks.size}"
+                f"{weight.shape[blocks.axis]} along its heads, but {shape.heads} heads of width "
+                f"{shape.d_head} should have {blocks.size}"
             )
         for start in blocks.starts:
             width = blocks.wide * shape.d_head
@@ -166,7 +166,7 @@ def copy_head(target: Any, source: Any, head: int, shape: Architecture) -> None:
 
 
 def _blocks(kind: str, weight: Tensor, outputs_first: bool, shape: Architecture, groups: int) -> _Blocks | None:
-    """Where the heads are in the projection of a name, if it is known; `groups` heads share their keys and values."""
+    """Return where heads are in the projection called `kind`; None if it is unknown, or shared by `groups` heads."""
     inner, whole = shape.heads * shape.d_head, weight.dim() == 2  # or a bias
     if kind == "c_attn" and not outputs_first:  # GPT-2: queries, keys and values side by side
         return _Blocks(-1, 3 * inner, (0, inner, 2 * inner))

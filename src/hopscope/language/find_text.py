@@ -1,4 +1,4 @@
-"""Finds the circuit of a language model for the questions of a formulation, by the same search and checks."""
+"""Find the circuit of a language model for the questions of a task, with the same search and checks as for vectors."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from hopscope.language.text_evaluator import TextEvaluator, TextModel
 from hopscope.statistics import tidy, wilson
 
 _HIGHEST = 0.49
-"""With a threshold beyond this a circuit would say nothing: guessing among four has a loss of 0.75."""
+"""The highest loss threshold. A higher one would show nothing, since guessing among four has a loss of 0.75."""
 
 _QUESTIONS = 512
-"""How many questions the last decisions of a search are made on."""
+"""The number of questions for the last decisions of a search."""
 
 _BUDGETS: dict[str, SearchBudget] = {
     effort: replace(budget, sequences=128, confirming=_QUESTIONS, deciding=8192, most_rows=None)
     for effort, budget in BUDGETS.items()
 }
-"""How much work each effort is: two and four times as many questions as there are sequences for vectors, since a
-question has one answer where a sequence has four, and is either right or wrong."""
+"""The search budget of each effort. It has two and four times as many questions as the budget for vectors has
+sequences, since a question has a single answer, which is right or wrong, where a sequence has four answers."""
 
 _THRIFTY: dict[str, SearchBudget] = {
     "quick": SearchBudget(
@@ -39,35 +39,35 @@ _THRIFTY: dict[str, SearchBudget] = {
     ),
     "thorough": SearchBudget(2, 1, sequences=32, confirming=128, deciding=256, every_subset=0, pairs=12),
 }
-"""The same for prompts of your own and questions as code or to go on from, which are for pretrained models: each pass
-of one takes as long as hundreds of a small one."""
+"""The search budgets for pretrained models: prompts of your own, and questions as code or as text to continue. A pass
+of a pretrained model takes as long as hundreds of passes of a small model."""
 
 _LARGE = 2_000_000_000
-"""A pretrained model with more bytes of weights than this decides on half as many prompts."""
+"""A search in a pretrained model with more bytes of weights uses half as many prompts."""
 
 TEXT_PROOF = CertificateConfig(sequences=_QUESTIONS, few=128)
-"""How many questions and random draws checks and card are measured on by default."""
+"""The default numbers of questions and random draws for the checks and the card."""
 
 THRIFTY_PROOF = CertificateConfig(sequences=96, deciding=192, few=16, draws=40, halves=16, pairs=64)
-"""The same for pretrained models."""
+"""The default numbers of prompts and random draws for pretrained models."""
 
 
 def proof_for(task: LanguageTask) -> CertificateConfig:
-    """How many prompts checks and card are measured on by default."""
+    """Return the default numbers of prompts and random draws for the checks and the card."""
     return THRIFTY_PROOF if task.thrifty else TEXT_PROOF
 
 
 def faithfulness_for(task: LanguageTask) -> float:
-    """The share of the way from guessing to the model that a circuit must go by default.
+    """Return the default faithfulness: the share of the way from guessing to the model that a circuit must go.
 
-    A pretrained model is hardly ever sure, and the few prompts that can be afforded tell no smaller differences.
+    It is lower for pretrained models, which are rarely sure of an answer: small differences do not show in few prompts.
     """
     return 0.8 if task.thrifty else 0.95
 
 
 @dataclass(frozen=True)
 class Named:
-    """A language model as records name it: its name for people, and the hash of its weights."""
+    """The identity of a language model in records: its name for people, and the hash of its weights."""
 
     name: str
     content: str
@@ -83,19 +83,19 @@ def search_text_circuit(
 ) -> Search[Circuit]:
     """Search for the circuit of a language model and check it, or check a circuit of your own.
 
-    The loss threshold is relative to the model: a circuit must go `faithfulness` of the way from guessing to the model,
-    in Brier score on questions that the search sees. A model whose accuracy is not surely above the floor, or that is
-    hardly better than guessing in Brier score, has no circuit: the record says so.
+    The loss threshold is relative to the model: in Brier score on the questions of the search, a circuit must go the
+    share `faithfulness` of the way from guessing to the model. A model has no circuit if its accuracy is not clearly
+    above the floor or its Brier score is hardly better than that of guessing; the record then says so.
 
     Args:
-        model, tokenizer, task: the language model, its tokenizer, and the questions.
-        named: the model as records name it.
-        wanted: effort (None for a circuit of your own), seed, faithfulness, proof, and the model's precision.
-        circuit: a circuit of your own: its paths, or a record.
+        model, tokenizer, task: the language model, its tokenizer, and the task.
+        named: the identity of the model in records.
+        wanted: effort (None for a circuit of your own), seed, faithfulness, proof, and the precision of the model.
+        circuit: a circuit of your own, as a record or a list of its parts; None to search.
 
     Raises:
-        InputError: roles or answers share a token, a value is out of range, there is no such path in the model, or
-            there is less free memory than the search takes.
+        InputError: roles or answers share a token, a value is out of range, the model lacks a path of the circuit, or
+            there is too little free memory for the search.
     """
     seed, faithfulness, proof = wanted.seed, wanted.faithfulness, wanted.proof or proof_for(task)
     budgets = _budgets(task, model)
@@ -138,7 +138,7 @@ def _budgets(task: LanguageTask, model: TextModel) -> dict[str, SearchBudget]:
 
 
 def _asked(evaluator: TextEvaluator, task: LanguageTask, name: str) -> Asked:
-    """What a model was asked, and how its accuracy compares with the floor."""
+    """Return what the model was asked, with its scores and the lower end of the interval of its accuracy."""
     count, full = evaluator.sequences, evaluator.scores({})
     lowest, _ = wilson(round(full.accuracy * count), count)
     changed = task.extensions.changed() if isinstance(task, TextTask) else {}
@@ -147,12 +147,12 @@ def _asked(evaluator: TextEvaluator, task: LanguageTask, name: str) -> Asked:
 
 
 def _why_none(evaluator: TextEvaluator, answers: Asked) -> Check:
-    """The check of a model that does not answer the questions, or is hardly better than guessing."""
+    """Return the failed check of a model that does not answer the questions, or is hardly better than guessing."""
     loss, accuracy = float(evaluator.own.mean()), answers.scores["full"].accuracy
     says = (
         f"the model answers {accuracy:.0%} of {evaluator.sequences} questions (95% interval from "
         f"{answers.lowest:.0%}), and {answers.floor:.0%} needs no retrieval: it does not solve the problem, so there "
-        "is no circuit to find; ask it otherwise, or a larger model"
+        "is no circuit to find; change the question or use a larger model"
         if answers.lowest <= answers.floor
         else f"the model's loss is {loss:.3f}, too close to that of guessing to find a circuit"
     )
@@ -160,13 +160,13 @@ def _why_none(evaluator: TextEvaluator, answers: Asked) -> Check:
 
 
 def alone(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Interventions]:
-    """A circuit alone, with its own patterns and with imposed ones: the ablation of every row of the model."""
+    """Return the interventions that leave only a circuit: every row's ablation, with `imposed` and `own` patterns."""
     imposed: Interventions = dict.fromkeys(evaluator.rows, UNIFORM) | circuit.interventions
     return {"imposed": imposed, "own": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
 
 
 def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
-    """How well the model, the circuit and nothing answer questions that no search has seen."""
+    """Return how well the model, the circuit and the model without active rows answer questions of no search."""
     candidates: dict[str, Interventions] = {"full": {}, "nothing": dict.fromkeys(evaluator.rows, UNIFORM)}
     if circuit.found:
         candidates |= alone(evaluator, circuit)

@@ -1,10 +1,10 @@
-"""A Hugging Face language model with the hooks of our own transformer: entered at any layer, read, patterns replaced.
+"""A Hugging Face language model with hooks: it can start at any layer, and its patterns can be read or replaced.
 
-None of a model's code is copied. Its attention goes through the library's `AttentionInterface`, where our function
-computes the pattern explicitly (with the model's grouped keys, masks, windows and soft caps) and passes it to the
-`Hooks`. Torch's module hooks skip layers and insert streams. Opening a model checks that all this changes nothing: its
-answers must be those of its own attention, from the first layer and from the middle, and no position may attend to a
-later one.
+No code of a model is copied. Its attention goes through the library's `AttentionInterface`, where our function computes
+the pattern explicitly (with the model's grouped keys, masks, windows and soft caps) and passes it to the `Hooks`.
+Torch's module hooks skip layers and insert streams. Opening a model checks that the hooks alone change nothing: passes
+from the first layer and from the middle must give the answers of the model's own attention, and no position may attend
+to a later position.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from hopscope.model.hooks import Hooks, Keys, PatchableModel, Patched, Pattern, 
 from hopscope.training.execution import Execution
 
 _SAME = 1e-3
-"""Largest difference of a logit, as a share of the largest logit, or of 1, that another order of summation may make."""
+"""The largest error of logits that another order of summation may cause, as a share of the largest logit, or of 1."""
 
-_OTHER = "take a model of another family, such as Llama, Qwen, Gemma or GPT-2"
+_OTHER = "use a model of another family, such as Llama, Qwen, Gemma or GPT-2"
 
 
 class HookedDecoder(PatchableModel):
@@ -49,10 +49,10 @@ class HookedDecoder(PatchableModel):
 
     Args:
         model: a causal language model, as `AutoModelForCausalLM.from_pretrained` returns it, in single precision.
-        checked: whether it is checked; a copy of one that was need not be.
+        checked: whether to check the model; a copy of a checked model needs no check.
 
     Raises:
-        InputError: its attention patterns cannot be computed explicitly without changing it, or it is not causal.
+        InputError: the model changes if its attention patterns are computed explicitly, or it is not causal.
     """
 
     models = 1
@@ -67,7 +67,7 @@ class HookedDecoder(PatchableModel):
             raise
         except Exception as error:  # a family that is built otherwise may raise anything
             raise InputError(
-                f"layers of {type(model).__name__} are not built as those of known decoders, so that their attention "
+                f"the layers of {type(model).__name__} are not built like those of known decoders, so their attention "
                 f"cannot be computed explicitly; {_OTHER}"
             ) from error
 
@@ -93,10 +93,10 @@ class HookedDecoder(PatchableModel):
             self._check(own)
 
     def moved(self, device: str, precision: Precision) -> HookedDecoder:
-        """This model with its weights on another device, in `bf16` all but those of the read-out.
+        """Move the weights to a device and return this model; `bf16` converts all weights but those of the read-out.
 
         Raises:
-            InputError: torch cannot compute on that device here.
+            InputError: torch cannot compute on that device on this machine.
         """
         Execution(device=device).check()
         if precision == "bf16":
@@ -115,29 +115,29 @@ class HookedDecoder(PatchableModel):
         return device
 
     def check_length(self, tokens: int) -> None:
-        """Check that texts of so many tokens can be read.
+        """Check that the model can read texts of `tokens` tokens.
 
         Raises:
-            InputError: the model has fewer positions, or some layers attend in a window that is shorter: an ablation
+            InputError: the model has fewer positions, or some layers attend within a shorter window, so an ablation
                 would let them attend where they cannot.
         """
         family, most = type(self._model).__name__, places(self._model)
         if most is not None and tokens > most:
-            raise InputError(f"a question has {tokens} tokens and {family} positions for {most}; ask for fewer hops")
+            raise InputError(f"a question has {tokens} tokens, but {family} takes at most {most}; ask for fewer hops")
         seen = window(self._model)
         if seen is not None and tokens > seen:
             raise InputError(
-                f"a question has {tokens} tokens and layers of {family} attend to the last {seen} at most, where "
-                "circuits need layers that see it whole; ask for fewer hops"
+                f"a question has {tokens} tokens, but layers of {family} attend to the last {seen} at most, and "
+                "circuits need layers that see all of it; ask for fewer hops"
             )
 
     def check_tokens(self, tokenizer: Any, tokens: Int[Tensor, "*any"]) -> None:
-        """Check that the model knows some tokens; an `InputError` if not."""
+        """Check that the model knows all `tokens`; otherwise an `InputError` is raised."""
         check_tokens(self._model, tokenizer, tokens.flatten().tolist())
 
     @property
     def size(self) -> int:
-        """Bytes of its weights."""
+        """Bytes of the weights."""
         return sum(weight.numel() * weight.element_size() for weight in self._model.parameters())
 
     def embed(self, inputs: Int[Tensor, "1 batch pos"]) -> Stream:
@@ -145,25 +145,25 @@ class HookedDecoder(PatchableModel):
         return self._through(inputs[0].to(self.device), None, 0, 0, None)[None]
 
     def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
-        """See `HookedModel.run`. All positions are computed: a language model is read in the middle of padded
-        sequences, whatever `reads` says."""
+        """See `HookedModel.run`. `reads` is ignored and all positions are computed, since a language model answers in
+        the middle of padded sequences."""
         return self._through(_any_tokens(x[0]), x[0], layers.start, layers.stop, hooks)[None] if layers else x
 
     def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
-        """A layer's own pattern with its queries computed from one stream and its keys from another."""
+        """Return a layer's own pattern, with queries computed from the stream `query` and keys from `key`."""
         compared = _Compared()
         for x in (key, query):
             self.run(x, start=layer, stop=layer + 1, hooks=compared)
         return compared.patterns[layer]
 
     def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
-        """What a layer's attention adds to the stream under a pattern, with its values computed from a stream."""
+        """Return what a layer's attention adds to the stream under a pattern, with values from the stream `value`."""
         imposed = Patched(patterns={layer: pattern})
         self.run(value, start=layer, stop=layer + 1, hooks=imposed)
         return imposed.written[layer]
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos vocabulary"]:
-        """The logits read out of the stream after the last block, position by position, through final norm and head."""
+        """Return the logits at every position: the stream after the last block, through the final norm and the head."""
         flat = x.flatten(0, 2)[:, None]
         with self._entering(flat, self.shape.layers):
             logits: Tensor = self._model(input_ids=_any_tokens(flat), use_cache=False).logits
@@ -171,7 +171,7 @@ class HookedDecoder(PatchableModel):
 
     @torch.no_grad()
     def plain_logits(self, inputs: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos vocabulary"]:
-        """The model's logits by the library's own attention, without hooks."""
+        """Return the logits of the model with the library's own attention, without hooks."""
         before = self._model.config._attn_implementation
         self._model.set_attn_implementation("eager")
         try:
@@ -182,11 +182,13 @@ class HookedDecoder(PatchableModel):
 
     @torch.no_grad()
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> HookedDecoder:
-        """A copy in which some heads, (layer, head) from 0, have initial weights: queries and output, and keys and
-        values where these are not shared with other heads. All other layers share their weights with this model.
+        """Return a copy in which some heads, given as (layer, head) from 0, have initial weights.
+
+        Initial weights are those of queries and outputs, and of keys and values that no other heads share. Layers
+        without such heads share their weights with this model.
 
         Raises:
-            InputError: the projections of this family are not known, or other heads change with one.
+            InputError: the projections of this family are not known, or changing a head changes other heads.
         """
         touched = sorted({layer for layer, _ in heads})
         changed = {id(weight) for number in touched for weight in self._layers[number].parameters()}
@@ -206,9 +208,9 @@ class HookedDecoder(PatchableModel):
         return other
 
     def _check_alone(self, other: HookedDecoder, layer: int, heads: Sequence[int]) -> None:
-        """Check that two models differ in some heads of a layer alone: without these, both do the same there.
+        """Check that a layer of two models differs only in some heads: without these heads, its output is the same.
 
-        They differ in more where a norm goes over the queries of all heads together.
+        Other heads differ too if a norm runs over the queries of all heads together.
         """
         entering = self.run(self.embed(self._probe[None]), stop=layer)
         own, others = (
@@ -216,14 +218,14 @@ class HookedDecoder(PatchableModel):
         )
         if not torch.allclose(own, others, rtol=1e-4, atol=1e-5):
             raise InputError(
-                f"no head can get initial weights: in {type(self._model).__name__} the other heads of its "
-                "layer change with it"
+                f"no head can get initial weights: in {type(self._model).__name__} this would also change "
+                "the other heads of the layer"
             )
 
     def _through(
         self, ids: Int[Tensor, "batch pos"], x: Stream | None, start: int, stop: int, hooks: Hooks | None
     ) -> Float[Tensor, "batch pos d_model"]:
-        """The stream that enters layer `stop` when `x` enters layer `start`; with `x` None, the embedding enters."""
+        """Return the stream that enters layer `stop` if `x`, or the embedding if `x` is None, enters layer `start`."""
         found: list[Tensor] = []
 
         def catch(hidden: Tensor) -> Tensor:
@@ -253,18 +255,18 @@ class HookedDecoder(PatchableModel):
         with ExitStack() as stack:
             for layer in self._layers[:start]:
                 stack.enter_context(skipped(layer))
-            entered = start if start < len(self._layers) else 0  # if none is left, `x` passes through the skipped ones
+            entered = start if start < len(self._layers) else 0  # if no layer is left, `x` passes through skipped ones
             stack.enter_context(receiving(self._layers[entered], lambda hidden: x))
             yield
 
     def _write(self, layer: int, module: nn.Module, inputs: Any, out: Any) -> Any:
-        """What the attention of a layer gives out, with what it adds to the stream as the hooks leave it."""
+        """Return the output of a layer's attention, after the hooks have read or replaced what enters the stream."""
         written = self.hooks.attn_out(layer, first_output(out)[None])[0]
         return (written, *out[1:]) if isinstance(out, tuple) else written
 
     @torch.no_grad()
     def _check(self, own: Float[Tensor, "batch pos vocabulary"]) -> None:
-        """Check that hooks change nothing by themselves, and that nothing passes beside causal patterns."""
+        """Check that hooks alone change nothing, and that information moves only through causal patterns."""
         family, middle = type(self._model).__name__, len(self._layers) // 2
         entering = self.embed(self._probe[None])
         runs = [self.run(entering), self.run(self.run(entering, stop=middle), start=middle)]
@@ -276,24 +278,24 @@ class HookedDecoder(PatchableModel):
         patterns = self.patterns(self._probe[None])
         if len(patterns) != len(self._layers):
             raise InputError(
-                f"{family} has {len(self._layers)} layers and {len(patterns)} attention patterns: others mix positions "
-                f"in another way, as a state space does; {_OTHER}"
+                f"{family} has {len(self._layers)} layers but {len(patterns)} attention patterns: its other layers mix "
+                f"positions in another way, as a state space does; {_OTHER}"
             )
         if any(bool(pattern.triu(1).any()) for pattern in patterns):
             raise InputError(f"{family} is no decoder: positions attend to later ones; {_OTHER}")
         if not (beside := reach_beside(self, self._probe, self._probe.flip(-1), self.answers)) <= _SAME:
             raise InputError(
-                f"{family} carries something from other positions beside its attention patterns (logits change by a "
-                f"share of {beside:.2g} where all attend to themselves), which no circuit would show"
+                f"{family} moves information between positions outside its attention patterns (logits change by a "
+                f"share of {beside:.2g} when all positions attend to themselves), which no circuit would show"
             )
         if not (more := self._beyond_a_sum(entering, patterns)) <= _SAME:
             raise InputError(
-                f"what attention of {family} writes is not the sum over its rows (it is off by a share of "
+                f"the attention output of {family} is not the sum over its rows (it is off by a share of "
                 f"{more:.2g}, as with a norm between heads and output), so no circuit could say what a row does"
             )
 
     def _beyond_a_sum(self, entering: Stream, patterns: Sequence[Pattern]) -> float:
-        """How much what is written under patterns differs from the sum of what it is under parts of them, at most."""
+        """Return the largest relative error of attention outputs as sums of the outputs under halves of the pattern."""
         x, shares_off = entering, []
         for layer, pattern in enumerate(patterns):
             odd = torch.arange(pattern.shape[-1], device=pattern.device) % 2 == 1
@@ -307,7 +309,7 @@ class HookedDecoder(PatchableModel):
 
 
 class _Compared(Patched):
-    """In a layer that is run twice, compares the queries of the second time with the keys of the first."""
+    """In a layer that runs twice, compares the queries of the second run with the keys of the first run."""
 
     _first: Keys | None = None
 
@@ -317,7 +319,7 @@ class _Compared(Patched):
 
 
 class _Without(Hooks):
-    """Some heads of every layer attend to nothing."""
+    """Hooks under which some heads of every layer attend to nothing."""
 
     def __init__(self, heads: Sequence[int]) -> None:
         self._heads = heads
@@ -328,7 +330,7 @@ class _Without(Hooks):
 
 @contextmanager
 def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """A context in which new weights are of a dtype."""
+    """A context in which new weights have this dtype."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -338,9 +340,9 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
 
 
 class _Caught(Exception):
-    """Raised once the wanted stream is computed, so that the rest is not."""
+    """Raised to end a pass as soon as the wanted stream is computed."""
 
 
 def _any_tokens(x: Float[Tensor, "batch pos d_model"]) -> Int[Tensor, "batch pos"]:
-    """Placeholder tokens, which a stream will replace."""
+    """Return placeholder tokens, whose embeddings a stream will replace."""
     return torch.zeros(x.shape[:2], dtype=torch.int64, device=x.device)

@@ -44,14 +44,14 @@ class LanguageModel:
         False
 
     Args:
-        folder: a folder as `save_pretrained` writes it; nothing is downloaded.
-        trust_remote_code: whether code in the folder may run, with all the rights of the user who runs this.
-        device: the device that computes, by its name in torch.
-        precision: of the weights; in `bf16` the read-out stays in `fp32`.
+        folder: a folder as `save_pretrained` writes it.
+        trust_remote_code: whether code in the folder may run, with all the rights of the user.
+        device: the name of the torch device that computes.
+        precision: precision of the weights; with `bf16`, the read-out stays in `fp32`.
 
     Raises:
-        InputError: the folder holds no such model, one whose attention cannot be computed explicitly, or one that
-            does not know its tokenizer's words.
+        InputError: the folder holds no decoder, the attention of the decoder cannot be computed explicitly, or the
+            decoder does not know all tokens of its tokenizer.
     """
 
     def __init__(
@@ -80,20 +80,20 @@ class LanguageModel:
         parts: Callable[[Any], Parts],
         untrain: Callable[[Any, int, int], None] | None = None,
     ) -> LanguageModel:
-        """A causal torch module of your own that takes tokens; its circuits are stored where `out` says, or nowhere.
+        """Make a language model of your own causal torch module; `find_circuit` stores its circuits only with `out`.
 
         Args:
-            module: given tokens [sequence, position], it answers with logits [sequence, position, token], in single
+            module: the module, which maps tokens [sequence, position] to logits [sequence, position, token], in single
                 precision on the CPU.
-            task: a task that it answers, on some of whose prompts it is tried.
-            tokenizer: what makes tokens of prompts, as a fast tokenizer of Hugging Face does: called with a text, it
-                gives `input_ids`, `offset_mapping` and `special_tokens_mask`.
-            parts: a function that finds the parts of such a module; see `hs.Parts`.
-            untrain: as for `hs.Model.from_torch`.
+            task: a task that the module solves; a few of its prompts are used to check the parts.
+            tokenizer: the tokenizer of the prompts. Like a fast tokenizer of Hugging Face, it is called with a text and
+                returns `input_ids`, `offset_mapping` and `special_tokens_mask`.
+            parts: a function that returns the parts of a module; see `hs.Parts`.
+            untrain: a function that resets a head to initial weights; see `hs.Model.from_torch`.
 
         Raises:
-            InputError: it is not such a module, the parts do not make it up, or patterns do not pass where they are
-                said to.
+            InputError: `module` is not such a module; the parts, run one by one, do not give the module's answers; or
+                the pattern modules do not see one attention pattern per block.
         """
         made = cls.__new__(cls)
         tokens = text_batch(task, tokenizer, 8, 0).inputs
@@ -104,14 +104,14 @@ class LanguageModel:
 
     @cached_property
     def model(self) -> TextModel:
-        """The model with hooks, which are checked in single precision."""
+        """The model with hooks; when it is made, the hooks are checked in single precision."""
         return HookedDecoder(self._model.float()).moved(self.device, self.precision)
 
     def roles(self, question: Question) -> list[tuple[str, str, int]]:
-        """A question as the model reads it: every token, its role, and its chain (-1 for none).
+        """Return every token of a question, with its role and its chain (-1 for no chain).
 
         Raises:
-            InputError: the tokenizer does not let roles be told apart, or the question is not one of chains.
+            InputError: two roles share a token, or the question has no chains.
         """
         read, names = tokens(question, self.tokenizer), text_role_names(question.hops)
         return [
@@ -120,7 +120,7 @@ class LanguageModel:
         ]
 
     def evaluator(self, task: LanguageTask, questions: int = 256, seed: int = 0) -> TextEvaluator:
-        """An evaluator of the model on questions: it gives losses, scores and role maps under any interventions."""
+        """Return an evaluator of the model on questions; it gives losses, scores and role maps under interventions."""
         return TextEvaluator(self.model, self.tokenizer, task, text_batch(task, self.tokenizer, questions, seed))
 
     def find_circuit(
@@ -135,23 +135,24 @@ class LanguageModel:
         overwrite: bool = False,
         progress: SearchProgress | bool = True,
     ) -> Circuit:
-        """Its circuit for a task, found and certified; stored in `FOLDER/circuits/` and read from there later.
+        """Find, check and store the circuit of the model for a task; a second call reads the stored circuit.
 
-        An interrupted search continues. A stored certified circuit of another search is replaced by `overwrite` alone,
-        another record without it.
+        The record is in `FOLDER/circuits/`. An interrupted search continues. A certified circuit of another search is
+        replaced only with `overwrite`, any other record also without.
 
         Args:
             task: the questions, as `hs.text` makes them, or an `hs.PromptTask` of your own.
-            effort: `quick` or `thorough`, if nothing is said.
-            faithfulness: see `search_text_circuit`; if nothing is said 0.95, of pretrained models' tasks 0.8.
-            seed: seed of the search; 0 if nothing is said.
-            proof: see `search_text_circuit`.
-            out: the folder of the record, in the place of `FOLDER/circuits/`.
-            overwrite: search again even if there is a record.
-            progress: whether it is shown; or a function, called with what is done now, stages finished, stages in all.
+            effort: effort of the search: `quick` or `thorough` (the default).
+            faithfulness: the share of the way from guessing to the model, in Brier score, that the circuit must go. By
+                default 0.95; 0.8 for tasks for pretrained models.
+            seed: seed of the search; 0 by default.
+            proof: the numbers of prompts and random draws for the checks and the card.
+            out: the folder of the record, instead of `FOLDER/circuits/`.
+            overwrite: search again even if a record exists.
+            progress: whether to show progress, or a function of the stage, the stages done and the number of stages.
 
         Raises:
-            InputError: the task, tokenizer or a value cannot be used, the record is damaged, or it is of a
+            InputError: the task, the tokenizer or a value cannot be used, the record is damaged, or the record is a
                 certified circuit of another model or search.
         """
         share = faithfulness_for(task) if faithfulness is None else faithfulness
@@ -159,7 +160,7 @@ class LanguageModel:
             effort or "thorough", seed or 0, share, proof=proof or proof_for(task), precision=self.precision
         )
 
-        def search() -> Search[Circuit]:  # whose first step installs the hooks: not needed where a record is read
+        def search() -> Search[Circuit]:  # its first step installs the hooks, which reading a record does not need
             return (yield from search_text_circuit(self.model, self.tokenizer, task, self.named, wanted))
 
         with reporting(progress, stages_display()) as shown:
@@ -170,7 +171,7 @@ class LanguageModel:
             return find_stored(path, search(), model, wanted, progress=report, overwrite=overwrite)
 
     def _counted(self, progress: SearchProgress) -> SearchProgress:
-        """Progress that is also told, within a stage, how many prompts were read in it."""
+        """Return a function that reports the stages to `progress`, with the number of prompts read in each stage."""
 
         def begin(stage: str, done: int, stages: int) -> None:
             prompts = 0
@@ -195,9 +196,9 @@ class LanguageModel:
         proof: CertificateConfig | None = None,
         progress: SearchProgress | bool = True,
     ) -> Circuit:
-        """The certificate of a circuit that you give: your own idea of the model, or a record.
+        """Check a circuit of your own, or a stored circuit, in this model; returns it with its checks and its card.
 
-        Nothing is searched for, and nothing stored; `save` the result.
+        Nothing is searched for or stored; call `save` on the result.
 
             >>> from examples.text_model.training import TextModelRecipe, make_model, publish
             >>> publish(make_model(TextModelRecipe()), folder / "mine")  # untrained
@@ -205,12 +206,12 @@ class LanguageModel:
             False
 
         Args:
-            circuit: a circuit, or its paths as in `hs.Model.ablate`; a head or a row instead of a path is in use with
-                all that it attends to. Every other row of the model is off.
-            task: this and what follows as in `find_circuit`.
+            circuit: a circuit, or a list of its paths, as in `hs.Model.ablate`. A head or a row instead of a path is
+                active with all that it attends to. Every other row of the model is ablated.
+            task: the task; for this and the other arguments see `find_circuit`.
 
         Raises:
-            InputError: there is no such path in the model, or the task, tokenizer or a value cannot be used.
+            InputError: the model lacks a path, or the task, the tokenizer or a value cannot be used.
         """
         share = faithfulness_for(task) if faithfulness is None else faithfulness
         wanted = SearchRecord(None, seed, share, proof=proof or proof_for(task), precision=self.precision)
@@ -220,6 +221,6 @@ class LanguageModel:
 
 
 def text_circuit_path(model: Path, task: LanguageTask, out: Path | str | None = None) -> Path:
-    """The path of the file of a model's circuit for a task: in `out`, else beside the model."""
+    """Return the path of the record of a model's circuit for a task, in the folder `out` or else in the model's."""
     folder = model if model.is_dir() else model.parent
     return (folder / "circuits" if out is None else check_path("a folder for circuits", out)) / f"{task.name}.json"

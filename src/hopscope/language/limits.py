@@ -1,4 +1,4 @@
-"""Limits of a language model: tokens it knows, positions, a window to attend in, and the memory that a search takes."""
+"""Limits of a language model: its tokens, positions and attention windows, and the memory that a search takes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from hopscope.errors import InputError
 from hopscope.machine import free_memory, in_words
 
 _SHIFT = 4
-"""Rows at most that a table of places has besides those for tokens (OPT and BART have two)."""
+"""The largest number of extra rows in a table of positions (OPT and BART have two)."""
 
 _WINDOWS = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size", "local": "window_size"}
-"""Kinds of layers that attend in a window, and the setting that holds its size."""
+"""Kinds of layers that attend within a window, and the setting that holds the size of the window."""
 _KINDS = ("layer_types", "attention_layers")
 
 
 def check_words(model: Any, tokenizer: Any) -> None:
     """Check that a model knows every token of its tokenizer.
 
-    Tokens that were added and never come up in a text, such as Gemma 3's for images, may be beyond it; see
+    Added tokens that never occur in a text, such as Gemma 3's image tokens, may be unknown to the model; see
     `check_tokens`.
     """
     added = tokenizer.get_added_vocab()
@@ -32,24 +32,24 @@ def check_words(model: Any, tokenizer: Any) -> None:
 
 
 def check_tokens(model: Any, tokenizer: Any, tokens: Iterable[int]) -> None:
-    """Check that a model knows the tokens that it is given.
+    """Check that a model knows all `tokens`.
 
     Raises:
-        InputError: it does not, as where a chat's marks were added to the tokenizer alone.
+        InputError: a token is unknown, for example if chat tokens were added only to the tokenizer.
     """
     known = len(model.get_input_embeddings().weight)
     if max(tokens, default=0) >= known:
         words = max(tokenizer.get_vocab().values()) + 1
         raise InputError(
-            f"the tokenizer has {words} tokens and {type(model).__name__} knows {known}; save the model again after "
-            f"model.resize_token_embeddings({words}), or a tokenizer without what was added"
+            f"the tokenizer has {words} tokens, but {type(model).__name__} knows {known}; save the model again after "
+            f"model.resize_token_embeddings({words}), or a tokenizer without the added tokens"
         )
 
 
 def places(model: Any) -> int | None:
-    """The tokens that a text may have at most where positions come from a table; None where they are computed.
+    """Return the largest number of tokens in a text if positions come from a table; None if they are computed.
 
-    MPT's table is made at every call and is no part of the model: it holds a penalty for each distance (ALiBi).
+    MPT's table is made at every call and is not part of the model; it holds a penalty for each distance (ALiBi).
     """
     config = model.config.get_text_config()
     if config.model_type == "mpt":
@@ -69,33 +69,33 @@ def places(model: Any) -> int | None:
 
 
 def window(model: Any) -> int | None:
-    """How many tokens those layers see that see the fewest, in a text as long as may be; None where all see all."""
+    """Return the size of the smallest attention window of a model's layers; None if every layer sees all tokens."""
     config = model.config.get_text_config()
     kinds = next(filter(None, (getattr(config, name, None) for name in _KINDS)), ["sliding_attention"])
     return min((size for kind in kinds if (size := getattr(config, _WINDOWS.get(kind, ""), None))), default=None)
 
 
 _BATCHES = 8
-"""The number of batches whose streams are kept at once: parts of the questions of the search and of the certificate."""
+"""The number of batches whose streams are kept at once; a batch is part of the questions of search or certificate."""
 
 
 def check_memory(evaluator: Evaluator, weights: int, proof: CertificateConfig) -> None:
-    """Check that a search, on the evaluator's questions, fits into the memory that is free beside the weights."""
+    """Check that the free memory is enough for a search on the evaluator's questions."""
     needed, free = memory_needed(evaluator, weights, proof), free_memory()
     if needed > free:
         shape = evaluator.shape
         raise InputError(
             f"a search among {shape.layers} x {shape.heads} heads, on questions of {evaluator.where.role.shape[1]} "
-            f"tokens, takes {in_words(needed)} of memory beside the weights and {in_words(free)} are free; free some, "
-            "or take a machine with more"
+            f"tokens, takes {in_words(needed)} of memory beside the weights, but {in_words(free)} are free; free some "
+            "memory or use a larger machine"
         )
 
 
 def memory_needed(evaluator: Evaluator, weights: int, proof: CertificateConfig) -> int:
-    """The most bytes that a search takes beside the weights.
+    """Return the largest number of bytes that a search takes beside the weights.
 
-    They are for one pass, forwards or backwards; the streams and patterns of all questions; and a second model, from
-    which heads with initial weights are taken.
+    The bytes are for one forward or backward pass, the streams and patterns of all questions, and a second model that
+    provides the initial weights of heads.
     """
     shape, positions = evaluator.shape, evaluator.where.role.shape[1]
     asked = max(evaluator.sequences, proof.sequences)

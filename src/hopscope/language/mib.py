@@ -1,7 +1,7 @@
 """Circuits as graphs of EAP-IG and of MIB's circuit track (Hanna et al. 2024; Mueller et al. 2025), in JSON.
 
-The nodes of a graph are heads (`a0.h0` is our L1.H1), MLPs (`m0`), `input` and `logits`; edges lead from what writes
-into the stream to what reads it, into a head by `<q>`, `<k>` and `<v>`. A graph knows no roles and no keys.
+The nodes of a graph are heads (`a0.h0` is our L1.H1), MLPs (`m0`), `input` and `logits`. An edge leads from a node that
+writes into the stream to a node that reads it; a head has three inputs, `<q>`, `<k>` and `<v>`. A graph has no roles.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ _HEAD = re.compile(r"a(\d{1,4})\.h(\d{1,4})")
 
 
 def write_graph(path: Path, circuit: Circuit, width: int, parallel: bool) -> None:
-    """Write a circuit as a graph that `Graph.from_json` of EAP-IG reads: every head with a score.
+    """Write a circuit as a graph that `Graph.from_json` of EAP-IG reads, with a score for every head.
 
-    Heads with an active row are in the graph, as are all MLPs, which circuits here leave in place and which have no
-    score. A head's score is when its last row went, as a share of all rows that went: first those that the search
-    switched off, then those of the circuit, the one that is missed least first; 0 where no search switched it off. An
-    edge has the lower score of its ends, and is in the graph if both are.
+    The graph includes the heads with an active row, and all MLPs, which circuits do not ablate and which get no score.
+    The score of a head is the rank of its last row, from 0 to 1, in the order in which rows are removed: first the rows
+    that the search ablated, then the rows of the circuit, the least important first. A head without such rows has score
+    0. An edge has the lower score of its two ends, and is in the graph if both ends are.
 
     Args:
-        path, circuit: path of the file, and the circuit.
+        path: path of the file.
+        circuit: the circuit.
         width: the width of the model's stream.
-        parallel: whether its MLPs read what its attention reads.
+        parallel: whether an MLP reads the same stream as the attention of its layer.
 
     Raises:
-        InputError: there is no circuit, or its card was not measured.
+        InputError: no circuit was found, or its card was not measured.
     """
     went = [(row.layer + 1, row.head + 1) for row in circuit.search.removed]
     for row in circuit.measured_card.order:
@@ -63,7 +64,7 @@ def write_graph(path: Path, circuit: Circuit, width: int, parallel: bool) -> Non
 
 
 def _edges(layers: int, heads: int, parallel: bool) -> Iterator[tuple[str, tuple[str, str]]]:
-    """The name of every edge of such a model, and its ends."""
+    """Yield the name of every edge of a model, and the two nodes that the edge connects."""
     before = ["input"]
     for layer in range(layers):
         here, mlp = [f"a{layer}.h{head}" for head in range(heads)], f"m{layer}"
@@ -74,10 +75,10 @@ def _edges(layers: int, heads: int, parallel: bool) -> Iterator[tuple[str, tuple
 
 
 def heads_of_graph(path: Path, shape: Architecture) -> tuple[str, ...]:
-    """The heads in a graph, as `L1.H1`.
+    """Return the heads in a graph, as `L1.H1`.
 
     Raises:
-        InputError: the file holds no graph, one of a model of another shape, or one without heads.
+        InputError: the file holds no graph, the graph's model has another shape, or no head is in the graph.
     """
     try:
         graph = json.loads(path.read_text(encoding="utf-8"))  # in which a score may be NaN, which strict readers refuse
@@ -89,7 +90,7 @@ def heads_of_graph(path: Path, shape: Architecture) -> tuple[str, ...]:
         ) from None
     if (layers, heads) != (shape.layers, shape.heads):
         raise InputError(
-            f"{path} is of a model of {layers} layers x {heads} heads, and this one has {shape.layers} x {shape.heads}"
+            f"{path} is for a model of {layers} layers x {heads} heads, but this has {shape.layers} x {shape.heads}"
         )
     found = [(int(head[1]) + 1, int(head[2]) + 1) for name in inside if (head := _HEAD.fullmatch(name))]
     if not found:
@@ -98,9 +99,9 @@ def heads_of_graph(path: Path, shape: Architecture) -> tuple[str, ...]:
 
 
 def is_parallel(model: HookedModel) -> bool:
-    """Whether the MLP of a language model's first layer reads what its attention reads, and not what that writes too.
+    """Whether the MLP of a language model's first layer reads the same stream as its attention, without its output.
 
-    Then what attention writes is all that changes in the layer's output where attention writes nothing.
+    If so, removing the attention's output from the layer changes the layer's output by exactly that.
     """
     stream = model.embed(torch.zeros(1, 1, 4, dtype=torch.long))
     off = Patched(written={0: torch.zeros_like(stream)})

@@ -20,7 +20,7 @@ from hopscope.problem.text.tokens import uncovered
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A pretrained model with its tokenizer; `name` of the folder or file, and `content`, a hash of its files."""
+    """A pretrained model with its tokenizer, the name of its folder or file, and `content`, a hash of its files."""
 
     name: str
     content: str
@@ -29,11 +29,11 @@ class ModelFolder:
 
 
 _OLD_MASK = re.compile(r"(attn|attention)\.(masked_)?bias$")
-"""Causal masks, which older versions of the library wrote among the weights (GPT-2, GPT-Neo, GPT-J)."""
+"""Causal masks, which older versions of the library stored with the weights (GPT-2, GPT-Neo, GPT-J)."""
 
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _KINDS = (".json", ".safetensors", ".txt", ".model", ".jinja")
-_POINTER = b"version https://git-lfs"  # the first words of what Git has in the place of a large file
+_POINTER = b"version https://git-lfs"  # the start of the pointer that replaces a large file in Git
 
 
 def is_model_folder(folder: Path) -> bool:
@@ -42,16 +42,16 @@ def is_model_folder(folder: Path) -> bool:
 
 
 def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) -> ModelFolder:
-    """A causal language model and its tokenizer; weights in safetensors or GGUF only.
+    """Open a causal language model and its tokenizer; the weights must be safetensors or GGUF files.
 
     Args:
-        source: a folder as `save_pretrained` writes it, a GGUF file or a folder of one, or a hub's name `org/model`,
-            which is fetched unless it is in the hub's cache (HF_HUB_OFFLINE=1: taken from there alone).
-        trust_remote_code: whether code in the folder may run, with all rights of the user.
+        source: a folder as `save_pretrained` writes it, a GGUF file or a folder with one, or a name `org/model` of the
+            hub. A model that is not in the hub's cache is downloaded, unless HF_HUB_OFFLINE=1.
+        trust_remote_code: whether code in the folder may run, with all the rights of the user.
 
     Raises:
-        InputError: there is no such model, its weights are larger than memory or not those that its configuration
-            describes, it needs code of its own that is not trusted, or transformers (for GGUF, gguf) is not installed.
+        InputError: the model does not exist, its weights are larger than memory or do not fit its configuration, it
+            needs code that is not trusted, or transformers (for GGUF, gguf) is not installed.
     """
     try:
         import transformers as library
@@ -90,7 +90,7 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
 
 
 def open_tokenizer(source: Path | str, *, trust_remote_code: bool = False) -> Any:
-    """The tokenizer of a model alone, of which `open_model_folder` says what it may be."""
+    """Open only the tokenizer of a model; for the arguments see `open_model_folder`."""
     try:
         import transformers
     except ImportError:
@@ -101,7 +101,7 @@ def open_tokenizer(source: Path | str, *, trust_remote_code: bool = False) -> An
 
 
 def _located(source: Path | str) -> tuple[Path, str | None, str]:
-    """The folder of a model, its GGUF file's name where it is one, and the model's name."""
+    """Return the folder of a model, the name of its GGUF file (None if it has none), and the name of the model."""
     path = Path(source)
     if path.is_file() and path.suffix == ".gguf":
         return path.parent, path.name, path.stem
@@ -129,7 +129,7 @@ def _located(source: Path | str) -> tuple[Path, str | None, str]:
 
 
 def _check_files(folder: Path, gguf: str | None) -> None:
-    """Check that weights are there, are weights, fit into memory, and are not packed in a way that is not read here."""
+    """Check that files of weights exist, hold weights, fit into memory, and are not quantised."""
     weights = [folder / gguf] if gguf else [*folder.glob("model.safetensors")]
     index = folder / "model.safetensors.index.json"
     try:
@@ -140,22 +140,22 @@ def _check_files(folder: Path, gguf: str | None) -> None:
         raise InputError(f"{folder} has a damaged config.json or index ({in_a_line(error)})") from None
     for path in weights:
         if not path.is_file():
-            raise InputError(f"{path} is missing, and {index.name} names it; fetch the model again")
+            raise InputError(f"{path} is missing, but {index.name} names it; fetch the model again")
         with path.open("rb") as file:
             if file.read(len(_POINTER)) == _POINTER:
                 raise InputError(f"{path} is a pointer of Git LFS, not the weights; fetch them with `git lfs pull`")
     if packed:
         method = packed.get("quant_method", "an unknown method") if isinstance(packed, dict) else packed
-        raise InputError(f"{folder} is quantised by {method}, which is not read here; give the plain model or its GGUF")
+        raise InputError(f"{folder} is quantised by {method}, which is not supported; give the plain model or a GGUF")
     needed, there = sum(map(_size_once_open, weights)), memory()
     if needed > there:
-        raise InputError(f"{folder} holds {in_words(needed)} of weights and there are {in_words(there)} of memory")
+        raise InputError(f"{folder} holds {in_words(needed)} of weights, but memory has only {in_words(there)}")
 
 
 def _size_once_open(path: Path) -> int:
-    """Bytes that a file of weights takes in memory: those of a GGUF are unpacked to fp32."""
+    """Return the bytes of memory that a file of weights takes; the weights of a GGUF file are unpacked to fp32."""
     if path.suffix == ".gguf":
-        with suppress(Exception):  # a damaged file is reported by who opens it
+        with suppress(Exception):  # a damaged file is reported when it is opened
             from gguf import GGUFReader
 
             return 4 * sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors)
@@ -175,20 +175,20 @@ def _no_bars(transformers: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-_PROBE = f"{string.ascii_letters}\n{string.digits} = ?\n"  # what the tokenizer of any model of English reads
-_TOKENIZERS = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "tekken*", "spm*")  # what its files are called
+_PROBE = f"{string.ascii_letters}\n{string.digits} = ?\n"  # characters that any tokenizer for English covers
+_TOKENIZERS = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "tekken*", "spm*")  # names of tokenizer files
 
 
 def _tokenizer(transformers: Any, folder: Path, gguf: str | None, trust_remote_code: bool) -> Any:
-    """The tokenizer of a folder.
+    """Return the tokenizer of a folder.
 
-    For some families (Qwen2) the library puts its own way of cutting a text in the place of the one in the folder's
-    tokenizer.json. If that leaves characters out, and the folder's no more of them, the folder's is taken.
+    For some families (Qwen2), the library does not split texts as the folder's tokenizer.json says. If the library's
+    tokenizer leaves out characters and the folder's leaves out no more than that, the folder's is used.
     """
     if gguf:
         return transformers.AutoTokenizer.from_pretrained(folder, gguf_file=gguf)
-    if not any(path.match(name) for path in folder.iterdir() for name in _TOKENIZERS):  # it may make one without words
-        raise InputError(f"{folder} holds no tokenizer; write the model's there too, with tokenizer.save_pretrained")
+    if not any(path.match(name) for path in folder.iterdir() for name in _TOKENIZERS):  # else it may be empty
+        raise InputError(f"{folder} holds no tokenizer; save the model's there too, with tokenizer.save_pretrained")
     here: dict[str, Any] = {"local_files_only": True, "trust_remote_code": trust_remote_code}
     usual = transformers.AutoTokenizer.from_pretrained(folder, **here)
     if not (folder / "tokenizer.json").is_file() or not uncovered(_PROBE, usual):
@@ -199,7 +199,7 @@ def _tokenizer(transformers: Any, folder: Path, gguf: str | None, trust_remote_c
 
 
 def _check_weights(folder: Path, model: Any, report: Mapping[str, Iterable[Any]]) -> None:
-    """Check that the files hold all of the model's weights and no others: the library fills gaps at random."""
+    """Check that the files hold exactly the weights of the model, since the library fills in missing ones at random."""
     buffers = {name for name, _ in model.named_buffers()}
     extra = [name for name in report["unexpected_keys"] if name not in buffers and not _OLD_MASK.search(name)]
     wrong = dict.fromkeys(report["missing_keys"], "is missing from the weights")
@@ -216,7 +216,7 @@ def _check_weights(folder: Path, model: Any, report: Mapping[str, Iterable[Any]]
 
 
 def _content_hash(folder: Path, gguf: str | None, with_code: bool) -> str:
-    """A hash of the files that define the model, including its code where that may run; of a GGUF file its SHA-256."""
+    """Return a hash of the files that define the model, with its code if that may run; for GGUF, the file's SHA-256."""
     if gguf:
         with (folder / gguf).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

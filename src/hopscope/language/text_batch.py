@@ -1,4 +1,4 @@
-"""Questions as tokens: which are asked, the positions of their roles, and the same words in other places or lines."""
+"""Questions as tokens: the tasks that ask them, and batches of questions with the positions of their roles."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _ORDERS = {"blocks": "deepest-first", "reversed": "shallowest-first"}
 
 @dataclass(frozen=True)
 class TextTask:
-    """Which questions a model is asked.
+    """The questions that a model is asked.
 
     Attributes:
         formulation: a formulation of chains: equations, lives-with or kingdoms.
-        hops: D.
-        chains: N.
+        hops: D, the number of retrieval steps.
+        chains: N, the number of chains.
         extensions: departures from the paper's format.
 
     Raises:
-        InputError: the lines are in one random order, so that no role always comes before another.
+        InputError: all lines are shuffled together, so no role always comes before another role.
     """
 
     formulation: str
@@ -41,7 +41,7 @@ class TextTask:
 
     def __post_init__(self) -> None:
         if self.extensions.lines not in _ORDERS:
-            raise InputError("lines must be blocks or reversed for circuits: roles need an order, shuffled has none")
+            raise InputError("lines must be blocks or reversed for circuits, since shuffled lines give roles no order")
 
     @property
     def name(self) -> str:
@@ -51,27 +51,27 @@ class TextTask:
 
     @property
     def problem(self) -> RetrievalProblem:
-        """What the text asks, as a retrieval problem in which x{D} alone is asked for."""
+        """The retrieval problem that the text poses, in which only x{D} is asked for."""
         order = _ORDERS[self.extensions.lines]
         return RetrievalProblem(hops=self.hops, chains=self.chains, order=order, curriculum=False)
 
     def questions(self, count: int, seed: int) -> list[Question]:
-        """The first questions of a seed."""
+        """Return the first `count` questions of a seed."""
         return questions(self.formulation, self.hops, count, seed, self.chains, self.extensions)
 
     @property
     def thrifty(self) -> bool:
-        """Whether it is for pretrained models, of which few passes can be afforded."""
+        """Whether the task is for pretrained models, whose passes are so slow that only a few are affordable."""
         return self.extensions.form != "instruction"
 
     @property
     def floor(self) -> float:
-        """Accuracy that shows no retrieval."""
+        """The highest accuracy that is possible without retrieval."""
         (question,) = self.questions(1, 0)
         return max(question.guess, question.shortcut)
 
     def tokens(self, tokenizer: Any, count: int, seed: int, purpose: str = "") -> list[Tokens]:
-        """The first questions of a seed, for a purpose, as tokens with their roles."""
+        """Return the first `count` questions of a seed, for a purpose, as tokens with their roles."""
         seed = derive_seed(seed, purpose) if purpose else seed
         return [tokens(question, tokenizer) for question in self.questions(count, seed)]
 
@@ -81,18 +81,18 @@ LanguageTask = TextTask | PromptTask
 
 
 def text(name: str, hops: int | None = None, extensions: Extensions | None = None) -> TextTask:
-    """The task of answering questions in one formulation, in the paper's format unless another is given.
+    """Return the task of answering questions in one formulation, in the paper's format by default.
 
         >>> len(hs.text("equations", hops=2).questions(count=5, seed=0))
         5
 
     Args:
         name: equations, lives-with or kingdoms.
-        hops: D; the paper's by default.
+        hops: D, the number of retrieval steps; by default that of the paper.
         extensions: departures from the paper's format.
 
     Raises:
-        InputError: there is no such formulation, or it cannot be written like that.
+        InputError: the formulation does not exist, or does not allow these hops or extensions.
     """
     form, extensions = formulation(name), Extensions() if extensions is None else extensions
     hops = form.paper_hops if hops is None else hops
@@ -108,11 +108,11 @@ class TextBatch:
         inputs: the tokens.
         role: the role of every position.
         chain: the chain of every position; -1 for words of no chain.
-        place: the position of every role of every chain; -1 where there is none.
-        line: the fact that every position is part of, by its place in the text from 1; 0 for all that is no fact.
-        answer: the position that the answer follows.
+        place: the position of every role of every chain; -1 if the role does not occur.
+        line: the number of the fact that a position belongs to, counted from 1 in text order; 0 outside facts.
+        answer: the last position of the question, after which the answer follows.
         candidates: the tokens of the acceptable answers.
-        right: which of the candidates is right, from 0.
+        right: the index of the right candidate, from 0.
     """
 
     inputs: Int[Tensor, "batch pos"]
@@ -125,19 +125,19 @@ class TextBatch:
     right: Int[Tensor, " batch"]
 
     def __getitem__(self, index: slice) -> TextBatch:
-        """A part of the questions."""
+        """Return a slice of the questions."""
         return TextBatch(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def to(self, device: torch.device) -> TextBatch:
-        """The same questions on a device."""
+        """Return the same questions on a device."""
         return TextBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 def text_batch(task: LanguageTask, tokenizer: Any, count: int, seed: int, purpose: str = "") -> TextBatch:
-    """The first questions of a seed, for a purpose, as tokens; fewer where a task of your own has no more prompts.
+    """Return the first `count` questions of a seed, for a purpose, as tokens; fewer if your task has fewer prompts.
 
     Raises:
-        InputError: the tokenizer does not let roles or answers be told apart.
+        InputError: two roles or two answers share a token.
     """
     read, names = task.tokens(tokenizer, count, seed, purpose), task.problem.all_roles
     length, chains = max(len(question.ids) for question in read), task.problem.chains

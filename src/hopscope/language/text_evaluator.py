@@ -1,7 +1,7 @@
 """The evaluator of a language model on questions.
 
-The error of an answer is its Brier score among the acceptable answers, that is the squared error of the model's
-probabilities: 0 if it is sure and right, 0.75 if it guesses among four, as for vectors.
+The error of an answer is its Brier score among the acceptable answers, which is the squared error of the model's
+probabilities: 0 for a certain and right answer, and 0.75 for a guess among four, as for vectors.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.theory.scene import Scene, text_scene
 
 TextModel = HookedDecoder | TokenModule
-"""What a text is read by: a language model, or a torch module of your own that takes tokens."""
+"""A model that reads texts: a language model, or a torch module of your own that takes tokens."""
 
 
 class TextEvaluator(Evaluator):
-    """One language model and some questions.
+    """An evaluator of a language model on a batch of questions.
 
     Raises:
-        InputError: questions longer than the model takes, or than a window of its layers, or with tokens that it
-            does not know.
+        InputError: a question is longer than the model or the window of one of its layers allows, or has a token that
+            the model does not know.
     """
 
     transformer: TextModel
@@ -48,47 +48,47 @@ class TextEvaluator(Evaluator):
 
     @property
     def scene(self) -> Scene | None:
-        """What every role of one chain, written as text, knows at the start; None for a task without chains."""
+        """The initial knowledge of every role of a chain that is written as text; None for a task without chains."""
         return text_scene(self.problem) if isinstance(self.problem, RetrievalProblem) else None
 
     def applied(self, interventions: Interventions) -> Interventions:
-        """Interventions in which `uniform` rows of a pretrained model keep their patterns, chain-agnostic: without what
-        is on the roles of a task of your own, or with as much on all chains of a question.
+        """Return interventions in which rows of a pretrained model are chain-agnostic instead of `uniform`.
 
-        Pretrained models rest at the first token and read the text around; uniform patterns would change all of that.
+        A chain-agnostic row keeps its pattern, but attends equally to all chains of a question, or to no role of your
+        own task. Pretrained models also attend to the first token and to other text, which uniform rows would change.
         """
         if not self.off_is_alike or UNIFORM not in interventions.values():
             return interventions
         return {row: ALIKE if ablation == UNIFORM else ablation for row, ablation in interventions.items()}
 
     def off(self, pattern: Pattern) -> Pattern:
-        """A layer's pattern with all rows off."""
+        """Return the pattern of a layer with all rows ablated."""
         if not self.off_is_alike:
             return super().off(pattern)
         shared = self.cache.shared(tuple((query, ALIKE) for query in range(len(self.names))))
         return self.cache.chains.alike(pattern[0].transpose(0, 1), shared).transpose(0, 1)[None]
 
     def on(self, batch: TextBatch) -> TextEvaluator:
-        """The same model on other questions."""
+        """Return an evaluator of the same model on other questions."""
         return TextEvaluator(self.transformer, self._tokenizer, self.task, batch)
 
     def fresh(self, sequences: int, seed: int, purpose: str) -> TextEvaluator:
-        """The same model on questions that depend on seed and purpose alone."""
+        """Return an evaluator of the same model on questions that depend only on seed and purpose."""
         return self.on(text_batch(self.task, self._tokenizer, sequences, seed, purpose))
 
     def squared_errors(self, x: Stream) -> Float[Tensor, "model_sequence hop"]:
-        """Brier scores of the answers."""
+        """Return the Brier scores of the answers."""
         candidates = self.batch.candidates.repeat(x.shape[1] // self.sequences, 1)
         return self._brier(self._asked(x).gather(-1, candidates))
 
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> TextEvaluator:
-        """The same questions under a copy of the model in which some heads have initial weights."""
+        """Return an evaluator of a copy of the model in which some heads, as (layer, head), have initial weights."""
         untrained = self.transformer.with_untrained(heads, seed)
         return TextEvaluator(untrained, self._tokenizer, self.task, self.batch)
 
     @torch.no_grad()
     def scores(self, interventions: Interventions) -> Scores:
-        """How well the questions are answered under interventions."""
+        """Return how well the model answers the questions under interventions."""
         shares = [share for share in self.shares_for([interventions]) if isinstance(share, TextEvaluator)]
         logits = torch.cat([share._asked(share._run(share.edit(interventions))) for share in shares])
         chance = logits.gather(-1, self.batch.candidates).double().log_softmax(-1)
@@ -106,7 +106,7 @@ class TextEvaluator(Evaluator):
         return self.transformer.run(self.transformer.embed(self.batch.inputs[None]), hooks=hooks)
 
     def _asked(self, x: Stream) -> Float[Tensor, "row vocabulary"]:
-        """Logits of the token that follows every question."""
+        """Return the logits of the token that follows every question."""
         self.transformer.answered(x.shape[1])
         at = self.batch.answer.repeat(x.shape[1] // self.sequences)
         answers: Tensor = self.transformer.answers(x[:, torch.arange(x.shape[1]), at][:, :, None])
