@@ -1,4 +1,4 @@
-"""The settings by which a circuit is followed through its run."""
+"""Settings for following a circuit through the checkpoints of its run."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Annotated
 from hopscope.checks import Range, Seed, check_fields
 
 _MOST = 100_000
-"""The most sequences; more would not fit into memory."""
+"""The largest number of sequences; more would not fit into memory."""
 
 
 @dataclass(frozen=True)
 class EmergenceConfig:
-    """How a circuit is followed.
+    """Settings for following a circuit through training.
 
         >>> hs.EmergenceConfig().sequences
         32
 
     Args:
-        sequences: how many sequences are measured, the same at every checkpoint; the paper's number is 32.
+        sequences: number of sequences, which are the same at every checkpoint; the paper uses 32.
         seed: the seed of the sequences and the resampling.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The records of an emergence: a circuit over all checkpoints (`emergence.json`), and role maps over time."""
+"""Records of emergence: a circuit over all checkpoints (`emergence.json`), and role maps over time."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class PathHistory:
 
     Attributes:
         layer, head: number of the layer, and of the head in it, from 1.
-        query, key: the role that attends, and the one that is attended to.
-        hop: the hop that the path is drawn with, see `timing.hop_of`.
+        query, key: the role that attends, and the role that is attended to.
+        hop: the hop that the path is shown with; see `timing.hop_of`.
         attention: mean weight along the path, by checkpoint.
         foremost: share of queries that put their largest weight on the path's key, by checkpoint.
         change: rise of the loss when the path is ablated, by checkpoint.
@@ -60,20 +60,20 @@ class Emergence:
         seed: the seed that the model was trained from.
         hops, chains: D and N.
         layers, heads: number of layers, and of heads per layer.
-        total_steps: number of steps that the model is trained for.
+        total_steps: number of steps of the whole training.
         steps_per_epoch: updates in an epoch.
         sequences: number of sequences that the losses were measured on.
         data_seed: the seed of these sequences.
-        steps: the steps of the checkpoints that were read; everything by checkpoint has one value for each.
+        steps: the steps of the checkpoints that were read; fields by checkpoint have one value for each of them.
         losses: mean squared error, by checkpoint.
-        partial_losses: the same by checkpoint and target hop.
+        partial_losses: mean squared error, by checkpoint and target hop.
         paths: the circuit's paths.
         learned: for each target hop, when its partial loss on these sequences falls below 0.5 (at N = 4; see
             `training.metrics.learned_below`).
-        order: the order in which the hops are delivered, see `hopscope.emergence.timing`.
+        order: the order in which the hops emerge; see `hopscope.emergence.timing`.
         plateau: the plateau, from the metrics of training.
-        circuit: losses of the circuit that is followed, as its own record has them.
-        asked: the target hops: the hops that the losses count.
+        circuit: losses of the circuit that is followed, from the circuit's own record.
+        asked: the target hops, which are the hops in the losses.
     """
 
     run: str
@@ -99,16 +99,16 @@ class Emergence:
     asked: tuple[int, ...]
 
     def epoch(self, step: int | float | None) -> float | None:
-        """A step in epochs; None stays None."""
+        """Return a step in epochs; None stays None."""
         return None if step is None else step / self.steps_per_epoch
 
     def follows(self, circuit: Circuit, patterns: Patterns = "own") -> bool:
-        """Whether its paths are those of this circuit, or of the imposed one beside it, in the same order."""
+        """Whether the paths are those of this circuit, or for `imposed` of its imposed circuit, in the same order."""
         own = [(path.layer, path.head, path.query, path.key) for path in self.paths]
         return own == circuit.named_paths(patterns)
 
     def to_json(self) -> dict[str, Any]:
-        """The record as plain values."""
+        """Return the record as plain values."""
         return {**_FORMAT.named, **plain(self)}
 
     def save(self, path: Path) -> None:
@@ -117,7 +117,7 @@ class Emergence:
 
     @classmethod
     def load(cls, path: Path) -> Emergence:
-        """Read a record; an `InputError` says that it is missing, damaged or something else."""
+        """Read a record; an `InputError` is raised if it is missing, damaged or of another kind."""
         return _FORMAT.read(path)
 
 
@@ -137,8 +137,8 @@ class MapsOverTime:
         roles: names of the roles, by number.
         layers, heads: number of layers, and of heads per layer.
         steps: the steps of the frames.
-        frames: one for each step, as base64: one byte for each weight, layer by layer, head by head, of the same chain
-            and then of others, query by query, key by key.
+        frames: a base64 text for each step, with a byte for each weight. The axes are layer, head, same chain and then
+            other chains, query, key.
     """
 
     roles: tuple[str, ...]
@@ -149,7 +149,7 @@ class MapsOverTime:
 
     @classmethod
     def of(cls, steps: Sequence[int], maps: Sequence[RoleMaps], roles: Sequence[str]) -> MapsOverTime:
-        """The file's contents from the role maps of one model at some steps."""
+        """Make the record from the role maps of one model at these steps."""
         # Axes: layer, head, same chain or another, query, key.
         whole = [torch.stack((role_maps.same[0], role_maps.other[0]), dim=2) for role_maps in maps]
         weights = [(both.clamp(0, 1) * 255).round().to(torch.uint8).numpy(force=True) for both in whole]
@@ -158,18 +158,18 @@ class MapsOverTime:
         return cls(tuple(roles), layers, heads, tuple(steps), frames)
 
     def frame(self, number: int) -> Float[Tensor, "layer head which role role"]:
-        """The maps of frame `number` (from 0), exact to within 1/510."""
+        """Return the maps of frame `number` (from 0), exact to within 1/510."""
         data = bytearray(base64.b64decode(self.frames[number], validate=True))
         weights = torch.frombuffer(data, dtype=torch.uint8).float() / 255
         return weights.view(self.layers, self.heads, 2, len(self.roles), len(self.roles))
 
     def save(self, path: Path, run: str = "") -> None:
-        """Write the file, atomically, marked with the content hash of the run that it belongs to."""
+        """Write the file atomically, with the content hash of the run that it belongs to."""
         _MAPS_FORMAT.write(path, self, run)
 
     @classmethod
     def load(cls, path: Path) -> MapsOverTime:
-        """Read the file; an `InputError` says that it is missing, damaged or something else."""
+        """Read the file; an `InputError` is raised if it is missing, damaged or of another kind."""
         return _MAPS_FORMAT.read(path)
 
 

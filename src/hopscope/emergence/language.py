@@ -1,4 +1,4 @@
-"""A circuit of a language model over checkpoints of the model: folders, in the order in which they are given."""
+"""Follow a circuit of a language model through checkpoints, which are model folders in the order given."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from hopscope.records import RecordFormat
 
 @dataclass(frozen=True)
 class TextCheckpoint:
-    """What a circuit does in one checkpoint.
+    """The measurements of a circuit at one checkpoint.
 
     Attributes:
-        folder: its name.
-        model: the hash of its files.
-        same_as: the name of an earlier one with the same files, whose numbers these are; None if it was measured.
-        full: how well the model answers.
-        alone: how well the circuit alone does, with the own patterns that this checkpoint makes in its active rows.
+        folder: the name of the checkpoint's folder.
+        model: the hash of the folder's files.
+        same_as: the name of an earlier folder with the same files, whose numbers are repeated here; None otherwise.
+        full: scores of the whole model.
+        alone: scores of the circuit alone, whose active rows have this checkpoint's own patterns.
         attention: mean weight along each path, in the order of the circuit.
-        change: how much the model's loss rises when a path's key is masked.
+        change: rise of the model's loss when the path's key is masked, for each path.
     """
 
     folder: str
@@ -46,8 +46,8 @@ class TextEmergence:
 
     Attributes:
         circuit: the hash of the model that the circuit was found in.
-        task: the name of what was asked.
-        questions: how many questions were asked, the same of all checkpoints.
+        task: the name of the task.
+        questions: number of questions, which are the same at every checkpoint.
         paths: the circuit's paths, as text.
         checkpoints: the checkpoints, in the order in which they were given.
     """
@@ -71,11 +71,11 @@ def follow_checkpoints(
     questions: int = 256,
     progress: SearchProgress = lambda stage, done, stages: None,
 ) -> TextEmergence:
-    """Follow a circuit through checkpoints; those with the same files are measured once.
+    """Follow a circuit through checkpoints; checkpoints with the same files are measured once.
 
     Raises:
-        InputError: there is no circuit, its roles are not the task's, or a checkpoint cannot be opened or has another
-            number of layers or heads.
+        InputError: the record has no circuit, the roles of circuit and task differ, or a checkpoint cannot be opened or
+            has another number of layers or heads.
     """
     if not circuit.found or circuit.roles != task.problem.all_roles:
         raise InputError(f"the record holds no circuit with the roles of {task.name}; give one that was found for it")

@@ -1,7 +1,7 @@
-"""When what emerges: curves that cross a level, the plateau before, and the order in which hops are delivered.
+"""The times of emergence: when curves cross a level, when the plateau begins and ends, and when each hop emerges.
 
-A crossing is interpolated linearly between checkpoints; its interval comes from resampling sequences. A hop has emerged
-once the paths that have crossed 0.5 by then, even if they fall again, carry its symbol to the query (Lemma 2).
+A crossing is interpolated linearly between checkpoints; its interval comes from resampling sequences. A hop emerges at
+the step at which the paths that have crossed 0.5, even if they fall again, carry its symbol to the query (Lemma 2).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Crossing:
-    """When a curve first is above its level.
+    """The first time that a curve is above its level.
 
     Attributes:
-        step: the interpolated step; None if it never crosses.
-        low: lower end of a 95% interval; None if that end is never.
-        high: upper end of that interval; None if at least 1 in 40 resamples never crosses.
-        between: the measured steps on either side, or the first step twice if the curve is above the level from the
-            start; None if it never crosses. Where checkpoints are missing this is wide.
+        step: the interpolated step; None if the curve never crosses the level.
+        low: lower end of the 95% interval of `step`; None if at most 1 in 40 resamples crosses the level.
+        high: upper end of the 95% interval; None if at least 1 in 40 resamples never crosses the level.
+        between: the measured steps before and after the crossing, or the first step twice if the curve starts above
+            the level; None if it never crosses. Where checkpoints are missing, the two steps are far apart.
     """
 
     step: float | None
@@ -47,7 +47,7 @@ class Crossing:
 def first_crossings(
     steps: Sequence[int], curves: Float[Tensor, "*curve step"], level: float = LEVEL
 ) -> Float[Tensor, "*curve"]:
-    """The interpolated step, or the very first, at which each curve first is above `level`; NaN if it never is."""
+    """Return the interpolated step at which each curve is first above `level`; NaN for a curve that never is."""
     at = torch.tensor(steps, dtype=torch.float64, device=curves.device)
     height = curves.double() - level
     beyond = height > 0
@@ -65,7 +65,7 @@ def crossings(
     level: float = LEVEL,
     seed: int = 0,
 ) -> list[Crossing]:
-    """Crossings of the means over sequences, with intervals; all curves share their resamples."""
+    """Return the crossings of the means over sequences, with intervals; all curves share their resamples."""
     found = first_crossings(steps, curves.double().mean(dim=-1), level)
     resampled = first_crossings(steps, resampled_means(curves, seed).transpose(1, 2), level)
     edges = resampled.nan_to_num(nan=math.inf).sort(dim=-1).values
@@ -77,7 +77,7 @@ def crossings(
 
 
 def resampled_means(values: Float[Tensor, "*curve sequence"], seed: int) -> Float[Tensor, "*curve resample"]:
-    """Means over sequences drawn with replacement, with the same draws for all curves."""
+    """Return means over sequences drawn with replacement, with the same draws for all curves."""
     sequences = values.shape[-1]
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(sequences, (_RESAMPLES, sequences), generator=generator)
@@ -95,18 +95,18 @@ def _between(steps: Sequence[int], step: float) -> tuple[int, int] | None:
 
 
 LEAST_PLATEAU = 0.28
-"""The share of the run, from step 0, from which on a plateau counts as long: half of the paper's 450 of 800 epochs."""
+"""The earliest end of a long plateau, as a share of the run: half of the paper's 450 of 800 epochs."""
 
 
 @dataclass(frozen=True)
 class Plateau:
-    """The stretch of training at the loss of averaging the candidates, 1 - 1/N.
+    """The part of training during which the model averages the N candidates, with a loss of 1 - 1/N.
 
     Attributes:
-        level: that loss.
-        reached: the first logged step at which the validation loss is within 5% of it or below; None if never.
-        left: the first logged step from which on, until hop 1 is learned, its partial loss is under 93% of the level
-            (0.7 at N = 4); None while training is still on it.
+        level: the loss of averaging the candidates, 1 - 1/N.
+        reached: the first logged step at which the validation loss is below 105% of the level; None if never.
+        left: the first logged step after which the partial loss of hop 1 stays below 93% of the level (0.7 at N = 4)
+            until hop 1 is learned; None while training is still on the plateau.
         learned: for each target hop, the first logged step at which its partial loss is below 0.5 (at N = 4); None
             if never.
     """
@@ -118,14 +118,14 @@ class Plateau:
 
     @property
     def length(self) -> int | None:
-        """Steps from reaching it to leaving it; None if it was not left, 0 if it was passed without a stop."""
+        """Number of steps on the plateau; None if it was not left, 0 if training passed it without a stop."""
         if self.left is None:
             return None
         return max(0, self.left - (self.left if self.reached is None else self.reached))
 
 
 def plateau(metrics: Metrics, chains: int, model: int = 0) -> Plateau:
-    """The plateau of one model, by its number within the run from 0, from the metrics of its run on N chains."""
+    """Return the plateau of model `model` (from 0) of a run on N = `chains` chains, from the run's metrics."""
     level = 1 - 1 / chains
     reached = first_step(metrics.steps, metrics.validation_loss[:, model] < 1.05 * level)
     learned = metrics.first_below()[model]
@@ -141,29 +141,29 @@ def plateau(metrics: Metrics, chains: int, model: int = 0) -> Plateau:
 
 @dataclass(frozen=True)
 class Order:
-    """When each hop has emerged.
+    """The time at which each hop emerges.
 
     Attributes:
-        emerged: for hops 1 ... D, the step at which the paths that have crossed 0.5 by then, each at some time, carry
-            x{k} to the query; None if they never do.
+        emerged: for hops k = 1 ... D, the first step at which the paths that have crossed 0.5 carry x{k} to the query;
+            None if they never do.
     """
 
     emerged: tuple[float | None, ...]
 
     @property
     def one_by_one(self) -> bool:
-        """Whether every hop emerges, and later than the one before."""
+        """Whether every hop emerges, and later than the hop before."""
         steps = [math.nan if step is None else step for step in self.emerged]
         return steps == sorted(set(steps)) and not any(map(math.isnan, steps))
 
 
 def hop_of(path: AttentionPath, hops: int) -> int:
-    """The hop that a path is drawn with: that of the furthest symbol its two positions hold, and at least 1."""
+    """Return the hop that a path is shown with: the largest number of a symbol at its two positions, at least 1."""
     return max(1, symbol_of(path.query, hops), symbol_of(path.key, hops))
 
 
 def order(paths: Sequence[AttentionPath], found: Sequence[Crossing], hops: int) -> Order:
-    """The order of hops, from the crossings of paths."""
+    """Return the times at which hops emerge, from the crossings of paths."""
     result, crossed = [math.inf] * hops, list[AttentionPath]()
     steps = [(crossing.step, number) for number, crossing in enumerate(found) if crossing.step is not None]
     for step, number in sorted(steps):

@@ -1,4 +1,4 @@
-"""Follows a circuit through training (Section 9.2, Appendix D)."""
+"""Follow a circuit through training (Section 9.2, Appendix D)."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def emergence_of_run(
     progress: Callable[[int, int], None] | bool = False,
     overwrite: bool = False,
 ) -> Emergence:
-    """How the circuit of a model of a run emerged, saved in the run's folder.
+    """Measure how the circuit of a model of a run emerged, and save the result in the run's folder.
 
-    A stored record of the same circuit and settings is returned as it is if all checkpoints that exist were used.
+    A stored record of the same circuit and settings is returned if it covers all checkpoints that exist.
 
     Args:
         run: the run, finished or still training.
         number: the model's number within the run, from 0.
-        settings: how the circuit is followed; None for the paper's 32 sequences, or more where they were measured.
-        step: the step of the checkpoint whose circuit is followed; None for the last.
-        patterns: `imposed` follows the circuit of the Appendix E procedure instead.
-        progress: whether it is shown; or a function, called with the step of each checkpoint done, and of the last.
-        overwrite: measure again even if there is a record; also for role maps that were lost.
+        settings: settings of the measurement; None for the paper's 32 sequences, or a stored record with more.
+        step: the step of the checkpoint whose circuit is followed; None for the last checkpoint.
+        patterns: `own` to follow the circuit with own patterns, `imposed` for that of the Appendix E procedure.
+        progress: whether to show progress, or a function of the step of a finished checkpoint and the last step.
+        overwrite: measure again even if a record exists, for example to restore lost role maps.
 
     Raises:
         InputError: there is no such model or circuit, or too few checkpoints can be read.
@@ -88,13 +88,13 @@ def emergence_of_run(
 
 
 def emergence_path(folder: Path, number: int, step: int | None = None, patterns: Patterns = "own") -> Path:
-    """The path of the emergence of a model's circuit; of that with imposed patterns it is `emergence-imposed.json`."""
+    """Return the path of the record of a model's emergence: `emergence.json`, or `emergence-imposed.json`."""
     model = "-imposed" * (patterns == "imposed") + (f"-{number}" if number else "")
     return folder / (f"emergence{model}.json" if step is None else f"emergence/step-{step:06d}{model}.json")
 
 
 def maps_over_time_path(folder: Path, number: int) -> Path:
-    """The path of a model's role maps over time."""
+    """Return the path of a model's role maps over time."""
     return folder / (f"emergence-maps-{number}.json" if number else "emergence-maps.json")
 
 
@@ -106,12 +106,13 @@ def follow(
     circuit_losses: Mapping[str, float] | None = None,
     progress: Callable[[int, int], None] = lambda step, last: None,
 ) -> tuple[Emergence, MapsOverTime]:
-    """Follow paths of one model of a run through its checkpoints: the record, and role maps of every head over time.
+    """Follow paths of one model through its run; returns the record, and role maps of every head over time.
 
-    The arguments are those of `emergence_of_run`; `circuit_losses`, of the circuit of these paths, are for the record.
+    `circuit_losses`, the losses of the circuit of these paths, are stored in the record. For the other arguments see
+    `emergence_of_run`.
 
     Raises:
-        InputError: there are fewer than two checkpoints, or one is damaged or has diverged.
+        InputError: there are fewer than two checkpoints, a checkpoint is damaged, or the model has diverged.
     """
     problem = run.problem
     batch = held_out(problem, settings.sequences, settings.seed, "emergence")
@@ -132,13 +133,13 @@ def follow(
 
 @dataclass(frozen=True)
 class Observation:
-    """What one model does on one batch.
+    """The measurements of one model on one batch.
 
     Attributes:
         attention: mean weight along each path over the chains, by sequence.
         foremost: share of chains in which the path's key gets more weight than any other position, by sequence.
         errors: squared errors by sequence and target hop.
-        ablated: the same with each path ablated.
+        ablated: squared errors by sequence and target hop, with each path ablated.
         maps: role maps of every head.
     """
 
@@ -153,8 +154,8 @@ class Observation:
 def observe(
     transformer: Transformer, problem: RetrievalProblem, batch: Batch, paths: Sequence[AttentionPath]
 ) -> Observation:
-    """Observe one model on sequences with one leading axis: one forward pass with patterns, and for each path of the
-    circuit one with it ablated, from its layer on."""
+    """Measure one model on a batch with a single leading axis. One forward pass gives the patterns; for each path,
+    another pass, from the path's layer on, gives the errors without the path."""
     evaluator = VectorEvaluator(transformer, problem, batch)
     patterns = transformer.patterns(batch.inputs[None])
     weights, foremost = zip(*(_along(path, patterns, evaluator.where) for path in paths), strict=True)
@@ -170,7 +171,7 @@ def observe(
 def _along(
     path: AttentionPath, patterns: Sequence[Pattern], where: Coordinates
 ) -> tuple[Float[Tensor, " sequence"], Float[Tensor, " sequence"]]:
-    """Mean weight along a path, and how often it is the largest of its row, by sequence."""
+    """Return the mean weight along a path, and how often it is the largest weight of its row, by sequence."""
     pattern = patterns[path.layer][0, :, path.head]  # sequence query key
     query = where.place[..., path.query]
     key = where.place[..., path.key]
@@ -181,7 +182,7 @@ def _along(
 
 
 def _ablated(evaluator: Evaluator, paths: Sequence[AttentionPath]) -> Float[Tensor, "path sequence hop"]:
-    """The errors with each path's row uniform; layer by layer, so that what lies below a layer is computed once."""
+    """Return the errors with each path's row uniform, layer by layer, so that lower layers are computed only once."""
     errors: dict[AttentionPath, Tensor] = {}
     for layer in sorted({path.layer for path in paths}):
         in_layer = [path for path in paths if path.layer == layer]

@@ -1,7 +1,7 @@
-"""The page's arrays: how they are packed, and those that its own network computes with.
+"""The arrays of the page: how they are packed, and the arrays that the page's network computes with.
 
-An array is text: bytes by plane, deltas where time runs, zlib, base64; `web/bytes.js` decodes it. The network needs
-weights in half precision, the circuit as rows, and prompts that no training saw.
+An array is packed as text: differences along time, bytes by plane, zlib, base64; `web/bytes.js` decodes it. The network
+needs weights in half precision, the circuit as rows, and prompts that training did not use.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from hopscope.problem.vectors import Batch
 from hopscope.training.data import held_out
 
 PROMPTS = 32
-"""The number of sequences in the page: those that `hopscope emergence` measures on."""
+"""The number of sequences in the page, which are the sequences of `hopscope emergence`."""
 
 _AVERAGED = 256
-"""Sequences behind a pattern by position; averaged over few, it would still show how they were shuffled."""
+"""The number of sequences averaged in a positional pattern; with few, their shuffles would still show."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """An array, packed.
+    """A packed array.
 
     Attributes:
         dtype: `uint8`, `uint16`, `float16` or `float32`, little endian.
         shape: the shape of the array.
-        delta: whether every entry of the first axis after the first holds its difference to the one before, modulo 256.
-        text: base64 of the zlib stream of all lowest bytes, then all second bytes, and so on.
+        delta: whether entries along the first axis, after the first, are differences to the previous entry, modulo 256.
+        text: base64 text of the zlib-compressed bytes: the lowest byte of every value, then every second byte, ...
     """
 
     dtype: str
@@ -52,7 +52,7 @@ class Chunk:
 
     @property
     def head(self) -> dict[str, Any]:
-        """What a reader must know to unpack it."""
+        """The information that is needed to unpack the array."""
         return {"dtype": self.dtype, "shape": list(self.shape), "delta": self.delta}
 
 
@@ -67,33 +67,33 @@ def pack(array: np.ndarray[Any, Any], *, delta: bool = False) -> Chunk:
 
 
 def halved(transformer: Transformer) -> dict[str, Tensor]:
-    """The weights in half precision, or as they are where one is too large for it."""
+    """Return the weights in half precision, or unchanged if a weight is too large for half precision."""
     state = transformer.state_dict()
     largest = max(float(weight.abs().max()) for weight in state.values())
     return {name: weight.half() if largest < torch.finfo(torch.half).max else weight for name, weight in state.items()}
 
 
 def half(transformer: Transformer) -> Transformer:
-    """The model with its weights as the page holds them."""
+    """Return the model with the weights that the page holds."""
     rounded = type(transformer)(transformer.shape, transformer.models)
     rounded.load_state_dict(halved(transformer))
     return rounded.requires_grad_(False)
 
 
 def weights(transformer: Transformer) -> tuple[list[tuple[str, int]], Chunk]:
-    """Names and sizes of the weights, and all of them one after the other."""
+    """Return the names and sizes of the weights, and all weights in one flat array."""
     state = halved(transformer)
     flat = np.concatenate([weight.numpy().reshape(-1) for weight in state.values()])
     return [(name, weight.numel()) for name, weight in state.items()], pack(flat)
 
 
 def batch_of(problem: RetrievalProblem) -> Batch:
-    """The prompts of the page."""
+    """Return the prompts of the page."""
     return held_out(problem, PROMPTS, purpose="emergence")
 
 
 def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
-    """Symbols [prompt, chain, symbol, d_symbol] and places [prompt, chain, role]: what makes a prompt."""
+    """Return what defines the prompts: symbols [prompt, chain, symbol, d_symbol] and places [prompt, chain, role]."""
     batch = batch_of(problem)
     tokens = batch.inputs[..., : problem.symbol_dim]
     holders = [query_role(problem.hops), *(second_member(hop) for hop in range(1, problem.hops + 1))]
@@ -105,10 +105,10 @@ def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
 
 
 def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict[str, Any]], Chunk | None]:
-    """The circuit as rows in JSON (a row left out is uniform), and the positional patterns that some of them refer to.
+    """Return the rows of a circuit for JSON, and the positional patterns that some rows refer to.
 
-    Active rows have the model's own patterns; all others are off as the search left them. A row at its positional mean
-    is given the mean over many sequences, as when the circuit runs alone.
+    Rows that are left out are uniform. Active rows have the model's own patterns; all other rows are ablated as in the
+    search. A row at its positional mean gets the mean over many sequences, as when the circuit runs alone.
     """
     given, active = circuit.interventions, set(circuit.rows)
     shape = range(circuit.layers), range(circuit.heads), range(len(circuit.problem.roles))

@@ -1,4 +1,4 @@
-"""What a page shows of a model: its circuit, emergence and weights, and what is missing."""
+"""The records of a model that a page shows: its circuit, emergence and weights, and a list of missing records."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from hopscope.words import counted
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One model as it is shown.
+    """The records of one model that a page shows; a record that is missing is None.
 
     Attributes:
-        run: the run that it belongs to.
-        number: its number within the run, from 0.
-        circuit: the record of its circuit; like what follows, None where it is missing.
-        emergence: how that circuit came to be, over the checkpoints.
+        run: the run that the model belongs to.
+        number: the number of the model within the run, from 0.
+        circuit: the record of the model's circuit.
+        emergence: the emergence of the circuit over the checkpoints.
         maps: the role maps of every head at the same checkpoints.
         metrics: the metrics of training.
-        transformer: the model at the last checkpoint, without the others of its run; finite.
+        transformer: the model at the last checkpoint, without the other models of its run; all weights are finite.
         result: the result of the run.
-        missing: what is missing and how to get it, a sentence each.
+        missing: a sentence for each missing record, which says how to make the record.
     """
 
     run: RunFolder
@@ -47,19 +47,19 @@ class Exhibit:
 
     @property
     def name(self) -> str:
-        """Its name for people: the run's folder and the seed."""
+        """The name that the page shows: the run's folder and the seed."""
         return f"{self.run.path.resolve().name}, seed {self.run.seeds[self.number]}"
 
     @property
     def steps(self) -> int:
-        """Its last step, as far as that is decided."""
+        """The last step of training, as far as it is decided."""
         if self.metrics is not None:
             return self.run.schedule.of_model(self.number).end
         return self.run.recipe.steps if self.result is None else self.result.steps
 
     @property
     def facts(self) -> str:
-        """In one line, what was trained and on what."""
+        """The architecture, the problem and the number of steps, in one line."""
         recipe, problem = self.run.recipe, self.run.problem
         heads = counted(recipe.heads, "head")
         if recipe.prune_every is not None and self.metrics is not None and len(self.metrics):
@@ -71,13 +71,15 @@ class Exhibit:
 
 
 def exhibits(runs: Sequence[RunFolder], model: int | None = None) -> list[Exhibit]:
-    """The models of some runs: of each the one of the given number; else all with a circuit's record, else the first.
+    """Return the models of some runs: model `model` of each run or, if it is None, all models with a circuit's record.
+
+    A run without a record of a circuit shows its first model.
 
     Raises:
-        InputError: there is no run or no such model, or there is nothing to show of it.
+        InputError: there is no run or no such model, or there is nothing to show of a model.
     """
     if not runs:
-        raise InputError("there is no run to explore; give the folder of at least one")
+        raise InputError("there is no run to explore; give the folder of at least one run")
     shown = []
     for run in runs:
         count = len(run.seeds)
@@ -92,8 +94,8 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
     """Read the records of one model.
 
     Raises:
-        InputError: a record is damaged or of another model, or there is nothing to show: no checkpoint, no circuit and
-            no metrics.
+        InputError: a record is damaged or of another model, or there is nothing to show, since there is no checkpoint,
+            no circuit and no metrics.
     """
     missing, circuit, which = list[str](), None, f" --model {number}" if number else ""
     metrics = run.metrics if len(run.metrics) else None
@@ -116,29 +118,29 @@ def exhibit(run: RunFolder, number: int) -> Exhibit:
 def _emergence(
     run: RunFolder, number: int, circuit: Circuit, follow: str, missing: list[str]
 ) -> tuple[Emergence | None, MapsOverTime | None]:
-    """How the circuit came to be, and the role maps at the same checkpoints."""
+    """Return the emergence of the circuit, and the role maps at the same checkpoints; None if missing."""
     path, maps_path = emergence_path(run.path, number), maps_over_time_path(run.path, number)
     if not path.exists():
         missing.append(f"The circuit was not followed through training: {follow} (the run needs checkpoints).")
         return None, None
     history = Emergence.load(path)
     if not (history.model == circuit.model and history.follows(circuit)):
-        missing.append(f"The emergence beside the run is of another circuit and not shown: {follow} --overwrite.")
+        missing.append(f"The run's emergence is of another circuit and not shown: {follow} --overwrite.")
         return None, None
     maps = MapsOverTime.load(maps_path) if maps_path.exists() else None
     if maps is None or maps.steps != history.steps:
-        missing.append(f"There are no role maps over time of this emergence: {follow} --overwrite.")
+        missing.append(f"The role maps over time of this emergence are missing: {follow} --overwrite.")
         maps = None
     return history, maps
 
 
 def _weights(run: RunFolder, number: int, missing: list[str]) -> Transformer | None:
-    """The model without the others of its run, as the last checkpoint has it."""
+    """Return the model at the last checkpoint, without the other models of its run; None if missing or not finite."""
     if not run.checkpoints:
-        missing.append("Without weights nothing can be cut here: the run has no checkpoint.")
+        missing.append("The run has no checkpoint, and without weights nothing can be cut here.")
         return None
     transformer = single(run.transformer(), number)
     if all(bool(torch.isfinite(weight).all()) for weight in transformer.state_dict().values()):
         return transformer
-    missing.append("The weights are not finite: training had diverged. Nothing can be cut here.")
+    missing.append("Training diverged and the weights are not finite, so nothing can be cut here.")
     return None

@@ -1,4 +1,4 @@
-"""All data of the page about a model, as plain values; arrays go beside it, packed."""
+"""The data of the page about each model, as plain values; arrays are packed separately."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from hopscope.theory.information_flow import simulate
 from hopscope.training.metrics import Metrics
 
 MOST_ROWS = 400
-"""The most rows of metrics that are drawn; more would lie on each other."""
+"""The largest number of rows of metrics that are drawn; more rows would overlap."""
 
 Arrays = dict[str, Chunk]
-"""The arrays of a page by name, as they are packed."""
+"""The packed arrays of a page, by name."""
 
 
 def manifest(exhibits: Sequence[Exhibit], arrays: Arrays) -> dict[str, Any]:
-    """The data of the page, as plain values; packed arrays go into `arrays`."""
+    """Return the data of the page as plain values, and add the packed arrays to `arrays`."""
     return {"schema": 1, "models": [_model(shown, f"m{place}", arrays) for place, shown in enumerate(exhibits)]}
 
 
@@ -57,7 +57,7 @@ def _model(shown: Exhibit, prefix: str, arrays: Arrays) -> dict[str, Any]:
         "theory": {
             "theorem_1": theorem_1_bound(problem.hops),
             "least": None if problem.position == "none" else minimum_in_order(problem),
-            # what every role of a chain could hold after each layer, each set of pieces as one number
+            # the pieces that every role of a chain could hold after each layer, each set as one number
             "holdings": [[str(holding) for holding in after] for after in flow.holdings],
         },
         "held_out": {"n": result.held_out, "loss": end.held_out_loss, "partial": list(end.held_out_partial_losses)}
@@ -82,14 +82,14 @@ def _problem(problem: RetrievalProblem) -> dict[str, Any]:
 
 
 def _gone(transformer: Transformer) -> list[int]:
-    """Heads that write nothing in the end, numbered layer after layer from 0: training has removed them."""
+    """Return the numbers, from 0, layer by layer, of the heads that training pruned, which write nothing."""
     writes = those_that_write(transformer)[0].flatten()
     return [number for number, some in enumerate(writes.tolist()) if not some]
 
 
 def _metrics(shown: Exhibit, every: Metrics, name: str, arrays: Arrays) -> dict[str, Any]:
-    """The steps kept, and in `arrays`, by step, the validation loss and then the partial losses. NaN where a loss was
-    not a number."""
+    """Return the steps that are drawn, and add to `arrays`, by step, the validation loss and the partial losses. A loss
+    that is not a number is NaN."""
     metrics, number = every.every(shown.run.recipe.log_every), shown.number  # the last steps are all logged
     kept = np.unique(np.linspace(0, len(metrics) - 1, min(MOST_ROWS, len(metrics))).round().astype(int))
     losses = np.concatenate([metrics.validation_loss[:, number, None], metrics.partial_losses[:, number]], axis=1)
@@ -130,7 +130,7 @@ def _emergence(history: Emergence) -> dict[str, Any]:
 
 
 def _maps(maps: MapsOverTime, name: str, arrays: Arrays) -> dict[str, Any]:
-    """The record's own bytes, as [step, layer, head, own or other chains, query role, key role]."""
+    """Add the bytes of the record to `arrays`, as [step, layer, head, own or other chains, query role, key role]."""
     roles = len(maps.roles)
     frames = [np.frombuffer(base64.b64decode(frame), np.uint8) for frame in maps.frames]
     shape = (len(maps.steps), maps.layers, maps.heads, 2, roles, roles)

@@ -1,4 +1,4 @@
-"""The page as one file, put together from sources, data and tables; the same inputs give the same bytes."""
+"""The page as one file, made from sources, data and tables; the same inputs give the same bytes."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ SCRIPTS = (
     "bytes", "network", "prompt", "program", "flow", "state", "model", "worker", "dom", "redraw", "paper", "circuit",
     "knowledge", "axis", "time", "heads", "inspector", "save", "main", "tools", "boot",
 )  # fmt: skip
-"""The sources of the page's program, in their order; all but `boot` only define things."""
+"""The sources of the page's program, in order; all sources except `boot` only define functions and values."""
 
 STYLES = ("base", "layout", "views", "print")
 
 PAGE = "explorer.html"
-"""The name of a run's own page, in its folder."""
+"""The file name of a run's page in the run folder."""
 
 _MADE_HERE, _HEAD = (b'<meta name="generator" content="hopscope ', b"worker-src blob:"), 4096
-"""What these pages, and no others of ours, say of themselves within so many bytes."""
+"""The marks of these pages, which no other pages of hopscope have, and the number of first bytes that have them."""
 
 LARGEST = 25_000_000
-"""Bytes beyond which a page is only written on request: browsers open it slowly, and mail does not take it."""
+"""The largest page in bytes that is written without `large`: browsers open larger pages slowly."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page and its bytes by part."""
+    """A page, and the number of bytes of each of its parts."""
 
     html: str
     sizes: dict[str, int]
@@ -57,17 +57,17 @@ class Page:
 def explore(
     runs: Sequence[RunFolder], out: Path | None = None, *, model: int | None = None, large: bool = False
 ) -> tuple[Path, Page]:
-    """Write the explorer of some runs; return its path and what it is made of.
+    """Write the explorer of some runs; return the path of the page, and the page.
 
     Args:
         runs: the runs whose models are shown.
-        out: the file to write, whose name ends in .html; `explorer.html` in the first run by default.
-        model: the number of the one model to show of each run; None for all with a record of a circuit.
-        large: whether to write it even beyond `LARGEST`.
+        out: path of the file, which must end in .html; `explorer.html` in the first run folder by default.
+        model: number of the only model to show of each run; None for all models with a record of a circuit.
+        large: whether to write a page with more than `LARGEST` bytes.
 
     Raises:
-        InputError: there is no run or no such model, there is nothing to show of a run, the page is too large, or the
-            file cannot be a page.
+        InputError: there is no run or no such model, there is nothing to show of a run, the page is too large, or `out`
+            is not the path of a page.
     """
     shown = exhibits(runs, model)
     path = out or runs[0].path / PAGE
@@ -75,7 +75,7 @@ def explore(
     page = build(shown)
     if len(page.html) > LARGEST and not large:
         raise InputError(
-            f"the page would be {page}; beyond {LARGEST / 1e6:.0f} MB it opens badly: show fewer models or say --large"
+            f"the page would be {page}; above {LARGEST / 1e6:.0f} MB it opens slowly, so show fewer models or use --large"
         )
     write_text(path, page.html)
     return path, page
@@ -97,11 +97,11 @@ def check_page(path: Path, own: Path) -> None:
         check_outside_runs(path)
     head = read_bytes(path, "a page")[:_HEAD] if path.exists() else None
     if head is not None and not all(mark in head for mark in _MADE_HERE):
-        raise InputError(f"{path} is not an explorer of hopscope, which would replace it; choose another place")
+        raise InputError(f"{path} is not an explorer of hopscope, so it is not replaced; choose another place")
 
 
 def build(shown: Sequence[Exhibit]) -> Page:
-    """The page of some models."""
+    """Return the page of some models."""
     arrays: Arrays = {}
     page = laid_out(
         "page.html", SCRIPTS, STYLES, manifest(shown, arrays), arrays,
@@ -118,7 +118,7 @@ def build(shown: Sequence[Exhibit]) -> Page:
 def laid_out(
     template: str, scripts: tuple[str, ...], styles: tuple[str, ...], data: Any, arrays: Arrays, **shown: Any
 ) -> Page:
-    """A template of `web/` with its program, styles, data and arrays; the page's policy lets no other script run."""
+    """Return a template of `web/` filled with program, styles, data and arrays; its policy blocks other scripts."""
     from jinja2 import Environment, StrictUndefined
 
     numbers, script, css = _json(data), source(scripts, "js"), source(styles, "css")
@@ -142,7 +142,7 @@ def laid_out(
 
 
 def in_notebook(run: RunFolder) -> str:
-    """The page of a run for a notebook, isolated in a frame; or a sentence that says why there is none."""
+    """Return the page of a run for a notebook, isolated in a frame, or a sentence that says why it cannot be shown."""
     try:
         page = build(exhibits([run]))
         if len(page.html) > LARGEST:
@@ -157,7 +157,7 @@ def in_notebook(run: RunFolder) -> str:
 
 @cache
 def source(names: tuple[str, ...], ending: str) -> str:
-    """Files of `web/` one after the other; scripts are wrapped in one function, so that no name leaves it."""
+    """Return files of `web/` as one text; scripts are wrapped in a function, so that they define no global names."""
     text = "\n".join(_web(f"{name}.{ending}") for name in names)
     return f'\n(() => {{\n"use strict";\n{text}\n}})();\n' if ending == "js" else text
 
@@ -167,7 +167,7 @@ def _web(name: str) -> str:
 
 
 def _json(value: Any) -> Markup:
-    """JSON in which nothing can be mistaken for HTML or JavaScript."""
+    """Return JSON with the characters escaped that could be read as HTML or JavaScript."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

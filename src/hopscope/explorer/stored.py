@@ -1,6 +1,6 @@
-"""The page of one stored circuit, of a language model above all: every loss that its record has, to cut path by path.
+"""The page of a stored circuit, mainly for language models: it shows the losses in the record when paths are cut.
 
-The model is not in it: nothing is computed there, and what the record lacks the page names.
+The model is not in the page, so the page computes nothing and names the numbers that the record lacks.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ SCRIPTS = ("state", "dom", "redraw", "paper", "save", "stored")
 
 
 def explore_circuit(record: Path, out: Path | None = None) -> tuple[Path, Page]:
-    """Write the page of the circuit in a record; return its path and what it is made of.
+    """Write the page of the circuit in a record; return the path of the page, and the page.
 
-    Without `out` it is the record's path, ending in .html. An `InputError` says that there is no such record, that
-    it is damaged, or that the file cannot be a page.
+    By default the path is that of the record, with the ending .html. An `InputError` is raised if the record is missing
+    or damaged, or if `out` is not the path of a page.
     """
     own = record.with_suffix(".html")
     check_page(out or own, own)
@@ -32,7 +32,7 @@ def explore_circuit(record: Path, out: Path | None = None) -> tuple[Path, Page]:
 
 
 def page_of(circuit: Circuit) -> Page:
-    """The page of a circuit: its record, and the roles that it uses in the order of the prompt."""
+    """Return the page of a circuit, with its record and its roles in the order of the prompt."""
     roles, count = circuit.roles, (circuit.search.proof or CertificateConfig()).sequences
     last = len(roles if circuit.text else circuit.problem.roles) - 1
     used = {last, *(row.query for row in circuit.rows), *(path.path.key for path in circuit.paths)}

@@ -1,4 +1,4 @@
-"""The tables beside the page's figures, which are there without scripts too."""
+"""The tables of the page, which are visible even if no scripts run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PageTable(NamedTuple):
 
 
 def tables(shown: Exhibit) -> list[PageTable]:
-    """The tables of one model: paths of its circuit, losses by hop, checks, card."""
+    """Return the tables of one model: the paths of its circuit, losses by hop, checks and card."""
     circuit, found = shown.circuit, list[PageTable]()
     if circuit is not None and circuit.found:
         found.append(_paths(circuit, shown.emergence))
@@ -31,7 +31,7 @@ def tables(shown: Exhibit) -> list[PageTable]:
 
 
 def judged(circuit: Circuit) -> list[PageTable]:
-    """The tables of the checks and of the card of a circuit, as far as they were measured."""
+    """Return the tables of the checks and of the card of a circuit, as far as they were measured."""
     found = list[PageTable]()
     if circuit.checks:
         checks = circuit.checks.values()
@@ -66,7 +66,7 @@ def _losses(metrics: Metrics, model: int) -> PageTable:
 
 
 def births(circuit: Circuit, emergence: Emergence | None) -> list[int]:
-    """Numbers of the paths, from 0, in the order of their births; those whose attention never crosses 0.5 last."""
+    """Return the numbers of the paths, from 0, in the order of emergence; paths that never cross 0.5 come last."""
     steps = [path.crossing.step for path in emergence.paths] if emergence else [None] * len(circuit.paths)
     late = [float("inf") if step is None else step for step in steps]
     return sorted(range(len(circuit.paths)), key=lambda n: (late[n], circuit.paths[n].path.layer, n))

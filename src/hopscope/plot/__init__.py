@@ -1,4 +1,4 @@
-"""Figures: typed values in, matplotlib figures out; nothing is measured here. The paper's own are in `paper/`.
+"""Plot results as matplotlib figures; nothing is measured here. The figures of the paper are in `paper/`.
 
 >>> import hopscope as hs
 >>> run = hs.Run("runs/tiny/sweep/ic-layers-2-seed-0")

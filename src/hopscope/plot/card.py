@@ -24,20 +24,20 @@ _OUTCOMES: Mapping[Outcome, tuple[str, str]] = {
 """The colour and mark of a check, by its outcome."""
 
 _LOWEST = -0.5
-"""Faithfulness below this is drawn here; its number stands in the legend."""
+"""Lower faithfulness is drawn at this value; the legend has its number."""
 
 _LINE = 126
-"""Letters in a line of the figure."""
+"""The number of characters in a line of the figure."""
 
 Bar = tuple[str, Sequence[Measured]]
-"""What is taken from the circuit, and the loss without it: with own patterns, and with imposed ones if measured."""
+"""A part of the circuit, and the loss without it with own patterns and, if measured, with imposed patterns."""
 
 
 def card(circuit: Circuit, patterns: Patterns = "own") -> Figure:
-    """The card of a circuit, or with `imposed` that of the circuit of the Appendix E procedure.
+    """Plot the card of a circuit, or with `imposed` the card of the circuit of the Appendix E procedure.
 
     Raises:
-        InputError: there is no such circuit, or its card was not measured.
+        InputError: the circuit does not exist, or its card was not measured.
     """
     imposed = circuit.imposed if patterns == "imposed" else None
     measured, checks = (circuit.card, circuit.checks) if patterns == "own" else (None, circuit.checks)
@@ -73,7 +73,7 @@ def _named(path: tuple[int, int, str, str]) -> str:
 
 
 def _draw_curve(axes: Axes, card: Card) -> None:
-    """Faithfulness over circuit size, with other circuits of its size as points; log scale beyond the circuit."""
+    """Draw faithfulness over circuit size, with other circuits of the same size as points; larger sizes are log."""
     size, total, others = card.size.active, card.curve.points[-1][0], card.baselines
     axes.plot(
         *zip(*card.curve.points, strict=True), "o-", color=BLUE, markersize=3, linewidth=1.2, label="this circuit"
@@ -99,7 +99,7 @@ def _draw_curve(axes: Axes, card: Card) -> None:
 
 
 def _draw_shares(axes: Axes, card: Card) -> None:
-    """Faithfulness under the three ablations of all that is not active, with own and with imposed patterns."""
+    """Draw faithfulness under the three ablations of inactive rows, with own and with imposed patterns."""
     marks = {"uniform": ("o", BLUE), "mean": ("s", ORANGE), "resample": ("^", GREEN)}
     for row, shares in enumerate((card.imposed, card.own)):
         for way, share in asdict(shares).items():
@@ -115,7 +115,7 @@ def _draw_shares(axes: Axes, card: Card) -> None:
 
 
 def _draw_paths(axes: Axes, bars: Sequence[Bar], names: Sequence[str], max_loss: float) -> None:
-    """The loss without each path, with its interval, beside the threshold."""
+    """Draw the loss without each path, with its interval, and the threshold."""
     from matplotlib.ticker import NullFormatter
 
     least = min([max_loss, *(loss.interval[0] for _, losses in bars for loss in losses)])

@@ -1,4 +1,4 @@
-"""Circuits in the manner of Figure 5, and attention maps by role and by position (Appendix C)."""
+"""Plot circuits as in Figure 5, and attention maps by role and by position (Appendix C)."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _INTO = {"query": VERMILION, "key": PURPLE, "value": BLUE, "answer": GREEN}
-"""Colours by what a path mostly feeds."""
+"""The colour of a path, by what the path mostly feeds."""
 
 _ACROSS, _SIDE = 12, 0.95
-"""Attention maps: how many are in a row at most where layers have one head, and their side in inches."""
+"""The largest number of attention maps in a row if layers have one head, and the side of a map in inches."""
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """Paths of one layer between the same two roles, drawn as one.
+    """The paths of one layer between the same two roles, drawn as one arrow.
 
     Attributes:
-        layer: its layer, from 1.
+        layer: the layer, from 1.
         query: the role that attends.
-        key: the role attended to.
-        heads: the heads that share it.
-        weight: the largest mean attention among them; 1 where patterns are imposed.
-        worst: the largest loss without one of them.
-        into: what it feeds most; empty if nothing was seen to change, or was not looked for: with patterns imposed.
+        key: the role that is attended to.
+        heads: the heads of the paths.
+        weight: the largest mean attention of a path; 1 with imposed patterns.
+        worst: the largest loss without one of the paths.
+        into: what the paths feed most; empty if no effect was seen, or if patterns are imposed (not measured).
     """
 
     layer: int
@@ -55,7 +55,7 @@ class Arrow:
 
 
 def arrows(circuit: Circuit, patterns: Patterns = "own") -> list[Arrow]:
-    """The arrows of a circuit, layer by layer; with `imposed` those of the circuit of the Appendix E procedure."""
+    """Return the arrows of a circuit, or with `imposed` those of the circuit of the Appendix E procedure, by layer."""
     if patterns == "own":
         paths = [(path.path.names(circuit.roles), path.weight, path.without, path.feeds) for path in circuit.paths]
     else:
@@ -73,9 +73,10 @@ def arrows(circuit: Circuit, patterns: Patterns = "own") -> list[Arrow]:
 
 
 def figure_5(*circuits: Circuit, names: Sequence[str] = ()) -> Figure:
-    """Each circuit as the Appendix E procedure finds it, if it does, and with the model's own patterns.
+    """Plot circuits with the model's own patterns, and with imposed patterns if the Appendix E procedure found one.
 
-    The two stand side by side, or one above the other in a column for each of several circuits, headed by its name.
+    The two panels of a single circuit are side by side. With several circuits, each circuit has a column, headed by its
+    name.
     """
     both = any(circuit.named_paths("imposed") for circuit in circuits)
     kinds: tuple[Patterns, ...] = ("imposed", "own") if both else ("own",)
@@ -93,7 +94,7 @@ def figure_5(*circuits: Circuit, names: Sequence[str] = ()) -> Figure:
 
 
 def _heading(circuit: Circuit, patterns: Patterns) -> str:
-    """What a panel shows, and the loss of the circuit alone."""
+    """Return the heading of a panel: the kind of patterns, and the loss of the circuit alone."""
     if patterns == "own":
         return "own patterns" + (f"\nloss {circuit.losses['own']:.3f}" if circuit.found else "")
     if circuit.imposed is None or not circuit.named_paths("imposed"):
@@ -103,7 +104,7 @@ def _heading(circuit: Circuit, patterns: Patterns) -> str:
 
 
 def draw_circuit(axes: Axes, circuit: Circuit, patterns: Patterns = "own", name: str = "") -> None:
-    """Draw the circuit's arrows, from what is read (below) to where it is written (above), and name their colours."""
+    """Draw a circuit's arrows, from the role that is read (below) to the role that reads (above), and a legend."""
     axes.set_title((f"{name}: " if name else "") + _heading(circuit, patterns))
     drawn = arrows(circuit, patterns)
     at, rows = _columns(circuit, drawn), list(dict.fromkeys(arrow.layer for arrow in drawn))
@@ -132,7 +133,7 @@ def draw_circuit(axes: Axes, circuit: Circuit, patterns: Patterns = "own", name:
 
 
 def _draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], arrow: Arrow) -> None:
-    """An arrow with its number a little above its middle."""
+    """Draw an arrow, with its loss a little above the middle."""
     style = {"arrowstyle": "-|>", "color": _INTO.get(arrow.into, INK), "linewidth": 0.8 + 1.4 * arrow.weight,
              "shrinkA": 3, "shrinkB": 3, "mutation_scale": 9}  # fmt: skip
     axes.annotate("", end, start, arrowprops=style, zorder=2)
@@ -143,7 +144,7 @@ def _draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]
 
 
 def _name_colours(axes: Axes, drawn: Sequence[Arrow]) -> None:
-    """Name the colours that occur, below the circuit; none where no uses were looked for."""
+    """Draw a legend of the colours that occur, below the circuit; no legend if no arrow feeds anything."""
     from matplotlib.lines import Line2D
 
     names = {"query": "feeds a query", "key": "feeds a key", "value": "feeds a value", "answer": "feeds the answer"}
@@ -155,9 +156,9 @@ def _name_colours(axes: Axes, drawn: Sequence[Arrow]) -> None:
 
 
 def _columns(circuit: Circuit, drawn: Sequence[Arrow]) -> dict[str, float]:
-    """Where each role stands: one chain in the order of the sequence, with a gap after every pair.
+    """Return the horizontal place of each role: one chain in the order of the sequence, with a gap after every pair.
 
-    Of a text's further roles only those that a path has are shown, and the answer.
+    Of the further roles of a text, only the roles of paths and the answer are shown.
     """
     names, last = circuit.roles, len(circuit.problem.roles) - 1
     further = {names.index(name) for arrow in drawn for name in (arrow.query, arrow.key)} - {*range(last + 1)}
@@ -180,23 +181,23 @@ def _label(circuit: Circuit, role: str) -> str:
 
 
 def place_of(problem: Problem, role: int) -> tuple[int, int]:
-    """The block of a role, and its place within the row."""
+    """Return the block of a role, and the place of the role within the block."""
     return place_in_text(problem, role) if isinstance(problem, RetrievalProblem) else (role, 0)
 
 
 def appendix_c(
     maps: Float[Tensor, "layer head role role"], problem: RetrievalProblem, circuit: Circuit | None = None
 ) -> Figure:
-    """Mean attention by role, a panel for each head, layers downward; layers of one head each are wrapped into rows.
+    """Plot mean attention by role, with a panel for each head and a row for each layer.
 
-    Rows are queries and columns keys, in the order of the sequence; those on the left and at the bottom are named. What
-    a row lacks to 1 goes to other chains.
+    In a panel, rows are queries and columns are keys, in the order of the sequence. The weight that a row lacks to 1 is
+    on other chains. If layers have one head each, several layers share a row of panels.
 
     Args:
         maps: mean attention, with roles by number, as from `hs.Model.attention()`.
-        problem: the problem whose roles there are.
-        circuit: the circuit whose paths are framed: in red those of the Appendix E procedure, dotted those with own
-            patterns; None for no frames.
+        problem: the problem that the roles belong to.
+        circuit: a circuit whose paths are framed, in red for the Appendix E procedure and dotted for own patterns; None
+            for no frames.
     """
     from matplotlib.patches import Rectangle
 
@@ -217,14 +218,14 @@ def appendix_c(
 
 
 def appendix_c_prompts(patterns: Sequence[Pattern], roles: Sequence[int], problem: RetrievalProblem) -> Figure:
-    """Attention by position, a panel for each head and prompt, prompts one below the other, as Appendix C has them.
+    """Plot attention by position as in Appendix C, with a panel for each head and prompt, one prompt below the other.
 
-    Rows are queries and columns keys; lines divide the blocks, each of which has the same pair of every chain.
+    In a panel, rows are queries and columns are keys; lines divide the blocks, which hold the same pair of every chain.
 
     Args:
         patterns: one model's pattern in every layer for a few prompts, as from `hs.Transformer.patterns`.
         roles: the role of every position.
-        problem: the problem whose prompts there are.
+        problem: the problem that the prompts belong to.
     """
     blocks = [(step, [*places]) for step, places in groupby(range(len(roles)), lambda at: problem.fact_of(roles[at]))]
     names = [" ".join(role for n, role in enumerate(problem.roles) if problem.fact_of(n) == step) for step, _ in blocks]
@@ -241,7 +242,7 @@ def appendix_c_prompts(patterns: Sequence[Pattern], roles: Sequence[int], proble
 def _panels(
     maps: Float[Tensor, "prompt layer head query key"], ticks: Sequence[float], names: Sequence[str]
 ) -> tuple[Figure, list[Axes]]:
-    """A panel for each map, titled by layer and head; rows and columns are named on the left and at the bottom."""
+    """Return a figure with a panel for each map, titled by layer and head and labelled at the left and the bottom."""
     prompts, layers, heads = maps.shape[:3]
     count, columns = layers * heads, heads if heads > 1 else min(layers, _ACROSS)
     rows, panels = -(-count // columns), []
@@ -262,7 +263,7 @@ def _panels(
         axes.set_yticks([])
         if number % columns == 0:
             axes.set_yticks(ticks, names, fontsize=4)
-        if number + columns >= count and prompt == prompts - 1:  # there is none below
+        if number + columns >= count and prompt == prompts - 1:  # no panel is below
             axes.set_xticks(ticks, names, rotation=90, fontsize=4)
         axes.tick_params(length=0, pad=1)
         for spine in axes.spines.values():

@@ -1,7 +1,7 @@
-"""The look of every figure: sizes, colours, marks, and files that have the same bytes each time.
+"""The style of every figure: sizes, colours, markers, and files that have the same bytes each time.
 
-Colours are Okabe and Ito's, which differ under every common colour blindness; markers and dashes repeat what colour
-says. Nothing here touches matplotlib's global state: draw within `with house():`, on a `Figure` of your own.
+The colours are those of Okabe and Ito, which differ under every common colour blindness; markers and dashes repeat the
+information. Matplotlib's global state is not changed: draw within `with house():`, on your own `Figure`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 BLUE, SKY, GREEN, ORANGE, VERMILION, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7"
 INK, FAINT = "#333333", "#D9D9D9"
-"""The colour of text and axes, and that of grids. The report's page inverts both (and white) on a dark screen."""
+"""The colour of text and axes, and the colour of grids. The report page inverts both (and white) on a dark screen."""
 
 COLUMN, PAGE = 3.4, 6.8
-"""Widths in inches: one column of a paper, and two."""
+"""The widths of one and of two columns of a paper, in inches."""
 
 Dash = Literal["-", "--", "-.", ":"]
 
@@ -83,7 +83,7 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Look:
-    """How a series is drawn: three ways to tell it from its neighbours."""
+    """The colour, marker and dashes of a series, each of which tells the series from its neighbours."""
 
     color: str
     marker: str
@@ -96,19 +96,19 @@ _DASHES: tuple[Dash, ...] = get_args(Dash)
 
 
 def hop_look(hop: int) -> Look:
-    """The look of hop 1, 2, ...: cold to warm, the same in every figure; dashed from hop 7 on, where colours return."""
+    """Return the look of a hop, the same in every figure: cold to warm colours, repeated with dashes from hop 7 on."""
     again, place = divmod(hop - 1, len(_HOP_COLORS))
     return Look(_HOP_COLORS[place], _HOP_MARKERS[place], _DASHES[again % len(_DASHES)])
 
 
 def hop_label(hop: int) -> str:
-    """The symbol that the hop reaches: x with its number as a subscript."""
+    """Return the symbol that a hop reaches: x with the number of the hop as a subscript."""
     return f"$x_{{{hop}}}$"
 
 
 @contextmanager
 def house() -> Iterator[None]:
-    """Draw in the style of the house, whatever the user's own matplotlib settings, which are restored afterwards."""
+    """A context in which hopscope's style replaces the user's matplotlib settings, which are restored afterwards."""
     import matplotlib.style
 
     with matplotlib.style.context(_HOUSE, after_reset=True):
@@ -116,14 +116,14 @@ def house() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of this size in inches, which lays itself out."""
+    """Return an empty figure of this size in inches, with automatic layout."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def thousands(axes: Axes) -> None:
-    """Write steps as 0, 500, 1k, 1.5k, few enough for a small panel."""
+    """Label steps as 0, 500, 1k, 1.5k, with few enough labels for a small panel."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10], integer=True))
@@ -131,22 +131,22 @@ def thousands(axes: Axes) -> None:
 
 
 def save(figure: Figure, stem: Path | str) -> list[Path]:
-    """Write `stem`.png (200 dots per inch), .svg and .pdf, each whole or not at all, without dates or host names.
+    """Write a figure as `stem`.png (200 dots per inch), .svg and .pdf, atomically, without dates or host names.
 
     Returns:
-        The three files. The same figure drawn by the same matplotlib gives the same bytes.
+        The paths of the three files. The same figure drawn by the same matplotlib gives the same bytes.
     """
     stem = Path(stem)
     paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in FORMATS]
     for path in paths:
         write(figure, path)
-        # Laid out now; a second time would widen the margins again. With any engine, "none" too, all is drawn twice.
+        # A second layout would widen the margins again. With any engine, even "none", the figure is drawn twice.
         figure.set_layout_engine(None)
     return paths
 
 
 def write(figure: Figure, path: Path) -> None:
-    """Write one file as `save` does, in the format that its name asks for.
+    """Write one file like `save`, in the format that the end of its name states.
 
     Raises:
         InputError: the name does not end in .png, .svg or .pdf.
@@ -161,7 +161,7 @@ def write(figure: Figure, path: Path) -> None:
 
 
 def _numbered(svg: str) -> str:
-    """A drawing whose parts are named by their order, not by the last bits of a layout, which differ each time."""
+    """Return an SVG with its parts named by their order; matplotlib's names depend on the last bits of the layout."""
     names: dict[str, str] = {}
     for name in re.findall(r' id="([a-z][0-9a-f]{10})"', svg):
         names.setdefault(name, f"{name[0]}-{len(names)}")

@@ -1,4 +1,4 @@
-"""Loss over time, hop by hop: the order in which hops are learned (Section 7.2; Figure 6 right for transformer D)."""
+"""Plot the loss of each hop over training: the order in which hops are learned (Section 7.2; Figure 6, right)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POINTS = 240
-"""The most points of a line; longer ones are drawn through means of neighbours: more would only swell the file."""
+"""The largest number of points in a line. Longer lines are drawn through means of neighbours, for a smaller file."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel.
+    """A panel with the partial losses of a run.
 
     Attributes:
         title: the title of the panel.
         metrics: the metrics of a run, with all rows; a mark shows where a hop first falls below 0.5.
-        every: lines are drawn through the rows at multiples of this many steps; the last steps, each of which has a
-            row, would make a smear.
-        model: the number of the only model to draw; None for all.
+        every: lines are drawn through the rows at multiples of `every` steps, since the last steps have a row each,
+            which would smear the line.
+        model: the number of the only model to draw; None for all models.
     """
 
     title: str
@@ -43,15 +43,15 @@ class Panel:
 
     @property
     def lines(self) -> Metrics:
-        """The rows through which lines are drawn."""
+        """The rows that lines are drawn through."""
         return self.metrics.every(self.every)
 
 
 def training(*of: Panel | RunFolder) -> Figure:
-    """Partial losses over training: a panel per run, a line for each seed and hop, a mark where each falls below 0.5.
+    """Plot partial losses over training: a panel per run, a line per seed and hop, a mark where it falls below 0.5.
 
     Raises:
-        InputError: nothing is given, something is no run, or a run has no metrics yet.
+        InputError: no run is given, an argument is not a run, or a run has no metrics yet.
     """
     if others := [given for given in of if not isinstance(given, Panel | RunFolder)]:
         raise InputError(f"a figure of training takes runs, as hs.Run('runs/first'), got {others[0]!r}")
@@ -84,10 +84,10 @@ def training(*of: Panel | RunFolder) -> Figure:
 
 
 def figure_6(metrics: Metrics, model: int = 0) -> Figure:
-    """Left: one model's training and validation loss. Right: validation loss by hop, marked where it falls below 0.5.
+    """Plot a model's training and validation loss (left), and its validation loss by hop with marks at 0.5 (right).
 
     Raises:
-        InputError: there are no rows of that model.
+        InputError: the metrics have no rows of this model.
     """
     if not len(metrics) or model >= len(metrics.seeds):
         raise InputError(f"the metrics have no row of model {model} yet")
@@ -115,7 +115,7 @@ def figure_6(metrics: Metrics, model: int = 0) -> Figure:
 
 
 def draw_panel(axes: Axes, panel: Panel) -> None:
-    """Draw a line for each seed and hop, with a mark where it is learned."""
+    """Draw a line for each seed and hop, with a mark where the hop is learned."""
     lines, level = panel.lines, panel.metrics.learned
     learned = lines.first_below()
     axes.axhline(level, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
@@ -154,7 +154,7 @@ def _legend(figure: Figure, panels: Sequence[Panel]) -> None:
 
 
 def thinned(steps: Sequence[float], losses: Sequence[float]) -> tuple[list[float], list[float]]:
-    """At most `POINTS` points: each the mean of as many neighbours as that takes."""
+    """Return at most `POINTS` points, each the mean of the same number of neighbours (except the last)."""
     width = math.ceil(len(steps) / POINTS)
     blocks = range(0, len(steps), width)
     return (
