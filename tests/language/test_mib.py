@@ -85,7 +85,7 @@ def test_mlps_beside_attention_are_recognised(name: str, parallel: bool) -> None
 
 def test_files_that_are_no_graph_of_the_model_are_refused(tmp_path: Path) -> None:
     path, graph = written(tmp_path, Circuit.load(STORED))
-    with pytest.raises(InputError, match="layers x 1 heads, and this one has 2 x 4"):
+    with pytest.raises(InputError, match="layers x 1 heads, but this has 2 x 4"):
         heads_of_graph(path, Architecture(1, 1, 1, 2, 4, 64))
     shape = Architecture(1, 1, 1, graph["cfg"]["n_layers"], graph["cfg"]["n_heads"], 64)
     for node in graph["nodes"].values():

@@ -75,7 +75,7 @@ def explore(
     page = build(shown)
     if len(page.html) > LARGEST and not large:
         raise InputError(
-            f"the page would be {page}; above {LARGEST / 1e6:.0f} MB it opens slowly, so show fewer models or use --large"
+            f"the page would be {page}; above {LARGEST / 1e6:.0f} MB it opens slowly: show fewer models or use --large"
         )
     write_text(path, page.html)
     return path, page
