@@ -249,7 +249,7 @@ def build(
 ) -> Task:
     """A task that puts these questions; `keep` gets each record, under a model's `name` or Inspect's own."""
     samples = [Sample(input=q.prompt, target=q.answer, id=q.id, metadata={"hops": q.hops}) for q in questions]
-    dataset, solver = MemoryDataset(samples), _resample(questions, settings, keep, name)
+    dataset, solver = MemoryDataset(samples, "hopscope"), _resample(questions, settings, keep, name)
     return Task(dataset, solver=solver, scorer=answer(), version=VERSION, metadata={"settings": plain(settings)})
 
 
