@@ -61,9 +61,9 @@ def test_wrong_parts_of_a_module_are_refused() -> None:
     def but(**changed: Any) -> Callable[[hs.Parts], hs.Parts]:
         return lambda found: replace(found, **{name: change(found) for name, change in changed.items()})
 
-    with pytest.raises(InputError, match="do not give what the module gives"):
+    with pytest.raises(InputError, match="do not give the module's answers"):
         asked(but(blocks=lambda it: [it.blocks[0]], patterns=lambda it: [it.patterns[0]]))
-    with pytest.raises(InputError, match="do not give what the module gives"):
+    with pytest.raises(InputError, match="do not give the module's answers"):
         asked(but(read=lambda it: gpt.read))
     with pytest.raises(InputError, match="a pattern for each block, got 1 for 2 blocks"):
         asked(but(patterns=lambda it: [it.patterns[0]]))
@@ -78,7 +78,7 @@ def test_wrong_parts_of_a_module_are_refused() -> None:
     asked(but(patterns=lambda it: (block.attention.pattern for block in gpt.blocks)))
     for block in gpt.blocks:
         block.attention.causal = False
-    with pytest.raises(InputError, match="its positions attend to later ones"):
+    with pytest.raises(InputError, match="positions attend to later positions"):
         hs.Model.from_torch(gpt, PROBLEM, parts)
     both_ways = hs.RetrievalProblem(hops=2, causal=False)
     assert not hs.Model.from_torch(gpt, both_ways, parts).transformer.shape.causal
@@ -117,7 +117,7 @@ def test_pattern_without_effect_is_refused() -> None:
             return out
 
     shown = [Shown(block) for block in gpt.blocks]
-    with pytest.raises(InputError, match="change no answer"):
+    with pytest.raises(InputError, match="changes no answer"):
         hs.Model.from_torch(
             gpt,
             PROBLEM,
@@ -139,5 +139,5 @@ def test_positions_that_mix_outside_attention_are_refused() -> None:
 
     gpt = PlainGPT2(random_model(PROBLEM, layers=2, heads=2))
     gpt.blocks[0] = Shifted(gpt.blocks[0])
-    with pytest.raises(InputError, match="positions reach one another beside the patterns"):
+    with pytest.raises(InputError, match="positions affect each other outside the patterns"):
         hs.Model.from_torch(gpt, PROBLEM, parts)

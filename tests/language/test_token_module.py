@@ -222,8 +222,8 @@ def test_a_module_of_tokens_answers_as_it_does_alone(monkeypatch: pytest.MonkeyP
         opened(Small(positions=6), task)
     narrow = Small()
     narrow.out = nn.Linear(8, 8)
-    with pytest.raises(InputError, match=r"the tokenizer gives the token \d+, and the module answers with 8"):
+    with pytest.raises(InputError, match=r"the tokenizer gives token \d+, but the module has only 8 logits"):
         opened(narrow, task).evaluator(task)
     monkeypatch.setattr(Small, "embed", lambda self, tokens: self.token(tokens).cumsum(1))
-    with pytest.raises(InputError, match="its positions reach one another beside the patterns"):
+    with pytest.raises(InputError, match="positions affect each other outside the patterns"):
         opened(Small(), task)

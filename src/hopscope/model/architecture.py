@@ -1,4 +1,4 @@
-"""The shape of a transformer, and how initial weights are drawn, as values."""
+"""The shape of a transformer, and how its initial weights are drawn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hopscope.checks import Count, NonNegative, check_fields
 from hopscope.errors import InputError
 
 ScoreScale = Literal["head_dim", "d_model"]
-"""What attention scores are divided by the root of: the width of a head (Vaswani et al. 2017), or of the stream."""
+"""The width by whose square root attention scores are divided: of a head (Vaswani et al. 2017) or of the stream."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,17 @@ class Architecture:
         d_input: width of the input at a position.
         d_output: width of an answer.
         reads: number of last positions at which answers are read out.
-        layers: blocks of attention (and MLP).
-        heads: attention heads per layer.
+        layers: number of blocks of attention (and MLP).
+        heads: number of attention heads per layer.
         d_model: width of the residual stream.
         head_dim: width of a head; `None` for d_model / heads.
         mlp: whether blocks have an MLP (of width 4 d_model).
         causal: whether a position attends to itself and earlier positions only.
-        layer_norm: whether there are LayerNorms. Hand-built transformers do without.
-        score_scale: whether scores are divided by sqrt(d_head), or by sqrt(d_model).
+        layer_norm: whether the transformer has LayerNorms. Hand-built transformers have none.
+        score_scale: `head_dim` to divide attention scores by sqrt(d_head), `d_model` to divide them by sqrt(d_model).
 
     Raises:
-        InputError: a count is below 1, or d_model is not divisible by heads while no head_dim is given.
+        InputError: a count is below 1, or `d_model` is not divisible by `heads` and no `head_dim` is given.
     """
 
     d_input: Count
@@ -83,10 +83,10 @@ class InitialWeights:
             stream (by sqrt(layers) without MLPs), and zero biases (Radford et al. 2019). The choice decides how long
             training stays on its plateau.
         qk_gain: factor on the query and key weights. Above 1, heads attend selectively from the start.
-        embedding_gain: factor on the weights and biases that take the input to the residual stream.
-        output_gain: factor on the weights and biases by which every block writes to the residual stream. Since norms
-            precede whatever reads from the stream, a model's answers depend only on the ratio of these two gains, but
-            the speed of training depends on both.
+        embedding_gain: factor on the weights and biases that map the input to the residual stream.
+        output_gain: factor on the weights and biases with which every block writes to the residual stream. Since a norm
+            precedes every read from the stream, a model's answers depend only on the ratio of `embedding_gain` to
+            `output_gain`, but the speed of training depends on both.
 
     Raises:
         InputError: a value is out of range.

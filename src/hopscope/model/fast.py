@@ -1,9 +1,9 @@
-"""The same transformer in fewer passes over memory: for training, and for running a model very often.
+"""A faster form of the transformer, with fewer passes over memory, for training and for many forward passes.
 
-A step of a small model is mostly memory traffic. LayerNorm's gain and offset are folded into the linear map that
-follows, queries, keys and values come from one product, the scale of scores is folded into the query's map, and, when
-compiled, norms, GELU and the gradients of biases take forms that the compiler fuses. Weights, their names and the
-forward pass are those of `transformer.py`; tests check that values and gradients agree.
+A step of a small model is mostly memory traffic. Here LayerNorm's gain and offset are folded into the next linear map,
+the scale of scores is folded into the query map, and queries, keys and values are computed in one product. When
+compiled, norms, GELU and the gradients of biases have forms that the compiler fuses. The weights, their names and the
+answers are the same as in `transformer.py`; tests check that values and gradients agree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hopscope.model.skipped_heads import Present, SkippingHooks, SomeColumns, So
 from hopscope.model.transformer import Attention, Block, LayerNorm, Linear, Transformer
 
 Projected = Float[Tensor, "_sequence _pos _made"]
-"""Queries, keys or values, or several of them side by side; sequences of all models."""
+"""Queries, keys or values, or several of these side by side, for the sequences of all models."""
 
 Heads = Float[Tensor, "model_batch_head pos d_head"]
 
@@ -49,17 +49,17 @@ class FastBlock(Block):
     """A block that works on rows: all positions of all sequences, stacked."""
 
     fused = False
-    """Whether attention goes through `kernels/attention.py` where its pattern is not asked for."""
+    """Whether `kernels/attention.py` computes attention when no hook needs the pattern."""
 
     whole: Precision | None = None
-    """The precision in which a stream goes through `fused_block.py`, where that takes its sizes and nothing inside is
-    asked for; None for never."""
+    """The precision in which `fused_block.py` computes the whole block, if it supports the sizes and no hooks are used;
+    None for never."""
 
     present: Present | None = None
-    """The heads that are computed, where the others write nothing; None for all."""
+    """The heads to compute, if all other heads write nothing; None for all heads."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy's weights count their writes from 0: `present` is forgotten."""
+        """Restore a copy. Its weights' count of writes starts at 0, so a `present` that has a count is dropped."""
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         if self.present is not None and self.present.version is not None:
             self.present = None
@@ -87,7 +87,7 @@ class FastBlock(Block):
         return out.view(x.shape)
 
     def _computed(self, hooks: Hooks | None) -> tuple[Attention | SomeHeads, Hooks | None]:
-        """The heads to compute, only those that write something unless hooks need all, and their hooks."""
+        """Return the heads to compute and their hooks: only heads that write something, unless hooks need all heads."""
         present = self._writing
         among = hooks.among(self.layer, present.heads) if present and isinstance(hooks, SkippingHooks) else None
         if present is None or (hooks is not None and among is None):
@@ -96,7 +96,7 @@ class FastBlock(Block):
 
     @property
     def _writing(self) -> Present | None:
-        """The heads that are to be computed unless hooks need all; None for all."""
+        """The heads that are computed unless hooks need all heads; None for all heads."""
         present = self.present
         return present if present and present.holds_of(self.attention) else None
 
@@ -107,16 +107,16 @@ class FastBlock(Block):
         return () if present is None else tuple({*range(self.attention.heads)}.difference(present.heads))
 
     def goes_whole(self, x: Stream) -> bool:
-        """Whether a stream goes through `fused_block.py` where nothing inside is asked for."""
+        """Return whether `fused_block.py` can compute this block on the stream `x` when there are no hooks."""
         present = self._writing
         silent = present is not None and not present.heads
-        other_scale = self.attention.divisor != math.sqrt(self.attention.d_head)  # which that kernel does not know
+        other_scale = self.attention.divisor != math.sqrt(self.attention.d_head)  # the kernel does not support it
         if self.whole is None or x.dtype != DTYPES[self.whole] or silent or other_scale:
             return False
         return fused_block.fits(self.whole, x.shape[2], x.shape[3], self.attention.d_head)
 
     def parts(self) -> fused_block.BlockParts:
-        """The sizes and weights of this block, without heads that write nothing."""
+        """Return the sizes and weights of this block, without heads that write nothing."""
         attention, _ = self._computed(None)
         maps: list[Linear | SomeColumns] = [attention.query, attention.key, attention.value, attention.out]
         norms = [self.attention_norm]
@@ -132,7 +132,8 @@ class FastBlock(Block):
         )
 
     def _fixed(self, hooks: Hooks, rows: Flat) -> FixedRows | None:
-        """The rows that hooks replace, where `fused_attention` can do it: fp32 on a CPU, one model, no gradients."""
+        """Return the rows that hooks replace, if `fused_attention` can replace them: fp32 on a CPU, one model, no
+        gradients. None if not."""
         plain = rows.dtype == torch.float32 and rows.device.type == "cpu" and rows.shape[0] == 1
         if not plain or torch.is_grad_enabled() or not fused_attention.available():
             return None
@@ -146,7 +147,7 @@ class FastBlock(Block):
         batch: int,
         hooks: Hooks | None,
     ) -> Float[Tensor, "model query_row d_model"]:
-        """What attention writes to the stream; its pattern is not kept where the kernels can do without."""
+        """Return the output of attention. The pattern is not stored if a kernel can do without it."""
         if query_rows is rows:
             query, rest = None, self._made(attention, rows, batch, attention.query, attention.key, attention.value)
         else:
@@ -164,7 +165,7 @@ class FastBlock(Block):
         return _affine(weighted.view(*query_rows.shape[:2], -1), attention.out.weight, attention.out.bias)
 
     def _made(self, attention: Attention | SomeHeads, rows: Flat, batch: int, *maps: Linear | SomeColumns) -> Projected:
-        """The normalised rows through each map, side by side: one product for all, so that rows are read once."""
+        """Apply each map to the normalised rows. One product gives all results side by side, so rows are read once."""
         weights, biases = [linear.weight for linear in maps], [linear.bias for linear in maps]
         if maps[0] is attention.query:
             scale = 1 / attention.divisor
@@ -174,20 +175,20 @@ class FastBlock(Block):
 
 
 class FastTransformer(Transformer):
-    """`Transformer` in fewer passes over memory."""
+    """A `Transformer` with fewer passes over memory."""
 
     block: ClassVar[type[Block]] = FastBlock
 
     def compute_only(self, left: Bool[Tensor, "model layer head"]) -> None:
-        """Skip the heads that no model has left. They must write nothing; answers and gradients then stay the same."""
+        """Skip the heads that are not left in any model. They must write nothing, so that answers stay the same."""
         for block, heads in zip(self.blocks, left.any(dim=0), strict=True):
             assert isinstance(block, FastBlock)
             block.present = None if heads.all() else Present.of(block.attention, heads)
 
     def compute_those_that_write(self) -> None:
-        """Skip the heads whose output weights are zero, as those of pruned ones are, until weights are written to.
+        """Skip the heads whose output weights are zero, e.g. pruned heads, until these weights are written to.
 
-        What is written by way of a tensor's `.data` is not seen: torch does not count it.
+        Writes through a tensor's `.data` are not noticed, because torch does not count them.
         """
         self.compute_only(those_that_write(self))
         for block in self.blocks:
@@ -196,25 +197,25 @@ class FastTransformer(Transformer):
 
     @property
     def skipped(self) -> frozenset[tuple[int, int]]:
-        """Layer and head, from 0, of those that are skipped unless hooks need them."""
+        """The heads that are skipped unless hooks need them, as (layer, head) from 0."""
         blocks = [block for block in self.blocks if isinstance(block, FastBlock)]
         return frozenset((block.layer, head) for block in blocks for head in block.skipped)
 
     def fuse(self) -> None:
-        """Send attention through the kernels of the device that holds the weights, if this machine has any."""
+        """Compute attention with the kernels for the weights' device, if this machine has such kernels."""
         available = attention_kernels.available(self.embed.weight.device)
         for block in self.blocks:
             assert isinstance(block, FastBlock)
             block.fused = available
 
     def fuse_blocks(self, precision: Precision) -> None:
-        """Send blocks through `fused_block.py` where the stream has that precision, if this machine can run it."""
+        """Compute blocks with `fused_block.py` if the stream has `precision` and this machine supports it."""
         for block in self.blocks:
             assert isinstance(block, FastBlock)
             block.whole = precision if fused_block.available(precision) else None
 
     def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
-        """See `HookedModel.run`. Blocks that go whole and follow one another go together."""
+        """See `HookedModel.run`. Consecutive blocks that `fused_block.py` can compute are computed in one call."""
         blocks = {layer: block for layer, block in enumerate(self.blocks) if isinstance(block, FastBlock)}
         whole = {layer: hooks is None and blocks[layer].goes_whole(x) for layer in layers}
         for together, grouped in groupby(layers, whole.__getitem__):
@@ -232,7 +233,7 @@ class FastTransformer(Transformer):
 
 
 def single(transformer: Transformer, model: int) -> Transformer:
-    """Model `model` of an ensemble, alone."""
+    """Return model `model` of an ensemble as a transformer of its own."""
     if not 0 <= model < transformer.models:
         raise InputError(f"model must be from 0 to {transformer.models - 1}, got {model}")
     alone = type(transformer)(transformer.shape, 1)
@@ -245,7 +246,7 @@ def single(transformer: Transformer, model: int) -> Transformer:
 def _fused(
     attention: Attention | SomeHeads, query: Projected | None, rest: Projected, fixed: FixedRows | None
 ) -> Projected:
-    """The values weighted by a pattern that is not kept."""
+    """Return the values weighted by the attention pattern, which is not stored."""
     how = attention.heads, attention.causal
     if fixed is not None:
         return fused_attention.attend_edited(rest, *how, fixed, query)
@@ -273,12 +274,12 @@ def _cut(x: Projected, attention: Attention | SomeHeads) -> Heads:
 
 
 def _after(norm: nn.Module, x: Flat, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:
-    """norm(x) @ weight + bias."""
+    """Compute norm(x) @ weight + bias."""
     if not isinstance(norm, LayerNorm):
         return _affine(x, weight, bias)
     if not torch.compiler.is_compiling():
         return after_norm(x, norm.weight, norm.bias, weight, bias)
-    # The compiler turns layer_norm into a recursion along the row; it fuses these sums, which are quicker.
+    # The compiler would turn layer_norm into a recursion along the row; it fuses these sums, which is faster.
     x = x.to(torch.promote_types(x.dtype, torch.float32))
     centred = x - x.mean(dim=-1, keepdim=True)
     normalised = centred * torch.rsqrt(centred.square().mean(dim=-1, keepdim=True) + EPSILON)
@@ -286,7 +287,7 @@ def _after(norm: nn.Module, x: Flat, weight: Weight, bias: Bias) -> Float[Tensor
 
 
 def _affine(x: Flat, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:
-    """x @ weight + bias."""
+    """Compute x @ weight + bias."""
     if not torch.compiler.is_compiling():
         return products.affine(x, weight, bias)
     if x.is_cuda:
@@ -296,14 +297,14 @@ def _affine(x: Flat, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_o
 
 
 def _gelu(x: Flat) -> Flat:
-    """GELU in its tanh form; when compiled, with one exponential in place of a hyperbolic tangent."""
+    """Compute GELU in its tanh form; when compiled, with one exponential instead of a hyperbolic tangent."""
     if not torch.compiler.is_compiling():
         return gelu(x)
     return x * torch.sigmoid(x * (_GELU_LINEAR + _GELU_CUBIC * x * x))
 
 
 class _AddBias(torch.autograd.Function):
-    """x + bias, with the bias's gradient as a product with ones: compiled for a CPU, a sum over rows misses every
+    """x + bias, where the bias's gradient is a product with ones: compiled for a CPU, a sum over rows would miss every
     cache."""
 
     generate_vmap_rule = True
@@ -318,6 +319,6 @@ class _AddBias(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        # Two rows of ones, since the compiler turns a product with one back into the sum.
+        # Two rows of ones, since the compiler turns a product with one row back into a sum.
         ones = gradient.new_ones(gradient.shape[0], 2, gradient.shape[1])
         return gradient, torch.bmm(ones, gradient)[:, :1]

@@ -1,7 +1,7 @@
 """Hooks: read or replace attention patterns and outputs during a forward pass.
 
-One pass runs with one `Hooks` object, whose methods are called in every layer. Whatever has such passes is a
-`HookedModel`: our transformer, a torch module of yours, a language model.
+A forward pass takes one `Hooks` object, whose methods are called in every layer. All models with such passes are
+`HookedModel`s: hopscope's transformer, torch modules of your own and language models.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ Stream = Float[Tensor, "model batch pos d_model"]
 """The residual stream at all positions."""
 
 Queried = Float[Tensor, "model batch query d_model"]
-"""The stream at the positions that are computed: all, or the last few."""
+"""The stream at the positions that are computed: all positions, or the last few."""
 
 Pattern = Float[Tensor, "model batch head query key"]
 
 Keys = Float[Tensor, "batch group pos d_head"]
-"""The keys of a language model's layer; heads of one group share theirs."""
+"""The keys of a language model's layer. The heads of one group share the same keys."""
 
 
 class Hooks:
-    """What is read or replaced in a forward pass: nothing in this class; subclasses override what they need. Layers
-    count from 0.
+    """Base class of hooks that read or replace keys, attention patterns and outputs in a forward pass.
+
+    Subclasses override the methods that they need; this class changes nothing. Layers count from 0.
 
         >>> import hopscope as hs
         >>> class Silent(hs.Hooks):
@@ -43,32 +44,32 @@ class Hooks:
     """
 
     def keys(self, layer: int, keys: Keys) -> Keys:
-        """The keys that a layer's queries are compared with; only language models call this."""
+        """Return the keys with which a layer's queries are compared. Only language models call this method."""
         return keys
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The attention pattern that multiplies the values. Queries are the last positions of every sequence."""
+        """Return the attention pattern that weights the values. Queries are the last positions of every sequence."""
         return pattern
 
     def attn_out(self, layer: int, written: Queried) -> Queried:
-        """What a layer's attention adds to the stream."""
+        """Return the output that a layer's attention adds to the stream."""
         return written
 
 
 class PatternRecorder(Hooks):
-    """Records every layer's pattern, in the order in which the layers run."""
+    """Hooks that record every layer's pattern, in the order in which the layers run."""
 
     def __init__(self) -> None:
         self.patterns: list[Pattern] = []
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The pattern, recorded."""
+        """Record the pattern and return it unchanged."""
         self.patterns.append(pattern)
         return pattern
 
 
 class Patched(Hooks):
-    """Records patterns and what attention writes, by layer, as other hooks leave them; or replaces either by layer."""
+    """Hooks that record the patterns and attention outputs that other hooks return, or replace them, by layer."""
 
     def __init__(
         self,
@@ -81,12 +82,12 @@ class Patched(Hooks):
         self.written: dict[int, Queried] = {}
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """The inner hooks' pattern, recorded; or what replaces it."""
+        """Record the inner hooks' pattern. Returns this pattern, or the one that replaces it."""
         self.patterns[layer] = self._inner.pattern(layer, pattern)
         return self._patterns.get(layer, self.patterns[layer])[..., -pattern.shape[-2] :, :]
 
     def attn_out(self, layer: int, written: Queried) -> Queried:
-        """The inner hooks' output, recorded; or what replaces it."""
+        """Record the inner hooks' output. Returns this output, or the one that replaces it."""
         self.written[layer] = self._inner.attn_out(layer, written)
         return self._written.get(layer, self.written[layer])[:, :, -written.shape[2] :]
 
@@ -95,10 +96,10 @@ class HookedModel(ABC):
     """A transformer whose forward pass takes hooks and can start or stop at any layer.
 
     Attributes:
-        shape: its architecture: layers, heads and widths.
-        models: how many models it holds.
-        embed: a function or module that gives, for inputs, the stream that enters the first layer.
-        answered: called, of a language model, with how many more prompts were read to the end.
+        shape: the model's architecture: layers, heads and widths.
+        models: number of models on the stream's leading axis.
+        embed: a function or module that maps inputs to the stream that enters the first layer.
+        answered: a function that is called whenever a language model has answered prompts, with their number.
     """
 
     shape: Architecture
@@ -120,25 +121,26 @@ class HookedModel(ABC):
         hooks: Hooks | None = None,
         reads: int | None = None,
     ) -> Queried:
-        """Take the stream that enters layer `start`, from 0, to the one that enters `stop`; None for the read-out.
+        """Take the stream that enters layer `start` through the layers before `stop`; None for all further layers.
 
-        `reads` is the number of last positions at which the very last block is computed; None for all.
+        Layers count from 0. `reads` is the number of last positions at which the model's last block is computed; None
+        for all positions.
         """
         return self.run_layers(x, range(start, self.shape.layers if stop is None else stop), hooks, reads)
 
     @abstractmethod
     def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
-        """Take the stream through some layers, see `run`."""
+        """Take the stream through the given layers, see `run`."""
 
     def patterns(self, inputs: Any) -> list[Pattern]:
-        """Every layer's pattern, all positions as queries."""
+        """Return the attention pattern of every layer, with all positions as queries."""
         recorder = PatternRecorder()
         self.run(self.embed(inputs), hooks=recorder)
         return recorder.patterns
 
     @abstractmethod
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
-        """The read-out of the stream after the last block."""
+        """Return the answers read out from the stream after the last block."""
 
 
 class PatchableModel(HookedModel):
@@ -146,18 +148,18 @@ class PatchableModel(HookedModel):
 
     @abstractmethod
     def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
-        """A layer's own pattern with its queries computed from one stream and its keys from another."""
+        """Return a layer's own pattern, with queries computed from the stream `query` and keys from `key`."""
 
     @abstractmethod
     def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
-        """What a layer's attention adds to the stream under a pattern, with its values computed from a stream."""
+        """Return the output of a layer's attention under `pattern`, with values computed from the stream `value`."""
 
 
 class AtItself(Hooks):
-    """Every position attends to itself, in every head."""
+    """Hooks with which every position attends only to itself, in every head."""
 
     def pattern(self, layer: int, pattern: Pattern) -> Pattern:
-        """All weight on the position itself."""
+        """Return the pattern with all weight on the position itself."""
         queries, keys = pattern.shape[-2:]
         itself = torch.eye(keys, dtype=pattern.dtype, device=pattern.device)[keys - queries :]
         return itself.expand(pattern.shape)
@@ -170,10 +172,11 @@ def reach_beside(
     others: Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"],
     read: Callable[[Stream], Queried] = lambda x: x,
 ) -> float:
-    """How much positions that attend to themselves alone still depend on their neighbours, as a share of the largest
-    value, or of 1: as with a short convolution, or a second attention without hooks.
+    """Return how much positions depend on each other when every position attends only to itself, e.g. through a
+    convolution or an attention without hooks.
 
-    Every second position of `others` is put among the inputs; of the stream after the last block, `read` is compared.
+    Every second position of `inputs` is replaced by that of `others`. The result is the largest change in `read` of the
+    stream after the last block, relative to the largest value (at least 1).
     """
     second = torch.arange(inputs.shape[1], device=inputs.device) % 2 == 1
     mixed = torch.where(second.view(-1, *[1] * (inputs.ndim - 2)), others, inputs)

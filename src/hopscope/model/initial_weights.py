@@ -1,4 +1,4 @@
-"""Initial weights: each model from its own seed, the same alone as among others."""
+"""Initial weights. The weights of each model depend only on its own seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hopscope.model.transformer import Linear, Transformer
 
 @torch.no_grad()
 def initialise(transformer: Transformer, seeds: Sequence[int], drawn: InitialWeights = AS_TORCH) -> None:
-    """Draw the weights of model m from `seeds[m]`, in place; LayerNorms stay at gain 1, offset 0."""
+    """Draw the weights of model m from `seeds[m]`, in place. LayerNorms keep a gain of 1 and an offset of 0."""
     writes_per_block = 2 if transformer.shape.mlp else 1
     shrink = 1 / math.sqrt(writes_per_block * transformer.shape.layers)
     linears = [(name, module) for name, module in transformer.named_modules() if isinstance(module, Linear)]
@@ -38,9 +38,9 @@ def initialise(transformer: Transformer, seeds: Sequence[int], drawn: InitialWei
 def with_untrained_heads(
     model: Transformer, heads: Sequence[tuple[int, int]], seed: int, drawn: InitialWeights
 ) -> Transformer:
-    """A copy of one model in which some heads, (layer, head) from 0, have initial weights: a negative control.
+    """Return a copy of one model in which `heads`, as (layer, head) from 0, have initial weights: a negative control.
 
-    They are drawn as the model's own were, or they would be no control.
+    `drawn` must be the way in which the model's own initial weights were drawn.
     """
     mixed, fresh = (type(model)(model.shape, 1) for _ in range(2))
     initialise(fresh, [seed], drawn)

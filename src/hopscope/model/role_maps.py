@@ -1,4 +1,4 @@
-"""Roles and chains of positions, and mean attention by role (Appendix C, the shuffle undone)."""
+"""Roles and chains of positions, and mean attention by role (Appendix C, with the shuffle undone)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from hopscope.model.hooks import Pattern
 
 @dataclass(frozen=True)
 class RoleMaps:
-    """Average attention by role, of every layer and head.
+    """Mean attention by role, of every layer and head.
 
     Attributes:
         same: mean weight that a position of the query role puts on the position of the key role in its own chain, over
-            the positions whose chain has that key role, where it may be attended to.
-        other: mean weight on all positions of the key role in other chains together. `same` and `other` of a row sum
-            to 1 where every chain has every role.
-        expected: mean weight of one key, by relation, over the pairs where the key is allowed; used by `mean`.
+            the positions whose chain has the key role and which may attend to it.
+        other: mean total weight on all positions of the key role in other chains. The `same` and `other` of a query
+            role sum to 1 if every chain has every role.
+        expected: mean weight of a single key by its relation to the query, over the pairs in which the query may attend
+            to the key. The `mean` ablation uses it.
     """
 
     same: Float[Tensor, "model layer head role role"]
@@ -31,16 +32,16 @@ class RoleMaps:
 
 
 def role_maps(patterns: Iterable[Pattern], where: Coordinates) -> RoleMaps:
-    """Role maps of whole patterns (every position a query), as `Transformer.patterns` gives them."""
+    """Compute role maps from patterns with all positions as queries, as `Transformer.patterns` returns them."""
     parts = [_one_layer(pattern, where) for pattern in patterns]
     same, other, expected = (torch.stack(part, dim=1) for part in zip(*parts, strict=True))
     return RoleMaps(same, other, expected)
 
 
 def _one_layer(pattern: Pattern, where: Coordinates) -> tuple[Tensor, Tensor, Tensor]:
-    """The maps of one layer, without the axis of layers: `same`, `other`, `expected`."""
+    """Compute `same`, `other` and `expected` of one layer, without the axis of layers."""
     roles, batch = where.roles, len(where.role)
-    # The weights of every position summed by relation, then those sums by the position's role.
+    # Sum the weights of every query by relation, then these sums by the query's role.
     relation = where.relation[None, :, None].expand(pattern.shape)
     total = pattern.new_zeros(*pattern.shape[:-1], 2 * roles).scatter_add_(-1, relation, pattern)
     by_role = _by_role(total.flatten(0, 2), where.role[None, :, None].expand(pattern.shape[:-1]).flatten(0, 2), roles)
@@ -51,7 +52,7 @@ def _one_layer(pattern: Pattern, where: Coordinates) -> tuple[Tensor, Tensor, Te
     pairs = _by_role(pairs, where.role, roles).sum(dim=0)  # role relation
     holders = torch.bincount(where.role.flatten(), minlength=roles).clamp(min=1)
     expected = summed / pairs.clamp(min=1)
-    return expected[..., :roles], summed[..., roles:] / holders[:, None], expected  # own chain: one key a role
+    return expected[..., :roles], summed[..., roles:] / holders[:, None], expected  # own chain: one key per role
 
 
 def _by_role(
@@ -63,7 +64,7 @@ def _by_role(
 
 @runtime_checkable
 class Sequences(Protocol):
-    """What an evaluator needs of a batch: inputs, and the position of every role of every chain in them."""
+    """A batch as an evaluator needs it: inputs, and the position of every role of every chain in the inputs."""
 
     @property
     def inputs(self) -> Float[Tensor, "batch pos d_input"] | Int[Tensor, "batch pos"]:
@@ -79,7 +80,7 @@ class Sequences(Protocol):
 
     @property
     def place(self) -> Int[Tensor, "batch chain role"]:
-        """The position of every role of every chain; -1 where there is none."""
+        """The position of every role of every chain; -1 if a chain lacks the role."""
 
     def __getitem__(self, index: slice) -> Sequences:
         """A part of the sequences."""
@@ -91,10 +92,10 @@ class Coordinates:
 
     Attributes:
         role: the role of every position.
-        relation: the relation of the key (last axis) to the query (the axis before it).
-        allowed: whether a query may attend to a key at all.
-        place: the position of every role of every chain; -1 where there is none.
-        visible: whether a position of the first role may always attend to that of the second in its own chain.
+        relation: the key's role, plus the number of roles if the key is not in the query's chain.
+        allowed: whether a query may attend to a key.
+        place: the position of every role of every chain; -1 if a chain lacks the role.
+        visible: whether a position of the first role may always attend to the second role's position in its own chain.
     """
 
     role: Int[Tensor, "batch pos"]
@@ -105,15 +106,15 @@ class Coordinates:
 
     @property
     def roles(self) -> int:
-        """How many roles there are: for chains, 2D + 1 in vectors and 4D + 3 in text."""
+        """The number of roles: for chains, 2D + 1 in vectors and 4D + 3 in text."""
         return self.place.shape[-1]
 
 
 def coordinates(batch: Sequences, causal: bool) -> Coordinates:
-    """The coordinates of a batch with one leading axis."""
+    """Compute the coordinates of a batch with one leading axis."""
     role, chain = batch.role, batch.chain
     length = role.shape[-1]
-    itself = torch.eye(length, dtype=torch.bool, device=role.device)  # a word of no chain is foreign to all but itself
+    itself = torch.eye(length, dtype=torch.bool, device=role.device)  # words outside chains are foreign to all others
     foreign = ((chain[:, :, None] != chain[:, None, :]) | (chain < 0)[:, None, :]) & ~itself
     relation = role[:, None, :] + foreign * batch.place.shape[-1]
     allowed = torch.ones(length, length, dtype=torch.bool, device=role.device)
@@ -122,7 +123,7 @@ def coordinates(batch: Sequences, causal: bool) -> Coordinates:
 
 
 def visible_roles(place: Int[Tensor, "*batch chain role"], causal: bool) -> Bool[Tensor, "role role"]:
-    """Whether a position of the first role may always attend to that of the second in its own chain."""
+    """Return whether a position of the first role may always attend to the second role's position in its own chain."""
     query, key = place.flatten(0, -2)[:, :, None], place.flatten(0, -2)[:, None, :]
     both = (query >= 0) & (key >= 0)
     seen = (query >= key) | ~both if causal else torch.ones_like(both)

@@ -1,4 +1,4 @@
-"""Heads that write nothing, as pruned ones do, and rows that hooks replace need not be computed."""
+"""Skip the computation of heads that write nothing, such as pruned heads, and of rows that hooks replace."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from hopscope.model.transformer import Attention, Block, Transformer
 
 
 class SkippingHooks(Hooks):
-    """Hooks that say beforehand what they do to a layer, so that a `FastTransformer` computes less."""
+    """Hooks that state in advance what they do to a layer, so that a `FastTransformer` computes less."""
 
     def among(self, layer: int, heads: Sequence[int]) -> Hooks | None:
-        """The same hooks for a layer of which only these heads, from 0, are computed, since the others write nothing.
+        """Return the same hooks for a layer in which only `heads`, from 0, are computed; all others write nothing.
 
-        None, as in this class, where they need the patterns of all heads.
+        Returns None, as this class does, if the hooks need the patterns of all heads.
         """
         return None
 
     def fixed(self, layer: int) -> FixedRows | None:
-        """All that `pattern` does to a layer, where this is known beforehand; None where it depends on the pattern."""
+        """Return all rows that `pattern` replaces in a layer; None if they depend on the layer's own pattern."""
         return None
 
 
 def those_that_write(transformer: Transformer) -> Bool[Tensor, "model layer head"]:
-    """The heads whose output weights are not all zero, as those of pruned ones are; on the CPU."""
+    """Return, on the CPU, which heads have an output weight that is not zero. Pruned heads have none."""
     blocks = [block for block in transformer.blocks if isinstance(block, Block)]
     outs = [block.attention.out.weight.reshape(transformer.models, transformer.shape.heads, -1) for block in blocks]
     return torch.stack([out.any(dim=2) for out in outs], dim=1).cpu()
@@ -41,22 +41,22 @@ class Present(NamedTuple):
 
     heads: tuple[int, ...]
     columns: Int[Tensor, " inner"]
-    """Theirs, head after head, in queries, keys and values."""
+    """The columns of these heads in queries, keys and values, head after head."""
     version: int | None = None
-    """Of the output weights, as torch counts how often they were written to, of which this is said; None for all."""
+    """torch's count of writes to the output weights at which `heads` is valid; None if it is always valid."""
 
     @classmethod
     def of(cls, attention: Attention, heads: Bool[Tensor, " head"]) -> Present:
-        """These heads, for good."""
+        """Return the heads that are True in `heads`, always valid."""
         columns = heads.repeat_interleave(attention.d_head).nonzero().flatten()
         return cls(tuple(heads.nonzero().flatten().tolist()), columns.to(attention.out.weight.device))
 
     def until_written_to(self, attention: Attention) -> Present:
-        """The same of the output weights as they are now."""
+        """Return the same heads, valid until the output weights are written to."""
         return self._replace(version=attention.out.weight._version)
 
     def holds_of(self, attention: Attention) -> bool:
-        """Whether it is said of the output weights as they are now."""
+        """Return whether `heads` is valid for the current output weights."""
         return self.version is None or self.version == attention.out.weight._version
 
 
@@ -68,7 +68,7 @@ class SomeColumns(NamedTuple):
 
 
 class SomeHeads(NamedTuple):
-    """Some heads of an attention, as if there were no others."""
+    """Some heads of an attention, as if it had no other heads."""
 
     heads: int
     d_head: int
@@ -82,7 +82,7 @@ class SomeHeads(NamedTuple):
 
     @classmethod
     def of(cls, attention: Attention, present: Present) -> SomeHeads:
-        """These heads."""
+        """Take the heads of `present` from `attention`."""
         numbers = present.columns.to(attention.out.weight.device)
         query, key, value = (
             SomeColumns(linear.weight.index_select(2, numbers), linear.bias.index_select(2, numbers))

@@ -1,4 +1,4 @@
-"""A torch module of the user's own as a hooked model: its parts run one by one, its patterns are read and replaced."""
+"""Any torch module as a hooked model: its parts run one by one, and its attention patterns are read or replaced."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from hopscope.model.hooks import AtItself, HookedModel, Hooks, Pattern, Queried,
 from hopscope.records import content_hash
 
 _SAME = 1e-4
-"""Largest difference allowed between a module and its parts run one by one, as a share of the largest answer, or of 1.
-"""
+"""Largest allowed difference between a module's answers and those of its parts, relative to the largest answer (at
+least 1)."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a module that a circuit is made of.
+    """The parts of a torch module in which circuits are found: embedding, blocks, read-out and attention patterns.
 
         >>> from torch import nn
         >>> class Block(nn.Module):
@@ -45,12 +45,12 @@ class Parts:
         True
 
     Attributes:
-        embed: maps inputs [sequence, position, d_input] to the stream [sequence, position, d_model] that enters the
-            first block.
-        blocks: each maps the stream to the stream, and has attention in it.
-        read: maps the stream after the last block to the answers [sequence, position, d_output].
-        patterns: one module for each block, through which its attention pattern [sequence, head, query, key] passes on
-            its way to the values: an `nn.Identity` put in, or a `HookPoint`.
+        embed: a function that maps inputs [sequence, position, d_input] to the stream [sequence, position, d_model]
+            that enters the first block.
+        blocks: functions that map the stream to the stream, each with one attention.
+        read: a function that maps the stream after the last block to the answers [sequence, position, d_output].
+        patterns: one module per block, through which the block's attention pattern [sequence, head, query, key] passes
+            before it weights the values, e.g. an added `nn.Identity` or a `HookPoint`.
     """
 
     embed: Callable[[Tensor], Tensor]
@@ -77,14 +77,14 @@ def _numbered(name: str, parts: Sequence[Any]) -> list[tuple[str, Any]]:
 
 @dataclass(frozen=True)
 class TorchModule(HookedModel):
-    """A module and how it divides into parts.
+    """A torch module as a hooked model, with a function that returns its parts.
 
     Attributes:
-        module: given inputs [sequence, position, d_input], it answers at all positions or at the last ones.
-        parts: a function that finds the parts of such a module, or of a copy of it.
-        untrain: a function that gives initial weights, in place, to a head of a copy, named by layer and head from 0;
-            None where there is none.
-        shape: its architecture, as seen on some inputs.
+        module: the module, which maps inputs [sequence, position, d_input] to answers at all or at the last positions.
+        parts: a function that returns the parts of the module or of a copy of it.
+        untrain: a function of a copy, a layer and a head (from 0) that gives this head initial weights in place; None
+            if the user passes none.
+        shape: the module's architecture, as found by running the module.
     """
 
     module: nn.Module
@@ -105,19 +105,19 @@ class TorchModule(HookedModel):
         reads: int,
         causal: bool,
     ) -> Self:
-        """Divide a module into parts, and check this on some inputs.
+        """Divide a module into parts, and check the parts on `inputs`.
 
         Args:
-            module, parts, untrain: see the class; the module's weights are left as they are.
-            inputs: the inputs to try it on, vectors or tokens.
-            d_output: width of its answers; None where it may be any.
-            reads: number of last positions at which it answers.
-            causal: whether its positions may attend to earlier ones alone.
+            module, parts, untrain: see the class. The module's weights are not changed.
+            inputs: the inputs for the check, vectors or tokens.
+            d_output: the width that answers must have; None for any width.
+            reads: number of last positions at which answers are read.
+            causal: whether a position must attend only to itself and earlier positions.
 
         Raises:
-            InputError: it is no module that takes such inputs and answers so, the parts do not make it up, patterns do
-                not pass where they are said to, blocks differ in their number of heads, or positions attend to later
-                ones although `causal`, or reach one another beside the patterns.
+            InputError: `module` is not a module with such inputs and answers, the parts do not give the same answers,
+                a pattern does not pass through its module, blocks differ in their number of heads, positions attend to
+                later positions although `causal` is true, or positions affect each other outside the patterns.
         """
         check_type("module", module, nn.Module, "a torch.nn.Module")
         if not callable(parts) or not callable(untrain or parts):
@@ -143,35 +143,35 @@ class TorchModule(HookedModel):
         answers = some.answers(some.run(stream[None], reads=reads))[0]
         if own.shape != answers.shape or not _close(answers, own):
             raise InputError(
-                "the parts, run one after the other, do not give what the module gives (last positions "
-                f"{tuple(answers.shape)} and {tuple(own.shape)}); see that embed, blocks and read leave nothing out"
+                "the parts, run one after the other, do not give the module's answers (shapes at the last positions "
+                f"{tuple(answers.shape)} and {tuple(own.shape)}); check that embed, blocks and read leave nothing out"
             )
         if untrain is not None:
             mixed = some.with_untrained([(0, 0)], seed=0)
             if torch.equal(mixed.run(stream[None], stop=1), some.run(stream[None], stop=1)):
                 raise InputError(
-                    "initial weights in head 1 of a copy do not change what its first block does; see that parts finds "
-                    "those of the module that it is given, and that untrain changes a head in place"
+                    "untrain for head 1 of a copy does not change what the first block does; check that parts returns "
+                    "the parts of the module that it is given, and that untrain changes a head in place"
                 )
         again = some.run(stream[None], hooks=AtItself(), reads=reads)
         if _close(some.answers(again)[0], own):
-            raise InputError("patterns changed where they are said to pass change no answer")
+            raise InputError("replacing the patterns changes no answer; give the modules through which patterns pass")
         made = replace(some, shape=replace(shape, heads=patterns[0].shape[2], d_output=d_output))
         for read in (lambda stream: stream, lambda stream: made.answers(stream[:, :, -reads:])):
             if not (share := reach_beside(made, inputs, inputs.flip(0), read)) <= _SAME:
                 raise InputError(
-                    "its positions reach one another beside the patterns that are shown, unseen by a circuit (another "
-                    f"sequence changes a share of {share:.2g} where all attend to themselves); give a pattern for all"
+                    "positions affect each other outside the patterns, which no circuit shows (a position that attends "
+                    f"to itself alone still changes by a share of {share:.2g}); give the patterns of all attention"
                 )
         return made
 
     def embed(self, inputs: Float[Tensor, "model batch pos d_input"] | Int[Tensor, "model batch pos"]) -> Stream:
-        """The stream that enters the first block."""
+        """Return the stream that enters the first block."""
         with in_evaluation(self.module):
             return self.parts(self.module).embed(inputs[0])[None]
 
     def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
-        """See `HookedModel.run`; after the last block, only `reads` last positions are kept."""
+        """See `HookedModel.run`. After the last block, only the last `reads` positions are kept."""
         parts, stream = self.parts(self.module), x[0]
         with in_evaluation(self.module):
             for layer in layers:
@@ -180,25 +180,25 @@ class TorchModule(HookedModel):
                 if len(passed) != 1:
                     how = "did not pass" if not passed else f"passed {len(passed)} times"
                     raise InputError(
-                        f"the pattern of block {layer + 1} {how} through the module given for it; a block has one "
-                        "attention, and that a module of its own"
+                        f"the pattern of block {layer + 1} {how} through the module given for it; a block must have "
+                        "one attention, with a pattern module of its own"
                     )
         return stream[None, :, -(reads or stream.shape[1]) :] if layers.stop == self.shape.layers else stream[None]
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
-        """The read-out of the stream after the last block."""
+        """Return the answers read out from the stream after the last block."""
         with in_evaluation(self.module):
             return self.parts(self.module).read(x[0])[None]
 
     @torch.no_grad()
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> Self:
-        """A copy in which some heads, (layer, head) from 0, have initial weights.
+        """Return a copy in which `heads`, as (layer, head) from 0, have initial weights.
 
         Raises:
-            InputError: there is no `untrain`.
+            InputError: `untrain` is None.
         """
         if self.untrain is None:
-            raise InputError("nothing says how to give heads of this module initial weights; pass untrain=")
+            raise InputError("heads of this module cannot get initial weights without a function; pass untrain=")
         mixed = deepcopy(self.module)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -208,43 +208,43 @@ class TorchModule(HookedModel):
 
 
 class TokenModule(TorchModule):
-    """A module that takes tokens [sequence, position] and gives the logits of the next one at every position."""
+    """A module that maps tokens [sequence, position] to the logits of the next token at every position."""
 
     def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
-        """See `HookedModel.run`; all positions are kept, since prompts are padded on the right."""
+        """See `HookedModel.run`. All positions are kept, since prompts are padded on the right."""
         return super().run_layers(x, layers, hooks, None)
 
     @property
     def size(self) -> int:
-        """Bytes of its weights."""
+        """Size of the weights in bytes."""
         return sum(weight.numel() * weight.element_size() for weight in self.module.parameters())
 
     def check_length(self, tokens: int) -> None:
-        """Check that prompts of so many tokens can be read; an `InputError` if not."""
+        """Check that the module can read prompts of `tokens` tokens. Raises an `InputError` if not."""
         _answers_of(self.module, torch.zeros(1, tokens, dtype=torch.long), None)
 
     def check_tokens(self, tokenizer: Any, tokens: Int[Tensor, "*any"]) -> None:
-        """Check that the module knows some tokens; an `InputError` if not."""
+        """Check that all tokens are in the module's vocabulary. Raises an `InputError` if not."""
         if int(tokens.max()) >= self.shape.d_output:
             raise InputError(
-                f"the tokenizer gives the token {int(tokens.max())}, and the module answers with {self.shape.d_output}"
+                f"the tokenizer gives token {int(tokens.max())}, but the module has only {self.shape.d_output} logits"
             )
 
 
 def weights_hash(module: nn.Module) -> str:
-    """A hash of a module's weights, by which records of its circuits know it."""
+    """Return a hash of a module's weights, which identifies the module in records of its circuits."""
     weights = {name: weight for name, weight in module.state_dict().items() if isinstance(weight, Tensor)}
     return content_hash({name: weight.tolist() for name, weight in weights.items()})
 
 
 def _answers_of(module: nn.Module, inputs: Tensor, d_output: int | None) -> Tensor:
-    """What a module answers to inputs, vectors or tokens: it must take them, and answer in this width and finitely."""
+    """Return a module's answers to vectors or tokens, after checking that they are finite and of the right width."""
     vectors = f"[sequence, position, {inputs.shape[-1]}] of single precision"
     takes = vectors if inputs.is_floating_point() else "[sequence, position], which are whole numbers,"
     try:
         with in_evaluation(module):
             answers = module(inputs)
-    except Exception as error:  # whatever somebody's module raises
+    except Exception as error:  # a user's module can raise any error
         raise InputError(
             f"the module must take inputs {takes} on the CPU, but it raises {type(error).__name__}: {error}"
         ) from error
@@ -253,26 +253,26 @@ def _answers_of(module: nn.Module, inputs: Tensor, d_output: int | None) -> Tens
         width = "token" if d_output is None else d_output
         raise InputError(f"the module must answer with a tensor [sequence, position, {width}], got {shape}")
     if not bool(torch.isfinite(answers).all()):
-        raise InputError("the module gives answers that are not finite; see that its weights are")
+        raise InputError("the module gives answers that are not finite; check that its weights are finite")
     return answers
 
 
 def _check_patterns(patterns: Sequence[Pattern], causal: bool) -> None:
-    """Check that patterns are weights, of as many heads in every block, and are causal where they must be."""
+    """Check that patterns are at least 0, have the same number of heads in every block, and are causal if required."""
     if not all(bool(((pattern >= 0) & pattern.isfinite()).all()) for pattern in patterns):
-        raise InputError("patterns must be weights of at least 0; give the modules that they pass after the softmax")
+        raise InputError("patterns must be finite and at least 0; give the modules that they pass after the softmax")
     heads = {pattern.shape[2] for pattern in patterns}
     if len(heads) > 1:
-        raise InputError(f"all blocks must have as many heads, got {sorted(heads)}")
+        raise InputError(f"all blocks must have the same number of heads, got {sorted(heads)}")
     if causal and any(bool(pattern.triu(1).any()) for pattern in patterns):
         raise InputError(
-            "its positions attend to later ones, which those of this problem may not; use causal=False for it"
+            "positions attend to later positions, but the problem is causal; mask the attention or use causal=False"
         )
 
 
 @contextmanager
 def in_evaluation(module: nn.Module) -> Iterator[None]:
-    """A context in which nothing of a module is in training mode, and no dropout drops; then all is as it was."""
+    """A context in which a module is in evaluation mode, so without dropout; its training mode is restored after."""
     training = [part for part in module.modules() if part.training]
     for part in training:
         part.training = False
@@ -285,7 +285,7 @@ def in_evaluation(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _shown(module: nn.Module, layer: int, hooks: Hooks) -> Iterator[list[int]]:
-    """A context in which what passes through a module goes through a hook; gives a list with an entry per pass."""
+    """A context in which the pattern hook is applied to a module's output. Yields a list with an entry per call."""
     passed: list[int] = []
 
     def show(module: nn.Module, given: Any, out: Tensor) -> Tensor:

@@ -3,9 +3,9 @@
 A block is x = x + attention(norm(x)), then x = x + mlp(norm(x)). After the last block: norm, and a linear read-out at
 the last `reads` positions. Inputs are vectors, not tokens; position codes are part of them.
 
-Every weight and every activation has a leading `model` axis: model m computes what a single transformer with its
-weights would. Training, evaluation, ablation and patching share one forward pass, `run`; hooks (`hooks.py`) read or
-replace patterns and outputs during it. `fast.py` computes the same numbers in fewer passes over memory.
+Every weight and every activation has a leading `model` axis: model m computes the same as a single transformer with its
+weights. Training, evaluation, ablation and patching share one forward pass, `run`, in which hooks (`hooks.py`) read or
+replace patterns and outputs. `fast.py` computes the same numbers in fewer passes over memory.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Linear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(models, 1, d_out))
 
     def forward(self, x: Float[Tensor, "model batch pos d_in"]) -> Float[Tensor, "model batch pos d_out"]:
-        """Apply the map, position by position."""
+        """Apply the map at every position."""
         return torch.baddbmm(self.bias, x.flatten(1, 2), self.weight).view(*x.shape[:3], -1)
 
 
 class LayerNorm(nn.Module):
-    """LayerNorm: every position to mean 0 and standard deviation 1, then a gain and an offset, for M models."""
+    """LayerNorm for M models: scale every position to mean 0 and standard deviation 1, then apply gain and offset."""
 
     def __init__(self, models: int, d: int) -> None:
         super().__init__()
@@ -44,12 +44,12 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(models, 1, d))
 
     def forward(self, x: Stream) -> Stream:
-        """The normalised stream."""
+        """Return the normalised stream."""
         return F.layer_norm(x, x.shape[-1:]) * self.weight[:, None] + self.bias[:, None]
 
 
 class Attention(nn.Module):
-    """softmax(q k / divisor) v, head by head, with the pattern computed explicitly, which is quick at these lengths."""
+    """softmax(q k / divisor) v for each head. The explicit pattern is fast enough for short sequences."""
 
     def __init__(self, models: int, shape: Architecture) -> None:
         super().__init__()
@@ -62,18 +62,18 @@ class Attention(nn.Module):
         self.out = Linear(models, inner, shape.d_model)
 
     def pattern(self, x_query: Queried, x: Stream) -> Pattern:
-        """The attention pattern from the last positions, normalised in `x_query`, to all, normalised in `x`."""
+        """Return the pattern from the last positions to all. `x_query` and `x` are their normalised streams."""
         query, key = self._split(self.query(x_query)), self._split(self.key(x))
         return (query @ key.mT / self.divisor + self.mask(query.shape[-2], key)).softmax(dim=-1)
 
     def write(self, pattern: Pattern, x: Stream) -> Queried:
-        """What attention writes to the stream: the values weighted by the pattern, through the output map."""
+        """Return the output of attention: the values weighted by the pattern, through the output map."""
         weighted = pattern @ self._split(self.value(x))
         written: Queried = self.out(weighted.transpose(2, 3).flatten(3))
         return written
 
     def mask(self, queries: int, key: Float[Tensor, "*any pos d_head"]) -> Float[Tensor, "query key"]:
-        """The mask that is added to scores: if causal, minus infinity where a key comes after its query, else 0."""
+        """Return the mask to add to scores: if causal, minus infinity where a key comes after its query, else 0."""
         shape = queries, key.shape[-2]
         return key.new_full(shape, -math.inf).triu(1 + shape[1] - queries) if self.causal else key.new_zeros(shape)
 
@@ -90,7 +90,7 @@ class MLP(nn.Module):
         self.down = Linear(models, 4 * d_model, d_model)
 
     def forward(self, x: Stream) -> Stream:
-        """Up, GELU, down, position by position."""
+        """Apply `up`, GELU and `down` at every position."""
         out: Stream = self.down(F.gelu(self.up(x), approximate="tanh"))
         return out
 
@@ -111,7 +111,7 @@ class Block(nn.Module):
         self.mlp = MLP(models, shape.d_model) if shape.mlp else None
 
     def forward(self, x: Stream, reads: int | None = None, hooks: Hooks | None = None) -> Queried:
-        """The stream after this block: at all positions, or at the last `reads` of every sequence."""
+        """Return the stream after this block, at the last `reads` positions of every sequence (None for all)."""
         hooks = hooks or Hooks()
         last, normed = -(reads or x.shape[2]), self.attention_norm(x)
         pattern = hooks.pattern(self.layer, self.attention.pattern(normed[:, :, last:], normed))
@@ -141,7 +141,7 @@ class Transformer(PatchableModel, nn.Module):
     def forward(
         self, inputs: Float[Tensor, "model batch pos d_input"], hooks: Hooks | None = None
     ) -> Float[Tensor, "model batch read d_output"]:
-        """Answer a batch for every model. The last block is computed only where it is read out; no more is needed."""
+        """Return every model's answers to a batch. The last block is computed only at positions that are read out."""
         return self.answers(self.run(self.embed(inputs), hooks=hooks, reads=self.shape.reads))
 
     def run_layers(self, x: Stream, layers: range, hooks: Hooks | None, reads: int | None) -> Queried:
@@ -151,18 +151,18 @@ class Transformer(PatchableModel, nn.Module):
         return x
 
     def pattern_of(self, layer: int, query: Stream, key: Stream) -> Pattern:
-        """A layer's own pattern with its queries computed from one stream and its keys from another."""
+        """Return a layer's own pattern, with queries computed from the stream `query` and keys from `key`."""
         block: Any = self.blocks[layer]
         pattern: Pattern = block.attention.pattern(block.attention_norm(query), block.attention_norm(key))
         return pattern
 
     def attn_out_of(self, layer: int, pattern: Pattern, value: Stream) -> Stream:
-        """What a layer's attention adds to the stream under a pattern, with its values computed from a stream."""
+        """Return the output of a layer's attention under `pattern`, with values computed from the stream `value`."""
         block: Any = self.blocks[layer]
         written: Stream = block.attention.write(pattern, block.attention_norm(value))
         return written
 
     def answers(self, x: Stream) -> Float[Tensor, "model batch pos d_output"]:
-        """The read-out of the stream after the last block."""
+        """Return the answers read out from the stream after the last block."""
         read: Tensor = self.read(self.norm(x))
         return read
