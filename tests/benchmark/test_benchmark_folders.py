@@ -98,7 +98,7 @@ def test_questions_longer_than_the_context_and_unknown_tokens_are_refused(tmp_pa
     made.save_pretrained(tmp_path)
     assert len(ask(tmp_path, 2, WEIGHING)) == 2
     for settings in (WEIGHING, BenchmarkSettings(attempts=1, max_tokens=4)):
-        with pytest.raises(InputError, match="places for 30; pass a lower max_tokens, or ask for fewer hops"):
+        with pytest.raises(InputError, match="takes at most 30; pass a lower max_tokens, or ask for fewer hops"):
             ask(tmp_path, 2, settings, cell=Cell("equations", 6))
     made.add_tokens(["[model]"], special_tokens=True)
     made.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}[model]"

@@ -1,7 +1,7 @@
-"""Language models on the retrieval problem (Section 4): asking, judging, counting; nothing of training.
+"""Benchmark language models on the retrieval problem (Section 4): ask questions, judge replies and count answers.
 
-`hopscope.benchmark(...)` is `hopscope.benchmark.run.benchmark`: Python binds a package's module over a function of its
-name, so the module itself can be called.
+`hopscope.benchmark(...)` calls `hopscope.benchmark.run.benchmark`. The module itself can be called, since Python would
+replace a function of the package's name with the package's module.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""One question put to one model until its text counts as an acceptable answer (Appendix A), whoever carries the texts.
+"""Ask a model a question until a reply is an acceptable answer (Appendix A), whatever sends and returns the texts.
 
-The answer rules judge a whole text: an answer is never searched for within it.
+The answer rules judge the whole text of a reply: they do not search for an answer within the text.
 """
 
 from __future__ import annotations
@@ -14,56 +14,60 @@ from hopscope.problem.text.formulation import Form
 from hopscope.problem.text.questions import Question
 
 _SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
-"""What `str.strip` takes, white space beyond ASCII too."""
+"""The characters that `str.strip` removes, including white space beyond ASCII."""
 _MARKS = _SPACE + "*`\"'“”‘’"
 
 
 def exact(text: str, acceptable: Sequence[str]) -> str | None:
-    """The text without surrounding white space, if it is an acceptable answer (the paper's rule); else None."""
+    """Return the text without surrounding white space if that is an acceptable answer (the paper's rule), else None."""
     stripped = text.strip()
     return stripped if stripped in acceptable else None
 
 
 def lenient(text: str, acceptable: Sequence[str]) -> str | None:
-    """As `exact`, but also with one trailing period, between quotes, asterisks or backticks, or in another case."""
+    """Like `exact`, but a trailing period, quotes, asterisks or backticks around the answer, and case are ignored."""
     bare = text.strip(_MARKS).removesuffix(".").strip(_MARKS)
     return {answer.casefold(): answer for answer in acceptable}.get(bare.casefold())
 
 
 AnswerRule = Callable[[str, Sequence[str]], str | None]
 RULES: dict[str, AnswerRule] = {"exact": exact, "lenient": lenient}
-"""The answer rules by name, which is part of every record."""
+"""The answer rules by name; the name is part of every record."""
 _AROUND = {"exact": _SPACE, "lenient": _MARKS + "."}
 _FOLD: dict[str, Callable[[str], str]] = {"exact": str, "lenient": str.casefold}
 
 
 def without_frame(name: str, text: str) -> str:
-    """The text without what a rule may strip around an answer, and in the case in which the rule compares."""
+    """Return the text without the characters that a rule ignores around answers, in the case that the rule compares."""
     return _FOLD[name](text.strip(_AROUND[name]))
 
 
 def hopeful(name: str, text: str, acceptable: Sequence[str]) -> bool:
-    """Whether a rule may still accept `text` with more written after it: False only where it surely will not."""
+    """Whether a rule may accept a longer text that begins with `text`; False only if that is impossible."""
     begun, whole = _FOLD[name](text.lstrip(_AROUND[name])), without_frame(name, text)
     return any(answer.startswith(begun) or answer == whole for answer in map(_FOLD[name], acceptable))
 
 
 def last_line(text: str) -> str:
-    """The last line that is not blank, where a model that was asked to think first puts its answer."""
+    """Return the last line that is not blank, which is the answer of a model that was asked to think first."""
     return next((line for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 @dataclass(frozen=True)
 class Record:
-    """What became of a question; a line of a records file.
+    """The result of one question; a line of a records file.
 
     Attributes:
-        form, lines: how it was asked; at which lines the facts are that lead to the answer.
-        error: why the question was given up; it is asked again when the benchmark is resumed.
-        attempts: number of replies; `rejected`: their texts except `response`, whose answer was `accepted`.
+        form: how the question was asked.
+        lines: the numbers of the lines with the facts that lead to the answer.
+        error: why the question was given up, or None; it is asked again when the benchmark is resumed.
+        attempts: number of replies.
+        accepted: the acceptable answer in the last reply; None if no reply was accepted.
+        response: the text of the accepted reply.
+        rejected: the texts of all other replies.
         reasoned: whether the provider reported hidden reasoning.
-        weights: exact mode: the probability of each acceptable answer, whole, with its end.
-        unweighed: exact mode: the probability of texts that might still have been acceptable and were not followed.
+        weights: in exact mode, the probability that a reply is this answer and then ends, for each acceptable answer.
+        unweighed: in exact mode, the probability of texts that could still become acceptable but were not followed.
     """
 
     model: str
@@ -91,43 +95,43 @@ class Record:
 
     @property
     def p_correct(self) -> float:
-        """Probability that a reply is the right answer: 0 or 1 for the first reply to a sampled question."""
+        """Probability that a reply is the right answer; for a sampled question 0 or 1, according to the first reply."""
         return float(self.correct and self.attempts == 1) if self.weights is None else self.weights[self.answer]
 
     @property
     def p_acceptable(self) -> float:
-        """Probability that a reply is acceptable: 0 or 1 for the first reply to a sampled question."""
+        """Probability that a reply is acceptable; for a sampled question 0 or 1, according to the first reply."""
         if self.weights is None:
             return float(self.accepted is not None and self.attempts == 1)
         return min(1.0, sum(self.weights.values()))
 
     @property
     def share(self) -> float:
-        """How right an accepted answer is: 0 or 1, or in exact mode P(correct) / P(acceptable)."""
+        """Probability that an accepted answer is right: 0 or 1, or in exact mode P(correct) / P(acceptable)."""
         if self.weights is None:
             return float(self.correct)
         return self.p_correct / self.p_acceptable if self.p_acceptable > 0 else self.guess
 
     @property
     def likeliest(self) -> bool:
-        """Exact mode: whether the right answer is more probable than any other acceptable one."""
+        """Whether, in exact mode, the right answer is more probable than any other acceptable answer."""
         return self.weights is not None and all(
             self.p_correct > weight for answer, weight in self.weights.items() if answer != self.answer
         )
 
     def acceptance(self, attempts: int) -> float:
-        """Probability of an acceptable answer within so many attempts: 0 or 1 for a sampled question."""
+        """Return the probability of an acceptable answer within `attempts` attempts: 0 or 1 for a sampled question."""
         if self.error is not None:
             return 0.0
         return float(self.accepted is not None) if self.weights is None else 1 - (1 - self.p_acceptable) ** attempts
 
 
 Keep = Callable[[Record], None]
-"""A function that takes each record as soon as its question is settled."""
+"""A function that is called with each record as soon as its question is settled."""
 
 
 class Reply(NamedTuple):
-    """One reply; a text that was cut off, not `finished`, is no answer; `reasoned` if there was hidden reasoning."""
+    """A reply: its text, whether it finished (else it is no answer), and whether there was hidden reasoning."""
 
     text: str
     finished: bool = True
@@ -136,7 +140,7 @@ class Reply(NamedTuple):
 
 @dataclass
 class Trial:
-    """The attempts at one question: an acceptable answer, `limit` replies or an `error` settles it."""
+    """The attempts at one question, which is settled by an acceptable answer, after `limit` replies or by an error."""
 
     question: Question
     rule: str
@@ -146,7 +150,7 @@ class Trial:
 
     @property
     def accepted(self) -> str | None:
-        """The acceptable answer that the last reply gave, if it gave one."""
+        """The acceptable answer in the last reply; None if there is none."""
         if not self.replies or not self.replies[-1].finished:
             return None
         text = self.replies[-1].text
@@ -155,11 +159,11 @@ class Trial:
 
     @property
     def settled(self) -> bool:
-        """Whether the trial is over: an answer was accepted, an error came, or all attempts are used."""
+        """Whether the trial is over: an answer was accepted, an error occurred, or all attempts are used."""
         return self.error is not None or self.accepted is not None or len(self.replies) >= self.limit
 
     def record(self, model: str, mode: Mode = "sample", **exact: Any) -> Record:
-        """Everything about the question and its attempts; in exact mode also `weights` and `unweighed`."""
+        """Return the record of the question and its attempts; exact mode also passes `weights` and `unweighed`."""
         question, replies, accepted = self.question, self.replies, self.accepted
         same = ("id", "formulation", "hops", "index", "prompt_hash", "answer", "guess", "shortcut", "lines")
         return Record(

@@ -1,11 +1,11 @@
-"""Any model that Inspect AI can reach (`openai/...`, `openai-api/local/...`), and the formulations as its tasks.
+"""Ask any model that Inspect AI can reach (`openai/...`, `openai-api/local/...`); the formulations as Inspect tasks.
 
     inspect eval hopscope/equations -T hops=1,2,3 -T count=100 --model openai/gpt-4o
 
-Calls, their repetition, limits, logs, costs and the display are Inspect's. Ours are the questions and asking until an
-answer is acceptable. Servers repeat keys in their errors ("Incorrect API key provided: ..."), and Inspect writes errors
-and replies to its logs, so keys are taken out where a provider's call returns. Each task is a function of its own,
-since Inspect reads off the text of a file which it has.
+Inspect makes and repeats the calls, and handles limits, logs, costs and the display. hopscope draws the questions and
+asks until an answer is acceptable. Servers repeat keys in their errors ("Incorrect API key provided: ..."), and Inspect
+writes errors and replies to its logs, so keys are removed as soon as a provider's call returns. Each task is a separate
+function, since Inspect finds the tasks of a file by reading its text.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from hopscope.problem.text.formulation import Extensions
 from hopscope.problem.text.questions import FORMULATIONS, Question
 from hopscope.records import convert, plain
 
-VERSION = "1-A"  # of the tasks: another number where scores no longer compare, a letter where old commands fail
-MOST = 20_000  # characters of a text from outside: a chain of thought has some thousand
-AGAIN = 4  # times that Inspect asks a question again whose call failed for good
-RETRIES = 6  # times that a provider repeats a call that failed in a way that may pass
-FAILED = 8  # questions that may fail before the run ends; the same command continues later
-CUT_OFF = frozenset({"max_tokens", "model_length", "content_filter"})  # reasons to end a reply before its end
-FRAME = 32  # tokens around a reply's text, such as the marks of a turn, that a provider may count with it
+VERSION = "1-A"  # of the tasks: a new number if scores are no longer comparable, a new letter if old commands fail
+MOST = 20_000  # the largest number of characters in a text from outside; a chain of thought has a few thousand
+AGAIN = 4  # times that Inspect repeats a question after its call failed for good
+RETRIES = 6  # times that a provider repeats a call after a temporary failure
+FAILED = 8  # questions that may fail before the run ends; the same command continues the run later
+CUT_OFF = frozenset({"max_tokens", "model_length", "content_filter"})  # reasons for which a reply is cut off
+FRAME = 32  # tokens that a provider may count in addition to a reply's text, such as the marks of a turn
 RECORD = "hopscope"  # the name under which a sample's metadata and score keep the record
 
 
@@ -54,11 +54,12 @@ class HostedModel:
         logs: the folder for Inspect's own logs, which its viewer reads (`inspect view --log-dir ...`).
         base_url: the address of the endpoint, for providers that take one.
         arguments: the provider's own arguments (Inspect's `-M`).
-        connections: number of calls at a time; `timeout`: seconds of silence after which a call is made again.
+        connections: number of calls at a time.
+        timeout: seconds of silence after which a call is repeated.
         display: Inspect's display: rich, plain, none, ...
 
     Raises:
-        InputError: Inspect knows no such model or key, or would write a secret in an argument or address to its logs.
+        InputError: Inspect finds no such model or no key, or an argument or address has a secret that it would log.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class HostedModel:
         arguments = arguments or {}
         public = {key: str(value) for key, value in arguments.items() if not holds_secret({key: value})}
         for key in arguments.keys() - public:
-            if key != "api_key" and not key.startswith("aws_"):  # which Inspect leaves out
+            if key != "api_key" and not key.startswith("aws_"):  # these are not in the logs
                 raise InputError(
                     f"the argument {redacted(key)} holds a secret, which Inspect would write to its logs; set the "
                     "provider's variable instead"
@@ -84,7 +85,7 @@ class HostedModel:
         config = GenerateConfig(max_connections=connections, attempt_timeout=timeout, max_retries=RETRIES)
         try:
             model = get_model(name, config=config, base_url=base_url, memoize=False, **arguments)
-        except Exception as error:  # whatever a provider raises while it starts
+        except Exception as error:  # a provider may raise any error while it starts
             raise InputError(f"the model {name} cannot be opened: {said(error)}") from None
         self._model = guard(model)
         _public(model.api.base_url)  # the environment may have given it
@@ -93,9 +94,10 @@ class HostedModel:
         """Ask each question until it is settled; `keep` gets each record as it comes.
 
         Raises:
-            InputError: in exact mode, since endpoints do not say how likely an answer is that they did not give.
-            MachineError: calls kept failing; what was settled is kept.
-            KeyboardInterrupt: the run was interrupted; what was settled is kept.
+            InputError: the mode is exact, since endpoints do not return the probability of answers that they did not
+                give.
+            MachineError: calls kept failing; settled questions are kept.
+            KeyboardInterrupt: the run was interrupted; settled questions are kept.
         """
         if settings.mode == "exact":
             raise InputError(f"{self.name} does not say how likely each answer is; leave out exact mode")
@@ -124,7 +126,7 @@ class HostedModel:
 
 
 def _public(address: str | None) -> str | None:
-    """An endpoint's address without its query; a secret in it is refused."""
+    """Return an endpoint's address without its query; an address with a secret is refused."""
     if address is None:
         return None
     bare, _, query = address.partition("?")
@@ -137,7 +139,7 @@ def _public(address: str | None) -> str | None:
 
 
 def guard(model: Model) -> Model:
-    """Make `model` return nothing, reply or error, that holds a secret, and no reply that fills the disk."""
+    """Make `model` return no reply or error with a secret, and no reply that would fill the disk."""
     api: Any = model.api
     inner = api.generate
 
@@ -155,7 +157,7 @@ def guard(model: Model) -> Model:
 
 
 def said(error: Exception) -> str:
-    """What an error says, in one line and without the colour marks that Inspect AI writes."""
+    """Return the message of an error in one line, without secrets and Inspect's colour marks."""
     text = redacted(re.sub(r"\[/?(bold|italic|red|blue|green|yellow)[a-z ]*\]", "", str(error))).strip()
     text = re.split(r"(?:\n|\\+n)}(?:\n|\\+n){2}", text)[-1]  # what Inspect writes before this is the request
     lines = filter(None, map(str.strip, text.removeprefix("ERROR: ").splitlines()))
@@ -163,7 +165,7 @@ def said(error: Exception) -> str:
 
 
 def clean(value: Any) -> Any:
-    """A reply, the record of a call, an error with its causes, or a tuple of these, without secrets."""
+    """Return a reply, the record of a call, an error with its causes, or a tuple of these, without secrets."""
     if isinstance(value, tuple):
         return tuple(map(clean, value))
     if isinstance(value, ModelOutput):
@@ -180,20 +182,20 @@ def clean(value: Any) -> Any:
 
 
 def _read(output: ModelOutput) -> Reply:
-    """What came back, as a reply; an error, of a call that failed, where that is nothing usable."""
+    """Return the reply in the output of a call; a call that gave nothing usable raises a `ValueError`."""
     if output.error is not None or not output.choices:
         raise ValueError("the provider gave no choice")
     usage, content, text = output.usage, output.choices[0].message.content, output.completion
     reasoned = isinstance(content, list) and any(isinstance(part, ContentReasoning) for part in content)
-    if usage:  # a token is a byte at least: what is counted beyond the text was written and not shown
+    if usage:  # a token has at least one byte, so tokens beyond the text were written but not shown
         reasoned |= (usage.reasoning_tokens or 0) > 0 or usage.output_tokens > len(text.encode()) + FRAME
     return Reply(redacted(text[:MOST]), output.stop_reason not in CUT_OFF and len(text) <= MOST, reasoned)
 
 
 def _resample(questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep, name: str | None) -> Solver:
-    """Ask until the answer is acceptable (Appendix A), keeping attempts and rejected texts.
+    """Return a solver that asks until the answer is acceptable (Appendix A) and keeps attempts and rejected texts.
 
-    Where a call fails its error is raised, and Inspect puts the question again, which goes on where it was.
+    If a call fails, its error is raised; Inspect then asks the question again, which continues after the replies kept.
     """
     by_id = {question.id: question for question in questions}
     trials: dict[tuple[str, int], Trial] = {}
@@ -235,7 +237,7 @@ def points() -> Metric:
 
 @scorer(metrics=[points()])
 def answer() -> Scorer:
-    """1 for the right answer, 0 for any other or none; the record as metadata."""
+    """Score 1 for the right answer and 0 for any other or no answer, with the record as metadata."""
 
     async def score(state: TaskState, target: Target) -> Score:
         record = convert(state.metadata[RECORD], Record, "a sample's record")
@@ -247,14 +249,14 @@ def answer() -> Scorer:
 def build(
     questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep = lambda _: None, name: str | None = None
 ) -> Task:
-    """A task that puts these questions; `keep` gets each record, under a model's `name` or Inspect's own."""
+    """Return a task that asks these questions; `keep` gets each record, under the model's `name` or Inspect's name."""
     samples = [Sample(input=q.prompt, target=q.answer, id=q.id, metadata={"hops": q.hops}) for q in questions]
     dataset, solver = MemoryDataset(samples, "hopscope"), _resample(questions, settings, keep, name)
     return Task(dataset, solver=solver, scorer=answer(), version=VERSION, metadata={"settings": plain(settings)})
 
 
 def _task(name: str, hops: Any, count: Any, options: dict[str, Any]) -> Task:
-    """The task of a formulation; arguments may arrive as text."""
+    """Return the task of a formulation; arguments may be given as text."""
     extensions = {part.name: options.pop(part.name) for part in fields(Extensions) if part.name in options}
     if unknown := set(options) - {part.name for part in fields(BenchmarkSettings)}:
         raise InputError(f"there is no option {min(unknown)!r}")

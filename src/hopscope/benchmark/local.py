@@ -1,8 +1,8 @@
-"""A pretrained model in this process, from a folder, a GGUF file or a hub: asked in batches.
+"""A pretrained model in this process, from a folder, a GGUF file or a hub, which is asked in batches.
 
-A question is put through the chat template, or as plain text whose answer ends with the line. What the model keeps of a
-prompt (keys and values) serves all replies to it. Every sampled reply has random numbers of its own, addressed by
-question and attempt, so that neither the batch nor a restart changes it (to rounding).
+A question goes through the chat template, or is plain text whose answer ends with the line. The keys and values of a
+prompt are kept for all replies to the prompt. Every sampled reply has its own random numbers, which depend only on the
+question and the attempt, so that neither the batch nor a restart changes a reply (up to rounding).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from hopscope.problem.text.formulation import Draw
 from hopscope.problem.text.questions import Question
 from hopscope.problem.text.tokens import encode, in_a_chat, written
 
-PREFIX = 8  # the fewest tokens with which all prompts of a batch must begin for those to be read once
+PREFIX = 8  # a common beginning of at least this many tokens is read once for all prompts of a batch
 
 
 class ReadPrompts(NamedTuple):
-    """Prompts of one length that a model has read, what it says behind each, and what it keeps of them, if anything."""
+    """Prompts of one length, the logits after each, and their keys and values (None if the model keeps none)."""
 
     ids: Int[Tensor, "prompt pos"]
     logits: Float[Tensor, "prompt token"]
@@ -46,16 +46,16 @@ class LocalModel:
     """A causal language model and its tokenizer, asked in this process.
 
     Args:
-        source: a folder as `save_pretrained` writes it, a GGUF file or a folder of one, or a hub's name `org/model`.
-        device: the device it runs on; the first GPU, if there is one, by default.
-        batch: how many sequences run at a time; in exact mode twice as many branches behind prompts that were read.
-        trust_remote_code: whether the folder's own code may run, with all rights of the user.
-        precision: of the weights: `fp32`, `bf16`, or `auto`: in bf16 where they are stored so and the device
-            multiplies it quicker. Logits are always in single precision.
+        source: a folder as `save_pretrained` writes it, a GGUF file or a folder with one, or a hub's name `org/model`.
+        device: the device to run on; by default the first GPU, or the CPU if there is none.
+        batch: number of sequences at a time; in exact mode, twice as many branches of replies are followed at a time.
+        trust_remote_code: whether code in the folder may run, with all the rights of the user.
+        precision: precision of the weights: `fp32`, `bf16`, or `auto`, which is bf16 if the weights are stored in bf16
+            and the device multiplies bf16 faster. Logits are always in single precision.
 
     Raises:
-        InputError: there is no such model, or one that does not know its tokenizer's words, that cannot be run or
-            that looks ahead, or one that needs code of its own and is not trusted with it.
+        InputError: the model does not exist, does not know all tokens of its tokenizer, cannot be run, looks ahead in a
+            text, or needs code that is not trusted.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class LocalModel:
             raise InputError(f"{self.name} cannot be run: {in_a_line(error)}") from error
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Ask each question until it is settled, or weigh its answers; `keep` gets each record as it comes."""
+        """Ask each question until it is settled, or in exact mode weigh its answers; `keep` gets each record."""
         if settings.mode == "exact":
             self._weigh(questions, settings, keep)
             return
         for group, prompts in self._read_all(questions, settings):
             trials = [Trial(question, settings.rule, settings.attempts) for question in group]
             while unsettled := [n for n, trial in enumerate(trials) if not trial.settled]:
-                tries = max(1, self.batch // len(unsettled))  # several at once; what follows the first good one goes
+                tries = max(1, self.batch // len(unsettled))  # replies after the first good one are dropped
                 attempts = [(n, k) for n in unsettled for k in range(len(trials[n].replies), settings.attempts)[:tries]]
                 draws = [Draw(group[n].id, "reply", attempt) for n, attempt in attempts]
                 replies = self._write(prompts, [n for n, _ in attempts], draws, settings, self._by_line(group[0]))
@@ -115,7 +115,7 @@ class LocalModel:
                         keep(trials[n].record(self.name))
 
     def _weigh(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Exact mode: the probability that a sampled reply would be taken for each acceptable answer."""
+        """Compute, in exact mode, the probability that a sampled reply gives each acceptable answer."""
         anchor = tuple(self._tokenizer("0", add_special_tokens=False)["input_ids"])
         by_line, until = self._by_line(questions[0]), WHOLE_TREE if settings.exact_tree else SPELLINGS
         turns = spelling(self._decode, self._size, self._stops, by_line, settings.rule, anchor, settings.longest)
@@ -132,13 +132,13 @@ class LocalModel:
                 keep(Trial(question, settings.rule, 1).record(self.name, "exact", weights=weights, unweighed=left))
 
     def _by_line(self, question: Question) -> bool:
-        """Whether a line break ends a reply: where it goes on from plain text, unless lines of thought come first."""
+        """Whether a line break ends a reply: it does so after plain text, unless lines of thought come first."""
         return not in_a_chat(question, self._tokenizer) and not question.extensions.think
 
     def _read_all(
         self, questions: Sequence[Question], settings: BenchmarkSettings
     ) -> Iterator[tuple[list[Question], ReadPrompts]]:
-        """Batches of questions with prompts of one length, read by the model: padding changes some families."""
+        """Yield batches of questions whose prompts have one length, and were read; padding would change some models."""
         groups = defaultdict[int, list[tuple[Question, list[int]]]](list)
         for question in questions:
             text, _ = written(question, self._tokenizer)
@@ -148,8 +148,8 @@ class LocalModel:
         longest = max(groups, default=0)
         if self._places is not None and longest + settings.longest > self._places:
             raise InputError(
-                f"a question has {longest} tokens here, its reply up to {settings.longest}, and {self.name} places "
-                f"for {self._places}; pass a lower max_tokens, or ask for fewer hops"
+                f"a question has {longest} tokens and its reply up to {settings.longest}, but {self.name} takes at "
+                f"most {self._places}; pass a lower max_tokens, or ask for fewer hops"
             )
         for _, group in sorted(groups.items()):
             for start in range(0, len(group), self.batch):
@@ -157,7 +157,7 @@ class LocalModel:
                 yield [question for question, _ in part], self._read(torch.tensor([ids for _, ids in part]))
 
     def _read(self, ids: Int[Tensor, "prompt pos"]) -> ReadPrompts:
-        """Read prompts; what all begin with is read once."""
+        """Read prompts; a beginning that all prompts share is read once."""
         alike = int((ids[:, :-1] == ids[:1, :-1]).all(0).cumprod(0).sum())
         past = None
         if self._caches and len(ids) > 1 and alike >= PREFIX:
@@ -168,14 +168,14 @@ class LocalModel:
     def _behind(
         self, prompts: ReadPrompts, numbers: Sequence[int], tokens: Int[Tensor, "row pos"]
     ) -> Float[Tensor, "row token"]:
-        """The logits behind some of the prompts, by number, and tokens written after each."""
+        """Return the logits after some prompts, given by number, and the tokens written after each prompt."""
         if prompts.past is None:
             return self._forward(torch.cat([prompts.ids[list(numbers)], tokens], dim=1), None)[0]
         return self._forward(tokens, _selected(prompts.past, numbers))[0]
 
     @torch.no_grad()
     def _forward(self, ids: Int[Tensor, "row pos"], past: Any) -> tuple[Float[Tensor, "row token"], Any]:
-        """The logits behind rows of one length, and what the model keeps of them; `past` is what it kept before."""
+        """Return the logits after rows of one length, and their keys and values; `past` has those before the rows."""
         extra = {} if past is None else {"past_key_values": past}
         if self._last_only:
             extra["logits_to_keep"] = 1
@@ -183,7 +183,7 @@ class LocalModel:
         return out.logits[:, -1].float().cpu(), getattr(out, "past_key_values", None) if self._caches else None
 
     def _decode(self, tokens: Sequence[int]) -> str:
-        """The text of some tokens; special and unknown ones stay visible, so that "3<pad>" is not the answer "3"."""
+        """Return the text of tokens; special and unknown tokens stay visible, so "3<pad>" is not the answer "3"."""
         if self._texts.issuperset(tokens):
             return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
         return "".join(self._decode([t]) if t in self._texts else "\N{REPLACEMENT CHARACTER}" for t in tokens)
@@ -196,7 +196,7 @@ class LocalModel:
         settings: BenchmarkSettings,
         by_line: bool,
     ) -> list[Reply]:
-        """One reply to each of the prompts with these numbers."""
+        """Write a reply to each of the prompts with these numbers."""
         rows: list[list[int]] = [[] for _ in numbers]
         whole, logits, ended = prompts.ids[numbers], prompts.logits[numbers], set[int]()
         past = None if prompts.past is None else _selected(prompts.past, numbers)
@@ -215,13 +215,13 @@ class LocalModel:
             logits, past = self._forward(whole if past is None else chosen, past)
 
     def _reply(self, tokens: list[int], by_line: bool) -> Reply:
-        """The reply in these tokens: the text before its end, and whether it ended."""
+        """Return the reply in these tokens: the text before its end, and whether it ended."""
         end = next((i for i, token in enumerate(tokens) if token in self._stops), None)
         text = self._decode(tokens[:end])
         return Reply(text.split("\n")[0], True) if by_line and "\n" in text else Reply(text, end is not None)
 
     def _try(self) -> None:
-        """Refuse a model that looks ahead, and find out whether it says the same with what it keeps of a text."""
+        """Refuse a model that looks ahead in a text, and check if its kept keys and values give the same answers."""
         vocabulary = range(self._model.config.get_text_config().vocab_size)
         some = [token for token in vocabulary if token not in self._stops] or [0]
         begun, goes_on = ([some[(start + place) % len(some)] for place in range(5)] for start in (0, 5))
@@ -251,7 +251,7 @@ class LocalModel:
 
 
 def _selected(past: Any, numbers: Sequence[int]) -> Any:
-    """What a model keeps of some rows, by number, in new tensors; `past` stays as it is."""
+    """Return the keys and values of some rows, by number, in new tensors; `past` is not changed."""
     found = copy.copy(past)
     found.layers = [copy.copy(layer) for layer in past.layers]
     found.batch_select_indices(torch.tensor(numbers))
@@ -259,7 +259,7 @@ def _selected(past: Any, numbers: Sequence[int]) -> Any:
 
 
 def _chosen(chances: Float[Tensor, "row token"], draws: Sequence[Draw]) -> Int[Tensor, "row 1"]:
-    """The token of each row that the row's next random number picks."""
+    """Return the token of each row that the row's next random number picks."""
     cumulative = chances.double().cumsum(-1)
     uniform = torch.tensor([[draw.uniform()] for draw in draws], dtype=torch.float64)
     chosen = torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)

@@ -1,7 +1,4 @@
-"""From records to numbers: one point for each model, formulation and D; pairs of models; accuracy by line.
-
-The statistics are scipy's.
-"""
+"""Compute numbers from records: a point for each model, formulation and D; pairs of models; accuracy by line."""
 
 from __future__ import annotations
 
@@ -18,27 +15,30 @@ from hopscope.statistics import sign_test, wilson
 
 @dataclass(frozen=True)
 class Point:
-    """What a model did at one point of Figure 2.
+    """The results of a model at one point of Figure 2.
 
-    The accuracy is that of the answers within the allowed attempts. In exact mode counts are expected numbers, and
-    intervals and tests take them for counts of draws, which is cautious: probabilities vary less.
+    In exact mode, counts are expected numbers. Intervals and tests treat them as counts of draws, which is cautious,
+    since probabilities vary less.
 
     Attributes:
-        asked: questions put; `unanswered`: those given up on because calls failed, which are in no other number.
-        accepted: questions with an acceptable answer; `never_accepted`: without one in all their attempts.
-        correct: right answers among the accepted; `accuracy`: their share, as in the paper, None where nothing was
-            accepted; `low`, `high`: its 95% Wilson interval.
-        lowest, highest: the accuracy if the questions never accepted had all been wrong, or all right.
-        share: exact mode: mean of P(correct) / P(acceptable), the accuracy if one asked without end; `argmax`: how
-            often the right answer is the likeliest acceptable one; `unweighed`: mean probability of what might have
-            been acceptable and was not followed.
-        first_accuracy, first_acceptance: the share right, and acceptable, at the first attempt, among the answered; in
-            exact mode mean P(correct) and mean P(acceptable).
-        mean_attempts: how many replies a question took; in exact mode, how many it would take without end.
-        guess, shortcut: accuracy of a random guess, and of a clever one that skips lines; `p_guess`, `p_shortcut`: the
-            probability of doing as well by it.
-        reasoned: questions at which the provider reported hidden reasoning: there the answer was not direct.
-        unchanged: how often a question was asked again, if that never changed a reply, and 0 if it did.
+        asked: number of questions asked.
+        unanswered: number of questions given up because calls failed; they are in no other number.
+        accepted: number of questions with an acceptable answer within the allowed attempts.
+        never_accepted: number of questions without an acceptable answer in all their attempts.
+        correct: number of right answers among the accepted ones.
+        accuracy: the share of right answers among the accepted ones, as in the paper; None if none was accepted.
+        low, high: the 95% Wilson interval of the accuracy.
+        lowest, highest: the accuracy if the questions that were never accepted had all been wrong, or all right.
+        share: in exact mode, the mean of P(correct) / P(acceptable), which is the accuracy with unlimited attempts.
+        argmax: in exact mode, the share of questions whose right answer is the likeliest acceptable answer.
+        unweighed: in exact mode, the mean probability of texts that could become acceptable but were not followed.
+        first_accuracy, first_acceptance: the shares of answered questions whose first reply is right, and acceptable;
+            in exact mode, the means of P(correct) and P(acceptable).
+        mean_attempts: mean number of replies to a question; in exact mode, the expected number without a limit.
+        guess, shortcut: the accuracy of a random guess, and of a guess that uses a shortcut and skips lines.
+        p_guess, p_shortcut: the probability that such guesses do at least as well as the model.
+        reasoned: number of questions with hidden reasoning reported by the provider, so not answered directly.
+        unchanged: number of repeated attempts, if none of them changed a reply; otherwise 0.
     """
 
     model: str
@@ -71,7 +71,7 @@ class Point:
 
 @dataclass(frozen=True)
 class LineAccuracy:
-    """Accuracy, with its 95% Wilson interval, where the fact of a retrieval step stood in a line, both from 1."""
+    """Accuracy and its 95% Wilson interval if the fact of retrieval step `step` is in line `line`, both from 1."""
 
     model: str
     formulation: str
@@ -89,10 +89,10 @@ class ModelPair:
     """Two models on the same questions.
 
     Attributes:
-        both: questions that both answered acceptably; in exact mode their expected number.
-        only_first, only_second: those of them that one model alone got right.
-        difference: the first model's accuracy less the second's, on those questions.
-        p: exact McNemar test; None in exact mode.
+        both: number of questions that both models answered acceptably; in exact mode, the expected number.
+        only_first, only_second: number of these questions that only this model got right.
+        difference: accuracy of the first model minus accuracy of the second model on these questions.
+        p: p-value of McNemar's exact test; None in exact mode.
     """
 
     first: str
@@ -120,7 +120,7 @@ SUMMARY = RecordFormat(Summary, "benchmark summary", "a benchmark's summary")
 
 
 def summarise(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> Point:
-    """Accuracy, acceptance and attempts of one model at one formulation and number of hops, from its records."""
+    """Compute the point of one model at one formulation and number of hops, from its records."""
     exact, first = settings.mode == "exact", records[0]
     answered = [record for record in records if record.error is None]
     chances = [record.acceptance(settings.attempts) for record in answered]
@@ -164,7 +164,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def group(records: Iterable[Record]) -> dict[Cell, list[Record]]:
-    """Records by point, in question order within each."""
+    """Group records by point; the records of a point are in question order."""
     found = defaultdict[Cell, list[Record]](list)
     for record in sorted(records, key=lambda record: (record.formulation, record.hops, record.index)):
         found[Cell(record.formulation, record.hops)].append(record)
@@ -172,7 +172,7 @@ def group(records: Iterable[Record]) -> dict[Cell, list[Record]]:
 
 
 def by_line(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> list[LineAccuracy]:
-    """Accuracy by line position of the queried chain's facts."""
+    """Compute the accuracy by the lines of the queried chain's facts."""
     found = defaultdict[tuple[int, int], list[Record]](list)
     for record in records:
         for where in enumerate(record.lines, start=1):
@@ -185,7 +185,7 @@ def by_line(model: str, cell: Cell, records: Sequence[Record], settings: Benchma
 
 
 def compare(first: Sequence[Record], second: Sequence[Record], settings: BenchmarkSettings) -> ModelPair | None:
-    """Compare two models' records at one point, paired by question; None where no question was answered by both."""
+    """Compare two models' records at one point, paired by question; None if both models answered no question."""
     others, attempts = {record.id: record for record in second}, settings.attempts
     pairs = [(a, b, a.acceptance(attempts) * b.acceptance(attempts)) for a in first if (b := others.get(a.id))]
     both = sum(chance for _, _, chance in pairs)
@@ -194,13 +194,13 @@ def compare(first: Sequence[Record], second: Sequence[Record], settings: Benchma
     only_first = sum(a.share * (1 - b.share) * chance for a, b, chance in pairs)
     only_second = sum(b.share * (1 - a.share) * chance for a, b, chance in pairs)
     changes = [a.share - b.share for a, b, chance in pairs if chance]
-    p = sign_test(changes) if settings.mode == "sample" else None  # of draws, right or wrong, this is McNemar's test
+    p = sign_test(changes) if settings.mode == "sample" else None  # for answers right or wrong, this is McNemar's
     where = (first[0].model, second[0].model, first[0].formulation, first[0].hops)
     return ModelPair(*where, both, only_first, only_second, (only_first - only_second) / both, p)
 
 
 def at_least(successes: float, trials: float, rate: float) -> float:
-    """The probability of `successes` or more out of `trials` at `rate`; expected numbers are rounded cautiously."""
+    """Return the probability of `successes` or more out of `trials` at `rate`; fractions are rounded cautiously."""
     from scipy.stats import binomtest
 
     right, whole = floor(successes + 1e-9), ceil(trials - 1e-9)

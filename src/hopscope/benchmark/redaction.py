@@ -1,4 +1,4 @@
-"""What comes from outside made harmless: names as they are shown and as files, and texts without secrets."""
+"""Make names and texts from outside harmless: names to show, names of files, and texts without secrets."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _SHORTEST_SECRET = 8
 
 
 def shown(text: str) -> str:
-    """Text in which every control character is visible and harmless."""
+    """Return text with every control character replaced by a visible, harmless one."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def file_name(model: str) -> str:
-    """A file name of its own for every model: its harmless characters and a hash of the whole name."""
+    """Return a unique file name for a model: the harmless characters of its name, and a hash of the whole name."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("._")[:60]
     return f"{plain or 'model'}-{sha256(model.encode()).hexdigest()[:8]}"
 
 
 @lru_cache(maxsize=4096)  # the environment's names are asked about again for every text
 def is_secret(name: str) -> bool:
-    """Whether a variable or argument of that name holds a secret; a tokenizer or a number of tokens does not."""
+    """Whether a variable or argument of this name holds a secret; a tokenizer or a number of tokens is no secret."""
     return _SECRET_NAME.search(name) is not None and re.search(r"TOKENIZER|TOKENS", name, re.IGNORECASE) is None
 
 
 def redacted(text: str) -> str:
-    """Text without any secret of the environment, as it is or as JSON spells it, whoever echoed it."""
+    """Return text without the secrets in environment variables, in plain form or as JSON writes them."""
     secrets = {value for name, value in os.environ.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET}
     for secret in sorted(secrets, key=len, reverse=True):
         for spelled in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
@@ -40,7 +40,7 @@ def redacted(text: str) -> str:
 
 
 def all_redacted(value: Any, most: int | None = None) -> Any:
-    """Plain values in which every text, names of fields too, is redacted and has at most so many characters."""
+    """Return plain values with every text, also names of fields, redacted and cut to at most `most` characters."""
     if isinstance(value, str):
         return redacted(value)[:most]
     if isinstance(value, dict):
@@ -49,7 +49,7 @@ def all_redacted(value: Any, most: int | None = None) -> Any:
 
 
 def holds_secret(value: Any) -> bool:
-    """Whether plain values, however deep, have a field named like a secret, or contain a secret of the environment.
+    """Whether plain values, at any depth, have a field named like a secret or contain a secret of the environment.
 
     >>> holds_secret({"headers": [{"authorization": "x"}]}), holds_secret({"max_tokens": 5, "tokenizer": "t"})
     (True, False)

@@ -1,8 +1,8 @@
-"""The results folder: plain JSON, one record for each question, appended as it comes and never rewritten.
+"""The results folder: plain JSON, with one record per question, which is appended at once and never rewritten.
 
-benchmark.json      the settings, and what each model is
-records/MODEL.jsonl one record a question; a later record of a question replaces an earlier one
-summary.json        all numbers; accuracy.md has the main ones
+benchmark.json      the settings, and the identity of each model
+records/MODEL.jsonl one record per question; a later record of a question replaces an earlier one
+summary.json        all numbers; accuracy.md has the main numbers
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from hopscope.records import RecordFormat, content_hash, plain, read_rows, row_l
 from hopscope.words import markdown_table
 
 WHAT = "a benchmark's results"
-REPEATS = 60  # repeats without any other reply: with 95% confidence another one has a probability below 5%
+REPEATS = 60  # after so many equal replies, another reply has a probability below 5% (95% confidence)
 
 _MARKDOWN = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]<>()#+!|~$&"})
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a results folder holds: how the questions were put and, by name, what identifies each model."""
+    """The header of a results folder: the settings and, by name, the identity of each model."""
 
     settings: BenchmarkSettings
     models: dict[str, dict[str, Any]]
@@ -39,7 +39,7 @@ _FORMAT = RecordFormat(Header, "benchmark", WHAT)
 
 
 class Results:
-    """The results of one benchmark, on disk; results made with other settings are refused."""
+    """The results of one benchmark on disk; a folder with other settings raises an `InputError`."""
 
     def __init__(self, folder: Path, settings: BenchmarkSettings | None = None) -> None:
         self.folder, self._path = folder, folder / "benchmark.json"
@@ -53,7 +53,7 @@ class Results:
                 raise InputError(f"{folder} has {field.name} {words[0]!r}, got {words[1]!r}; write to another folder")
 
     def add_model(self, model: str, identity: dict[str, Any]) -> None:
-        """Note what identifies a model, secrets left out; an `InputError` if the name stands for another model here."""
+        """Store the identity of a model, without secrets; an `InputError` is raised if another model has this name."""
         identity = all_redacted(identity)
         known = self.header.models.get(model, {})
         if other := [name for name, value in known.items() if value != identity.get(name)]:
@@ -66,15 +66,15 @@ class Results:
 
     @property
     def hash(self) -> str:
-        """A hash of the settings, which the folder's files carry."""
+        """A hash of the settings, which is in all files of the folder."""
         return content_hash(plain(self.header.settings))
 
     def owns(self, path: Path) -> bool:
-        """Whether a file in the folder must be one of the benchmark, going by its name."""
+        """Whether a file in the folder is a file of the benchmark, according to its name."""
         return path in (self._path, self.folder / "summary.json") or path.parent == self.folder / "records"
 
     def check_complete(self) -> None:
-        """Check that all records that the summary counts are there; there may be more."""
+        """Check that all records that the summary counts exist; more records may exist."""
         records = {model: group(self.records(model).values()) for model in self.header.models}
         summary = self.folder / "summary.json"
         for point in SUMMARY.read(summary).points if summary.exists() else ():
@@ -86,23 +86,23 @@ class Results:
                 )
 
     def path(self, model: str) -> Path:
-        """The file of a model's records."""
+        """Return the path of a model's records."""
         return self.folder / "records" / f"{file_name(model)}.jsonl"
 
     def records(self, model: str) -> dict[str, Record]:
-        """The newest record of every question, by id; those without an error need not be asked again."""
+        """Return the newest record of every question, by id; only questions with an error must be asked again."""
         path = self.path(model)
         rows = read_rows(path, Record, WHAT, self.hash) if path.exists() else ()
         return {record.id: record for record in rows}
 
     def append(self, record: Record) -> None:
-        """Add a record in one write, its texts from outside without the environment's secrets."""
+        """Append a record in one write, after removing the environment's secrets from texts from outside."""
         said = {name: all_redacted(getattr(record, name)) for name in ("error", "response", "rejected")}
         with self.path(record.model).open("ab", buffering=0) as file:
             file.write(row_lines([replace(record, **said)], self.hash).encode())
 
     def mend(self, model: str) -> None:
-        """Drop the half line that a killed writer left at the end of a model's records."""
+        """Remove the unfinished line that a killed process left at the end of a model's records."""
         path = self.path(model)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as file:
@@ -130,14 +130,14 @@ def write_summary(results: Results) -> Summary:
 
 
 def markdown(text: str) -> str:
-    """Text that is escaped so that Markdown shows it as it is."""
+    """Return text escaped so that Markdown shows it unchanged."""
     return shown(text).translate(_MARKDOWN)
 
 
 def as_markdown(points: Sequence[Point], columns: Sequence[str] = ()) -> str:
-    """The main numbers as a Markdown table, and which models repeat themselves; empty without a point.
+    """Return the main numbers as a Markdown table, with a note on models that always repeat their first reply.
 
-    `columns` names those that are shown; all by default.
+    `columns` names the columns that are shown; by default all. Without points, the text is empty.
     """
     rows, repeated = [_row(point) for point in points], ""
     rows = [{name: row[name] for name in columns or row} for row in rows]
@@ -152,7 +152,7 @@ def as_markdown(points: Sequence[Point], columns: Sequence[str] = ()) -> str:
 
 
 def _row(point: Point) -> dict[str, str]:
-    """A point in words, by column."""
+    """Return the text of a point in each column."""
     if point.mode == "exact":
         first = {"P(acceptable)": point.first_acceptance, "share": point.share, "argmax": point.argmax}
         first["unweighed"] = point.unweighed

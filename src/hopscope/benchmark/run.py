@@ -1,4 +1,4 @@
-"""A benchmark from start to end: what is missing is asked, every reply kept, the summary written."""
+"""Run a benchmark: ask the missing questions, keep every reply, and write the summary."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from hopscope.records import lock
 
 @runtime_checkable
 class Respondent(Protocol):
-    """Something that can be asked; its `identity`, plain JSON values, tells it from another model of its name."""
+    """A model that can be asked; its `identity`, plain JSON values, tells it from other models of the same name."""
 
     name: str
     identity: dict[str, Any]
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Ask each question until it is settled, or weigh its answers; `keep` gets each record as it comes."""
+        """Ask each question until it is settled, or in exact mode weigh its answers; `keep` gets each record."""
 
 
 def open_model(name: str, logs: Path, **opening: Any) -> Respondent:
-    """A model by name: a folder or GGUF file, or a hub's name after `hub/`; or anything that Inspect AI knows."""
+    """Open a model by name: a folder or GGUF file, a hub's name after `hub/`, or a model that Inspect AI knows."""
     here = {key: opening.pop(key) for key in ("device", "batch", "trust_remote_code", "precision") if key in opening}
     if Path(name).exists() or name.startswith(HUB):
         from hopscope.benchmark.local import LocalModel
 
         return LocalModel(name.removeprefix(HUB), **here)
     if "/" not in name or name.startswith((".", "/", "~")):
-        raise InputError(f"{name} is neither a folder nor a provider's model; give one, such as openai/gpt-4o")
+        raise InputError(f"{name} is neither a folder nor a provider's model; give a model such as openai/gpt-4o")
     try:
         from hopscope.benchmark.hosted import HostedModel
     except ImportError:
@@ -45,7 +45,7 @@ def open_model(name: str, logs: Path, **opening: Any) -> Respondent:
 
 
 HUB = "hub/"
-"""What stands before a hub's name `org/model`, which is fetched, or taken from the hub's cache, and runs here."""
+"""The prefix of a hub's name `org/model`; that model runs here, from the hub's cache or after a download."""
 
 
 def benchmark(
@@ -58,7 +58,7 @@ def benchmark(
     progress: Keep = lambda record: None,
     **opening: Any,
 ) -> Summary:
-    """Put the paper's questions to models, leaving out those answered before (Section 4, Figure 2).
+    """Ask models the paper's questions, except the questions answered before (Section 4, Figure 2).
 
         >>> from hopscope.benchmark.answers import Reply
         >>> class First:  # a model of your own: any class like this; this one says the first acceptable answer
@@ -73,14 +73,14 @@ def benchmark(
     Args:
         models: the models to ask, one after the other: folders, GGUF files, `hub/org/model`, names of Inspect AI, or a
             `Respondent`.
-        folder: the folder of the results, old or new; `docs/benchmark.md` says what it holds.
+        folder: the folder of the results, new or with results; `docs/benchmark.md` describes its files.
         formulations: equations, lives-with, kingdoms, functions, relatives; all by default.
-        hops: the D of equations, 1 to 6 by default; the other formulations have the paper's.
+        hops: values of D for equations, 1 to 6 by default; the other formulations have the D of the paper.
         count: the number of questions at each point.
-        settings: how questions are drawn, put and judged.
-        progress: called with every record, those found in the folder first.
-        opening: how models given by name are opened: `device`, `batch`, `precision` and `trust_remote_code` of
-            `hopscope.benchmark.local.LocalModel`, for the others the arguments of `hosted.HostedModel`.
+        settings: how questions are drawn, asked and judged.
+        progress: a function that is called with every record, first with the records found in the folder.
+        opening: arguments that open models given by name: `device`, `batch`, `precision` and `trust_remote_code` of
+            `hopscope.benchmark.local.LocalModel`, and for Inspect AI the arguments of `hosted.HostedModel`.
 
     Raises:
         InputError: there are no models, a value is out of range, the folder holds other settings or damaged records, a
@@ -98,7 +98,7 @@ def benchmark(
     check_count("count", count)
     for cell in points:
         formulation(cell.formulation).check(cell.hops, PAPER_CHAINS, settings.extensions)
-    if (folder / "benchmark.json").exists():  # before models are opened, which takes a while
+    if (folder / "benchmark.json").exists():  # checked before models are opened, which is slow
         Results(folder, settings)
     logs = folder / "inspect"
     opened = [open_model(model, logs, **opening) if isinstance(model, str) else model for model in models]

@@ -1,4 +1,4 @@
-"""The settings that decide a benchmark's numbers: which questions, put and judged how."""
+"""The settings that decide a benchmark's numbers: how questions are drawn, asked and judged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class BenchmarkSettings:
-    """How questions are drawn, put and judged.
+    """How questions are drawn, asked and judged.
 
         >>> hs.BenchmarkSettings(mode="exact", attempts=5).max_tokens
         32
@@ -33,14 +33,14 @@ class BenchmarkSettings:
     Args:
         seed: the seed of the questions.
         rule: the answer rule, `exact` or `lenient`.
-        mode: `sample`, asking until an answer is acceptable (the paper); `exact`, the limit of that, from
-            log-probabilities.
-        exact_tree: exact mode: follow replies until what is left is a ten-thousandth of what was found, not a fiftieth
-            or 16 branches a question.
+        mode: `sample` asks until an answer is acceptable, as in the paper; `exact` computes the limit of unlimited
+            attempts from log-probabilities.
+        exact_tree: in exact mode, follow replies until the probability left is a ten-thousandth of the probability
+            found, instead of a fiftieth or 16 branches per question.
         temperature: the temperature of sampling; 1 gives the model's own distribution.
-        attempts: replies after which a question counts as never accepted.
-        max_tokens: the longest reply, in tokens, at which it is cut off; None is replaced by 32, with `think` by 1,024.
-        reasoning_effort: passed on to providers that know it; `none` where reasoning can be switched off.
+        attempts: number of replies after which a question counts as never accepted.
+        max_tokens: number of tokens at which a reply is cut off; None for 32, or 1,024 with `think`.
+        reasoning_effort: passed on to providers that support it; `none` if reasoning can be switched off.
         extensions: departures from the paper's prompts.
     """
 
@@ -67,17 +67,17 @@ class BenchmarkSettings:
 
     @property
     def longest(self) -> int:
-        """The longest reply, in tokens."""
+        """The number of tokens at which a reply is cut off."""
         assert self.max_tokens is not None
         return self.max_tokens
 
     def questions(self, cell: Cell, count: int) -> list[Question]:
-        """The questions of a cell; every model gets the same."""
+        """Return the questions of a cell, which are the same for every model."""
         return questions(cell.formulation, cell.hops, count, self.seed, extensions=self.extensions)
 
 
 def cells(formulations: Sequence[str] = (), hops: Sequence[int] | None = None) -> list[Cell]:
-    """The points to measure: equations over D, 1 to 6 by default, the other formulations at the paper's D."""
+    """Return the points to measure: equations at each D, 1 to 6 by default, the other formulations at the paper's D."""
     formulations = check_items("formulations", formulations, "names")
     equation_hops = EQUATION_HOPS if hops is None else check_items("hops", hops, "whole numbers")
     for depth in equation_hops:
@@ -85,5 +85,5 @@ def cells(formulations: Sequence[str] = (), hops: Sequence[int] | None = None) -
     forms = [formulation(name) for name in formulations] or list(FORMULATIONS.values())
     depths = {form.name: equation_hops if form.name == "equations" else (form.paper_hops,) for form in forms}
     if hops and "equations" not in depths:
-        raise InputError(f"hops are those of equations, got hops for {', '.join(depths)}; leave hops out")
+        raise InputError(f"hops can be set only for equations, got hops for {', '.join(depths)}; leave hops out")
     return [Cell(name, hops) for name, those in depths.items() for hops in dict.fromkeys(those)]

@@ -1,8 +1,8 @@
-"""Exact mode for a model in this process: the probability that a reply, sampled like any other, gives each answer.
+"""Exact mode for a model in this process: the probability that a sampled reply gives each acceptable answer.
 
-A reply is a walk through a tree of tokens. Branches whose text may still become acceptable are followed, the most
-probable first, with every spelling and whatever white space the answer rule forgives; what ends is judged by the very
-functions that judge a sampled reply. What is not followed is counted, and is part of the question's record.
+A reply is a path through a tree of tokens. Branches whose text may still become acceptable are followed, the most
+probable first, with every spelling and all white space that the answer rule allows. The functions that judge sampled
+replies also judge the replies found. The probability of branches that are not followed is in the question's record.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from hopscope.benchmark.answers import RULES, hopeful, without_frame
 
 TokenIds = tuple[int, ...]
 NextTokens = Callable[[Sequence[int], Sequence[TokenIds]], Float[Tensor, "branch token"]]
-"""The distribution over the next token behind each of some branches, given by the numbers of their questions and by
-their tokens, of which all have as many."""
+"""A function that returns the distribution over the next token after some branches. It is called with the numbers of
+their questions and with their tokens, which have one length."""
 Turns = Callable[[TokenIds, tuple[str, ...]], tuple[dict[str, Tensor], Tensor]]
-"""What may follow a branch's tokens, given the acceptable answers: by answer, the tokens that end a reply taken for it;
-and the tokens behind which a reply may still become one."""
-BRANCHES = 4  # of a question are followed at a time, or more where few questions are left
+"""A function that returns the next tokens of a branch, given its tokens and the acceptable answers: by answer, the
+tokens that end a reply with this answer; and the tokens after which a reply may still become an answer."""
+BRANCHES = 4  # branches of a question that are followed at a time; more if few questions are left
 
 
 class Thoroughness(NamedTuple):
-    """When a question is done: what is not followed is at most `share` of what was found, or `most` branches were."""
+    """A question is done once at most `share` of the probability found is left, or `most` branches were followed."""
 
     share: float
     most: int
 
 
 SPELLINGS = Thoroughness(0.02, 16)  # the usual spellings of the answers: a few passes for a question
-WHOLE_TREE = Thoroughness(1e-4, 400)  # all that matters at all
+WHOLE_TREE = Thoroughness(1e-4, 400)  # all branches that matter
 
 
 @dataclass
@@ -46,10 +46,12 @@ class Tree:
     """The replies to one question.
 
     Attributes:
-        acceptable, until: its acceptable answers, and when it is done.
-        weights: the probabilities found of these answers.
-        open: a heap of the branches that may be followed, (-probability, tokens); `left` is their probability together.
-        followed: how many branches were followed.
+        acceptable: the acceptable answers.
+        until: the condition for being done.
+        weights: the probabilities of the acceptable answers found so far.
+        open: a heap of the branches that can be followed, as (-probability, tokens).
+        left: the total probability of the branches in `open`.
+        followed: number of branches that were followed.
     """
 
     acceptable: tuple[str, ...]
@@ -61,12 +63,12 @@ class Tree:
 
     @property
     def done(self) -> bool:
-        """Whether enough is known to stop."""
+        """Whether `until` is met, or no branch is left."""
         found = sum(self.weights.values())
         return not self.open or self.followed >= self.until.most or self.left <= self.until.share * found
 
     def chosen(self, most: int) -> list[tuple[float, TokenIds]]:
-        """Up to so many branches to follow now, and their probabilities: the first, and others that may matter."""
+        """Return at most `most` branches to follow now, with their probabilities: the likeliest and any that matter."""
         branches: list[tuple[float, TokenIds]] = []
         least = self.until.share * (sum(self.weights.values()) + self.left) / 2  # others may never matter
         while len(branches) < most and not self.done and (not branches or -self.open[0][0] >= least):
@@ -77,7 +79,7 @@ class Tree:
         return branches
 
     def grow(self, branch: float, tokens: TokenIds, chance: Float[Tensor, " token"], turns: Turns) -> None:
-        """Add what follows some tokens, of probability `branch`, given the distribution over the next one."""
+        """Add the continuations of `tokens`, of probability `branch`, given the distribution over the next token."""
         ends, more = turns(tokens, self.acceptable)
         for answer, last in ends.items():
             self.weights[answer] += branch * float(chance[last].sum())
@@ -96,10 +98,10 @@ def spelling(
     anchor: TokenIds,
     longest: int,
 ) -> Turns:
-    """What may follow in a reply, with one more of `size` tokens, by an answer rule.
+    """Return the function `Turns` for an answer rule and a vocabulary of `size` tokens.
 
-    `stops` end a reply, and `by_line` a line break too; it has at most `longest` tokens. Tokenizers may write the first
-    token in another way, without the space that it means, so the others are read behind the tokens `anchor`.
+    The tokens `stops` end a reply, and with `by_line` so does a line break; a reply has at most `longest` tokens. Some
+    tokenizers decode the first token of a text without its space, so later tokens are decoded after those of `anchor`.
     """
     before = len(decode(anchor))
     first, later = [decode([t]) for t in range(size)], [decode([*anchor, t])[before:] for t in range(size)]
@@ -107,7 +109,7 @@ def spelling(
 
     @cache
     def candidates(begun: bool, acceptable: tuple[str, ...]) -> list[tuple[int, str]]:
-        """The tokens, and their texts, that end a reply or that the text of an answer can be made of."""
+        """Return the tokens, with their texts, that can end a reply or can be part of an answer."""
         answers = "\0".join(without_frame(rule, answer) for answer in acceptable)
         return [
             (token, piece)
@@ -143,9 +145,10 @@ def weigh(
     until: Thoroughness,
     batch: int,
 ) -> list[tuple[dict[str, float], float]]:
-    """For each question, given by its acceptable answers, their probabilities, and that of what was not followed.
+    """Return the probabilities of each question's acceptable answers, and the probability of branches not followed.
 
-    `first` is the distribution over the first token of a reply to each; up to `batch` branches are followed at a time.
+    A question is given by its acceptable answers. `first` is the distribution over the first token of a reply to each
+    question. At most `batch` branches are followed at a time.
     """
     trees = [Tree(acceptable, until, dict.fromkeys(acceptable, 0.0)) for acceptable in questions]
     for tree, chance in zip(trees, first, strict=True):

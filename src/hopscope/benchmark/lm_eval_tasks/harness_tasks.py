@@ -1,11 +1,11 @@
-"""The formulations as tasks of lm-evaluation-harness, whose `--include_path` takes the folder that this prints:
+"""The formulations as tasks of lm-evaluation-harness; its `--include_path` takes the folder that this module prints:
 
     lm_eval --include_path "$(python -m hopscope.benchmark.lm_eval_tasks.harness_tasks)" --tasks hopscope_equations \\
         --model hf --model_args pretrained=MODEL --metadata '{"hops": [1, 2, 3], "count": 100, "form": "code"}'
 
 The harness cannot ask again until an answer is acceptable, so it reports the limit of asking again:
-P(correct) / P(acceptable). Its likelihoods are of the answers without their end, unlike those of
-`hopscope benchmark --exact`; no acceptable answer begins another, so none is counted for another.
+P(correct) / P(acceptable). Unlike those of `hopscope benchmark --exact`, its likelihoods do not include the end of an
+answer. This mixes no two answers, since no acceptable answer begins with another.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ FOLDER = Path(__file__).parent
 
 
 def dataset(name: str) -> Callable[..., dict[str, Any]]:
-    """The questions of a formulation, as the harness wants them.
+    """Return a function that makes the questions of a formulation, in the format of the harness.
 
-    The harness's `--metadata` may set `hops` (a number or several), `count`, `seed` and extensions such as `form`.
+    The harness's `--metadata` can set `hops` (a number or several), `count`, `seed` and extensions such as `form`.
     """
 
     def build(hops: int | Sequence[int] | None = None, count: int = 500, seed: int = 0, **more: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ globals().update({form.task: dataset(name) for name, form in text.FORMULATIONS.i
 
 
 def accuracies(doc: Mapping[str, Any], results: Sequence[tuple[float, bool]]) -> dict[str, float]:
-    """The probability of the right answer among the acceptable ones, and whether it is the likeliest of them."""
+    """Return the probability of the right answer among the acceptable answers, and whether it is the likeliest."""
     logs = [log for log, _ in results]
     top = max(logs)
     weights = [exp(log - top) for log in logs]
