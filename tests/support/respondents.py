@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hopscope.benchmark.answers import Reply, Trial, weighed
+from hopscope.benchmark.answers import Reply, Trial
 from hopscope.benchmark.settings import BenchmarkSettings, Cell
 from hopscope.problem.text.questions import Question
 
@@ -44,7 +44,7 @@ class Asked(ProgramRespondent):
         for item in questions:
             if settings.mode == "exact":
                 weights = {a: 0.6 if a == item.answer else 0.1 for a in item.acceptable}
-                keep(weighed(item, self.name, settings.rule, weights))
+                keep(Trial(item, settings.rule, 1).record(self.name, "exact", weights=weights))
                 continue
             if self.stop_after is not None and len(self.asked) >= self.stop_after:
                 raise KeyboardInterrupt
