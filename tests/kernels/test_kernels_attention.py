@@ -114,7 +114,7 @@ def test_attention_with_hooks_or_patterns_goes_by_torch(monkeypatch):
 def test_sizes_too_large_are_refused_or_go_by_torch(monkeypatch):
     with pytest.raises(ValueError, match="at most 80"):
         fused_attention.attend(torch.zeros(1, fused_attention.MOST + 1, 3), 1, True)
-    with pytest.raises(ValueError, match="at most 80 positions, 128 numbers a head and 4096 of all, got 2 and 129"):
+    with pytest.raises(ValueError, match="at most 80 positions, a d_head of 128 and 4096 numbers, got 2 and 129"):
         fused_attention.attend(torch.zeros(1, 2, 3 * 129), 1, True)
     quick = FastTransformer(Architecture(20, 8, 2, 2, 1, 16), 1)
     quick.fuse()

@@ -243,7 +243,7 @@ def test_numbers_of_another_kind_are_refused_before_they_are_read():
     block.double()
     with pytest.raises(ValueError, match=r"got torch\.bfloat16, cpu, torch\.float64"):
         fused_block.through(x, [block.parts()], 2)
-    with pytest.raises(ValueError, match="at most 80 positions, a d_head up to 128, even in bf16, and a d_model"):
+    with pytest.raises(ValueError, match=r"at most 80 positions, a d_head up to 128 \(even for bf16\) and a d_model"):
         fused_block.through(random(1, 2, 81, 16).float(), [a_block(1, Architecture(20, 8, 2, 1, 2, 16)).parts()], 2)
 
 

@@ -1,12 +1,12 @@
-"""Code for speed alone, which changes no result; the names below are its entrance, and others import nothing else.
+"""Faster code for results that plain torch also computes. Other packages import only the names below.
 
-Tests compare each kernel with its plain form, which machines that lack what a kernel needs use instead.
+Tests compare each kernel with plain torch, which computes the same on machines that cannot run the kernel.
 
 `fused_attention.py`, `fused_block.py` and `gelu.py` call C, compiled for the machine at hand (`compiled.py`). Blocks
 are written once (`block.h`) and compiled in bf16 and in fp32 (`bf16.h` and `fp32.h` define the number type).
-`attention.py` goes through `fused_attention.py` or, on a GPU, through Triton kernels (`gpu_attention.py`).
-`products.py` chooses how linear maps are multiplied, `after_norm.py` saves operations, `modules.py` is for models from
-other libraries, and `precision.py` asks what the processor can do.
+`attention.py` calls `fused_attention.py` or, on a GPU, Triton kernels (`gpu_attention.py`). `products.py` chooses how
+linear maps are multiplied, `after_norm.py` saves operations after a norm, `modules.py` speeds up models from other
+libraries, and `precision.py` finds out what the processor supports.
 """
 
 from hopscope.kernels import attention as attention

@@ -16,13 +16,13 @@ from torch import Tensor
 from hopscope.kernels.products import Bias, Flat, Weight, product
 
 EPSILON = 1e-5
-"""The number added to the variance."""
+"""The number that LayerNorm adds to the variance."""
 
 Gain = Float[Tensor, "model 1 d_in"]
 
 
 def after_norm(x: Flat, gain: Gain, offset: Gain, weight: Weight, bias: Bias) -> Float[Tensor, "model row d_out"]:
-    """norm(x) @ weight + bias, in bf16 under autocast, with gradients for all of them."""
+    """Compute norm(x) @ weight + bias, in bf16 under autocast, with gradients for all arguments."""
     made: Tensor = _AfterNorm.apply(x, gain, offset, weight, bias)  # type: ignore[no-untyped-call]
     return made
 

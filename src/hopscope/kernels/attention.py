@@ -12,17 +12,17 @@ from hopscope.kernels import fused_attention
 from hopscope.kernels.fused_attention import Made, Weighted
 
 _MOST, _WIDEST = 64, 32
-"""The most positions of a sequence and the largest width of a head that go through our kernels on a GPU."""
+"""Largest number of positions in a sequence and largest width of a head for which the GPU kernels are used."""
 
 
 def available(device: torch.device | str) -> bool:
-    """Whether this machine has kernels for the device."""
+    """Return whether this machine has kernels for the device."""
     kind = torch.device(device).type
     return fused_attention.available() if kind == "cpu" else kind == "cuda" and find_spec("triton") is not None
 
 
 def fits(positions: int, d_head: int, device: torch.device | str) -> bool:
-    """Whether sequences and heads are small enough for the device's kernels."""
+    """Return whether sequences and heads are small enough for the device's kernels."""
     if torch.device(device).type == "cpu":
         return fused_attention.fits(positions, d_head)
     return positions <= _MOST and d_head <= _WIDEST

@@ -1,6 +1,6 @@
-"""C that is compiled for the machine at hand, once per machine, in a few seconds, into the user's cache.
+"""C code, compiled for this machine once, in a few seconds, into the user's cache.
 
-Where there is no compiler, or one that fails, torch computes the same instead, and one line says so.
+If there is no compiler, or if it fails, torch computes the same instead, and a warning says so.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ FLAGS = ("-O3", "-march=native", "-fno-math-errno", *_ANY_ORDER, "-fPIC", "-Wno-
 """Flags of the compiler."""
 
 _ATTEMPTS = (("-fopenmp",), (), ("-fopenmp", "-U__AVX512BF16__"), ("-U__AVX512BF16__",))
-"""Further flags, tried in turn until the library can be loaded: the compiler may lack OpenMP, or what `block_bf16.c`
-needs."""
+"""Further flags, tried in turn until the library can be loaded: the compiler can lack OpenMP, or the bf16 instructions
+of `block_bf16.c`."""
 
 _FUNCTIONS = (b"attention_forward", b"attention_backward", b"attention_edited", b"block_forward_fp32", b"gelu_forward")
-"""Names by which our library is recognised."""
+"""Names of functions by which hopscope's library is recognised."""
 
 
 @cache
 def kernels() -> ctypes.CDLL | None:
-    """The library of all C code, from the user's cache or compiled now; None, after a warning, where that fails."""
+    """Load the library of all C code from the user's cache, or compile it now. Returns None, with a warning, if neither
+    works; on Windows, always None."""
     if sys.platform == "win32":
         return None
     folder = Path(__file__).parent
@@ -58,37 +59,37 @@ def kernels() -> ctypes.CDLL | None:
             return known
         if found is None:
             raise OSError(f"CC is {named!r}, and there is no {compiler}" if named else "there is no C compiler, cc")
-        # The file is missing, or it is something else.
+        # The file is missing, or is not hopscope's library.
         _compile([found, *options], [text for text in texts if text.suffix == ".c"], path)
         return _loaded(path)
-    except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:  # no home is a RuntimeError
+    except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:  # RuntimeError: no home folder
         _tell(error)
         return None
 
 
 def _tell(error: Exception) -> None:
-    """Say once why there are no kernels: a run that is begun without them never has them."""
-    if parent_process() is not None:  # the parent process has said it
+    """Warn once why there are no kernels. A run that begins without kernels never uses them."""
+    if parent_process() is not None:  # the parent process has warned
         return
     said = error.stderr if isinstance(error, subprocess.CalledProcessError) else b""
     why = (said.decode(errors="replace").strip() or str(error)).splitlines()[-1]
     logging.getLogger("hopscope").warning(
-        f"kernels in C cannot be compiled ({why}): torch computes everything, slower, and runs begun now stay so; let "
-        "CC name a C compiler, and XDG_CACHE_HOME a folder to keep them in"
+        f"the C kernels cannot be compiled ({why}), so torch computes everything, which is slower, and runs that begin "
+        "now never use kernels; set CC to a C compiler, and XDG_CACHE_HOME to a folder that can be written"
     )
 
 
 def shared_out(name: str, count: int, *arguments: Any) -> None:
-    """Call a kernel for `count` items, shared out among torch's threads.
+    """Call a kernel for `count` items, divided among as many threads as torch uses.
 
-    With OpenMP this is one call, which shares the items out itself to torch's threads. These spin while they wait for
-    work, so with further threads of our own, two would compete for each core.
+    With OpenMP, this is one call, which divides the items among torch's own threads. These keep their cores busy while
+    they wait for work, so further threads would compete with them.
 
     Args:
-        name: name of the kernel; it takes the first item, the one after the last, the number of threads, and the
-            arguments.
-        count: number of items; with 0 nothing is called.
-        arguments: further arguments, of types that ctypes takes.
+        name: name of the kernel, which takes the first item, the item after the last, the number of threads, and
+            `arguments`.
+        count: number of items. If it is 0, nothing is called.
+        arguments: further arguments, of types that ctypes supports.
     """
     library, threads = kernels(), min(torch.get_num_threads(), count)
     assert library is not None
@@ -107,13 +108,13 @@ def shared_out(name: str, count: int, *arguments: Any) -> None:
 
 @cache
 def _threads(count: int, flushing: bool) -> ThreadPoolExecutor:
-    """Threads with the arithmetic settings of the thread that starts them."""
+    """Return a pool of threads, which have the arithmetic settings of the thread that starts them."""
     return ThreadPoolExecutor(count)
 
 
 def _loaded(path: Path) -> ctypes.CDLL | None:
-    """The library in a file; None, and not loaded, where our functions are not in it: once loaded, it would stay under
-    that name."""
+    """Load the library in a file; None if this fails, or if hopscope's functions are not in it. Such a file is not
+    loaded at all, since it would stay loaded under its name."""
     data = path.read_bytes()
     if not all(name in data for name in _FUNCTIONS):
         return None
@@ -124,7 +125,7 @@ def _loaded(path: Path) -> ctypes.CDLL | None:
 
 
 def _compile(compiler: Sequence[str], sources: Sequence[Path], path: Path) -> None:
-    """Compile the sources in parallel, beside the target, and rename the result, so that no half file is loaded."""
+    """Compile the sources in parallel in a temporary folder and move the result to `path`, so that it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         objects = [Path(folder) / f"{source.stem}.o" for source in sources]
@@ -144,7 +145,7 @@ def _compile(compiler: Sequence[str], sources: Sequence[Path], path: Path) -> No
                 return
         for result in done:
             result.check_returncode()
-        raise OSError("what the compiler makes cannot be loaded")
+        raise OSError("the compiled library cannot be loaded")
 
 
 def _cache() -> Path:
@@ -152,7 +153,7 @@ def _cache() -> Path:
 
 
 def processor() -> str:
-    """The features that `native` means: two machines that share a home folder must not share the compiled file."""
+    """Return the processor's features. Machines that share a home folder may differ in them, so file names do too."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

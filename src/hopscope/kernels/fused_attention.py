@@ -1,8 +1,8 @@
-"""Attention over short sequences in one pass, through a few lines of C that are compiled for the machine at hand.
+"""Attention over short sequences in one pass, by a few lines of C that are compiled for this machine.
 
 For sequences of a few dozen positions and narrow heads, torch's softmax and its backward pass cost more than all
-products of a model together. `attention.c` computes heads within a core's own caches, and `attention_edited.c` those of
-which interventions replace rows. Where there is no compiler, torch computes attention.
+products of a model together. `attention.c` computes each head within a core's own caches, and `attention_edited.c` does
+so for heads whose rows interventions replace. Without a compiler, torch computes attention.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from torch import Tensor
 from hopscope.kernels.compiled import kernels, shared_out
 
 MOST = 80
-"""The most positions of a sequence."""
+"""The largest number of positions in a sequence."""
 
 WIDEST = 128
 """The largest width of a head."""
 
 _NUMBERS, _VECTOR = 4096, 16
-"""The most numbers of a head over all positions, padded to whole vectors; the numbers in a vector."""
+"""The largest size of a head over all positions, padded to whole vectors, and the size of a vector, in numbers."""
 
 QUICK = (8, 16)
-"""Widths of heads at which this is quicker than torch's products and softmax: those it is designed for."""
+"""Widths of heads, for which this code is designed, at which it is faster than torch's products and softmax."""
 
 Made = Float[Tensor, "sequence pos made"]
 Weighted = Float[Tensor, "sequence query inner"]
@@ -36,12 +36,12 @@ Weighted = Float[Tensor, "sequence query inner"]
 
 @dataclass(frozen=True)
 class FixedRows:
-    """Rows of patterns that an edit replaces whatever the model does; all others are the model's own.
+    """Rows of patterns that are replaced by fixed rows; all other rows are the model's own.
 
     Attributes:
-        candidates: number of candidates; the batch holds the same sequences once for each, candidate after candidate.
-        rows: by (candidate, head), bytes that are 1 at the queries whose rows are replaced, and their
-            new patterns; heads with no such row are left out.
+        candidates: number of candidates. The batch has the same sequences once for each, candidate after candidate.
+        rows: for every (candidate, head) with replaced rows, bytes that are 1 at the queries whose rows are replaced,
+            and the new patterns.
     """
 
     candidates: int
@@ -49,13 +49,13 @@ class FixedRows:
 
 
 def fits(positions: int, d_head: int) -> bool:
-    """Whether sequences and heads are small enough."""
+    """Return whether sequences and heads are small enough for the kernels."""
     filled, pitch = -(-positions // _VECTOR) * _VECTOR, -(-d_head // 8) * 8
     return positions <= MOST and d_head <= WIDEST and filled * pitch <= _NUMBERS
 
 
 def available() -> bool:
-    """Whether this machine can run it: it has a C compiler, or has had one."""
+    """Return whether this machine has the compiled kernels, or can compile them."""
     return kernels() is not None
 
 
@@ -65,7 +65,7 @@ def attend(made: Made, heads: int, causal: bool) -> Weighted:
     Args:
         made: queries, keys and values side by side, each head after head; queries already divided by sqrt(d_head).
         heads: number of heads.
-        causal: whether a position sees only itself and earlier ones, instead of all.
+        causal: whether a position attends only to itself and earlier positions.
 
     Returns:
         The weighted values, head after head, in bf16 where `made` is, else in fp32.
@@ -81,7 +81,7 @@ def attend(made: Made, heads: int, causal: bool) -> Weighted:
 def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads: int, causal: bool) -> Weighted:
     """Softmax attention of the last positions alone, with its gradient; see `attend`.
 
-    Their queries are given apart; `made` holds keys and values of all positions side by side.
+    `query` has the queries of the last positions, `made` the keys and values of all positions side by side.
     """
     _check(made.shape[1], query.shape[2] // heads)
     weighted: Tensor = _AttendLast.apply(query, made, heads, causal)  # type: ignore[no-untyped-call]
@@ -91,13 +91,13 @@ def attend_last(query: Float[Tensor, "sequence query inner"], made: Made, heads:
 def attend_edited(
     made: Made, heads: int, causal: bool, fixed: FixedRows, query: Float[Tensor, "sequence query inner"] | None = None
 ) -> Weighted:
-    """Softmax attention in which an edit replaces rows of patterns; forward only, in fp32.
+    """Softmax attention in which some rows of patterns are replaced; forward only, in fp32.
 
     Args:
-        made: see `attend`, or `attend_last` where `query` is given; sequences come candidate after candidate.
+        made: see `attend`, or `attend_last` if `query` is given. Sequences are ordered candidate after candidate.
         heads, causal: see `attend`.
         fixed: the rows that are replaced.
-        query: queries of the last positions, see `attend_last`; None for those of all positions, in `made`.
+        query: queries of the last positions, see `attend_last`; None if `made` has the queries of all positions.
     """
     if query is None:
         query, made = _split(_plain(made))
@@ -117,7 +117,7 @@ def attend_edited(
 def _check(positions: int, d_head: int) -> None:
     if not fits(positions, d_head):
         raise ValueError(
-            f"at most {MOST} positions, {WIDEST} numbers a head and {_NUMBERS} of all, got {positions} and {d_head}"
+            f"at most {MOST} positions, a d_head of {WIDEST} and {_NUMBERS} numbers, got {positions} and {d_head}"
         )
 
 
@@ -155,12 +155,12 @@ class _AttendLast(torch.autograd.Function):
 
 
 def _plain(made: Made) -> Made:
-    """The tensor as the kernels read it: contiguous, in bf16 or fp32."""
+    """Return the tensor as the kernels read it: contiguous, in bf16 or fp32."""
     return (made if made.dtype == torch.bfloat16 else made.float()).contiguous()
 
 
 def _split(made: Made) -> tuple[Tensor, Tensor]:
-    """Views of the queries, and of the keys and values."""
+    """Return a view of the queries, and a view of the keys and values."""
     inner = made.shape[2] // 3
     return made[..., :inner], made[..., inner:]
 
@@ -182,7 +182,7 @@ def _backward(
 def _call(
     name: str, heads: int, causal: bool, query: Tensor, made: Tensor, *others: Tensor, more: tuple[Any, ...] = ()
 ) -> None:
-    """Run one of the kernels, with a share of the sequences on each of torch's threads."""
+    """Run one of the kernels, with the sequences divided among threads."""
     asking, inner = query.shape[1:]
     strides = query.stride(1), made.stride(1)
     sizes = made.shape[1], asking, heads, inner // heads, *strides, int(causal), int(made.dtype == torch.bfloat16)

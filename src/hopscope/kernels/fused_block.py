@@ -1,9 +1,9 @@
-"""Whole blocks of a transformer, each in one pass, forward and backward: for training on a CPU.
+"""Whole blocks of a transformer, each computed in one pass, forward and backward, for training on a CPU.
 
-Between torch's operations a block's activations travel to memory and back, and the elementwise operations take as long
-as the products. `block.h` takes a few sequences at a time through the whole block, so that what is computed between its
-products stays in a core's own cache. In bf16 it is for processors that multiply tiles of bf16 numbers (AMX) or pairs of
-them (AVX512-BF16), in fp32 for all; where anything inside a block is asked for, `fast.py` computes it instead.
+Between torch's operations, a block's activations travel to memory and back, and elementwise operations take as long as
+the products. `block.h` takes a few sequences at a time through the whole block, so that results between products stay
+in a core's own cache. The bf16 form needs a processor that multiplies tiles of bf16 numbers (AMX) or pairs of them
+(AVX512-BF16); the fp32 form needs neither. If hooks need anything inside a block, `fast.py` computes the block.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from hopscope.kernels.fused_attention import MOST, WIDEST
 from hopscope.kernels.precision import DTYPES, Precision, bf16_unit
 
 _PANEL = 64
-"""Rows of a map that are prepared together."""
+"""Number of rows of a linear map that are prepared together."""
 
 _AT_ONCE = {"fp32": 128 * 1024, "bf16": 128 * 1024, "tiles": 256 * 1024}
-"""Bytes of the widest rows of the sequences that are computed together; with all that belongs to them they fill a
-second-level cache, which is twice as large where there are tiles."""
+"""Bytes of the widest rows of the sequences that are computed together. With their other data, these rows fill a
+second-level cache, which is twice as large on processors with tiles."""
 
 _MOST_AT_ONCE = 16
 
 _TILES = 32
-"""Rows of two tiles side by side, and of one that sums over rows."""
+"""Number of rows in two adjacent tiles, and in a tile that is summed over its rows."""
 
 _PRECISIONS = {dtype: precision for precision, dtype in DTYPES.items()}
 
@@ -42,7 +42,7 @@ Entering = Float[Tensor, "model batch pos d_model"]
 Leaving = Float[Tensor, "model batch query d_model"]
 
 ProductKind = Literal["fp32", "bf16", "tiles"]
-"""How products are computed: of vectors, in fp32 or of pairs of bf16 numbers, or of tiles of bf16 numbers."""
+"""How products are computed: with vectors of fp32 numbers or of pairs of bf16 numbers, or with tiles of bf16."""
 
 
 class BlockParts(NamedTuple):
@@ -51,9 +51,9 @@ class BlockParts(NamedTuple):
     Args:
         heads: number of heads.
         d_head: width of a head.
-        causal: whether a position sees only itself and earlier ones, instead of all.
-        maps: weight and bias of query, key, value and out, and, with an MLP, of up and down.
-        norms: gain and offset of the norm before attention, and, with an MLP, of that before it; empty without norms.
+        causal: whether a position attends only to itself and earlier positions.
+        maps: weights and biases of query, key, value and out, then of up and down if the block has an MLP.
+        norms: gain and offset of the norm before attention, then of the norm before an MLP; empty without norms.
     """
 
     heads: int
@@ -65,32 +65,31 @@ class BlockParts(NamedTuple):
 
 @cache
 def available(precision: Precision) -> bool:
-    """Whether this machine can run it, and, in bf16, whether this is its quickest way to multiply."""
+    """Return whether this machine can run the kernel, and, for bf16, whether bf16 is faster than fp32."""
     return (precision == "fp32" or bf16_unit("cpu") is not None) and _functions(_kind(precision)) is not None
 
 
 def fits(precision: Precision, positions: int, d_model: int, d_head: int) -> bool:
-    """Whether the kernel can take such sequences and widths."""
+    """Return whether the kernel supports sequences and widths of these sizes."""
     even = d_head % 2 == 0 or precision == "fp32"
     return positions <= MOST and d_model % 16 == 0 and even and d_head <= WIDEST
 
 
 def through(x: Entering, blocks: Sequence[BlockParts], reads: int | None = None) -> Leaving:
-    """The stream after these blocks, one after the other, at the last `reads` positions of every sequence, with its
-    gradients.
+    """Return the stream after these blocks at the last `reads` positions of every sequence, with gradients.
 
     Args:
-        x: the stream before the blocks, in bf16 or fp32, which is also the precision of the result and all in between.
-        blocks: the blocks; their weights are in fp32.
-        reads: number of last positions that are wanted; None for all.
+        x: the stream before the blocks, in bf16 or fp32. The result and everything in between have the same precision.
+        blocks: the blocks in their order, with weights in fp32.
+        reads: number of last positions to return; None for all.
 
     Raises:
-        ValueError: the kernel cannot take these sizes or types.
+        ValueError: the kernel does not support these sizes or types.
     """
     positions = x.shape[2]
     asking = [positions] * (len(blocks) - 1) + [positions if reads is None else reads]
     ready = [(_sizes(x, block, last), _parameters(block)) for block, last in zip(blocks, asking, strict=True)]
-    # Without gradients nothing has to be kept, and so no block's numbers while the others are computed.
+    # Without gradients, blocks are computed in separate calls, so that no block's numbers are kept.
     for group in [ready] if torch.is_grad_enabled() else [[block] for block in ready]:
         sizes, parameters = zip(*group, strict=True)
         x = _Through.apply(x, sizes, *chain.from_iterable(parameters))  # type: ignore[no-untyped-call]
@@ -111,52 +110,52 @@ class _Sizes(NamedTuple):
 
 
 def _sizes(x: Entering, block: BlockParts, asking: int) -> _Sizes:
-    """The sizes of a block through which a stream goes, if the kernel can take it."""
+    """Return the sizes of a block on the stream `x`. Raises a ValueError if the kernel does not support them."""
     weights = [weight for weight, _ in block.maps]
     kinds = (x.dtype, x.device.type, weights[0].dtype)
-    if x.dtype not in _PRECISIONS or kinds[1:] != ("cpu", torch.float32):  # what follows is read by address
+    if x.dtype not in _PRECISIONS or kinds[1:] != ("cpu", torch.float32):  # kernels read memory by address
         raise ValueError(f"a stream in bf16 or fp32 on a CPU and weights in fp32, got {', '.join(map(str, kinds))}")
     positions, width = x.shape[2:]
     if not fits(_PRECISIONS[x.dtype], positions, width, block.d_head):
         raise ValueError(
-            f"at most {MOST} positions, a d_head up to {WIDEST}, even in bf16, and a d_model of a multiple of "
-            f"16, got {positions}, {block.d_head} and {width}"
+            f"blocks must have at most {MOST} positions, a d_head up to {WIDEST} (even for bf16) and a d_model "
+            f"divisible by 16, got {positions}, {block.d_head} and {width}"
         )
     hidden = weights[4].shape[2] if len(weights) > 4 else 0
     return _Sizes(positions, asking, block.heads, block.d_head, width, hidden, block.causal, bool(block.norms))
 
 
 def _parameters(block: BlockParts) -> list[Tensor]:
-    """A block's weights, then its biases, then its norms' gains and offsets."""
+    """Return a block's weights, then its biases, then its norms' gains and offsets."""
     return [*(weight for weight, _ in block.maps), *(bias for _, bias in block.maps), *chain(*block.norms)]
 
 
 class _Sized(NamedTuple):
-    """A block's sizes as the C functions take them, and what follows from them."""
+    """A block's sizes in the form that C functions take, and numbers derived from the sizes."""
 
     block: Any
     scale: float
     at_once: int
-    """Sequences that are computed together."""
+    """Number of sequences that are computed together."""
     words: int
-    """32-bit words of one model's prepared maps."""
+    """Size of one model's prepared maps in 32-bit words."""
     sums: int
-    """Numbers in all gradients of one model."""
+    """Total size of all gradients of one model, in numbers."""
     narrow: int
-    """Numbers in a panel of rows of the widest map."""
+    """Size of a panel of rows of the widest map, in numbers."""
     room: int
     """Bytes of scratch memory for all threads."""
 
 
 def keeps_products(precision: Precision) -> bool:
-    """Whether queries, keys, values and an MLP's hidden numbers are kept for the way back: by tiles they are made again
-    sooner than they come from memory."""
+    """Return whether queries, keys, values and an MLP's hidden activations are kept for the backward pass. With tiles,
+    to compute them again is faster than to read them from memory."""
     return _kind(precision) != "tiles"
 
 
 @cache
 def _kind(precision: Precision) -> ProductKind:
-    """How this machine multiplies in a precision."""
+    """Return how this machine computes products in a precision."""
     return "tiles" if precision == "bf16" and bf16_unit("cpu") == "amx_bf16" else precision
 
 
@@ -168,7 +167,7 @@ def _sized(kind: ProductKind, sizes: _Sizes, threads: int) -> _Sized:
     inner = sizes.heads * sizes.head_width
     widest = max(sizes.hidden, 3 * inner, sizes.width)
     at_once = max(1, min(_MOST_AT_ONCE, _AT_ONCE[kind] // (2 * sizes.positions * widest)))
-    even = _TILES // math.gcd(_TILES, sizes.positions)  # so many sequences fill whole tiles
+    even = _TILES // math.gcd(_TILES, sizes.positions)  # number of sequences that fill whole tiles
     if kind == "tiles" and at_once >= even:
         at_once -= at_once % even
     return _Sized(
@@ -183,19 +182,19 @@ def _sized(kind: ProductKind, sizes: _Sizes, threads: int) -> _Sized:
 
 
 class _Passed(NamedTuple):
-    """What a block keeps of its way forward."""
+    """The data that a block keeps from its forward pass."""
 
     tensors: tuple[Tensor, ...]
-    """All of it, held so that it stays where it is."""
+    """All tensors of the data, held so that their addresses stay valid."""
     words: int
-    """The address of its maps, prepared."""
+    """The address of the block's prepared maps."""
     kept: Any
-    """The addresses of what `Kept` of block.h names."""
+    """The addresses of the fields of `Kept` in block.h."""
 
 
 class _Through(torch.autograd.Function):
-    """All is laid out before the first compiled function is called: they fill the caches with their own numbers, and
-    what Python does between two of them is slow."""
+    """All arguments are prepared before the first compiled function is called: these functions fill the caches with
+    their own numbers, so Python code between two calls would be slow."""
 
     @staticmethod
     def forward(ctx: Any, x: Entering, blocks: tuple[_Sizes, ...], *parameters: Tensor) -> Entering:
@@ -248,7 +247,7 @@ class _Through(torch.autograd.Function):
         turns = (
             torch.empty_like(x),
             torch.empty_like(x),
-        )  # before a block and before the next, in the end before the first
+        )  # gradients before a block and before the next; in the end turns[0] is before the first
         own, theirs = _by_block(parameters, blocks), _by_block(made, blocks)
         after, calls = gradient.data_ptr(), list[tuple[Any, ...]]()
         for number in reversed(range(len(blocks))):
@@ -272,7 +271,7 @@ class _Through(torch.autograd.Function):
 
 
 def _by_block(parameters: Sequence[Tensor], blocks: Sequence[_Sizes]) -> list[tuple[Sequence[Tensor], ...]]:
-    """Of each block its weights, its biases, and its norms' gains and offsets, see `_parameters`."""
+    """Return each block's weights, its biases, and its norms' gains and offsets, see `_parameters`."""
     parts, first = list[tuple[Sequence[Tensor], ...]](), 0
     for sizes in blocks:
         maps, norms = (6, 4) if sizes.hidden else (4, 2)
@@ -283,12 +282,12 @@ def _by_block(parameters: Sequence[Tensor], blocks: Sequence[_Sizes]) -> list[tu
 
 
 def _starts(tensors: Sequence[Tensor], model: int) -> Any:
-    """The addresses at which a model's part of each tensor begins."""
+    """Return the addresses at which a model's part of each tensor begins."""
     return (ctypes.c_void_p * 6)(*(tensor.data_ptr() + 4 * model * tensor.stride(0) for tensor in tensors))
 
 
 class _Functions(NamedTuple):
-    """The functions of block.h and maps.h, of one kind."""
+    """The functions of block.h and maps.h for one kind of product."""
 
     ready_words: Any
     sums: Any
@@ -301,7 +300,7 @@ class _Functions(NamedTuple):
 
 @cache
 def _functions(kind: ProductKind) -> _Functions | None:
-    """The compiled functions; None if they cannot be compiled or used."""
+    """Load the compiled functions. Returns None if they cannot be compiled or used."""
     room, number, count, scale = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int, ctypes.c_float
     shares, some = (number, number, count), (number, count)
     takes = _Functions(

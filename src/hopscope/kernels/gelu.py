@@ -1,4 +1,4 @@
-"""GELU in its tanh form, as in GPT-2, in half of torch's time, for fp32 on a CPU.
+"""GELU in its tanh form, as in GPT-2, in half the time that torch takes, for fp32 on a CPU.
 
 torch computes the hyperbolic tangent to the last digit, which costs half as much as the products around it.
 """
@@ -16,13 +16,13 @@ from torch import Tensor
 from hopscope.kernels.compiled import kernels, shared_out
 
 _SMALL = 2**14
-"""Size of a tensor below which torch is as quick."""
+"""Size of a tensor below which torch is as fast."""
 
 Numbers = Float[Tensor, "*any"]
 
 
 def gelu(x: Numbers) -> Numbers:
-    """GELU in its tanh form, with its gradient."""
+    """Compute GELU in its tanh form, with its gradient."""
     plain = x.dtype == torch.float32 and x.device.type == "cpu" and x.numel() >= _SMALL
     if not plain or kernels() is None:
         return F.gelu(x, approximate="tanh")

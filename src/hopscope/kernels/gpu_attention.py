@@ -1,7 +1,7 @@
 """Attention over short sequences in one pass on a GPU, as Triton kernels.
 
-The counterpart of `fused_attention.py`: one head on one sequence is one program, whose queries, keys, values and
-pattern stay in its registers. Kernels for long sequences and wide heads take several times as long at these sizes.
+This is `fused_attention.py` for a GPU: each program computes one head on one sequence and keeps queries, keys, values
+and pattern in registers. Kernels for long sequences and wide heads take several times as long at these sizes.
 Import this only where Triton is installed; torch includes it for GPUs.
 """
 
@@ -18,11 +18,11 @@ from torch import Tensor
 from hopscope.kernels.fused_attention import Made, Weighted
 
 _LEAST = 16
-"""The least size of a tile."""
+"""The smallest size of a tile."""
 
 _WARPS = {"forward": 1, "backward": 4}
-"""Warps of 32 threads that compute a head on a sequence: of 1, 2 and 4 the quickest on an H200, taken over sequences of
-28 and 44 positions with heads of 16 numbers."""
+"""Number of warps, of 32 threads each, per head and sequence: the fastest of 1, 2 and 4 on an H200, over sequences of
+28 and 44 positions with heads of width 16."""
 
 
 def attend(made: Made, heads: int, causal: bool) -> Weighted:
@@ -39,14 +39,14 @@ def attend_last(query: Weighted, made: Made, heads: int, causal: bool) -> Weight
 
 @triton.jit
 def _tile(start, sequence, head, rows, row_size, D: tl.constexpr, BR: tl.constexpr, BD: tl.constexpr):
-    """Where the rows of a head on a sequence lie, and which places of the tile exist."""
+    """Return the addresses of a head's rows on a sequence, and which elements of the tile exist."""
     row, column = tl.arange(0, BR)[:, None], tl.arange(0, BD)[None, :]
     return start + (sequence * rows + row) * row_size + head * D + column, (row < rows) & (column < D)
 
 
 @triton.jit
 def _read(start, sequence, head, rows, row_size, D: tl.constexpr, BR: tl.constexpr, BD: tl.constexpr):
-    """The rows of a head on a sequence, zeros beyond them."""
+    """Read a head's rows on a sequence, with zeros beyond the rows."""
     at, there = _tile(start, sequence, head, rows, row_size, D, BR, BD)
     return tl.load(at, there, other=0.0)
 
@@ -59,7 +59,7 @@ def _write(made, start, sequence, head, rows, row_size, D: tl.constexpr, BR: tl.
 
 @triton.jit
 def _pattern(q, k, queries, positions, CAUSAL: tl.constexpr, BQ: tl.constexpr, BT: tl.constexpr):
-    """The softmax of the scores, each query's row; rows beyond the last query are anything finite."""
+    """Return the softmax of every query's scores. Rows beyond the last query are arbitrary but finite."""
     scores = tl.dot(q, tl.trans(k), input_precision="ieee")
     query, key = tl.arange(0, BQ)[:, None], tl.arange(0, BT)[None, :]
     seen = key < positions
@@ -107,15 +107,15 @@ def _backward(
 
 
 def _run(kernel: Any, name: str, heads: int, causal: bool, read: Sequence[Tensor], written: Sequence[Tensor]) -> None:
-    """Run the `forward` or `backward` kernel, a program for each head on each sequence.
+    """Run the `forward` or `backward` kernel, with a program for each head on each sequence.
 
-    It reads queries, keys, values and, backward, the output's gradient; it writes the output or, backward, the
-    gradients of queries, keys and values.
+    Forward reads queries, keys and values and writes the output. Backward also reads the output's gradient and writes
+    the gradients of queries, keys and values.
     """
     query, key = read[:2]
     sizes = {"BQ": query.shape[1], "BT": key.shape[1], "BD": query.shape[2] // heads}
     tiles = {name: max(_LEAST, triton.next_power_of_2(size)) for name, size in sizes.items()}
-    rows = [tensor.stride(1) for tensor in (query, key, *read[3:], *written[:2])]  # values lie as keys do
+    rows = [tensor.stride(1) for tensor in (query, key, *read[3:], *written[:2])]  # values have the strides of keys
     kernel[(query.shape[0] * heads,)](
         *read, *written, query.shape[1], key.shape[1], heads, *rows, D=sizes["BD"], CAUSAL=causal, **tiles,
         num_warps=_WARPS[name],
@@ -170,7 +170,7 @@ def _attend_last_gradient(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, N
 
 
 def _register() -> None:
-    """Make the four operations known to torch, so that its compiler takes each as a whole."""
+    """Register the four operations with torch, so that its compiler treats each as a whole."""
     how, make = "int heads, bool causal", torch.library.custom_op
 
     whole = make("hopscope::attend", _attend, mutates_args=(), schema=f"(Tensor made, {how}) -> Tensor")

@@ -1,6 +1,6 @@
-"""Modules of other libraries' models that compute the same with our quicker products: fp32 on AMD CPUs with AVX-512.
+"""Faster modules for models from other libraries, with the same results: in fp32, on AMD CPUs with AVX-512.
 
-A module's class becomes a subclass of its own: weights, names, hooks and copies stay as they were.
+A module's class is replaced by a subclass of this class, so that weights, names, hooks and copies stay the same.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class QuickLinear(nn.Linear):
     """`nn.Linear` that multiplies through `products.py`."""
 
     def forward(self, input: Float[Tensor, "*any d_in"]) -> Float[Tensor, "*any d_out"]:
-        """x @ weight.T + bias."""
+        """Compute x @ weight.T + bias."""
         return _affine(input, self.weight.mT, self.bias)
 
 
 def quicken(model: nn.Module) -> None:
-    """Make a model's linear maps and GELUs use our quicker code, where it is quicker on this machine."""
+    """Make a model's linear maps and GELUs use hopscope's code if it is faster on this machine."""
     if not products.quicker_here():
         return
     quicker = {nn.Linear: QuickLinear} | _of_transformers()
@@ -34,7 +34,7 @@ def quicken(model: nn.Module) -> None:
 
 @cache
 def _of_transformers() -> dict[type[nn.Module], type[nn.Module]]:
-    """The quicker classes for those of Hugging Face's library."""
+    """Return the faster subclasses of Hugging Face's classes."""
     from transformers.activations import NewGELUActivation
     from transformers.pytorch_utils import Conv1D
 

@@ -1,4 +1,4 @@
-"""The precision in which a processor multiplies matrices: read from its features, never timed."""
+"""The precision in which a processor multiplies matrices fastest, by its features and without timing."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 def bf16_unit(device: str) -> str | None:
-    """The hardware unit of a device that computes bf16 products faster than fp32 ones; None where there is none.
+    """Return the hardware unit of a device that computes products faster in bf16 than in fp32; None without one.
 
-    On Intel processors only AMX does: their AVX-512 multiplies bf16 at half the rate of fp32 (81 against 156 GFLOP/s on
-    a core that has AVX10.1 and hides its AMX), AMD's at twice the rate. Without either, bf16 is many times slower.
+    On Intel processors, only AMX does. Their AVX-512 multiplies bf16 at half the rate of fp32 (81 against 156 GFLOP/s
+    on a core with AVX10.1 and hidden AMX), AMD's at twice the rate. Without either unit, bf16 is many times slower.
     """
     kind = torch.device(device).type
     if kind == "cuda":
@@ -32,12 +32,12 @@ def bf16_unit(device: str) -> str | None:
 
 
 def best_precision(device: str) -> Precision:
-    """bf16 where a device has hardware that is faster in it, fp32 elsewhere."""
+    """Return bf16 if the device has hardware that is faster in bf16, else fp32."""
     return "bf16" if bf16_unit(device) else "fp32"
 
 
 def _flags() -> set[str]:
-    """The features of this processor: from torch, or from Linux where torch does not know."""
+    """Return the features of this processor, from torch, or from Linux if torch does not know them."""
     asked = {
         "avx512_bf16": getattr(torch.cpu, "_is_avx512_bf16_supported", None),
         "amx_bf16": getattr(torch.cpu, "_is_amx_tile_supported", None),
@@ -48,17 +48,17 @@ def _flags() -> set[str]:
 
 
 def is_intel() -> bool:
-    """Whether this is an Intel processor."""
+    """Return whether this is an Intel processor."""
     return "GenuineIntel" in (_told_by_linux("vendor_id"), *platform.processor().split())
 
 
 def has_avx512() -> bool:
-    """Whether this processor has AVX-512, and torch uses it."""
+    """Return whether this processor has AVX-512 and torch uses it."""
     return torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
 def _told_by_linux(name: str) -> str:
-    """The entry of that name in /proc/cpuinfo; empty where there is none."""
+    """Return the first entry of /proc/cpuinfo with this name; empty if there is none."""
     try:
         lines = _CPUINFO.read_text(encoding="utf-8").splitlines()
     except OSError:

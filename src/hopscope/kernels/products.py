@@ -1,8 +1,8 @@
-"""Linear maps, by what is quickest on the device.
+"""Linear maps, computed in the fastest way for the device.
 
-torch multiplies fp32 matrices on a CPU with MKL, which treats an AMD processor with AVX-512 as one without: on one of
-its cores MKL reaches 108 GFLOP/s. oneDNN, which torch includes and uses for bf16, reaches 257. Elsewhere nothing is
-gained.
+torch multiplies fp32 matrices on a CPU with MKL, which does not use AVX-512 on AMD processors: MKL reaches 108 GFLOP/s
+on one core of such a processor. oneDNN, which torch includes and uses for bf16, reaches 257. On other processors,
+oneDNN is not faster.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch import Tensor
 from hopscope.kernels.precision import has_avx512, is_intel
 
 _SMALL = 2**20
-"""Number of multiplications below which MKL is as quick."""
+"""Number of multiplications below which MKL is as fast."""
 
 _PIECES = 16
-"""The most pieces in which rows are taken."""
+"""The largest number of pieces into which rows are split."""
 
 _LEAST = 1024
-"""The fewest rows of a piece."""
+"""The smallest number of rows in a piece."""
 
 Flat = Float[Tensor, "model row d_in"]
 Weight = Float[Tensor, "model d_in d_out"]
@@ -32,7 +32,7 @@ Product = Float[Tensor, "model row d_out"]
 
 
 def affine(x: Flat, weight: Weight, bias: Bias | None) -> Product:
-    """x @ weight + bias, with gradients for all of them."""
+    """Compute x @ weight + bias, with gradients for all arguments."""
     if not _by_onednn(x, weight):
         return _by_torch(x, weight, bias)
     made: Tensor = _Affine.apply(x, weight, bias)  # type: ignore[no-untyped-call]
@@ -40,7 +40,7 @@ def affine(x: Flat, weight: Weight, bias: Bias | None) -> Product:
 
 
 def product(left: Flat, right: Weight, bias: Bias | None = None) -> Product:
-    """left @ right + bias, without gradients."""
+    """Compute left @ right + bias, without gradients."""
     return (_onednn if _by_onednn(left, right) else _by_torch)(left, right, bias)
 
 
@@ -74,7 +74,7 @@ class _Affine(torch.autograd.Function):
 
 
 def _by_onednn(left: Flat, right: Weight) -> bool:
-    """Whether oneDNN is quicker at this product."""
+    """Return whether oneDNN is faster for this product."""
     if left.dtype != torch.float32 or right.dtype != torch.float32 or left.device.type != "cpu":
         return False
     large = left.shape[1] * left.shape[2] * right.shape[2] >= _SMALL
@@ -83,15 +83,15 @@ def _by_onednn(left: Flat, right: Weight) -> bool:
 
 @cache
 def quicker_here() -> bool:
-    """Whether oneDNN is quicker on this processor, and torch has the operation through which its compiler calls it."""
+    """Return whether oneDNN is faster on this processor, and torch has the operation that calls oneDNN."""
     return not is_intel() and has_avx512() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def affine_on_gpu(x: Flat, weight: Weight, bias: Bias) -> Product:
-    """`affine` on a GPU, in the precision of autocast.
+    """Compute `affine` on a GPU, in the precision of autocast.
 
-    There a weight's gradient is a sum over all rows of a batch: a product of so few tiles that most of the GPU would
-    wait for it. Here it is the sum of products of some rows each.
+    A weight's gradient is a sum over all rows of a batch. As a single product, it has so few tiles that most of the GPU
+    would be idle, so it is computed as a sum of products over pieces of the rows.
     """
     if torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)
@@ -101,7 +101,7 @@ def affine_on_gpu(x: Flat, weight: Weight, bias: Bias) -> Product:
 
 
 class _ProductOnGpu(torch.autograd.Function):
-    """x @ weight, with the weight's gradient by pieces."""
+    """x @ weight, where the weight's gradient is computed over pieces of the rows."""
 
     @staticmethod
     def forward(ctx: Any, x: Flat, weight: Weight) -> Product:
@@ -115,7 +115,7 @@ class _ProductOnGpu(torch.autograd.Function):
 
 
 def _by_pieces(x: Flat, gradient: Product) -> Weight:
-    """x.mT @ gradient."""
+    """Compute x.mT @ gradient over pieces of the rows."""
     (models, rows), pieces = x.shape[:2], _PIECES
     while pieces > 1 and (rows % pieces or rows < pieces * _LEAST):
         pieces //= 2
