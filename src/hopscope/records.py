@@ -1,10 +1,10 @@
 """Files on disk: atomic writes, and records, rows and tensors with a checksum.
 
-A record is a frozen dataclass. Its file is a JSON object: `kind`, the kind of record; `schema`, 1; `seal`, the content
-hash of the run that it belongs to and a checksum of run and content; then the fields of the dataclass. A row is a line
-of JSON whose last field, `seal`, is its checksum. Tensors are safetensors files that state step, run and checksum.
-Reading is strict: files that were changed, files of another run, and missing, unknown or wrong fields are refused, and
-the file is left unchanged.
+A record is a frozen dataclass, and its file is a JSON object. The first fields are `kind`, the kind of record,
+`schema`, which is 1, and `seal`, with the content hash of the record's run and a checksum of run and content. The
+fields of the dataclass follow. A row is a line of JSON whose last field, `seal`, is its checksum. Tensors are in
+safetensors files, which state step, run and checksum. Reading is strict: files that were changed, files of another run,
+and missing, unknown or wrong fields are refused, and the file is left unchanged.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON, atomically. NaN and infinities are refused: they are not JSON."""
+    """Write `value` as indented JSON, atomically. NaN and infinities raise a `ValueError`, since JSON has neither."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 

@@ -91,7 +91,7 @@ class HostedModel:
         _public(model.api.base_url)  # the environment may have given it
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Ask each question until it is settled; `keep` gets each record as it comes.
+        """Ask each question until it is settled; `keep` gets each record as soon as it is made.
 
         Raises:
             InputError: the mode is exact, since endpoints do not return the probability of answers that they did not

@@ -92,7 +92,7 @@ class LocalModel:
             self._try()
         except InputError:
             raise
-        except Exception as error:  # whatever a family raises that is not built as its configuration says
+        except Exception as error:  # a family with unusual code may raise any error
             raise InputError(f"{self.name} cannot be run: {in_a_line(error)}") from error
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:

@@ -194,7 +194,7 @@ def compare(first: Sequence[Record], second: Sequence[Record], settings: Benchma
     only_first = sum(a.share * (1 - b.share) * chance for a, b, chance in pairs)
     only_second = sum(b.share * (1 - a.share) * chance for a, b, chance in pairs)
     changes = [a.share - b.share for a, b, chance in pairs if chance]
-    p = sign_test(changes) if settings.mode == "sample" else None  # for answers right or wrong, this is McNemar's
+    p = sign_test(changes) if settings.mode == "sample" else None  # McNemar's test, as shares are 0 or 1
     where = (first[0].model, second[0].model, first[0].formulation, first[0].hops)
     return ModelPair(*where, both, only_first, only_second, (only_first - only_second) / both, p)
 

@@ -24,7 +24,7 @@ def file_name(model: str) -> str:
     return f"{plain or 'model'}-{sha256(model.encode()).hexdigest()[:8]}"
 
 
-@lru_cache(maxsize=4096)  # the environment's names are asked about again for every text
+@lru_cache(maxsize=4096)  # called again for every text, with the same names
 def is_secret(name: str) -> bool:
     """Whether a variable or argument of this name holds a secret; a tokenizer or a number of tokens is no secret."""
     return _SECRET_NAME.search(name) is not None and re.search(r"TOKENIZER|TOKENS", name, re.IGNORECASE) is None

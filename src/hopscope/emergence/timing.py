@@ -132,7 +132,7 @@ def plateau(metrics: Metrics, chains: int, model: int = 0) -> Plateau:
     before = metrics if learned[0] is None else metrics.after(-1, learned[0])
     left = None
     for step, loss in zip(before.steps.tolist(), before.partial_losses[:, model, 0], strict=True):
-        if not loss < ON_PLATEAU * level:  # nor does a model that diverged leave it
+        if not loss < ON_PLATEAU * level:  # also if it is NaN, since the model diverged
             left = None
         elif left is None:
             left = step

@@ -45,7 +45,7 @@ _OTHER = "use a model of another family, such as Llama, Qwen, Gemma or GPT-2"
 
 
 class HookedDecoder(PatchableModel):
-    """One decoder-only language model.
+    """A decoder-only language model with hooks.
 
     Args:
         model: a causal language model, as `AutoModelForCausalLM.from_pretrained` returns it, in single precision.

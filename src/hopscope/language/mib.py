@@ -81,7 +81,7 @@ def heads_of_graph(path: Path, shape: Architecture) -> tuple[str, ...]:
         InputError: the file holds no graph, the graph's model has another shape, or no head is in the graph.
     """
     try:
-        graph = json.loads(path.read_text(encoding="utf-8"))  # in which a score may be NaN, which strict readers refuse
+        graph = json.loads(path.read_text(encoding="utf-8"))  # strict readers refuse NaN, which a score may be
         layers, heads = (int(graph["cfg"][name]) for name in ("n_layers", "n_heads"))
         inside = [name for name, node in graph["nodes"].items() if node["in_graph"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

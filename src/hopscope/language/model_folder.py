@@ -70,7 +70,7 @@ def open_model_folder(source: Path | str, *, trust_remote_code: bool = False) ->
                 folder,
                 local_files_only=True,
                 trust_remote_code=trust_remote_code,
-                ignore_mismatched_sizes=True,  # so that they are reported, and refused below like the others
+                ignore_mismatched_sizes=True,  # mismatched weights are reported and refused below
                 output_loading_info=True,
                 **weights,
             )

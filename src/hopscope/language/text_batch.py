@@ -77,7 +77,7 @@ class TextTask:
 
 
 LanguageTask = TextTask | PromptTask
-"""What a language model is asked: the questions of a formulation, or prompts of your own."""
+"""The task of a language model: the questions of a formulation, or prompts of your own."""
 
 
 def text(name: str, hops: int | None = None, extensions: Extensions | None = None) -> TextTask:
