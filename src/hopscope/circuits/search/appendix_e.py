@@ -15,14 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Literal
 
-import torch
-
 from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, ZERO, Ablation, AblationKind, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.resume import Search, Stage
 from hopscope.circuits.search.config import CLEAR, FREE, LAST, SearchConfig
-from hopscope.circuits.search.gauge import Gauge, Random
+from hopscope.circuits.search.gauge import Gauge, Random, random_order
 from hopscope.problem.paths import AttentionPath, HeadRow
 from hopscope.theory.path_flow import arrives
 
@@ -273,8 +271,7 @@ def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Sear
     if random:
         orders += [(name, start, None) for name, start in starts.items() if name != best]
     for number in range(1, random + 1):
-        random_order = torch.Generator().manual_seed(config.seed_of(f"strict-random-{number}"))
-        orders.append((f"random-{number}", starts[best], random_order))
+        orders.append((f"random-{number}", starts[best], random_order(config, f"strict-random-{number}")))
     ends: list[Interventions] = []
     for number, (name, start, generator) in enumerate(orders, start=1):
         ends.append((yield stage(name, partial(procedure.reduced, start, generator), number)))

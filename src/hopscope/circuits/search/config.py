@@ -14,7 +14,6 @@ from typing import Literal
 
 from hopscope.checks import check_count, check_seed, make_plain
 from hopscope.errors import InputError
-from hopscope.problem.counter import derive_seed
 
 SLACK = 0.5
 """The share of the slack that a search may use."""
@@ -128,9 +127,8 @@ class SearchConfig:
         1
 
     Args:
-        effort: `quick` finds one small circuit or gives up; `thorough` looks for different circuits; a
-            `SearchBudget` sets the amount of work.
-        max_loss: the largest loss that a circuit may have; the default is the paper's 0.05.
+        effort: `quick` finds one small circuit or gives up; `thorough` looks for different circuits.
+        max_loss: the largest loss that a circuit may have; the default is the paper's.
         seed: the seed of the sequences and random orders of the search.
 
     Raises:
@@ -154,10 +152,6 @@ class SearchConfig:
     def budget(self) -> SearchBudget:
         """The budget of the search."""
         return self.effort if isinstance(self.effort, SearchBudget) else BUDGETS[self.effort]
-
-    def seed_of(self, order: str) -> int:
-        """Return the seed of a random order of the search."""
-        return derive_seed(self.seed, "circuit search", order)
 
     @classmethod
     def of(

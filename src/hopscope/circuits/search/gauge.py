@@ -14,6 +14,7 @@ from torch import Tensor
 from hopscope.circuits.evaluate.ablations import Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.search.config import CONFIRM_MARGIN, HOPELESS, JITTER, JITTERED, SCAN_MARGIN, SLACK, SearchConfig
+from hopscope.problem.counter import derive_seed
 
 Random = torch.Generator | None
 """A generator that perturbs the order in which changes are tried; with None, the cheapest change goes first."""
@@ -229,6 +230,11 @@ def clear(losses: Float[Tensor, " sequence"], most: int, limit: float, margin: f
 def mean_and_error(losses: Float[Tensor, " sequence"]) -> tuple[float, float]:
     """Return the mean of losses and its standard error."""
     return float(losses.mean()), float(losses.std()) / len(losses) ** 0.5
+
+
+def random_order(config: SearchConfig, name: str) -> torch.Generator:
+    """The generator of the search's random order of this name."""
+    return torch.Generator().manual_seed(derive_seed(config.seed, "circuit search", name))
 
 
 def jitter(count: int, generator: Random) -> list[float]:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 
-import torch
-
 from hopscope.circuits.evaluate.ablations import UNIFORM, Interventions, one_hot
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.evaluate.units import Units
@@ -29,7 +27,7 @@ from hopscope.circuits.search.elimination import (
     rows_spared,
     trimmed,
 )
-from hopscope.circuits.search.gauge import Gauge, Random
+from hopscope.circuits.search.gauge import Gauge, Random, random_order
 from hopscope.circuits.search.simplify import chain_agnostic, simplest
 from hopscope.problem.paths import AttentionPath, HeadRow, PathGroup
 
@@ -94,7 +92,7 @@ def own_pattern_search(evaluator: Evaluator, units: Units, config: SearchConfig)
         return Stage(name, compute, evaluator.problem, generator=generator, done=number, stages=len(names) + 1)
 
     for number, name in enumerate(names):
-        generator = torch.Generator().manual_seed(config.seed_of(name)) if number else None
+        generator = random_order(config, name) if number else None
         if name in down:
             heads = yield stage(number, "heads", heads_spared, units.base, generator)
             pool = yield stage(number, "rows", rows_spared, heads, generator)
