@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from planted_models import LITTLE, attention, columns, witness
-from small_models import disguised_witness
+from small_models import disguised_witness, without_layer
 
 from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, AblationKind, Interventions
 from hopscope.circuits.evaluate.evaluator import Evaluator
@@ -73,6 +73,6 @@ def test_imposed_loss_equals_slow_arithmetic(fill: str) -> None:
 
 
 def test_model_above_the_threshold_has_no_appendix_e_circuit() -> None:
-    made = disguised_witness(2).without_layer(1)
+    made = without_layer(disguised_witness(2), 1)
     assert searched(made)[1] == []
     assert Model(made.transformer, made.problem).find_circuit(effort=CONFIG, proof=PROOF).imposed is None

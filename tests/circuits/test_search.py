@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import disguised_witness, random_model, some_batch
+from small_models import disguised_witness, random_model, some_batch, without_layer
 
 from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.circuit import Circuit
@@ -106,7 +106,7 @@ def test_feeds_and_losses_of_each_path() -> None:
 
 
 def test_model_without_a_layer_has_no_circuit() -> None:
-    circuit = found_in(disguised_witness(2).without_layer(1))
+    circuit = found_in(without_layer(disguised_witness(2), 1))
     assert not circuit.found
     assert circuit.paths == ()
     assert circuit.failed == ("sufficiency",)

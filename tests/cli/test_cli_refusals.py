@@ -66,8 +66,6 @@ def check_refusal(room: Path, capsys: pytest.CaptureFixture[str], arguments: tup
         ("report nowhere", "is not a folder"),
         ("explore", "missing argument 'RUN...'; see `hopscope explore --help`"),
         ("explore empty", "run.json does not exist"),
-        ("explore run --out file/mine.html", "mine.html is not an explorer of hopscope"),
-        ("explore run --out run/figures/x.html", A_RUN),
         ("export file --out run/graph.json", A_RUN),
         ("emergence nowhere --seed -1", "nowhere"),
         ("check nowhere", "nowhere is not a folder; give the folder of a run"),

@@ -79,7 +79,7 @@ def test_the_order_of_hops_and_the_plateau(tmp_path):
     assert (second, third) == (last, last)
     assert not emergence.order.one_by_one
     assert (emergence.plateau.left, emergence.plateau.learned) == (300, (300, 500, 500))
-    assert (emergence.plateau.reached, emergence.plateau.length) == (100, 200)
+    assert emergence.plateau.reached == 100
 
 
 def crossing_at(step):
@@ -220,13 +220,13 @@ def metrics(*hops, every=10):
 
 def test_plateau_starts_ends_and_ignores_a_dip():
     found = plateau(metrics([1.0, 0.76, 0.74, 0.72, 0.3, 0.2], [1.0, 0.78, 0.75, 0.75, 0.75, 0.4]), chains=4)
-    assert (found.reached, found.left, found.length) == (20, 50, 30)
+    assert (found.reached, found.left) == (20, 50)
     assert found.learned == (50, 60)
     # A dip below the threshold that does not last is not the end.
     dip = plateau(metrics([0.76, 0.69, 0.75, 0.6, 0.6], [0.75] * 5), chains=4)
     assert (dip.left, dip.learned) == (40, (None, None))
     stuck = plateau(metrics([0.75] * 4, [0.75] * 4), chains=4)
-    assert (stuck.left, stuck.length) == (None, None)
+    assert stuck.left is None
     assert plateau(metrics([], []), chains=4) == Plateau(0.75, None, None, (None, None))
     gone = metrics([0.6, math.nan, 0.2], [0.2, math.nan, 0.2])
     assert plateau(gone, chains=4).left == 30  # a diverged row is not off the plateau

@@ -139,8 +139,9 @@ def test_a_page_takes_the_place_of_nothing_else(run, tmp_path):
         result = CliRunner().invoke(command, [str(run.path), "--out", str(path)])
         assert isinstance(result.exception, InputError)
     (tmp_path / "a.html").mkdir()
-    with pytest.raises(InputError, match="is a folder"):
-        explore([run], tmp_path / "a.html")
+    for out, why in (("a.html", "is a folder"), ("notes.txt/a.html", "is a file"), (run.path / "a.html", "run folder")):
+        with pytest.raises(InputError, match=why):
+            explore([run], tmp_path / out)
     for other in ("<p>mine</p>", '<meta name="generator" content="hopscope 0.1.0">the report of a reproduction'):
         (tmp_path / "mine.html").write_text(other)
         with pytest.raises(InputError, match=r"mine\.html is not an explorer of hopscope"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import torch
@@ -69,6 +70,19 @@ def disguised_witness(hops: int, causal: bool = True) -> Witness:
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 2e-5 * parameter.abs().max())
     return witness
+
+
+def without_layer(witness: Witness, layer: int) -> Witness:
+    """The witness without one layer (from 0): its paths are gone, and later layers are numbered one lower."""
+    whole = witness.transformer
+    rest = Transformer(replace(whole.shape, layers=whole.shape.layers - 1))
+    rest.embed, rest.norm, rest.read = whole.embed, whole.norm, whole.read
+    kept = [block for number, block in enumerate(whole.blocks) if number != layer]
+    for target, source in zip(rest.blocks, kept, strict=True):
+        target.load_state_dict(source.state_dict())
+    left = (path for path in witness.circuit if path.layer != layer)
+    lowered = tuple(path._replace(layer=path.layer - (path.layer > layer)) for path in left)
+    return Witness(witness.problem, rest, lowered)
 
 
 class PositionBased(Transformer):

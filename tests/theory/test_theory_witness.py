@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import answers_with, pointer_doubling
+from small_models import answers_with, pointer_doubling, without_layer
 from torch import Tensor
 
 from hopscope.errors import InputError
@@ -40,7 +40,7 @@ def test_solves_at_the_exact_depth_and_not_below(kind: str, hops: int) -> None:
     assert shape.heads == (1 if witness.problem.causal else 2)
     assert losses(witness, batch).max() < 1e-6
     for layer in range(shape.layers):
-        rest = witness.without_layer(layer)
+        rest = without_layer(witness, layer)
         assert losses(rest, batch)[-1] > 0.3
         assert f"not to x{hops}" in deliver(hops, rest.circuit).broken
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,7 @@ def benchmark(
     check_outside_runs(out)
     opening["arguments"] = _arguments(arguments)
     opening["display"] = "rich" if for_people() else "none"
-    total, done = len(cells(formulations, hops)) * count * sum(folders), 0
+    total, done = len(cells(formulations, hops)) * count * sum(folders), itertools.count(1)
 
     from hopscope.benchmark.results import as_markdown
     from hopscope.benchmark.run import benchmark
@@ -86,10 +87,8 @@ def benchmark(
 
         def progress(record: Record) -> None:
             """Progress of models that run in this process; Inspect shows the others."""
-            nonlocal done
             if record.model.startswith("local/"):
-                done += 1
-                update(done, total, shown(record.model))
+                update(next(done), total, shown(record.model))
 
         summary = benchmark(models, out, formulations, hops, count, chosen, progress, **opening)
     if any(point.accuracy is not None for point in summary.points):

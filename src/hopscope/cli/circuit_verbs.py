@@ -8,25 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hopscope as hs
-from hopscope.cli.options import (
-    COUNT,
-    FOLDER,
-    PATH,
-    SEED,
-    STEP,
-    all_of,
-    choice,
-    field_options,
-    given,
-    json_option,
-    refuse_given,
-)
+from hopscope.cli.options import COUNT, FOLDER, PATH, STEP, all_of, choice, field_options, json_option, refuse_given
 from hopscope.display import stages_display
 from hopscope.emergence.config import EmergenceConfig
 from hopscope.records import plain
 
 if TYPE_CHECKING:
-    from hopscope.emergence.history import Emergence
     from hopscope.language.text_batch import LanguageTask
 
 
@@ -48,7 +35,6 @@ _TASK = "Task for a language model: a JSONL file, ioi, induction, code, or code-
 _model_options = all_of(
     click.option("--model", "number", type=STEP, default=0, show_default=True, help="Which model of the run."),
     click.option("--checkpoint", "step", type=STEP, help="Step of the checkpoint  [default: the last]."),
-    click.option("--max-loss", type=float, help="Largest loss a circuit may have  [default: 0.05]."),
     click.option("--formulation", help="Formulation of the questions for a language model: equations, ..."),
     click.option("--hops", type=COUNT, help="D of those questions  [default: the paper's]."),
     field_options(hs.Extensions, "extensions", "form", "names", "lines"),
@@ -57,21 +43,21 @@ _model_options = all_of(
     click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights."),
     click.option("--device", default="cpu", show_default=True, help="Where a language model computes: cpu, cuda, ..."),
     click.option("--precision", **choice("fp32", "bf16", default="fp32", help="Of a language model's weights.")),
-    click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of search and checks."),
 )
-_EFFORT = "Effort of the search: for one circuit, or for the different ones that the model holds."
 
 
 @circuit.command("find")
 @click.argument("path", metavar="RUN", type=PATH)
 @_model_options
-@click.option("--effort", **choice("quick", "thorough", default="thorough", help=_EFFORT))
+@field_options(hs.SearchConfig, "search", defaults=True)
 @click.option("--show", is_flag=True, help="Print the stored circuit; do not search.")
 @click.option("--overwrite", is_flag=True, help="Search again even if a circuit is stored.")
 @click.option("--out", type=PATH, help="Folder for a language model's circuit  [default: MODEL/circuits].")
 @click.option("--figures/--no-figures", default=True, help="Draw circuit and attention maps  [default: draw].")
 @json_option("circuit.json")
-def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | None, **options: Any) -> tuple[Any, str]:
+def find(
+    path: Path, search: dict[str, Any], show: bool, figures: bool, overwrite: bool, out: Path | None, **options: Any
+) -> tuple[Any, str]:
     """Find the circuit of a trained model, certify it, draw it.
 
     RUN is a run of `hopscope train`, or with --formulation or --task a language model: a folder (Hugging Face's) or a
@@ -102,15 +88,15 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
     if task is None:
         refuse_given("only a language model's circuit has --out", "out")
     if show:
-        refuse_given("--show searches nothing", "max_loss", "effort", "seed", "overwrite", "faithfulness")
+        refuse_given("--show searches nothing", *search, "overwrite", "faithfulness")
         stored = _stored(path, task, options, out)
         return stored.to_json(), str(stored)
     if path.is_file() and task is None:
         raise hs.InputError(f"{path} is a file; give a run's folder, --task for a GGUF file, or --show for a record")
-    how = {name: options[name] for name in ("effort", "max_loss", "faithfulness", "seed") if given(name)}
-    model = _model(path, task, options)
-    how |= {"task": task, "out": out} if task else {}
-    found = model.find_circuit(overwrite=overwrite, **how)
+    model, how = _model(path, task, options), {"overwrite": overwrite, **search}
+    if task is not None:
+        how |= {"task": task, "faithfulness": options["faithfulness"], "out": out}
+    found = model.find_circuit(**how)
     drawn = _draw(model, found, options["step"], task, out) if figures else []
     lines = [str(found), *(f"wrote {file}" for file in drawn)]
     lines += [f"next: hopscope explore {text_circuit_path(path, task, out) if task else path}"] * found.found
@@ -121,9 +107,12 @@ def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | Non
 @click.argument("path", metavar="RUN", type=PATH)
 @click.argument("paths", nargs=-1)
 @_model_options
+@field_options(hs.SearchConfig, "search", "max_loss", "seed", defaults=True)
 @click.option("--from", "graph", type=PATH, help="A graph of EAP-IG or MIB, in JSON, whose heads are the circuit.")
 @json_option("its record")
-def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: Any) -> tuple[Any, str]:
+def certify(
+    path: Path, paths: tuple[str, ...], search: dict[str, Any], graph: Path | None, **options: Any
+) -> tuple[Any, str]:
     """Certify a circuit of your own, or the stored one again.
 
     RUN is a run of `hopscope train`, or with --formulation the folder of a language model. PATHS are the circuit's
@@ -153,8 +142,8 @@ def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: A
         from hopscope.language.mib import heads_of_graph
 
         claimed = heads_of_graph(graph, (model.model if task else model.transformer).shape)
-    how = {name: options[name] for name in ("max_loss", "faithfulness") if given(name)}
-    checked = model.check(claimed, *([task] if task else []), seed=options["seed"], **how)
+    how = search if task is None else search | {"task": task, "faithfulness": options["faithfulness"]}
+    checked = model.check(claimed, **how)
     return checked.to_json(), str(checked)
 
 
@@ -284,10 +273,10 @@ def emergence(
     how = EmergenceConfig(**config) if config else None
     found = run.emergence(model, how, overwrite=overwrite)
     circuit, imposed = hs.Circuit.load(circuit_path(run.path, model)), None
-    lines = describe(found)
+    lines = [str(found)]
     if circuit.named_paths("imposed"):
         imposed = run.emergence(model, how, patterns="imposed", overwrite=overwrite)
-        lines += ["", "the circuit of the Appendix E procedure, whose patterns are imposed:", *describe(imposed)]
+        lines += ["", "the circuit of the Appendix E procedure, whose patterns are imposed:", str(imposed)]
     if figures:
         for figure in page_figures(run.metrics, circuit, found, imposed):
             hs.plot.save(figure.figure, run.path / "figures" / figure.name)
@@ -320,26 +309,3 @@ def _followed(folders: tuple[Path, ...], record: Path, task_file: str | None, ou
         losses = f"{point.full.accuracy:.2f}   {point.full.brier:.3f}  {point.alone.brier:.3f}"
         lines.append(f"{losses:<23} {weights}  {point.folder}{same}")
     return plain(found), "\n".join([*lines, *found.paths])
-
-
-def describe(emergence: Emergence) -> list[str]:
-    """The lines that are printed for people: a table of paths, then hops and plateau."""
-    lines = [f"{'path':<28} {'attention':>9}  {'without it':>10}  crosses 0.5 at step (95%), epoch"]
-    for path in emergence.paths:
-        name, crossing = f"{path.layer:>2}.{path.head}  {path.query:>4} -> {path.key}", path.crossing
-        when = _step(crossing.step)
-        if crossing.step is not None:
-            when += f" ({_step(crossing.low, '...')} to {_step(crossing.high, '...')})"
-            when += f", {emergence.epoch(crossing.step):.1f}"
-        lines.append(f"{name:<28} {path.attention[-1]:>9.3f}  {path.change[-1]:>+10.3f}  {when}")
-    hops = [f"x{hop} {_step(step)}" for hop, step in enumerate(emergence.order.emerged, start=1)]
-    left, learned = emergence.plateau.left, ", ".join(map(_step, emergence.plateau.learned))
-    lines.append(f"delivered by the paths that have crossed 0.5 by then: {', '.join(hops)}")
-    if emergence.chains == 2:
-        lines.append("with two chains, attention to both alike is 0.5 and may cross it by chance")
-    lines.append(f"plateau at {emergence.plateau.level:g} left at step {_step(left)}; hops learned at step {learned}")
-    return lines
-
-
-def _step(step: float | None, missing: str = "never") -> str:
-    return missing if step is None else f"{step:.0f}"

@@ -62,8 +62,6 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
       hopscope explore runs/first --model 1
       hopscope explore results/pretrained/smollm2-induction    a language model's circuit
     """
-    if out is not None:
-        check_folder(out.parent)
     if record := next(filter(None, map(_record_alone, folders)), None):
         from hopscope.explorer.stored import explore_circuit
 
@@ -72,11 +70,9 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
             raise InputError(f"{record} is one circuit, which has a page of its own; leave the others out")
         path, page = explore_circuit(record, out)
     else:
-        from hopscope.explorer.page import PAGE, check_page, explore
+        from hopscope.explorer.page import explore
         from hopscope.training.run import RunFolder
 
-        if out is not None:
-            check_page(out, folders[0] / PAGE)
         path, page = explore([RunFolder(check_folder(folder)) for folder in folders], out, model=model, large=large)
     return {"path": str(path), "bytes": len(page.html.encode()), "parts": page.sizes}, str(path)
 

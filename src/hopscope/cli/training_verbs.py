@@ -41,6 +41,7 @@ def train(
       hopscope train runs/plain --no-curriculum --steps 3000
     """
     from hopscope.training.metrics import learned_below
+    from hopscope.training.side_by_side import losses_by_hop
 
     start = hs.recipes.BY_NAME[name]
     setup = replace(
@@ -61,9 +62,7 @@ def train(
     limit = learned_below(setup.problem.chains)
     lines = [f"loss on held-out sequences, hop by hop (a hop is learned below {limit:g})"]
     for model in run.result.models:
-        losses = zip(setup.problem.target_symbols, model.held_out_partial_losses, strict=True)
-        hops = [f"{symbol} {'diverged' if loss is None else f'{loss:.4f}'}" for symbol, loss in losses]
-        lines.append(f"seed {model.seed}  {'  '.join(hops)}")
+        lines.append(f"seed {model.seed}  {losses_by_hop(setup.problem, [model.held_out_partial_losses])}")
     lines.append(f"wrote {run.path}; next: hopscope circuit {run.path}")
     return {"folder": str(run.path), **plain(run.result)}, "\n".join(lines)
 
@@ -84,10 +83,8 @@ def train(
 @json_option("the results of every run")
 @field_options(hs.Recipe, "recipe", skip=("layers", "initial"))
 def sweep(
-    folder: Path, name: str, depths: tuple[int, ...], hops: int, plain_hops: int, seeds: tuple[int, ...],
-    plain_seeds: tuple[int, ...] | None, execution: dict[str, Any],
-    recipe: dict[str, Any],
-) -> tuple[Any, str]:  # fmt: skip
+    folder: Path, name: str, depths: tuple[int, ...], execution: dict[str, Any], recipe: dict[str, Any], **settings: Any
+) -> tuple[Any, str]:
     """Train an ensemble for each depth, with and without the implicit curriculum, and draw Figure 4.
 
     FOLDER gets a run folder for each, `summary.json` and `figures/`. Stopped and called again, it continues.
@@ -103,18 +100,10 @@ def sweep(
     from hopscope.paper.section_7_figures import section
 
     check_outside_runs(folder)
-    study = DepthStudy(
-        scale="sweep",
-        recipe=replace(hs.recipes.BY_NAME[name].recipe, **recipe),
-        layers=tuple(sorted(depths)),
-        hops=hops,
-        plain_hops=plain_hops,
-        seeds=seeds,
-        plain_seeds=plain_seeds,
-    )
-    setups, how = study.setups(), hs.Execution(**execution)
+    start, how = hs.recipes.BY_NAME[name].recipe, hs.Execution(**execution)
+    study = DepthStudy("sweep", replace(start, **recipe), layers=tuple(sorted(depths)), **settings)
     _say_execution(how)
-    hs.train_all(setups, folder, execution=how)
+    hs.train_all(study.setups(), folder, execution=how)
     found = read(study, folder, at=".")
     page = section(found)
     for figure in page.figures if page else ():

@@ -98,9 +98,22 @@ class Emergence:
     circuit: dict[str, Any]
     asked: tuple[int, ...]
 
-    def epoch(self, step: int | float | None) -> float | None:
-        """Return a step in epochs; None stays None."""
-        return None if step is None else step / self.steps_per_epoch
+    def __str__(self) -> str:
+        """Return when every path crossed 0.5, the hops and the plateau, as `hopscope emergence` prints them."""
+        lines = [f"{'path':<34} {'attention':>9}  {'without it':>10}  crosses 0.5 at step (95%), epoch"]
+        for path in self.paths:
+            step, low, high = path.crossing.step, path.crossing.low, path.crossing.high
+            when = _step(step)
+            if step is not None:
+                when += f" ({_step(low, '...')} to {_step(high, '...')}), {step / self.steps_per_epoch:.1f}"
+            lines.append(f"{path!s:<34} {path.attention[-1]:>9.3f}  {path.change[-1]:>+10.3f}  {when}")
+        hops = (f"x{hop} {_step(step)}" for hop, step in enumerate(self.order.emerged, start=1))
+        lines.append(f"delivered by the paths that have crossed 0.5 by then: {', '.join(hops)}")
+        if self.chains == 2:
+            lines.append("with two chains, attention to both alike is 0.5 and may cross it by chance")
+        left, learned = _step(self.plateau.left), ", ".join(map(_step, self.plateau.learned))
+        lines.append(f"plateau at {self.plateau.level:g} left at step {left}; hops learned at step {learned}")
+        return "\n".join(lines)
 
     def follows(self, circuit: Circuit, patterns: Patterns = "own") -> bool:
         """Whether the paths are those of this circuit, or for `imposed` of its imposed circuit, in the same order."""
@@ -119,6 +132,10 @@ class Emergence:
     def load(cls, path: Path) -> Emergence:
         """Read a record; an `InputError` is raised if it is missing, damaged or of another kind."""
         return _FORMAT.read(path)
+
+
+def _step(step: float | None, missing: str = "never") -> str:
+    return missing if step is None else f"{step:.0f}"
 
 
 STEPS_PER_EPOCH = 8

@@ -116,13 +116,6 @@ class Plateau:
     left: int | None
     learned: tuple[int | None, ...]
 
-    @property
-    def length(self) -> int | None:
-        """Number of steps on the plateau; None if it was not left, 0 if training passed it without a stop."""
-        if self.left is None:
-            return None
-        return max(0, self.left - (self.left if self.reached is None else self.reached))
-
 
 def plateau(metrics: Metrics, chains: int, model: int = 0) -> Plateau:
     """Return the plateau of model `model` (from 0) of a run on N = `chains` chains, from the run's metrics."""

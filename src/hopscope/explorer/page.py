@@ -15,7 +15,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from hopscope.checks import check_outside_runs
+from hopscope.checks import check_folder, check_outside_runs
 from hopscope.errors import InputError
 from hopscope.explorer.exhibit import Exhibit, exhibits
 from hopscope.explorer.manifest import Arrays, manifest
@@ -91,6 +91,7 @@ def check_page(path: Path, own: Path) -> None:
     """
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file, as in {path / 'explorer.html'}")
+    check_folder(path.parent)
     if path.suffix.lower() != ".html":
         raise InputError(f"a page's name must end in .html, got {path.name!r}")
     if path.resolve() != own.resolve():

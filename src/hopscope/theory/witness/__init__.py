@@ -7,7 +7,7 @@ base that separates neighbours. There is no LayerNorm and no MLP.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hopscope.checks import check_count
 from hopscope.model.transformer import Transformer
@@ -25,21 +25,6 @@ class Witness:
     problem: RetrievalProblem
     transformer: Transformer
     circuit: tuple[AttentionPath, ...]
-
-    def without_layer(self, layer: int) -> Witness:
-        """Return the witness without one layer, counted from 0; the numbers of later layers decrease by one.
-
-        `deliver(hops, result.circuit)` says why the result fails.
-        """
-        shape = self.transformer.shape
-        rest = Transformer(replace(shape, layers=shape.layers - 1))
-        rest.embed, rest.norm, rest.read = self.transformer.embed, self.transformer.norm, self.transformer.read
-        kept = [block for number, block in enumerate(self.transformer.blocks) if number != layer]
-        for target, source in zip(rest.blocks, kept, strict=True):
-            target.load_state_dict(source.state_dict())
-        left = (path for path in self.circuit if path.layer != layer)
-        lowered = tuple(path._replace(layer=path.layer - (path.layer > layer)) for path in left)
-        return Witness(self.problem, rest, lowered)
 
 
 def build_witness(
