@@ -21,11 +21,11 @@ VERBS = {
     "emergence": ("circuit_verbs", "How the heads of a run's circuit emerged, checkpoint by checkpoint."),
     "explore": ("folder_verbs", "Interactive HTML page: inspect a trained model and ablate its paths."),
     "export": ("folder_verbs", "Write a language model's circuit for EAP-IG and MIB."),
-    "theory": ("theory_verb", "How many layers D hops need: bound, exact minimum, a schedule."),
+    "theory": ("problem_verbs", "How many layers D hops need: bound, exact minimum, a schedule."),
     "benchmark": ("benchmark_verb", "Put the problem as text to language models."),
     "report": ("folder_verbs", "Rebuild the report from existing results."),
     "check": ("folder_verbs", "Verify the checksums of a run folder."),
-    "sample": ("sample_verb", "Print examples of the problem, as vectors or as text."),
+    "sample": ("problem_verbs", "Print examples of the problem, as vectors or as text."),
 }
 """By verb: the module of its command, which has the verb's name there, and its line in `hopscope --help`."""
 
@@ -53,7 +53,7 @@ class Verbs(click.Group):
             formatter.write_dl([(verb, line) for verb, (_, line) in VERBS.items()])
 
 
-@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(hopscope.__version__, prog_name="hopscope")
 def program() -> None:
     """A laboratory for the retrieval problem: how transformers reason over several hops.

@@ -5,19 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import hopscope as hs
+from hopscope.benchmark.answers import Record
 from hopscope.benchmark.redaction import holds_secret, redacted, shown
 from hopscope.benchmark.settings import cells
 from hopscope.checks import check_outside_runs
-from hopscope.cli.options import COUNT, PATH, NumberList, choice, field_options, json_option, refuse_given
+from hopscope.cli.options import COUNT, PATH, NumberList, field_options, json_option, refuse_given
 from hopscope.display import Display, for_people
-
-if TYPE_CHECKING:
-    from hopscope.benchmark.answers import Record
 
 _COLUMNS = ("model", "formulation", "D", "n", "accuracy", "95% interval", "guess")
 """What a terminal has room for."""
@@ -29,19 +27,19 @@ _PRECISION = "Of the weights of a model that runs here; auto: bf16 if stored so 
 @click.option("--model", "models", multiple=True, required=True, help="Folder, GGUF file, hub/org/model, or Inspect's.")
 @click.option("--formulation", "formulations", multiple=True, help="Only this one. May be repeated.  [default: all]")
 @click.option("--hops", type=NumberList(), help="D of equations: 3, 1-6, 1,2,4.  [default: 1-6]")
-@click.option("--count", type=COUNT, default=500, show_default=True, help="Number of questions at each point.")
-@click.option("--out", type=PATH, default="benchmark", show_default=True, help="Results folder.")
+@click.option("--count", type=COUNT, default=500, help="Number of questions at each point.")
+@click.option("--out", type=PATH, default="benchmark", help="Results folder.")
 @click.option("--exact", is_flag=True, help="Compute the accuracy from log-probabilities instead of sampling.")
 @field_options(hs.BenchmarkSettings, "settings", skip=("mode", "reasoning_effort", "extensions"), defaults=True)
 @click.option("--reasoning-effort", help="For providers that know it; none: no reasoning.")
 @field_options(hs.Extensions, "extensions", defaults=True)
 @click.option("--base-url", help="Address of an OpenAI-compatible endpoint.")
 @click.option("-M", "arguments", multiple=True, metavar="NAME=VALUE", help="A provider's argument (Inspect's -M).")
-@click.option("--connections", type=COUNT, default=16, show_default=True, help="Calls in flight at a time.")
-@click.option("--timeout", type=COUNT, default=60, show_default=True, help="Seconds to wait for a reply to a call.")
+@click.option("--connections", type=COUNT, default=16, help="Calls in flight at a time.")
+@click.option("--timeout", type=COUNT, default=60, help="Seconds to wait for a reply to a call.")
 @click.option("--device", help="Where a model folder runs.  [default: a GPU if there is one]")
-@click.option("--batch", type=COUNT, default=64, show_default=True, help="Sequences that a folder reads at a time.")
-@click.option("--precision", **choice("auto", "fp32", "bf16", default="auto", help=_PRECISION))
+@click.option("--batch", type=COUNT, default=64, help="Sequences that a folder reads at a time.")
+@click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", help=_PRECISION)
 @click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights.")
 @json_option("the content of summary.json")
 def benchmark(

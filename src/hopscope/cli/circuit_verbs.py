@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hopscope as hs
-from hopscope.cli.options import COUNT, FOLDER, PATH, STEP, all_of, choice, field_options, json_option, refuse_given
+from hopscope.cli.options import COUNT, FOLDER, PATH, STEP, all_of, field_options, json_option, refuse_given
 from hopscope.display import stages_display
-from hopscope.emergence.config import EmergenceConfig
 from hopscope.records import plain
 
 if TYPE_CHECKING:
@@ -33,31 +32,29 @@ def circuit() -> None:
 _SHARE = "Share of the way from guessing to the language model that its circuit must go  [default: 0.95]."
 _TASK = "Task for a language model: a JSONL file, ioi, induction, code, or code-chains, with the roles of all chains."
 _model_options = all_of(
-    click.option("--model", "number", type=STEP, default=0, show_default=True, help="Which model of the run."),
+    click.argument("path", metavar="RUN", type=PATH),
+    click.option("--model", "number", type=STEP, default=0, help="Which model of the run."),
     click.option("--checkpoint", "step", type=STEP, help="Step of the checkpoint  [default: the last]."),
     click.option("--formulation", help="Formulation of the questions for a language model: equations, ..."),
     click.option("--hops", type=COUNT, help="D of those questions  [default: the paper's]."),
     field_options(hs.Extensions, "extensions", "form", "names", "lines"),
-    click.option("--task", "task_file", metavar="FILE", help=_TASK),
+    click.option("--task", metavar="FILE", help=_TASK),
     click.option("--faithfulness", type=float, help=_SHARE),
     click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights."),
-    click.option("--device", default="cpu", show_default=True, help="Where a language model computes: cpu, cuda, ..."),
-    click.option("--precision", **choice("fp32", "bf16", default="fp32", help="Of a language model's weights.")),
+    click.option("--device", default="cpu", help="Where a language model computes: cpu, cuda, ..."),
+    click.option("--precision", type=click.Choice(["fp32", "bf16"]), default="fp32", help="Of its weights."),
 )
 
 
 @circuit.command("find")
-@click.argument("path", metavar="RUN", type=PATH)
 @_model_options
 @field_options(hs.SearchConfig, "search", defaults=True)
 @click.option("--show", is_flag=True, help="Print the stored circuit; do not search.")
 @click.option("--overwrite", is_flag=True, help="Search again even if a circuit is stored.")
 @click.option("--out", type=PATH, help="Folder for a language model's circuit  [default: MODEL/circuits].")
-@click.option("--figures/--no-figures", default=True, help="Draw circuit and attention maps  [default: draw].")
+@click.option("--figures/--no-figures", default=True, help="Draw circuit and attention maps.")
 @json_option("circuit.json")
-def find(
-    path: Path, search: dict[str, Any], show: bool, figures: bool, overwrite: bool, out: Path | None, **options: Any
-) -> tuple[Any, str]:
+def find(path: Path, show: bool, figures: bool, overwrite: bool, out: Path | None, **options: Any) -> tuple[Any, str]:
     """Find the circuit of a trained model, certify it, draw it.
 
     RUN is a run of `hopscope train`, or with --formulation or --task a language model: a folder (Hugging Face's) or a
@@ -67,7 +64,6 @@ def find(
     Writes circuit.json beside the run (circuit-N.json for model N; circuits/step-NNNNNN.json for a checkpoint), and
     figures under RUN/figures. A model that does not solve the problem gets a record that says "no circuit". An
     interrupted search continues. A certified circuit of other settings is replaced with --overwrite only.
-
     `docs/circuits.md` explains checks, tags and columns.
 
     \b
@@ -88,31 +84,29 @@ def find(
     if task is None:
         refuse_given("only a language model's circuit has --out", "out")
     if show:
-        refuse_given("--show searches nothing", *search, "overwrite", "faithfulness")
+        refuse_given("--show searches nothing", *options["search"], "overwrite", "faithfulness")
         stored = _stored(path, task, options, out)
         return stored.to_json(), str(stored)
     if path.is_file() and task is None:
         raise hs.InputError(f"{path} is a file; give a run's folder, --task for a GGUF file, or --show for a record")
-    model, how = _model(path, task, options), {"overwrite": overwrite, **search}
+    model, how = _model(path, task, options), {"overwrite": overwrite, **options["search"]}
     if task is not None:
         how |= {"task": task, "faithfulness": options["faithfulness"], "out": out}
     found = model.find_circuit(**how)
-    drawn = _draw(model, found, options["step"], task, out) if figures else []
+    record = text_circuit_path(path, task, out) if task else None
+    drawn = _draw(model, found, options["step"], record) if figures else []
     lines = [str(found), *(f"wrote {file}" for file in drawn)]
-    lines += [f"next: hopscope explore {text_circuit_path(path, task, out) if task else path}"] * found.found
+    lines += [f"next: hopscope explore {record or path}"] * found.found
     return found.to_json(), "\n".join(lines)
 
 
 @circuit.command("certify")
-@click.argument("path", metavar="RUN", type=PATH)
-@click.argument("paths", nargs=-1)
 @_model_options
+@click.argument("paths", nargs=-1)
 @field_options(hs.SearchConfig, "search", "max_loss", "seed", defaults=True)
 @click.option("--from", "graph", type=PATH, help="A graph of EAP-IG or MIB, in JSON, whose heads are the circuit.")
 @json_option("its record")
-def certify(
-    path: Path, paths: tuple[str, ...], search: dict[str, Any], graph: Path | None, **options: Any
-) -> tuple[Any, str]:
+def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: Any) -> tuple[Any, str]:
     """Certify a circuit of your own, or the stored one again.
 
     RUN is a run of `hopscope train`, or with --formulation the folder of a language model. PATHS are the circuit's
@@ -142,23 +136,23 @@ def certify(
         from hopscope.language.mib import heads_of_graph
 
         claimed = heads_of_graph(graph, (model.model if task else model.transformer).shape)
-    how = search if task is None else search | {"task": task, "faithfulness": options["faithfulness"]}
-    checked = model.check(claimed, **how)
+    how = {} if task is None else {"task": task, "faithfulness": options["faithfulness"]}
+    checked = model.check(claimed, **how, **options["search"])
     return checked.to_json(), str(checked)
 
 
 def _task(path: Path, options: dict[str, Any]) -> LanguageTask | None:
     """The task of a language model; None where the path is not that of a language model."""
-    formulation, task_file, hops = options["formulation"], options["task_file"], options["hops"]
-    if formulation is not None or task_file is not None:
+    formulation, task, hops = options["formulation"], options["task"], options["hops"]
+    if formulation is not None or task is not None:
         refuse_given("a language model has --faithfulness", "number", "step", "max_loss")
     if formulation is not None:
-        refuse_given("--formulation says what is asked", "task_file")
+        refuse_given("--formulation says what is asked", "task")
         return hs.text(formulation, hops, hs.Extensions(**options["extensions"]))
-    if task_file is not None:
-        if task_file not in ("code", "code-chains"):
+    if task is not None:
+        if task not in ("code", "code-chains"):
             refuse_given("a task of your own has its own prompts", "hops")
-        return _prompt_task(path, task_file, options["trust_remote_code"], hops or 1)
+        return _prompt_task(path, task, options["trust_remote_code"], hops or 1)
     from hopscope.language.model_folder import is_model_folder
 
     if (is_model_folder(path) and not (path / "run.json").exists()) or path.suffix == ".gguf":
@@ -212,40 +206,35 @@ def _stored(path: Path, task: LanguageTask | None, options: dict[str, Any], out:
     return hs.Circuit.load(circuit_path(path, number, step))
 
 
-def _draw(model: Any, circuit: hs.Circuit, step: int | None, task: LanguageTask | None, out: Path | None) -> list[Path]:
-    """Draw the circuit and its card, and of a run's model its attention by role; gives the files."""
-    from hopscope.language.language_model import text_circuit_path
-
-    figures = model.path if task else model.run.path / "figures"
+def _draw(model: Any, circuit: hs.Circuit, step: int | None, record: Path | None) -> list[Path]:
+    """Draw circuit and card beside a language model's record, or for a run with its attention by role; the files."""
+    figures = record.parent if record else model.run.path / "figures"
     suffix = (f"-{circuit.number}" if circuit.number else "") + ("" if step is None else f"-step-{step:06d}")
-    stem = text_circuit_path(figures, task, out).with_suffix("") if task else figures / f"circuit{suffix}"
-    written = hs.plot.save(circuit.plot(), stem) if circuit.found else []
+    stem = figures / (record.stem if record else f"circuit{suffix}")
+    drawn = {stem: circuit.plot()} if circuit.found else {}
     if circuit.card is not None:
-        written += hs.plot.save(circuit.plot_card(), stem.with_name(f"{stem.name}-card"))
-    if task is None:
-        maps = hs.plot.appendix_c(model.attention(), model.problem, circuit)
-        written += hs.plot.save(maps, figures / f"maps{suffix}")
+        drawn[stem.with_name(f"{stem.name}-card")] = circuit.plot_card()
+    if record is None:
+        drawn[figures / f"maps{suffix}"] = hs.plot.appendix_c(model.attention(), model.problem, circuit)
         batch = model.evaluator.batch[:3]
-        patterns = model.transformer.patterns(batch.inputs[None])
-        by_position = hs.plot.appendix_c_prompts(patterns, batch.role[0].tolist(), model.problem)
-        written += hs.plot.save(by_position, figures / f"prompts{suffix}")
-    return written
+        prompts = model.transformer.patterns(batch.inputs[None]), batch.role[0].tolist()
+        drawn[figures / f"prompts{suffix}"] = hs.plot.appendix_c_prompts(*prompts, model.problem)
+    return [file for stem, figure in drawn.items() for file in hs.plot.save(figure, stem)]
 
 
 @click.command()
 @click.argument("folders", metavar="RUN...", type=FOLDER, nargs=-1, required=True)
-@click.option("--model", type=STEP, default=0, show_default=True, help="Which model of the run, from 0.")
-@click.option("--figures/--no-figures", default=True, show_default=True, help="Draw into RUN/figures.")
+@click.option("--model", type=STEP, default=0, help="Which model of the run, from 0.")
+@click.option("--figures/--no-figures", default=True, help="Draw into RUN/figures.")
 @click.option("--overwrite", is_flag=True, help="Measure again even if a record is stored.")
 @click.option("--circuit", "record", type=PATH, help="Circuit of a language model, to follow through folders of it.")
-@click.option("--task", "task_file", metavar="FILE", help="Its task, if that was one of your own.")
+@click.option("--task", metavar="FILE", help="Its task, if that was one of your own.")
 @click.option("--out", type=PATH, help="File for what was found in a language model.")
 @json_option("the record")
-@field_options(EmergenceConfig, "config", defaults=True)
+@field_options(hs.EmergenceConfig, "config", defaults=True)
 def emergence(
-    folders: tuple[Path, ...], model: int, figures: bool, overwrite: bool,
-    record: Path | None, task_file: str | None, out: Path | None, config: dict[str, Any],
-) -> tuple[Any, str]:  # fmt: skip
+    folders: tuple[Path, ...], model: int, figures: bool, overwrite: bool, config: dict[str, Any], **language: Any
+) -> tuple[Any, str]:
     """How the heads of a run's circuit emerged, checkpoint by checkpoint.
 
     RUN needs checkpoints (`hopscope train --checkpoint-every`) and a circuit (`hopscope circuit RUN`). Writes
@@ -260,17 +249,17 @@ def emergence(
       hopscope emergence runs/d --json | jq '.paths[] | [.layer, .query, .key, .crossing.step]'
       hopscope emergence own/training/step-* own --circuit own/circuits/equations-2-hops.json
     """
-    if record is not None:
+    if language["record"] is not None:
         refuse_given("folders of a language model have no run", "model", "figures", "overwrite", *config)
-        return _followed(folders, record, task_file, out)
-    refuse_given("a run has its own task and folder", "task_file", "out")
+        return _followed(folders, **language)
+    refuse_given("a run has its own task and folder", "task", "out")
     if len(folders) > 1:
         raise hs.InputError(f"give one run, or --circuit to follow it through folders, got {len(folders)} folders")
     from hopscope.circuits.store import circuit_path
     from hopscope.paper.section_9 import page_figures
 
     run = hs.Run(folders[0])
-    how = EmergenceConfig(**config) if config else None
+    how = hs.EmergenceConfig(**config) if config else None
     found = run.emergence(model, how, overwrite=overwrite)
     circuit, imposed = hs.Circuit.load(circuit_path(run.path, model)), None
     lines = [str(found)]
@@ -284,28 +273,22 @@ def emergence(
     return found.to_json(), "\n".join(lines)
 
 
-def _followed(folders: tuple[Path, ...], record: Path, task_file: str | None, out: Path | None) -> tuple[Any, str]:
+def _followed(folders: tuple[Path, ...], record: Path, task: str | None, out: Path | None) -> tuple[Any, str]:
     """A language model's circuit, followed through folders: the record, and a table."""
     from hopscope.emergence.language import TEXT_EMERGENCE, follow_checkpoints
 
     circuit = hs.Circuit.load(record)
-    if circuit.text is None:
+    text = circuit.text
+    if text is None:
         raise hs.InputError(f"{record} is a circuit of a run; follow it with `hopscope emergence RUN`")
-    asked = circuit.text
-    if task_file is not None:
-        task: LanguageTask = _prompt_task(folders[-1], task_file)
+    if task is not None:
+        asked: LanguageTask = _prompt_task(folders[-1], task)
     elif circuit.hops:
-        task = hs.text(asked.formulation, circuit.hops, hs.Extensions(**asked.extensions))
+        asked = hs.text(text.formulation, circuit.hops, hs.Extensions(**text.extensions))
     else:
-        raise hs.InputError(f"{record} is of a task of your own; pass --task, the file of {asked.formulation}")
+        raise hs.InputError(f"{record} is of a task of your own; pass --task, the file of {text.formulation}")
     with stages_display() as progress:
-        found = follow_checkpoints(folders, circuit, task, progress=progress)
+        found = follow_checkpoints(folders, circuit, asked, progress=progress)
     if out is not None:
         TEXT_EMERGENCE.write(out, found)
-    lines = ["right   loss   the circuit's  attention along each path"]
-    for point in found.checkpoints:
-        weights = " ".join(f"{weight:.2f}" for weight in point.attention)
-        same = f" (the same files as {point.same_as})" if point.same_as else ""
-        losses = f"{point.full.accuracy:.2f}   {point.full.brier:.3f}  {point.alone.brier:.3f}"
-        lines.append(f"{losses:<23} {weights}  {point.folder}{same}")
-    return plain(found), "\n".join([*lines, *found.paths])
+    return plain(found), str(found)

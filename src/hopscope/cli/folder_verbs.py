@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+import hopscope as hs
 from hopscope.checks import check_folder, check_outside_runs
 from hopscope.cli.exit import readable
-from hopscope.cli.options import FOLDER, PATH, choice, json_option, refuse_given
-from hopscope.errors import InputError
+from hopscope.cli.options import FOLDER, PATH, json_option, refuse_given
 from hopscope.words import counted
 
 PRESETS = ("laptop", "figure-4", "paper", "paper-short", "tiny")
@@ -34,10 +34,9 @@ def check(folder: Path) -> tuple[Any, str, int]:
     from hopscope.integrity import check
 
     found = check(folder)
-    damaged = [file for file in found if file.trouble]
-    lines = [readable(file.trouble) for file in damaged]
-    lines.append(f"{counted(len(found), 'file')}; {len(damaged) or 'none'} damaged")
-    return [asdict(file) for file in found], "\n".join(lines), 1 if damaged else 0
+    troubles = [readable(file.trouble) for file in found if file.trouble]
+    lines = [*troubles, f"{counted(len(found), 'file')}; {len(troubles) or 'none'} damaged"]
+    return [asdict(file) for file in found], "\n".join(lines), 1 if troubles else 0
 
 
 @click.command()
@@ -67,7 +66,7 @@ def explore(folders: tuple[Path, ...], out: Path | None, model: int | None, larg
 
         refuse_given("a stored circuit is one page", "model", "large")
         if len(folders) > 1:
-            raise InputError(f"{record} is one circuit, which has a page of its own; leave the others out")
+            raise hs.InputError(f"{record} is one circuit, which has a page of its own; leave the others out")
         path, page = explore_circuit(record, out)
     else:
         from hopscope.explorer.page import explore
@@ -86,7 +85,7 @@ def _record_alone(path: Path) -> Path | None:
 
 @click.command()
 @click.argument("source", metavar="CIRCUIT", type=PATH)
-@click.option("--to", "library", **choice("mib", default="mib"))
+@click.option("--to", "library", type=click.Choice(["mib"]), default="mib")
 @click.option("--out", type=PATH, required=True, help="A new file.")
 @click.option("--of", type=PATH, help="The language model of the circuit  [default: beside which it lies].")
 @json_option("the path of what was written")
@@ -101,23 +100,21 @@ def export(source: Path, library: str, out: Path, of: Path | None) -> tuple[Any,
       hopscope export c/ioi.json --to mib --of my-model --out graph.json
     """
     check_outside_runs(out)
-    from hopscope.circuits.circuit import Circuit
-    from hopscope.language.language_model import LanguageModel
     from hopscope.language.mib import is_parallel, write_graph
 
     if out.exists():
-        raise InputError(f"{out} is there already; choose another name")
-    circuit, of = Circuit.load(source), of or source.parent.parent
-    model = LanguageModel(of)
+        raise hs.InputError(f"{out} is there already; choose another name")
+    circuit, of = hs.Circuit.load(source), of or source.parent.parent
+    model = hs.LanguageModel(of)
     if circuit.model != model.named.content:
-        raise InputError(f"{source} is not a circuit of {of}; pass --of, the language model that it was found in")
+        raise hs.InputError(f"{source} is not a circuit of {of}; pass --of, the language model that it was found in")
     write_graph(out, circuit, model.model.shape.d_model, is_parallel(model.model))
     return {"path": str(out)}, str(out)
 
 
 @click.command()
 @click.argument("folder", type=FOLDER, default=Path("runs/laptop"))
-@click.option("--preset", **choice(*PRESETS, default=None, help="[default: the folder's name]"))
+@click.option("--preset", type=click.Choice(PRESETS), help="[default: the folder's name]")
 @click.option("--claims-only", is_flag=True, help="Judge the claims again into claims.json; no page, no figures.")
 @json_option("the claims")
 def report(folder: Path, preset: str | None, claims_only: bool) -> tuple[Any, str]:
@@ -132,10 +129,10 @@ def report(folder: Path, preset: str | None, claims_only: bool) -> tuple[Any, st
     """
     check_outside_runs(folder)
     if not folder.is_dir() or any(folder.glob("*/run.json")):
-        raise InputError(f"{folder} is not a folder of a reproduction; give one that `hopscope reproduce` wrote to")
+        raise hs.InputError(f"{folder} is not a folder of a reproduction; give one that `hopscope reproduce` wrote to")
     name = preset or folder.resolve().name
     if name not in PRESETS:
-        raise InputError(f"{folder} is not named for a preset; pass --preset {' or --preset '.join(PRESETS)}")
+        raise hs.InputError(f"{folder} is not named for a preset; pass --preset {' or --preset '.join(PRESETS)}")
 
     from hopscope.paper.presets import BY_NAME
     from hopscope.paper.reproduce import read, write_pages

@@ -111,16 +111,16 @@ def _argument_texts(record: type) -> dict[str, str]:
 
 
 class NumberList(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic in click 8.5 alone
-    """Different whole numbers of at least `least`, as `5`, `1-8` or `1,2,4-6` lists them; maybe `none` at all."""
+    """Different whole numbers of at least `least`, as `5`, `1-8` or `1,2,4-6` lists them; `none` where `empty`."""
 
     name = "list"
 
-    def __init__(self, least: int = 1, *, may_be_none: bool = False) -> None:
-        self.least, self.may_be_none = least, may_be_none
+    def __init__(self, least: int = 1, *, empty: bool = False) -> None:
+        self.least, self.empty = least, empty
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         """The numbers, in their order."""
-        if not isinstance(value, str) or (value == "none" and self.may_be_none):
+        if not isinstance(value, str) or (value == "none" and self.empty):
             return () if value == "none" else tuple(value)
         found: dict[int, None] = {}
         for part in value.split(","):
@@ -151,11 +151,6 @@ class GivenPath(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # ge
 
 PATH, FOLDER = GivenPath(), GivenPath(folder=True)
 SEED, COUNT, STEP = click.IntRange(0, MOST_SEED), click.IntRange(min=1), click.IntRange(min=0)
-
-
-def choice(*words: str, default: str | None, help: str | None = None) -> dict[str, Any]:
-    """The settings of an option that is one of some words; its default is shown where it is a word."""
-    return {"type": click.Choice(words), "default": default, "show_default": default is not None, "help": help}
 
 
 def json_option(what: str) -> Callable[[Any], Any]:

@@ -11,24 +11,22 @@ import click
 import hopscope as hs
 from hopscope.checks import check_outside_runs
 from hopscope.cli.folder_verbs import PRESETS
-from hopscope.cli.options import FOLDER, NumberList, choice, field_options, json_option
+from hopscope.cli.options import FOLDER, NumberList, field_options, json_option
 from hopscope.records import plain
 
-_RECIPE = choice(*hs.recipes.BY_NAME, default="laptop", help="The recipe to start from.")
+_NAMES = click.Choice([*hs.recipes.BY_NAME])
+_recipe_option = click.option("--recipe", "name", type=_NAMES, default="laptop", help="The recipe to start from.")
 
 
 @click.command()
 @click.argument("folder", type=FOLDER)
-@click.option("--recipe", "name", **_RECIPE)
+@_recipe_option
 @click.option("--seeds", type=NumberList(0), help="Seeds, one model for each: 0, 0-7, 1,3,5.  [default: the recipe's]")
 @field_options(hs.Execution, "execution", skip=("kernels", "workers"))
 @json_option("the result")
 @field_options(hs.RetrievalProblem, "problem")
 @field_options(hs.Recipe, "recipe", skip=("initial",))
-def train(
-    folder: Path, name: str, seeds: tuple[int, ...] | None,
-    execution: dict[str, Any], problem: dict[str, Any], recipe: dict[str, Any],
-) -> tuple[Any, str]:  # fmt: skip
+def train(folder: Path, name: str, seeds: tuple[int, ...] | None, **fields: dict[str, Any]) -> tuple[Any, str]:
     """Train transformers on the retrieval problem; continue if FOLDER holds part of the run.
 
     Any field of the recipe or of the problem can be set; `none` unsets one that may be unset.
@@ -44,20 +42,15 @@ def train(
     from hopscope.training.side_by_side import losses_by_hop
 
     start = hs.recipes.BY_NAME[name]
-    setup = replace(
-        start,
-        problem=replace(start.problem, **problem),
-        recipe=replace(start.recipe, **recipe),
-        seeds=start.seeds if seeds is None else seeds,
-    )
-    how = hs.Execution(**execution).resolve(setup)
+    changed = replace(start.problem, **fields["problem"]), replace(start.recipe, **fields["recipe"])
+    setup = hs.Setup(start.name, *changed, seeds or start.seeds)
+    how, asked = hs.Execution(**fields["execution"]).resolve(setup), fields["execution"]
     if (folder / "run.json").exists():
         how = hs.Run(folder).require(setup).execution.resume(setup)
-        stays = [f"{field} {getattr(how, field)}" for field, value in execution.items() if value != getattr(how, field)]
+        stays = [f"{field} {getattr(how, field)}" for field, value in asked.items() if value != getattr(how, field)]
         if stays:
             click.echo(f"{folder} continues with {', '.join(stays)}; another folder starts afresh", err=True)
-    _say_execution(how)
-    run = hs.train(setup, folder, execution=how)
+    run = hs.train(setup, folder, execution=_announced(how))
     _ = run.metrics  # of a run that was finished before, damage there would otherwise not be seen
     limit = learned_below(setup.problem.chains)
     lines = [f"loss on held-out sequences, hop by hop (a hop is learned below {limit:g})"]
@@ -69,16 +62,12 @@ def train(
 
 @click.command()
 @click.argument("folder", type=FOLDER)
-@click.option("--recipe", "name", **_RECIPE)
-@click.option("--depths", type=NumberList(), default="1-4", show_default=True, help="Numbers of layers: 3, 1-8, 1,2,4.")
-@click.option("--hops", default=3, show_default=True, help="D with the implicit curriculum.")
-@click.option("--plain-hops", default=3, show_default=True, help="D without the curriculum.")
-@click.option("--seeds", type=NumberList(0), default="0-1", show_default=True, help="Seeds, one model for each.")
-@click.option(
-    "--plain-seeds",
-    type=NumberList(0, may_be_none=True),
-    help="Seeds without the curriculum; `none` to leave these runs out.  [default: as --seeds]",
-)
+@_recipe_option
+@click.option("--depths", type=NumberList(), default="1-4", help="Numbers of layers: 3, 1-8, 1,2,4.")
+@click.option("--hops", default=3, help="D with the implicit curriculum.")
+@click.option("--seeds", type=NumberList(0), default="0-1", help="Seeds, one model for each.")
+@click.option("--plain-hops", default=3, help="D without the curriculum.")
+@click.option("--plain-seeds", type=NumberList(0, empty=True), help="Seeds without it, or none.  [default: as --seeds]")
 @field_options(hs.Execution, "execution", skip=("kernels", "threads"))
 @json_option("the results of every run")
 @field_options(hs.Recipe, "recipe", skip=("layers", "initial"))
@@ -100,10 +89,9 @@ def sweep(
     from hopscope.paper.section_7_figures import section
 
     check_outside_runs(folder)
-    start, how = hs.recipes.BY_NAME[name].recipe, hs.Execution(**execution)
-    study = DepthStudy("sweep", replace(start, **recipe), layers=tuple(sorted(depths)), **settings)
-    _say_execution(how)
-    hs.train_all(study.setups(), folder, execution=how)
+    changed = replace(hs.recipes.BY_NAME[name].recipe, **recipe)
+    study = DepthStudy("sweep", changed, layers=tuple(sorted(depths)), **settings)
+    hs.train_all(study.setups(), folder, execution=_announced(hs.Execution(**execution)))
     found = read(study, folder, at=".")
     page = section(found)
     for figure in page.figures if page else ():
@@ -113,7 +101,7 @@ def sweep(
 
 
 @click.command()
-@click.option("--preset", **choice(*PRESETS, default="laptop"))
+@click.option("--preset", type=click.Choice(PRESETS), default="laptop")
 @click.option("--out", type=FOLDER, help="Folder  [default: runs/PRESET]")
 @field_options(hs.Execution, "execution", skip=("kernels", "threads"))
 @json_option("the claims")
@@ -135,9 +123,7 @@ def reproduce(preset: str, out: Path | None, execution: dict[str, Any]) -> tuple
     from hopscope.paper.claims import claim_lines
     from hopscope.paper.reproduce import write_pages
 
-    how = hs.Execution(**execution)
-    _say_execution(how)
-    found = hs.reproduce(preset, out, how)
+    found = hs.reproduce(preset, out, _announced(hs.Execution(**execution)))
     lines = claim_lines(found.claims)
     if preset == "tiny":
         lines.insert(0, "tiny models learn next to nothing: no verdict means anything, only that all of it runs")
@@ -145,8 +131,8 @@ def reproduce(preset: str, out: Path | None, execution: dict[str, Any]) -> tuple
     return [claim.to_json() for claim in found.claims], "\n".join(lines)
 
 
-def _say_execution(execution: hs.Execution) -> None:
-    """Say on standard error in which precision work is computed, and settle the process for it."""
+def _announced(execution: hs.Execution) -> hs.Execution:
+    """The execution, after it was said on standard error what it computes in, and the process was settled for it."""
     from hopscope.kernels import best_precision, bf16_unit
     from hopscope.processes import tune_process
     from hopscope.training.execution import default_device
@@ -157,3 +143,4 @@ def _say_execution(execution: hs.Execution) -> None:
     precision = best_precision(device) if execution.precision == "auto" else execution.precision
     unit = f" ({bf16_unit(device) or 'slow here: no unit for it'})" if precision == "bf16" else ""
     click.echo(f"matrix products on {device} in {precision}{unit}", err=True)
+    return execution

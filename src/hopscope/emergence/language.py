@@ -58,6 +58,15 @@ class TextEmergence:
     paths: tuple[str, ...]
     checkpoints: tuple[TextCheckpoint, ...]
 
+    def __str__(self) -> str:
+        lines = ["right   loss   the circuit's  attention along each path"]
+        for point in self.checkpoints:
+            losses = f"{point.full.accuracy:.2f}   {point.full.brier:.3f}  {point.alone.brier:.3f}"
+            weights = " ".join(f"{weight:.2f}" for weight in point.attention)
+            same = f" (the same files as {point.same_as})" if point.same_as else ""
+            lines.append(f"{losses:<23} {weights}  {point.folder}{same}")
+        return "\n".join([*lines, *self.paths])
+
 
 TEXT_EMERGENCE = RecordFormat(
     TextEmergence, "hopscope emergence of a language model", "an emergence (`hopscope emergence A B --circuit C --out`)"

@@ -121,7 +121,7 @@ BUDGETS: dict[Effort, SearchBudget] = {
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How a circuit is searched for.
+    """How a circuit is searched for; `effort` may also be a `SearchBudget`.
 
         >>> hs.SearchConfig("quick", max_loss=0.1).budget.orders
         1
