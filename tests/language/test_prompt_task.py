@@ -42,8 +42,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Circuit, Path]:
     done = CliRunner().invoke(program, [*asked, "--effort", "quick"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     shown = CliRunner().invoke(program, [*asked, "--show"], catch_exceptions=False)
-    printed = [line for line in done.output.splitlines() if not line.startswith(("wrote", "next"))]
-    assert shown.output.splitlines() == printed
+    printed = [line for line in done.stdout.splitlines() if not line.startswith(("wrote", "next"))]
+    assert shown.stdout.splitlines() == printed
     assert not (folder / "model" / "circuits").exists()
     return Circuit.load(folder / "c" / "mine.json"), folder / "c"
 
