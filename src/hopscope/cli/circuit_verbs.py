@@ -278,8 +278,7 @@ def _followed(folders: tuple[Path, ...], record: Path, task: str | None, out: Pa
     from hopscope.emergence.language import TEXT_EMERGENCE, follow_checkpoints
 
     circuit = hs.Circuit.load(record)
-    text = circuit.text
-    if text is None:
+    if (text := circuit.text) is None:
         raise hs.InputError(f"{record} is a circuit of a run; follow it with `hopscope emergence RUN`")
     if task is not None:
         asked: LanguageTask = _prompt_task(folders[-1], task)
