@@ -1,4 +1,4 @@
-"""The paper, section by section: what is run, what came of it, and which of the claims it bears out.
+"""The paper, section by section: what is run, the results, and the claims that the results support.
 
 >>> hs.paper.D.problem.hops, hs.paper.D.recipe.layers
 (4, 24)

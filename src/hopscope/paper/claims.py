@@ -1,4 +1,4 @@
-"""The claims distilled from the paper, and what was found of each, in two columns."""
+"""The claims distilled from the paper, and our finding on each claim, in two columns."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from hopscope.statistics import clopper_pearson
 NOT_RUN: Literal["not run"] = "not run"
 THEOREM: Literal["theorem, checked"] = "theorem, checked"
 General = Literal["holds", "does not hold", "open", "theorem, checked", "not run"]
-"""What is said in general; by `general` where it is a share of cases."""
+"""The verdict of the second column; if the finding is a share of cases, `general` decides the verdict."""
 
 ALWAYS = 0.9
-"""What surely holds of a larger share of cases than this, with 95% confidence, holds in general."""
+"""A claim holds in general if, with 95% confidence, at least this share of all cases is as claimed."""
 
 _OUTCOME = re.compile(r"yes|no|\d+ of \d+|theorem, checked|not run")
 _TEMPLATES = Path(str(files("hopscope.paper") / "templates"))
 STORED = _TEMPLATES / "stored.json"
-"""Where the package has what the stored runs show (`make claims`)."""
+"""The package's file of findings from the stored runs, which `make claims` writes."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper claims.
+    """A claim of the paper.
 
     Attributes:
-        title: the claim.
-        number: the paper's number.
+        title: the claim in one sentence.
+        number: the number that the paper gives.
         where: the section or figure of the paper.
-        case: what a case of the second column is, and when it is as claimed.
+        case: what counts as a case in the second column, and when a case is as claimed.
     """
 
     title: str
@@ -53,27 +53,27 @@ CLAIMS: Mapping[str, Claim] = {
 """The claims by id. No numbers of the paper's figures beyond these are public."""
 
 _OF_THE_CLAIM = ("title", "paper", "case", "interval")
-"""Fields of a row of `claims.json` that follow from the others."""
+"""Fields of a row of `claims.json` that follow from the other fields."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one claim: as the paper did it, and in general.
+    """The finding on one claim: as the paper did it, and in general.
 
     Args:
         id: the claim, one of `CLAIMS`.
-        as_the_paper: with the paper's own models, by its measure and sentence: `yes`, `no`, `2 of 3`, `theorem,
-            checked`, `not run`.
-        numbers: our numbers by that measure, in words, to be read beside the paper's.
-        reason: one sentence: why it is `no`, or why a column is not run.
-        in_general: what is said in general.
-        share: how many cases are as claimed, and how many there are; the claim's `case` says of what.
-        spread: the distribution over these cases, in words.
-        scale: how large the study was, beginning with the preset's name: `laptop: D = 3, 1..4 layers x 2 seeds`.
-        run: the folder that holds the evidence, relative to the report's; None where there is none.
+        as_the_paper: the outcome with the paper's own models and measure: `yes`, `no`, `2 of 3`, `theorem, checked` or
+            `not run`.
+        numbers: our numbers by the paper's measure, as text, to compare with the paper's numbers.
+        reason: one sentence on why the outcome is `no`, or why a column is not run.
+        in_general: the verdict in general.
+        share: the number of cases that are as claimed, and the number of all cases.
+        spread: the distribution over the cases, as text.
+        scale: the size of the study, beginning with the preset's name: `laptop: D = 3, 1..4 layers x 2 seeds`.
+        run: the folder that holds the evidence, relative to the report's folder; None if there is no evidence.
 
     Raises:
-        InputError: an unknown claim or outcome, or a column without its numbers.
+        InputError: the claim or the outcome is unknown, or a column lacks its numbers.
     """
 
     id: str
@@ -99,12 +99,12 @@ class Finding:
 
     @property
     def claim(self) -> Claim:
-        """What the paper claims."""
+        """The claim of the paper."""
         return CLAIMS[self.id]
 
     @property
     def known(self) -> bool:
-        """Whether either column says something."""
+        """Whether at least one of the two columns has a result."""
         return not self.as_the_paper == self.in_general == NOT_RUN
 
     @property
@@ -114,7 +114,7 @@ class Finding:
 
     @property
     def share_in_words(self) -> str:
-        """The share with its interval: `6 of 10 (26% to 88%)`; empty where there is none."""
+        """The share with its interval: `6 of 10 (26% to 88%)`; empty without a share."""
         if self.share is None:
             return ""
         low, high = clopper_pearson(*self.share)
@@ -129,27 +129,27 @@ class Finding:
 
     @property
     def paper_column(self) -> str:
-        """The first column in words: `2 of 3: 0.005, 0.059, 0.019`."""
+        """The first column as text: `2 of 3: 0.005, 0.059, 0.019`."""
         return ": ".join(part for part in (self.as_the_paper, self.numbers) if part)
 
     @property
     def general_column(self) -> str:
-        """The second column in words: `open, 6 of 10 (26% to 88%): 0.005 to 0.6`."""
+        """The second column as text: `open, 6 of 10 (26% to 88%): 0.005 to 0.6`."""
         shown = ", ".join(part for part in (self.in_general, self.share_in_words) if part)
         return ": ".join(part for part in (shown, self.spread) if part)
 
     def to_json(self) -> dict[str, Any]:
-        """The row of `claims.json`: the claim, the paper's number, and both columns."""
+        """Return the row of `claims.json`: the claim, the paper's number, and both columns."""
         claim = {"title": self.claim.title, "paper": f"{self.claim.number} ({self.claim.where})"}
         return {"id": self.id, **claim, "case": self.claim.case, **asdict(self), "interval": self.interval}
 
 
 FirstColumn = tuple[str, str, str]
-"""`as_the_paper`, `numbers` and `reason` of a finding."""
+"""The `as_the_paper`, `numbers` and `reason` of a finding."""
 
 
 def yes_or_no(asked: bool, met: bool, numbers: str, why_not: str) -> FirstColumn:
-    """The first column of a claim that is met or not; empty where it was not asked of the paper's own models."""
+    """Return the first column of a claim that is `met` or not; empty unless the paper's own models were `asked`."""
     if not asked:
         return NOT_RUN, "", ""
     return ("yes", numbers, "") if met else ("no", numbers, why_not)
@@ -158,10 +158,10 @@ def yes_or_no(asked: bool, met: bool, numbers: str, why_not: str) -> FirstColumn
 def general(
     claim: str, successes: int, cases: int, first: FirstColumn = (NOT_RUN, "", ""), *, spread: str = "", scale: str = ""
 ) -> Finding:
-    """A finding whose second column is a share of cases.
+    """Return a finding whose second column is a share of cases.
 
-    It holds where the lower 95% Clopper-Pearson bound is `ALWAYS` at least, which takes 36 of 36; it does not where the
-    upper one is below; else it is open. Without cases it is not run.
+    The claim holds if the lower 95% Clopper-Pearson bound is at least `ALWAYS`, which takes 36 of 36 cases. It does not
+    hold if the upper bound is below `ALWAYS`, and is open otherwise. Without cases, the claim is not run.
     """
     if not cases:
         return Finding(claim, *first, scale=scale)
@@ -171,27 +171,27 @@ def general(
 
 
 def in_folder(folder: str, found: Iterable[Finding]) -> list[Finding]:
-    """The findings, with the folder that holds their evidence."""
+    """Return the findings with the folder that holds their evidence."""
     return [replace(finding, run=folder) if finding.known else finding for finding in found]
 
 
 def complete(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """A row for each claim, in order; claims that nobody judged are not run."""
+    """Return a finding for each claim, in order; claims without a finding are `not run`."""
     by_claim = {finding.id: finding for finding in found}
     return tuple(by_claim.get(claim) or Finding(claim) for claim in CLAIMS)
 
 
 def write_claims(path: Path, claims: Iterable[Finding]) -> None:
-    """Write `claims.json`, a list of rows, each with the checksum of all of them; see `check_replaces_claims`."""
+    """Write `claims.json`, a list of rows with the checksum of the whole list in each; see `check_replaces_claims`."""
     check_replaces_claims(path)
     write_json(path, sealed_table([claim.to_json() for claim in claims]))
 
 
 def check_replaces_claims(path: Path) -> None:
-    """Check that a table of claims to be written would replace nothing, or only another table of claims.
+    """Check that a file at `path` can be replaced, because it is a table of claims or does not exist.
 
     Raises:
-        InputError: something else is there, or something that cannot be read.
+        InputError: the file is something else, or cannot be read.
     """
     rows = read_json(path, "a table of claims") if path.exists() else []
     if not isinstance(rows, list) or not all(isinstance(row, dict) and str(row.get("id")) in CLAIMS for row in rows):
@@ -199,7 +199,7 @@ def check_replaces_claims(path: Path) -> None:
 
 
 def read_claims(path: Path) -> tuple[Finding, ...]:
-    """Read `claims.json`. What the paper says, and what a case is, are today's.
+    """Read `claims.json`; the paper's side of each claim is taken from `CLAIMS`, not from the file.
 
     Raises:
         InputError: the file is missing or damaged.
@@ -218,14 +218,14 @@ def read_claims(path: Path) -> tuple[Finding, ...]:
 
 
 def stored() -> tuple[Finding, ...]:
-    """What the stored runs show, the largest first: those of the paper's scale where a claim was asked there."""
+    """Return the findings from the stored runs, at the paper's scale if a claim was tested at that scale."""
     return read_claims(STORED)
 
 
 def claim_lines(claims: Sequence[Finding]) -> list[str]:
-    """The table at the end of `hopscope reproduce`: claim, this run, and the stored runs, a line each."""
+    """Return the lines of the last table of `hopscope reproduce`: each claim in this run and in the stored runs."""
     known = {finding.id: finding.short for finding in stored()}
-    rows = [("", "claim", "this run", "stored runs, at the paper's scale where there are such")]
+    rows = [("", "claim", "this run", "stored runs (at the paper's scale if available)")]
     for row in claims:
         rows.append((row.id, textwrap.shorten(row.claim.title, 46, placeholder=" ..."), row.short, known[row.id]))
     return [f"{id:<4}{title:<48}{now:<32}{before}".rstrip() for id, title, now, before in rows]

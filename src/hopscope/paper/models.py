@@ -27,21 +27,21 @@ from hopscope.training.side_by_side import finished, train_all
 from hopscope.words import counted
 
 MAX_LOSS = 0.05
-"""A loss counts as low below this (Appendix E), whatever threshold a search was given."""
+"""A loss below this value counts as low (Appendix E), whatever threshold a search used."""
 
 PRUNED = "heads were pruned while the models trained: what is left is small, and alike"
-"""Why a claim is not run if there are no other models."""
+"""The reason why a claim is not run if heads were pruned in all models."""
 
 
 @dataclass(frozen=True)
 class ModelStudy:
-    """Which models are studied one by one.
+    """The models that are studied one by one.
 
     Attributes:
         scale: the preset's name.
         setups: the setups of models whose circuits are found and compared (Section 8).
         followed: the setups of models whose heads are followed as they emerge (Section 9).
-        at: the folder of their run folders, in the reproduction's folder.
+        at: the folder of the run folders, within the reproduction's folder.
         effort: the effort of the search for circuits.
     """
 
@@ -53,17 +53,17 @@ class ModelStudy:
 
     @property
     def all(self) -> tuple[Setup, ...]:
-        """All setups, those of both kinds once."""
+        """All setups of both kinds, each once."""
         return tuple(dict.fromkeys((*self.followed, *self.setups)))
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The outcome of training; None where a loss was not a number.
+    """The outcome of training; None if a loss was not a number.
 
     Attributes:
-        window: the validation loss as the paper takes it, the mean over the last steps.
-        best: the lowest mean over as many steps, wherever these end.
+        window: the validation loss by the paper's definition, the mean over the last steps.
+        best: the lowest mean validation loss over the same number of successive steps.
         held_out: the 95% interval of the held-out loss at the end.
     """
 
@@ -73,7 +73,7 @@ class Learned:
 
     @classmethod
     def of(cls, run: RunFolder, number: int) -> Learned:
-        """The outcome of training one model of a finished run."""
+        """Return the outcome of training one model of a finished run."""
         result, steps, wide = run.result.models[number], run.metrics.steps, run.recipe.final_steps
         sums = np.concatenate([[0.0], np.cumsum(run.metrics.validation_loss[:, number])])
         starts = np.searchsorted(steps, steps - wide, side="right")
@@ -86,18 +86,18 @@ class Learned:
 
 @dataclass(frozen=True)
 class Studied:
-    """One model, with what is known of its training and its circuit.
+    """One model, with the results of its training and the records of its circuit.
 
     Attributes:
-        name: the name of its run, with its number there if it is not the first: `a`, `ic-layers-4-1`.
-        setup: the setup that it was trained by.
-        seed: the seed it was trained from.
-        number: its number within the run, from 0.
-        run: its finished run.
+        name: the name of the run, followed by the model's number unless the number is 0: `a`, `ic-layers-4-1`.
+        setup: the setup that the model was trained with.
+        seed: the seed that the model was trained from.
+        number: the model's number within the run, from 0.
+        run: the finished run.
         learned: the outcome of training.
-        circuit: the record of its circuit; None where no circuit was searched for.
-        emergence: how that circuit came to be; None where it was not followed.
-        imposed_emergence: the same of its circuit by the Appendix E procedure.
+        circuit: the record of the model's circuit; None if no circuit was searched for.
+        emergence: the emergence of that circuit; None if the circuit was not followed.
+        imposed_emergence: the emergence of the circuit that the Appendix E procedure found.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Studied:
 
     @classmethod
     def of(cls, run: RunFolder, setup: Setup, number: int) -> Studied:
-        """A model of a finished run, with its records; `InputError` where one is damaged, or of another model."""
+        """Read a model of a finished run and its records; raise an `InputError` if a record does not fit."""
         store = CircuitStore(run)
         circuit = store.load(number) if store.path(number).exists() else None
         name = f"{setup.name}-{number}" if number else setup.name
@@ -121,37 +121,37 @@ class Studied:
 
     @property
     def imposed(self) -> ImposedCircuit | None:
-        """What the Appendix E procedure found; None where it found no circuit."""
+        """The circuit that the Appendix E procedure found; None if the procedure found no circuit."""
         found = self.circuit.imposed if self.circuit else None
         return found if found is not None and found.paths else None
 
     @property
     def decided(self) -> bool:
-        """Whether its record says that there is a circuit at the paper's threshold, or that there is none."""
+        """Whether a search at the paper's threshold decided if the model has a circuit, and was not given up."""
         return self.circuit is not None and self.circuit.max_loss == MAX_LOSS and not self.circuit.given_up
 
     @property
     def solves(self) -> bool:
-        """Whether the model's loss is below the threshold; where no circuit was searched for, whether it surely is."""
+        """Whether the model's loss is below the threshold; without a circuit search, its 95% interval must be below."""
         if self.circuit is not None:
             return self.circuit.losses["full"] < MAX_LOSS
         return self.learned.held_out is not None and self.learned.held_out[1] < MAX_LOSS
 
     @property
     def working(self) -> ImposedCircuit | None:
-        """Its circuit by the paper's procedure, where its loss alone is below the threshold with some filling."""
+        """The Appendix E circuit if its loss alone is below the threshold with at least one filling, else None."""
         found = self.imposed
         works = found is not None and min(loss.mean for loss in found.losses.values()) < MAX_LOSS
         return found if works else None
 
     @property
     def pruned(self) -> bool:
-        """Whether heads were removed while it trained, which makes the circuits of what is left small."""
+        """Whether heads were pruned during training, which makes the circuits of the remaining heads small."""
         return self.setup.recipe.prune_every is not None
 
     @property
     def training(self) -> tuple[Plateau, int]:
-        """The plateau, and the number of steps."""
+        """The plateau of the loss, and the number of training steps."""
         if self.emergence is not None:
             return self.emergence.plateau, self.emergence.total_steps
         metrics, recipe = self.run.metrics, self.setup.recipe
@@ -166,7 +166,7 @@ class Studied:
 
 @dataclass(frozen=True)
 class StudiedModels:
-    """Those models of the study whose runs are finished."""
+    """The models of a study whose runs are finished."""
 
     study: ModelStudy
     models: tuple[Studied, ...]
@@ -183,9 +183,9 @@ class StudiedModels:
 
 
 def read_models(study: ModelStudy, folder: Path) -> StudiedModels:
-    """The models of the study whose runs are finished.
+    """Read the models of the study whose runs are finished.
 
-    `InputError` where a run or record is damaged, or belongs to another setup.
+    Raises an `InputError` if a run or record is damaged or belongs to another setup.
     """
     runs = finished(study.all, folder / study.at)
     setups = [setup for setup in study.all if setup.name in runs]
@@ -194,7 +194,7 @@ def read_models(study: ModelStudy, folder: Path) -> StudiedModels:
 
 
 def _emergence(run: RunFolder, number: int, circuit: Circuit | None, patterns: Patterns) -> Emergence | None:
-    """How a model's circuit came to be; None where it was not followed, or where another circuit of it was."""
+    """Load the emergence of a model's circuit; None if no circuit, or another circuit, was followed."""
     path = emergence_path(run.path, number, patterns=patterns)
     if circuit is None or not path.exists():
         return None
@@ -213,10 +213,10 @@ def do_for_every_model(
     execution: Execution,
     progress: bool,
 ) -> None:
-    """Train what is not trained yet, and call `function(run, number, effort)` for every model, each on one thread.
+    """Train missing models, and call `function(run, number, effort)` for every model, each on one thread.
 
-    That is done in parallel; a single job, or all of a single worker, in this process: another would have to load
-    everything once more.
+    The calls run in parallel processes. With a single job or worker, they run in this process, since another process
+    would have to load everything again.
     """
     if not setups:
         return
@@ -239,16 +239,16 @@ def _on_one_thread(function: Callable[[Path, int, Effort], object], run: Path, n
 
 
 def shape_in_words(models: Sequence[Studied]) -> str:
-    """The models in words: `D = 3, 4 layers x 8 heads, 2 seeds`."""
+    """Return the models as text: `D = 3, 4 layers x 8 heads, 2 seeds`."""
     layers, heads, hops = models[0].shape
     return f"D = {hops}, {counted(layers, 'layer')} x {counted(heads, 'head')}, {counted(len(models), 'seed')}"
 
 
 def ranged(values: Sequence[float]) -> str:
-    """Lowest and highest value in words: `0.17 to 0.89`."""
+    """Return the lowest and the highest value as text: `0.17 to 0.89`."""
     return f"{min(values):.2f} to {max(values):.2f}" if values else "-"
 
 
 def losses(values: Sequence[float | None]) -> str:
-    """Losses in words: `0.012, diverged`."""
+    """Return losses as text: `0.012, diverged`."""
     return ", ".join("diverged" if value is None else f"{value:.4f}" for value in values)

@@ -1,5 +1,5 @@
-"""The scales at which everything is run: `laptop`, in minutes on two cores; `figure-4`, all its depths at the laptop's
-width; `paper`, the exact recipes; `paper-short`, A's shape from many seeds; `tiny`, in a minute."""
+"""The scales of a reproduction: `laptop` takes minutes on two cores; `figure-4` has all depths of Figure 4 at the
+laptop's width; `paper` has the exact recipes; `paper-short` has A's shape and many seeds; `tiny` takes a minute."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Preset:
 
     Attributes:
         name: the name of the preset; the scales of findings begin with it.
-        summary: what it is, in words, for the report.
+        summary: a description of the preset for the report.
         depth: training by depth (Section 7).
-        models: models whose circuits are found (Section 8), and whose heads are followed (Section 9).
-        questions: fresh questions of every formulation that guessers are asked (Section 4).
-        simulated_hops: the most hops of a chain that is simulated (Section 5).
+        models: models whose circuits are found (Section 8), and models whose heads are followed (Section 9).
+        questions: number of fresh questions of every formulation that test guessing (Section 4).
+        simulated_hops: the number of hops of the longest simulated chain (Section 5).
     """
 
     name: str
@@ -35,7 +35,7 @@ class Preset:
 
 
 def _followed_sweep(depth: DepthStudy, summary: str, **counts: int) -> Preset:
-    """A preset whose circuits are those of the depth study's followed runs, found with little effort: minutes count."""
+    """Return a preset that finds circuits in the depth study's followed runs, with little effort to save minutes."""
     assert depth.followed is not None
     setups = tuple(depth.runs(True, depth.followed))
     return Preset(depth.scale, summary, depth, ModelStudy(depth.scale, setups, setups, "sweep", "quick"), **counts)
@@ -58,10 +58,10 @@ MORE_OF_A = tuple(
     Setup(f"a-seed-{seed}", recipes.A.problem, replace(recipes.A.recipe, checkpoint_every=None), (seed,))
     for seed in range(3, 10)
 )
-"""With A, B and C these are ten models of their recipe: what C11 calls a distribution."""
+"""Seven more models with A's recipe; with A, B and C they are the ten models over which claims are judged."""
 
 _NINE = tuple(range(9))
-"""One seed more than the paper has: of eight, C3 might count fewer pairs than the 36 that it asks for."""
+"""Nine seeds, one more than in the paper: with eight, C3 might have fewer than the 36 pairs that it needs."""
 
 PAPER = Preset(
     name="paper",
@@ -90,7 +90,7 @@ FIGURE_4 = Preset(
 
 PAPER_SHORT = Preset(
     name="paper-short",
-    summary="ten transformers of A's shape in a sixth of its steps, by a rate that falls; half an hour of a core each",
+    summary="ten transformers of A's shape, a sixth of A's steps and a decaying rate; half an hour of a core per model",
     depth=replace(PAPER.depth, scale="paper-short", layers=()),
     models=ModelStudy(
         "paper-short", tuple(Setup(f"seed-{seed}", recipes.A.problem, recipes.A_SHORT, (seed,)) for seed in range(10))
@@ -124,7 +124,7 @@ TINY = _followed_sweep(
         followed=2,
         checkpoint_every=50,
     ),
-    "two layers, one hop: that everything works, a minute",
+    "two layers and one hop, to see that everything works; a minute",
     questions=20,
     simulated_hops=4,
 )

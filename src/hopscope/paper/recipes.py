@@ -1,4 +1,4 @@
-"""The paper's recipes and transformers, and a quick recipe of our own. `dataclasses.replace` varies them.
+"""The paper's recipes and transformers, and a quick recipe of our own. Vary them with `dataclasses.replace`.
 
 >>> hs.recipes.SWEEP.batch_size
 512
@@ -42,14 +42,15 @@ LAPTOP = Recipe(
     log_every=20,
     validation_size=64,
 )
-"""A quick recipe for two cores, D = 3, and two or more layers. It is none of the paper's: half its width, no MLP, a
-quarter of the sweep's batch, and what makes learning quick and sure: many heads that attend somewhere from the start
-(`qk_gain`), a weight decay that lets them, a high rate, quick second moments, and a tenth of the heads left out of
-every update from the first hop learned to the last. Then heads that a model can do without are removed, so that what
-does the work can be certified, and the rate falls. `python -m studies learning` asks how surely a run learns."""
+"""A quick recipe of our own for two cores, D = 3, and two or more layers.
+
+It has half the paper's width, no MLP and a quarter of the sweep's batch. These make learning fast and reliable: many
+heads whose attention is not uniform at the start (`qk_gain`), weight decay, a high learning rate, quick second moments,
+and head dropout from the first hop learned to the last. Then redundant heads are pruned, so that the circuit can be
+certified, and the rate decays. `python -m studies learning` measures how reliably a run learns."""
 
 PLAIN = replace(LAPTOP, heads=8, head_dim=None, prune_every=None, head_dropout=0.0, head_dropout_after=0)
-"""`LAPTOP` with eight heads that are all there in every update and to the end: the recipe that the studies vary."""
+"""`LAPTOP` with eight heads, without head dropout and pruning: the recipe that the studies vary."""
 
 A = Setup(
     "a",
@@ -60,13 +61,13 @@ A = Setup(
 """Transformer A (Section 8.1)."""
 
 A_SHORT = replace(A.recipe, steps=4_000, schedule="warmup-stable-decay", checkpoint_every=400)
-"""A's shape in a sixth of its steps: the rate falls over the last three tenths. It is no recipe of the paper."""
+"""A's shape with a sixth of A's steps; the rate decays over the last 30%. The paper does not have this recipe."""
 
 B = replace(A, name="b", seeds=(1,))
-"""Transformer B (Section 8.1): A from another seed."""
+"""Transformer B (Section 8.1): A with another seed."""
 
 C = replace(A, name="c", seeds=(2,))
-"""Transformer C (Section 8.1): A from a third seed."""
+"""Transformer C (Section 8.1): A with a third seed."""
 
 D = Setup(
     "d",

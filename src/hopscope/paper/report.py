@@ -1,7 +1,7 @@
-"""The report: one HTML page that needs nothing but itself, with figures, the table of claims and how to rerun.
+"""The report: one self-contained HTML page with figures, the table of claims and the command to rerun.
 
-Everything is inlined; the page forbids its own reader every script and every load (Content-Security-Policy). Links lead
-to run folders and to the figures' files beside the page, by relative paths.
+Everything is inlined, and the page's Content-Security-Policy forbids scripts and external resources. Relative links
+lead to run folders and to the files of the figures beside the page.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A figure of the page, drawn and written with it; `name` is that of its files, without an ending."""
+    """A figure of the page; `name` is the name of its files without the extension."""
 
     name: str
     figure: Figure
@@ -47,14 +47,14 @@ class Section:
 
 
 def write_page(path: Path, scale: str, claims: Sequence[Finding], sections: Sequence[Section], rerun: str) -> None:
-    """Write the page, atomically: sections, the table of claims, and links to claims.json and explorer.
+    """Write the page atomically: the sections, the table of claims, and links to claims.json and the explorer.
 
     Args:
         path: the HTML file; figures are written to `figures/` beside it, and links are relative to its folder.
-        scale: how large the study is, in words.
-        claims: the rows of the claims table, in order; those of the stored runs stand beside them.
+        scale: the size of the study, as text.
+        claims: the findings for the table, in order; the findings of the stored runs are shown beside them.
         sections: the sections before the table.
-        rerun: the shell command that makes it again.
+        rerun: the shell command that makes the page again.
     """
     figures = path.parent / "figures"
     options: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
@@ -74,13 +74,13 @@ def write_page(path: Path, scale: str, claims: Sequence[Finding], sections: Sequ
 
 
 def inline(text: object) -> Markup:
-    """Escaped text with `code` between backticks, and the paper's few formulas set as such: x1, 3^t, log3(D), 1..4.
+    """Return escaped text as HTML, with `code` between backticks and formulas of the paper: x1, 3^t, log3(D), 1..4.
 
     >>> inline("x1 < `a`")
     Markup('<var>x</var><sub>1</sub> &lt; <code>a</code>')
     """
     parts = str(escape(text)).split("`")
-    if len(parts) % 2 == 0:  # a backtick without its partner is a backtick
+    if len(parts) % 2 == 0:  # an unpaired backtick stays a backtick
         parts[-2:] = ["`".join(parts[-2:])]
     for place, part in enumerate(parts):
         parts[place] = f"<code>{part}</code>" if place % 2 else _formulas(part)

@@ -1,13 +1,14 @@
-"""The paper from nothing to its claims: every section run, read and judged, at the scale of a preset.
+"""Reproduce the paper: run, read and judge every section at the scale of a preset.
 
 In the reproduction's folder:
 
 sweep/          run folders of the depth study
-transformers/   run folders of transformers trained by themselves; with the records of their circuits and emergence
-benchmark/      what `hopscope benchmark` found, where it was asked
+transformers/   run folders of single transformers, with the records of their circuits and emergence
+benchmark/      results of `hopscope benchmark`, if you ran it
 summary.json    results of every run of the depth study
 claims.json     the claims
-report.html     the report: figures (in figures/ as PNG, SVG, PDF), the table of claims; beside it explorer.html
+report.html     the report: figures (also in figures/ as PNG, SVG and PDF) and the table of claims
+explorer.html   the explorer of the first model that was followed
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from hopscope.training.execution import FASTEST, Execution
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The results, section by section, and the claims, judged."""
+    """The results of every section, and the findings on all claims."""
 
     preset: Preset
     folder: Path
@@ -47,16 +48,16 @@ def reproduce(
     execution: Execution = FASTEST,
     progress: bool = True,
 ) -> Reproduction:
-    """Train, analyse and judge everything that a preset covers; what is finished is not done again.
+    """Train, analyse and judge everything that a preset covers; finished parts are not done again.
 
     Args:
-        preset: one of `presets.BY_NAME`, or your own.
-        folder: the folder for everything; `runs/` and the preset's name by default.
-        execution: how models are trained and examined: how precisely, in how many processes.
-        progress: whether it is shown.
+        preset: a name in `presets.BY_NAME`, or a `Preset` of your own.
+        folder: the folder for all results; by default, `runs/` and the preset's name.
+        execution: the precision and the number of processes for training and analysis.
+        progress: whether to show progress.
 
     Raises:
-        InputError: there is no such preset, or something else is in the folder.
+        InputError: the preset does not exist, or the folder holds something else.
 
     Examples:
         >>> import hopscope as hs
@@ -81,7 +82,7 @@ def reproduce(
 
 
 def read(preset: Preset, folder: Path) -> Reproduction:
-    """Read what is in the folder, and judge it again into `claims.json`; nothing is trained.
+    """Read the results in a folder, and judge the claims again into `claims.json`, without training.
 
     Raises:
         InputError: a run in the folder is damaged, or belongs to another preset.
@@ -107,7 +108,7 @@ def read(preset: Preset, folder: Path) -> Reproduction:
 
 
 def write_pages(found: Reproduction) -> list[Path]:
-    """Write the explorer of the first model that was followed, if its run is there, and the report; their paths."""
+    """Write the report, and the explorer of the first followed model if its run exists; return their paths."""
     name, folder = found.preset.name, found.folder
     for model in found.models.followed:
         if model.emergence is not None and model.run.checkpoints:

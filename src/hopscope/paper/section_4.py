@@ -1,4 +1,4 @@
-"""Section 4: language models on the text, and what guessing reaches; Figure 2, claims C14 and C15."""
+"""Section 4: language models on the text, and the accuracy of guessing; Figure 2, claims C14 and C15."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NEAR_PERFECT = 0.9
-"""The least lower bound of accuracy that is asked at every point."""
+"""The lower bound of the accuracy must be at least this value at every point."""
 
 LEVEL = 0.05
-"""How often a bound may miss: of the nine points of a model together from above, and of all models from below."""
+"""The error rate of the lower bounds, over all models together (Holm's procedure)."""
 
 ACCEPTED = 0.95
-"""The least share of the questions asked that must get an acceptable answer."""
+"""The minimum share of questions that must get an acceptable answer."""
 
 OTHERS = ("lives-with", "kingdoms", "functions", "relatives")
-"""The formulations beside equations, in the order of Figure 2."""
+"""The formulations other than equations, in the order of Figure 2."""
 
 GUESS: Mapping[str, float] = dict.fromkeys(("equations", *OTHERS), 1 / 4) | {"relatives": 1 / 16}
-"""The floors in the paper, by its five formulations: the accuracy of a random guess."""
+"""The paper's floor for each formulation: the accuracy of a random guess."""
 
 NINE = [*(("equations", hops) for hops in range(1, 6)), *((name, FORMULATIONS[name].paper_hops) for name in OTHERS)]
-"""The formulations and D of which C14 speaks."""
+"""The nine points that C14 is about, each a formulation and D."""
 
 FRESH = 1_015
-"""Seed of questions that no benchmark asks by default."""
+"""Seed of questions that no benchmark uses by default."""
 
 
 @dataclass(frozen=True)
 class AnswerSpread:
-    """How often each acceptable answer of a formulation, ascending, was right, and the accuracy of a random `guess`.
+    """How often each acceptable answer of a formulation was right, in ascending order of the answers.
 
-    `p` is that of the chi-squared test that all are equally likely.
+    `guess` is the accuracy of a random guess; `p` is the p-value of a chi-squared test of equal frequencies.
     """
 
     formulation: str
@@ -60,7 +60,7 @@ class AnswerSpread:
 
     @classmethod
     def of(cls, asked: Sequence[Question]) -> AnswerSpread:
-        """The spread over some questions of one formulation and D."""
+        """Count the right answers of questions of one formulation and D."""
         from scipy.stats import chisquare
 
         counts = Counter(question.answer for question in asked)
@@ -70,16 +70,16 @@ class AnswerSpread:
 
 @dataclass(frozen=True)
 class BenchmarkResult:
-    """What language models reached, where asked, and how evenly right answers are spread."""
+    """The results of language models (None if none was asked), and the spread of right answers."""
 
     summary: Summary | None
     spreads: tuple[AnswerSpread, ...]
 
 
 def read(count: int, folder: Path) -> BenchmarkResult:
-    """Draw so many fresh questions of each formulation, and read the benchmark in the folder.
+    """Draw `count` fresh questions of each formulation, and read the benchmark in the folder.
 
-    Language models are asked by `hopscope benchmark --out FOLDER/benchmark`.
+    `hopscope benchmark --out FOLDER/benchmark` asks the language models.
     """
     path = folder / "benchmark" / "summary.json"
     return BenchmarkResult(SUMMARY.read(path) if path.exists() else None, _spreads(count))
@@ -87,12 +87,12 @@ def read(count: int, folder: Path) -> BenchmarkResult:
 
 @cache
 def _spreads(count: int) -> tuple[AnswerSpread, ...]:
-    """The spread of answers: it depends on nothing else, and takes seconds."""
+    """Return the spread of answers; it depends only on `count` and takes seconds, so it is cached."""
     return tuple(AnswerSpread.of(questions(name, count=count, seed=FRESH)) for name in GUESS)
 
 
 def judge(result: BenchmarkResult) -> list[Finding]:
-    """Findings on C14 and C15."""
+    """Return the findings on C14 and C15."""
     return [_models(result.summary), _guessing(result.spreads)]
 
 
@@ -127,18 +127,18 @@ def _models(summary: Summary | None) -> Finding:
 
 
 def _nine(points: Sequence[Point], model: str) -> list[Point] | None:
-    """The points of equations at D = 1 ... 5 and of the other four at the paper's D; None unless all were asked."""
+    """Return the points of a model in the order of `NINE`; None unless the model was asked all of them."""
     there = {(point.formulation, point.hops): point for point in points if point.model == model}
     return [there[key] for key in NINE] if all(key in there for key in NINE) else None
 
 
 def _fault(points: Sequence[Point], extensions: str, settings: BenchmarkSettings) -> str:
-    """Why these answers say nothing about the claim; empty if they say something."""
+    """Return why these answers are no evidence on the claim; empty if they are evidence."""
     if extensions:
         return f"not the paper's prompts ({extensions})"
     if settings.rule != "exact":
         return f"answers were taken by the {settings.rule} rule"
-    if settings.reasoning_effort not in (None, "none"):  # some servers do not report the reasoning that there was
+    if settings.reasoning_effort not in (None, "none"):  # some servers do not report reasoning
         return f"reasoning was asked for ({settings.reasoning_effort})"
     if any(point.reasoned for point in points):
         return "hidden reasoning"
@@ -149,7 +149,7 @@ def _fault(points: Sequence[Point], extensions: str, settings: BenchmarkSettings
 
 
 def _solvers(models: Mapping[str, Sequence[Point]], asked: int) -> list[str]:
-    """The models that meet all nine points, by Holm's procedure from the best down, over all that were asked."""
+    """Return the models that pass all nine points, by Holm's procedure over the number of models `asked`."""
     found: list[str] = []
     for name in sorted(models, key=lambda name: -_worst(models[name]).low):
         confidence = 1 - LEVEL / (asked - len(found))
@@ -191,7 +191,7 @@ def _percent(share: float | None) -> str:
 
 
 def section(result: BenchmarkResult) -> Section | None:
-    """The section with Figure 2; None where no language model gave an acceptable answer."""
+    """Return the section with Figure 2; None if no language model gave an acceptable answer."""
     summary = result.summary
     if summary is None or all(point.accuracy is None for point in summary.points):
         return None
@@ -200,19 +200,19 @@ def section(result: BenchmarkResult) -> Section | None:
     if summary.settings.reasoning_effort not in (None, "none"):
         changed.append(f"reasoning effort {summary.settings.reasoning_effort}")
     how = f"with {', '.join(changed)}" if changed else "without examples or room to reason"
-    caption = "Accuracy with 95% intervals; dashed: a random guess, dotted: the best shortcut (as Figure 2)."
+    caption = "As Figure 2: accuracy with 95% intervals. Dashed: a random guess. Dotted: the best shortcut."
     return Section(
         "Language models on the text (Section 4)",
         paragraphs=[
-            f"{counted(models, 'language model')} asked the five formulations, untuned, {how}; "
-            "`docs/benchmark.md` says how.",
+            f"We asked {counted(models, 'language model')} questions of the five formulations, without fine-tuning and "
+            f"{how}; see `docs/benchmark.md`.",
         ],
         figures=[PageFigure("figure-2", figure_2(summary.points), caption)],
     )
 
 
 def figure_2(points: Sequence[Point]) -> Figure:
-    """Accuracies with 95% Wilson intervals; dashed is the random guess, dotted the best shortcut that skips lines.
+    """Draw accuracies with 95% Wilson intervals, a random guess (dashed) and the best shortcut (dotted).
 
     Raises:
         InputError: no point has an accuracy.
@@ -243,7 +243,7 @@ def figure_2(points: Sequence[Point]) -> Figure:
 
 
 def label(model: str) -> str:
-    """A model's name in a form that matplotlib can write: no mathematics, no control characters, not too long."""
+    """Return a model's name for matplotlib: no mathematics, no control characters, not too long."""
     plain = harmless(model)
     return (plain if len(plain) <= 36 else f"{plain[:35]}…").replace("$", r"\$")
 

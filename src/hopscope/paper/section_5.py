@@ -35,10 +35,10 @@ class Simulated:
         problem: the problem that the chain belongs to.
         depth: the number of layers after which the query holds the target.
         streams: the number of residual streams examined: all positions after all layers.
-        broken: how many of them are not one contiguous run.
-        too_long: how many of them are longer than 3^t + 1.
+        broken: the number of streams that are not one contiguous run.
+        too_long: the number of streams that are longer than 3^t + 1.
         longest: the longest run after t = 0, 1, ... layers.
-        unlawful: how many pairs of positions share something before any layer without being neighbours (Lemma 1).
+        unlawful: the number of pairs that share something before any layer without being neighbours (Lemma 1).
     """
 
     problem: RetrievalProblem
@@ -67,13 +67,13 @@ class Simulated:
 
 @dataclass(frozen=True)
 class TheoryResult:
-    """What the simulation gives for every chain, and the trained models to compare it with.
+    """The simulation of every chain, and the trained models to compare with it.
 
     Attributes:
         scale: the preset's name, for the scale of the trained models.
-        drawn_hops: the hops of the chain whose flow is drawn.
-        simulated: all chains, from one hop on, without a mask, and causal in both block orders.
-        trained: the models.
+        drawn_hops: the number of hops of the chain in the figure.
+        simulated: all chains of 1, 2, ... hops, without a mask and under a causal mask in both block orders.
+        trained: the trained models.
     """
 
     scale: str
@@ -84,14 +84,14 @@ class TheoryResult:
 
 @cache
 def simulated(largest_hops: int) -> tuple[Simulated, ...]:
-    """The result for every chain of 1 to `largest_hops` hops: it depends on nothing else, and takes seconds."""
+    """Simulate every chain of 1 to `largest_hops` hops; this takes seconds, so the result is cached."""
     chain = RetrievalProblem(hops=1, chains=1)
     kinds = replace(chain, causal=False), chain, replace(chain, order="shallowest-first")
     return tuple(Simulated.of(replace(kind, hops=hops)) for hops in range(1, largest_hops + 1) for kind in kinds)
 
 
 def judge(result: TheoryResult) -> list[Finding]:
-    """Findings on C1 and C2."""
+    """Return the findings on C1 and C2."""
     runs, hops = result.simulated, result.simulated[-1].problem.hops
     scale = f"{result.scale}: simulated, D = 1..{hops}; {counted(len(result.trained), 'trained run')}"
     cases = [(run, t) for run in runs for t in range(len(run.longest)) if 3**t < 2 * run.problem.hops]
@@ -116,10 +116,10 @@ def judge(result: TheoryResult) -> list[Finding]:
 
 
 def _beyond_depth(models: Sequence[TrainedModel]) -> tuple[int, int, int]:
-    """How many runs are put to the test, how many of them learned nothing forbidden, and how many hops came too early.
+    """Count the runs that test Theorem 1, those of them that learned no forbidden hop, and the hops learned too early.
 
-    A hop is a test where Theorem 1 forbids it and a run of the same formulation with more layers learned it. Too early
-    are hops that Theorem 1 allows and the exact minimum does not.
+    A run is a test if Theorem 1 forbids a hop at its depth and a deeper run of the same formulation learned the hop. A
+    hop is learned too early if Theorem 1 allows it at that depth and the exact minimum does not.
     """
     tested = kept = early = 0
     for model in models:
@@ -131,38 +131,37 @@ def _beyond_depth(models: Sequence[TrainedModel]) -> tuple[int, int, int]:
 
 
 def _is_run(holding: int) -> bool:
-    """Whether the bits are contiguous: adding the lowest carries through all of them."""
+    """Return whether the bits are contiguous: adding the lowest bit then carries through all bits."""
     return holding & (holding + (holding & -holding)) == 0
 
 
 def section(result: TheoryResult) -> Section:
-    """The section on how information flows along one chain."""
+    """Return the section on how information flows along one chain."""
     hops = result.drawn_hops
     return Section(
         "How many layers D hops need (Section 5)",
         paragraphs=[
-            "If a position can attend only to one that it already shares information with, and then learns all that "
-            "the other knows, information spreads along the chain by a factor of three a layer at most. Theorem 1 "
-            "follows; it is not tight. Under these two assumptions, for interleaved chains whose pair blocks are "
+            "Assume that a position can attend only to a position with which it shares information, and then learns "
+            "all that the other position knows. Information then spreads along the chain by a factor of at most three "
+            "per layer, which proves Theorem 1. The theorem is not tight: for interleaved chains whose pair blocks are "
             "deepest or shallowest first, the exact minimum is ceil(log3(4D + 1)) without a mask and floor(log2 D) + 2 "
-            "under a causal one. `docs/theory.md` says what other orders change, `docs/proofs.md` has the proofs.",
+            "under a causal mask. For other orders, see `docs/theory.md`; for the proofs, see `docs/proofs.md`.",
         ],
         figures=[
             PageFigure(
                 "flow",
                 figure_3(RetrievalProblem(hops=hops)),
-                f"What positions share before any layer, D = {hops} (as in Figures 3 and 8), and what the query can "
-                "know after each, without a mask and under a causal one.",
+                f"Top: what positions share before any layer, D = {hops} (as in Figures 3 and 8). Below: what the "
+                "query can know after each layer, without a mask and under a causal mask.",
             )
         ],
     )
 
 
 def figure_3(problem: RetrievalProblem) -> Figure:
-    """The chain in the order of the sequence, with what its positions share; below, the growth of its query's
-    knowledge.
+    """Draw a chain in the order of the sequence with what its positions share, and how its query's knowledge grows.
 
-    The growth is drawn twice, without a mask and with one; each row's rule is Lemma 3's limit on a run from x0.
+    The growth is drawn without a mask and under a causal mask; the rule in each row is Lemma 3's limit on runs from x0.
     """
     problem = replace(problem, chains=1)
     width = min(16.0, max(6.5, 0.75 * (2 * problem.hops + 1)))
@@ -181,7 +180,7 @@ def _draw_shared(axes: Axes, problem: RetrievalProblem) -> None:
     """Draw Figure 3: one chain's positions as they are in the sequence; edges above for symbols, below for places."""
     hops = problem.hops
     ends = [place_in_sequence(problem, 0, role_at(i, hops)) for i in range(2 * hops + 1)]
-    at = [place + place // 2 * 0.8 for place in ends]  # a gap after every pair, for those of other chains
+    at = [place + place // 2 * 0.8 for place in ends]  # a gap after every pair stands for the pairs of other chains
     for i, (start, end) in enumerate(pairwise(at)):
         _arc(axes, start, end, *((-1, PLACE) if i % 2 else (1, SYMBOL)))
     size = max(5.0, min(11.0, 130 / (2 * hops + 1)))
@@ -235,5 +234,5 @@ def _arc(axes: Axes, start: float, end: float, side: int, color: str) -> None:
 
 
 def _rise(span: float) -> float:
-    """How far above its ends an arc of this span reaches."""
+    """Return the height of an arc of this span above its ends."""
     return float(0.35 + 0.25 * span**0.6)

@@ -1,6 +1,6 @@
-"""Section 7: training by depth, with and without the implicit curriculum (IC): what is run, and what came of it.
+"""Section 7: training by depth, with and without the implicit curriculum (IC): the runs and their results.
 
-For each formulation and number of layers a model is trained from every seed: a row of `summary.json`.
+For each formulation and number of layers, one model is trained per seed; it is one row of `summary.json`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from hopscope.words import counted
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """What training one model came to, a row of `summary.json`. Losses are None where it diverged.
+    """The result of training one model, a row of `summary.json`. Losses are None if the model diverged.
 
     Attributes:
         hops: D.
         chains: N.
-        curriculum: whether every hop was asked for, or the last alone.
+        curriculum: whether every hop was asked for, not only the last.
         layers: the number of layers.
-        seed: the seed it was trained from.
+        seed: the seed that the model was trained from.
         loss: mean validation loss over the last steps.
-        partial_losses: the same by hop asked for.
+        partial_losses: mean validation loss of each hop asked for, over the last steps.
         held_out_loss: the loss on the fixed held-out sequences, at the end.
-        held_out_standard_error: its standard error.
-        crossings: for each hop asked for, the first logged step at which its validation loss was that of a hop that is
-            learned (`metrics.learned_below`).
-        made: a hash of recipe and problem, by which a study goes on from its summary alone.
+        held_out_standard_error: the standard error of `held_out_loss`.
+        crossings: for each hop asked for, the first logged step at which its validation loss was below
+            `metrics.learned_below`.
+        made: a hash of recipe and problem, which identifies the study's models in its summary.
     """
 
     hops: int
@@ -55,7 +55,7 @@ class TrainedModel:
 
     @classmethod
     def of(cls, run: RunFolder, made: str = "") -> list[TrainedModel]:
-        """The models of a finished run."""
+        """Return the results of all models of a finished run."""
         problem, layers, crossings = run.problem, run.recipe.layers, run.regular_metrics.first_below()
         return [
             cls(
@@ -71,23 +71,23 @@ class TrainedModel:
         return range(1 if self.curriculum else self.hops, self.hops + 1)
 
     def learned(self, hop: int) -> bool:
-        """Whether it ends with this hop's partial loss below that of a learned one; hops count from 1."""
+        """Return whether the final partial loss of a hop is below that of a learned hop; hops count from 1."""
         loss = self.partial_losses[hop - self.asked[0]] if hop in self.asked else None
         return loss is not None and loss < learned_below(self.chains)
 
     def forbidden(self, hop: int) -> bool:
-        """Whether Theorem 1 says that so few layers cannot learn a hop, since t < log3(2D)."""
+        """Return whether Theorem 1 forbids the hop at this number of layers, since t < log3(2D)."""
         return self.layers < depths(hop).theorem_1
 
     def too_shallow(self, hop: int) -> bool:
-        """Whether so few layers are below a hop's exact minimum under Assumptions 1 and 2 (docs/theory.md)."""
+        """Return whether this depth is below a hop's exact minimum under Assumptions 1 and 2 (docs/theory.md)."""
         return self.layers < depths(hop).causal
 
 
 def learned_deeper(model: TrainedModel, models: Sequence[TrainedModel]) -> list[int]:
-    """The hops that this model was asked for and that one of the same formulation with more layers learned.
+    """Return the hops asked of this model that a model of the same formulation with more layers learned.
 
-    They are the positive control of what it did not learn; a model that diverged is no test of anything.
+    They are the positive control for hops that this model did not learn. A model that diverged has no such hops.
     """
     alike = (model.hops, model.chains, model.curriculum)
     deeper = [m for m in models if m.layers > model.layers and (m.hops, m.chains, m.curriculum) == alike]
@@ -96,7 +96,7 @@ def learned_deeper(model: TrainedModel, models: Sequence[TrainedModel]) -> list[
 
 @dataclass(frozen=True)
 class DepthSummary:
-    """What `summary.json` holds: every model of the study of which the result is known."""
+    """The contents of `summary.json`: every model of the study whose result is known."""
 
     models: tuple[TrainedModel, ...]
 
@@ -107,18 +107,18 @@ SUMMARY = RecordFormat(DepthSummary, "hopscope depth study", "the summary of a d
 
 @dataclass(frozen=True)
 class DepthStudy:
-    """What is trained.
+    """The models to train.
 
     Attributes:
         scale: the preset's name.
         recipe: the recipe of every run; its `layers` are varied.
-        layers: the depths.
+        layers: the numbers of layers.
         hops: D with the implicit curriculum.
         plain_hops: D without it.
         seeds: the seeds with the implicit curriculum, one model each.
-        plain_seeds: the seeds without it, one model each; `None` for the same.
-        followed: the depth whose runs with the implicit curriculum keep checkpoints, for circuits and emergence;
-            `None` for none.
+        plain_seeds: the seeds without it, one model each; `None` for the same seeds.
+        followed: the number of layers whose runs with the implicit curriculum keep checkpoints, for circuits and
+            emergence; `None` if no runs keep checkpoints.
         checkpoint_every: steps between these checkpoints.
     """
 
@@ -133,7 +133,7 @@ class DepthStudy:
     checkpoint_every: int = 50
 
     def __post_init__(self) -> None:
-        if (steps := self.recipe.steps) < (every := self.recipe.log_every):  # Figure 4 has the rows at its multiples
+        if (steps := self.recipe.steps) < (every := self.recipe.log_every):  # Figure 4 uses rows at its multiples
             raise InputError(f"a study by depth needs at least log_every ({every}) steps, got {steps}; log more often")
 
     @property
@@ -142,11 +142,11 @@ class DepthStudy:
         return (replace(self.recipe, layers=SWEEP.layers), self.hops, self.plain_hops) == (SWEEP, 5, 3)
 
     def setups(self) -> list[Setup]:
-        """All runs, of each formulation and depth."""
+        """Return all runs of each formulation and depth."""
         return [run for curriculum in (True, False) for layers in self.layers for run in self.runs(curriculum, layers)]
 
     def runs(self, curriculum: bool, layers: int) -> list[Setup]:
-        """The runs of one formulation and depth, one for each seed; where it helps, they train as one ensemble."""
+        """Return the runs of one formulation and depth, one per seed; they can be trained as one ensemble."""
         problem = RetrievalProblem(hops=self.hops if curriculum else self.plain_hops, curriculum=curriculum)
         seeds = self.seeds if curriculum or self.plain_seeds is None else self.plain_seeds
         recipe = replace(self.recipe, layers=layers)
@@ -156,19 +156,19 @@ class DepthStudy:
         return [Setup(f"{name}{seed}", problem, recipe, (seed,)) for seed in seeds]
 
     def left(self, known: Collection[tuple[str, int]]) -> list[Setup]:
-        """The runs not known yet, by hash and seed, and all at the followed depth, whose weights are needed."""
+        """Return the runs that are not `known` (by hash and seed), and all followed runs, whose weights are needed."""
         followed = self.runs(True, self.followed) if self.followed else []
         return [run for run in self.setups() if run in followed or (made(run), run.seeds[0]) not in known]
 
 
 def made(setup: Setup) -> str:
-    """A hash that tells a run from those of another formulation, depth or recipe, but not from those of other seeds."""
+    """Return a hash of a run's formulation, depth and recipe; the seed does not change the hash."""
     return content_hash([plain(replace(setup, name="", seeds=(0,)))])
 
 
 @dataclass(frozen=True)
 class DepthResult:
-    """The models of the finished runs, as in `summary.json`, and the folder of the runs, in the reproduction's."""
+    """The models of the finished runs, as in `summary.json`, and the runs' folder in the reproduction's folder."""
 
     study: DepthStudy
     models: tuple[TrainedModel, ...]
@@ -176,7 +176,7 @@ class DepthResult:
 
 
 def run(study: DepthStudy, folder: Path, execution: Execution, progress: bool = False) -> None:
-    """Train what is not trained yet, into `sweep/`; runs that `summary.json` knows are not needed."""
+    """Train the missing runs into `sweep/`; except for followed runs, results in `summary.json` are enough."""
     setups = study.left(_known(study, folder))
     train_all(setups, folder / "sweep", execution=execution, progress=progress)
 
@@ -184,8 +184,8 @@ def run(study: DepthStudy, folder: Path, execution: Execution, progress: bool = 
 def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
     """Read the results of the finished runs in the folder `at`, and write them to `summary.json`.
 
-    Seeds in the summary that have no run any more stay beside those that have one, which suffices for the judges.
-    `InputError` where a run or the summary is damaged, or belongs to another study.
+    Models in the summary are kept even if their run folder is gone, since claims need only the summary.
+    Raises an `InputError` if a run or the summary is damaged or belongs to another study.
     """
     known, runs = _known(study, folder), finished(study.setups(), folder / at)
     for setup in study.setups():
@@ -199,7 +199,7 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
 
 
 def _known(study: DepthStudy, folder: Path) -> dict[tuple[str, int], TrainedModel]:
-    """What the summary says of the study's models, by how they were made and their seed."""
+    """Return the models in the summary by their hash (`made`) and seed."""
     summary = folder / "summary.json"
     models = SUMMARY.read(summary).models if summary.exists() else ()
     planned = {made(setup) for setup in study.setups()}

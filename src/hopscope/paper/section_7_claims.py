@@ -1,4 +1,4 @@
-"""Claims C3 to C5 and C20, judged by which hops the models of every depth learned, with and without the curriculum."""
+"""Claims C3 to C5 and C20, judged by the hops that models of every depth learned, with and without the curriculum."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ FAILED = 0.7
 """Training failed if the final validation loss stays above this (Section 7.2)."""
 
 CLAIMED_HOPS = 3
-"""The D at which training without the curriculum is claimed to fail (C3); with one hop there is none to leave out."""
+"""The D at which training without the curriculum is claimed to fail (C3); one hop alone has no curriculum."""
 
 LIKELY = 0.05
-"""The p-value below which a hop likely needs more layers than another (C4)."""
+"""The p-value below which a hop likely needs more layers than another hop (C4)."""
 
 SURELY = 0.01
-"""The p-value below which hops are surely learned ever more rarely, or one by more runs than the one before (C4)."""
+"""The p-value below which later hops are learned by fewer runs, or a hop by more runs than the hop before (C4)."""
 
 
 def judge(result: DepthResult) -> list[Finding]:
-    """Findings on C3, C4, C5 and C20; their scale begins with the name of the preset."""
+    """Return the findings on C3, C4, C5 and C20; their scale begins with the name of the preset."""
     with_ic = sorted((model for model in result.models if model.curriculum), key=lambda model: model.layers)
     without = [model for model in result.models if not model.curriculum and model.hops == CLAIMED_HOPS]
     scale, plain_scale = _scale(result.study.scale, with_ic), _scale(result.study.scale, without)
@@ -56,7 +56,7 @@ def _curriculum_is_needed(
 
 
 def _has_control(model: TrainedModel, with_ic: Sequence[TrainedModel]) -> bool:
-    """Whether theory allows the hop at this depth, and the run with the curriculum, its twin, learned it."""
+    """Return whether theory allows the last hop at this depth, and the twin with the curriculum learned that hop."""
     alike = (model.layers, model.chains, model.seed)
     twins = [twin for twin in with_ic if (twin.layers, twin.chains, twin.seed) == alike]
     return not model.too_shallow(model.hops) and any(twin.learned(model.hops) for twin in twins)
@@ -91,7 +91,7 @@ def _later_hops_are_harder(models: Sequence[TrainedModel], scale: str, exactly: 
 
 
 def _half_at(runs: Sequence[TrainedModel], hop: int) -> int | str:
-    """The fewest layers at which half the runs or more learned a hop."""
+    """Return the smallest number of layers at which at least half of the runs learned a hop, else `none`."""
     for layers, alike in groupby(runs, key=lambda model: model.layers):
         learned = [model.learned(hop) for model in alike]
         if 2 * sum(learned) >= len(learned):
@@ -100,7 +100,7 @@ def _half_at(runs: Sequence[TrainedModel], hop: int) -> int | str:
 
 
 def _trend(table: Sequence[Sequence[bool]]) -> float:
-    """p-value of Page's trend test that each hop is learned more rarely; runs that learned all or none tell nothing."""
+    """Return the p-value of Page's test that later hops are learned by fewer runs; omit runs with all or no hops."""
     from scipy.stats import page_trend_test
 
     telling = [[not learned for learned in row] for row in table if len({*row}) > 1]
@@ -110,11 +110,11 @@ def _trend(table: Sequence[Sequence[bool]]) -> float:
 
 
 def _needs_depth(runs: Sequence[TrainedModel], hop: int) -> float:
-    """p-value of Fisher's exact test that a hop is learned more often from its least depth on than at depths that
-    suffice for an easier one alone, where some run learned that one; 0 for a hop that needs no more than the one
-    before.
+    """Return the p-value of Fisher's exact test that a hop is learned more often with enough layers for it than with
+    layers that suffice only for an easier hop.
 
-    x1 alone may need few layers and all others the same number: each step of theory's ladder must be seen by itself.
+    The p-value is 1 if no run learned the easier hop with those layers, and 0 if the hop needs no more layers than the
+    hop before it. So every increase of the depth that theory requires is tested by itself.
     """
     least = depths(hop).causal
     easier = [earlier for earlier in range(1, hop) if depths(earlier).causal == depths(hop - 1).causal]
@@ -136,7 +136,7 @@ def _hops_come_in_order(models: Sequence[TrainedModel], scale: str, exactly: boo
 
 
 def order_learned(crossings: Sequence[int | None]) -> Literal["in order", "tied", "broken", ""]:
-    """Whether hops were learned in order; empty where one was learned at most, and that the first."""
+    """Return whether hops were learned in order; empty if no hop, or only the first, was learned."""
     steps = [step for step in crossings if step is not None]
     left_out = any(earlier is None and later is not None for earlier, later in pairwise(crossings))
     if left_out or any(earlier > later for earlier, later in pairwise(steps)):

@@ -34,10 +34,10 @@ class _Series:
 
 
 def final_losses(models: Sequence[TrainedModel], theory: Mapping[str, float] | None = None) -> Figure:
-    """The left half: the final validation loss with and without the implicit curriculum.
+    """Draw the left half of Figure 4: the final validation loss with and without the implicit curriculum.
 
-    Lines are means over seeds, bands run from the lowest seed to the highest, and every seed is a dot. `theory` has
-    numbers of layers to mark with a vertical line each, by the line's label.
+    Lines are means over seeds, bands run from the lowest seed to the highest, and every seed is a dot. `theory` maps
+    labels to numbers of layers, each of which is marked with a vertical line.
     """
     series = []
     for curriculum in (True, False):
@@ -56,10 +56,10 @@ def final_losses(models: Sequence[TrainedModel], theory: Mapping[str, float] | N
 
 
 def partial_losses(models: Sequence[TrainedModel], theory: Mapping[int, float] | None = None) -> Figure:
-    """The right half: the final partial loss of every hop, with the implicit curriculum.
+    """Draw the right half of Figure 4: the final partial loss of every hop, with the implicit curriculum.
 
-    Lines are means over seeds, and every seed is a dot; bands of five hops would hide one another. `theory` has for a
-    hop the number of layers that it needs, marked on the axis in the hop's colour.
+    Lines are means over seeds, and every seed is a dot; there are no bands, because five bands would overlap. `theory`
+    maps a hop to the number of layers that it needs, which is marked on the axis in the hop's colour.
     """
     shown = [model for model in models if model.curriculum]
     series = [
@@ -75,7 +75,7 @@ def partial_losses(models: Sequence[TrainedModel], theory: Mapping[int, float] |
 
 
 def _by_depth(models: Sequence[TrainedModel], losses: Sequence[float | None]) -> dict[int, list[float]]:
-    """The losses of all models of each number of layers, the shallowest first; NaN where one diverged."""
+    """Return the losses of all models by number of layers, in ascending order; NaN if a model diverged."""
     known = [(model.layers, math.nan if loss is None else loss) for model, loss in zip(models, losses, strict=True)]
     return {layers: [loss for at, loss in known if at == layers] for layers in sorted({at for at, _ in known})}
 
@@ -83,14 +83,14 @@ def _by_depth(models: Sequence[TrainedModel], losses: Sequence[float | None]) ->
 def _draw(
     figure: Figure, series: Sequence[_Series], label: str, models: Sequence[TrainedModel], *, bands: bool = False
 ) -> Axes:
-    """Draw the mean of every series, its range if asked for, its dots, and the loss of answering with the mean of the N
-    candidates, 1 - 1/N; crosses at the upper edge are off the scale."""
+    """Draw the mean of every series, its range if `bands`, its dots, and the loss 1 - 1/N of answering with the mean of
+    the N candidates. Crosses at the upper edge mark losses off the scale."""
     axes = figure.subplots()
     losses = [loss for line in series for seeds in line.losses.values() for loss in seeds]
     top = max([0.9, *(1.05 * loss for loss in losses if _shown(loss))])
     for nth, line in enumerate(series):
-        # Later lines are thinner and lie on top, and a seed's dot stands a little beside its depth: where series have
-        # the same height, all of them show.
+        # Later lines are thinner and on top, and dots are shifted sideways, so that series of the same height stay
+        # visible.
         under, aside = len(series) - 1 - nth, 0.09 * (nth - (len(series) - 1) / 2)
         _draw_series(axes, line, 1.3 + 0.45 * under, aside, band=bands)
         crosses = [layers + aside for layers, seeds in line.losses.items() for loss in seeds if not _shown(loss)]
@@ -134,7 +134,7 @@ def _draw_series(axes: Axes, line: _Series, width: float, aside: float, *, band:
 
 
 def _mark_theory(axes: Axes, theory: Mapping[int, float], deepest: int) -> None:
-    """Draw a vertical line in the colour of each hop at its number of layers; side by side where these are equal."""
+    """Draw a vertical line in the colour of each hop at its number of layers; equal numbers are drawn side by side."""
     for hop, layers in theory.items():
         if layers > deepest:
             continue
@@ -150,7 +150,7 @@ def _shown(loss: float) -> bool:
 
 
 def section(result: DepthResult) -> Section | None:
-    """The section with Figure 4; None where nothing is finished."""
+    """Return the section with Figure 4; None if no run is finished."""
     study, models = result.study, result.models
     if not models:
         return None
@@ -163,27 +163,26 @@ def section(result: DepthResult) -> Section | None:
             "figure-4-left",
             final_losses(models, lines),
             f"Figure 4, left. Final validation loss (mean over the last {study.recipe.final_steps} steps) by number of "
-            "layers; line: mean over the seeds on the scale, band: lowest to highest of them, dots: seeds. Vertical "
-            "lines: how many layers the theory asks for.",
+            "layers. Each dot is a seed, the line is the mean of the seeds on the scale, and the band is their range. "
+            "Vertical lines show how many layers the theory requires.",
         )
     ]
     if any(model.curriculum for model in models):
         caption = (
-            "Figure 4, right. The same with the implicit curriculum, hop by hop. Dotted lines, in the colour of their "
-            "hop: the exact minimum depth floor(log2 k) + 2 of hop k (under Assumptions 1 and 2, deepest or shallowest "
-            "pairs first), left of which theory lets no run learn it."
+            "Figure 4, right. The final loss of each hop with the implicit curriculum. A dotted line in the colour of "
+            "hop k shows its exact minimum depth floor(log2 k) + 2 (under Assumptions 1 and 2, deepest or shallowest "
+            "pairs first). In theory, no run to the left of the line can learn the hop."
         )
         drawn.append(PageFigure("figure-4-right", partial_losses(models, exact), caption))
-    reached = ", ".join(f"{counted(layers, 'layer')} {counted(reach(layers), 'hop')}" for layers in study.layers)
+    reached = ", ".join(f"{counted(reach(layers), 'hop')} with {counted(layers, 'layer')}" for layers in study.layers)
     return Section(
         "Training by depth (Section 7)",
         paragraphs=[
-            "With the implicit curriculum (IC) a query is asked for every symbol of its chain, without it for the last "
-            "alone. A loss of 1 is knowing nothing; 0.75 is knowing the four candidates and not which, the plateau on "
-            "which training starts.",
-            "The exact minimum depth under a causal mask, floor(log2 D) + 2 (under Assumptions 1 and 2, deepest or "
-            f"shallowest pairs first), says how far each can reach: {reached}. Theorem 1, a lower bound, would allow "
-            "more.",
+            "With the implicit curriculum (IC), a query asks for every symbol of its chain; without it, only for the "
+            "last symbol. A model that knows nothing has a loss of 1. A model that knows the four candidates, but not "
+            "which of them is right, has a loss of 0.75, the plateau on which training starts.",
+            "The exact minimum depth under a causal mask is floor(log2 D) + 2 (under Assumptions 1 and 2, deepest or "
+            f"shallowest pairs first). It allows {reached}. Theorem 1, a lower bound, allows more.",
         ],
         figures=drawn,
     )

@@ -1,7 +1,7 @@
 """Section 8 and Appendix E: the circuits of trained transformers, found and compared; Figure 5, claims C6 to C11.
 
-Claims are judged by the circuit of the Appendix E procedure: heads that are no part of it are uniform or the identity,
-and in a head that is, the whole pattern is imposed.
+Claims are judged by the circuit of the Appendix E procedure. Heads outside this circuit are uniform or the identity; in
+heads of the circuit, the whole pattern is imposed.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ NEEDED, FIRST_LAYER = (0.17, 0.89), (0.05, 0.10)
 """The paper's losses with one path ablated, and with the first useful layer uniform (Appendix E)."""
 
 PAPERS = (recipes.A, recipes.B, recipes.C)
-"""The transformers that the paper's sentences are about."""
+"""The transformers that the paper's claims are about."""
 
-_NUMBERS = "Circuits by the procedure of Appendix E and with own patterns; numbers: their loss without the path."
+_NUMBERS = "Circuits by the Appendix E procedure and with own patterns. Numbers: the loss without the path."
 
 
 def find(path: Path, number: int, effort: Effort) -> Circuit | None:
-    """The circuit of one model of the run in `path`, that of the same search if there is one; None if it diverged."""
+    """Return the circuit of one model of the run in `path`, stored or newly found; None if the model diverged."""
     run = RunFolder(path)
     diverged = run.result.models[number].diverged
     return None if diverged else RunModel(run, number).find_circuit(effort=effort, progress=False)
 
 
 def judge(result: StudiedModels) -> list[Finding]:
-    """Findings on C6 to C11 and C21."""
+    """Return the findings on C6 to C11 and C21."""
     models = result.compared
     if not models:
         return []
@@ -75,13 +75,13 @@ def judge(result: StudiedModels) -> list[Finding]:
 
 
 def _papers(models: Sequence[Studied]) -> list[Studied]:
-    """Transformers A, B and C among these, if all three are there."""
+    """Return transformers A, B and C if the models include all three, else an empty list."""
     found = [model for model in models if model.setup in PAPERS]
     return found if len(found) == len(PAPERS) else []
 
 
 def _of_three(met: Sequence[bool], numbers: str, why_not: str) -> FirstColumn:
-    """The first column of a claim on each of A, B and C; empty without them."""
+    """Return the first column of a claim on each of A, B and C; empty without these transformers."""
     if not met:
         return NOT_RUN, "", ""
     return f"{sum(met)} of {len(met)}", numbers, "" if all(met) else why_not
@@ -105,7 +105,7 @@ def _training(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def _heads(model: Studied) -> int:
-    """How many heads its circuit has; 0 where none works."""
+    """Return the number of heads in the model's circuit; 0 if no circuit works."""
     return len({path.where[:2] for path in model.working.paths}) if model.working else 0
 
 
@@ -119,7 +119,7 @@ def _few_heads(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def _ties_first(model: Studied) -> bool:
-    """Whether the first useful layer of its circuit ties every pair, and does nothing else."""
+    """Return whether the circuit's first useful layer links the members of every pair and does nothing else."""
     if model.working is None:
         return False
     pairs = {(f">x{hop}", f"x{hop - 1}>") for hop in range(1, model.shape[2] + 1)}
@@ -134,13 +134,13 @@ def _first_ties(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def steps_beyond_first(paths: Sequence[NamedPath]) -> set[tuple[str, str]]:
-    """Query and key role of the paths beyond the first useful layer, in whatever layer and head (C9)."""
+    """Return the query and key roles of the paths after the first useful layer, whatever their layer and head (C9)."""
     first = min((layer for layer, *_ in paths), default=0)
     return {(query, key) for layer, _, query, key in paths if layer > first}
 
 
 def overlap(one: set[Any], other: set[Any]) -> float:
-    """What both sets have in common, as a share of all that either has; 1 where both are empty."""
+    """Return the size of the intersection divided by the size of the union; 1 if both sets are empty."""
     return len(one & other) / len(one | other) if one | other else 1.0
 
 
@@ -208,7 +208,7 @@ def _three_suffice(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def _mergeable(a: Sequence[Studied]) -> FirstColumn:
-    """The first column of C21 where theory rules out every merge of two heads in A; else that asks for A's weights."""
+    """Return the first column of C21: `no` if theory rules out every merge of two heads in A, else `not run`."""
     circuit = a[0].working if a else None
     if circuit is None:
         return NOT_RUN, "", ""
@@ -222,7 +222,7 @@ def _mergeable(a: Sequence[Studied]) -> FirstColumn:
 
 
 def section(result: StudiedModels) -> Section | None:
-    """The section with the circuits of A, B and C, or else the first one and its card; None where none was found."""
+    """Return the section with the circuits of A, B and C, else of the first model; None if no circuit was found."""
     found = [(model, model.circuit) for model in result.compared if model.circuit and model.circuit.found]
     if not found:
         return None
@@ -233,26 +233,27 @@ def section(result: StudiedModels) -> Section | None:
         caption = f"Circuit of seed {circuit.seed} (as Figure 5): {circuit.verdict}. {_NUMBERS}"
         drawn.append(PageFigure(f"circuit-{model.name}", figure_5(circuit), caption))
         if circuit.card is not None:
-            caption = f"The card of the circuit of seed {circuit.seed}: `docs/circuits.md` explains it."
+            caption = f"The card of the circuit of seed {circuit.seed}, explained in `docs/circuits.md`."
             drawn.append(PageFigure(f"circuit-{model.name}-card", card(circuit), caption))
     certified = sum(circuit.certified for _, circuit in found)
     return Section(
         "Circuits (Section 8, Appendix E)",
         paragraphs=[
-            f"{counted(len(found), 'circuit')} of {found[0][0].shape[0]}-layer models, {certified} certified on "
-            "sequences that the search never saw. `hopscope circuit RUN --show` prints each with its paths and checks; "
-            "`docs/circuits.md` says what the checks mean.",
+            f"We found {counted(len(found), 'circuit')} in {found[0][0].shape[0]}-layer models. Certified on "
+            f"sequences that the search never saw: {certified}. `hopscope circuit RUN --show` prints a circuit with "
+            "its paths and checks, and `docs/circuits.md` explains the checks.",
         ],
         figures=drawn,
     )
 
 
 def merges(evaluator: Evaluator, circuit: ImposedCircuit) -> dict[tuple[HeadNumbers, HeadNumbers], float]:
-    """The loss of a circuit alone with one head less (C21), by the head (layer and head, from 0) whose paths go and the
-    one that has them beside its own, as the paper would combine layers 7 and 11 of transformer A.
+    """Return the loss of a circuit alone for every merge of two heads (C21), as the paper suggests for 7 and 11 of A.
 
-    Heads that share a query role, whose row attends to one place, cannot be merged; merges that carry no answer in
-    theory are left out. Weights are the trained model's, idle heads uniform or the identity, whichever serves.
+    The keys are the head whose paths move and the head that receives them, each as layer and head from 0. Heads with
+    paths from the same query role cannot be merged, since an imposed row attends to one place; merges that cannot carry
+    the answer in theory are left out. Weights are those of the trained model; idle heads are uniform or the identity,
+    whichever gives the lower loss.
     """
     paths = [AttentionPath.named(*path.where, evaluator.names) for path in circuit.paths]
     possible = _merged(paths, evaluator.scene) if evaluator.scene else {}
@@ -260,7 +261,7 @@ def merges(evaluator: Evaluator, circuit: ImposedCircuit) -> dict[tuple[HeadNumb
 
 
 def _merged(paths: Sequence[AttentionPath], scene: Scene) -> dict[tuple[HeadNumbers, HeadNumbers], list[AttentionPath]]:
-    """The paths of every merge of two heads in which each row has one path still, and theory lets the answer arrive."""
+    """Return the paths of every merge of two heads that leaves one path per row and can carry the answer in theory."""
     found = {}
     for source, target in permutations(sorted({path.row[:2] for path in paths}), 2):
         merged = [path._replace(layer=target[0], head=target[1]) if path.row[:2] == source else path for path in paths]
@@ -270,7 +271,7 @@ def _merged(paths: Sequence[AttentionPath], scene: Scene) -> dict[tuple[HeadNumb
 
 
 def _alone(evaluator: Evaluator, paths: Sequence[AttentionPath], fill: Ablation) -> float:
-    """The loss with these paths imposed and everything else ablated."""
+    """Return the loss with these paths imposed and everything else ablated."""
     useful, rows = {path.row[:2] for path in paths}, evaluator.rows
     state: Interventions = {row: fill if row[:2] in useful else UNIFORM for row in rows}
     state |= {path.row: one_hot(path.key) for path in paths}

@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _CAPTIONS = {
-    "figure-6": "Figure 6. Losses over training; a mark shows where a hop falls below 0.5.",
-    "figure-7": "Figure 7. The circuit, and the epoch at which the mean attention along each of its paths crosses 0.5 "
-    "(bars: 95%, sequences resampled). Dotted: when the loss of a hop falls below 0.5.",
-    "appendix-d": "Appendix D. Every path at every checkpoint: what it attends to, and what its absence costs.",
+    "figure-6": "Figure 6. Losses over training; a mark shows where the loss of a hop falls below 0.5.",
+    "figure-7": "Figure 7. The circuit, and the epoch at which the mean attention along each of its paths crosses 0.5. "
+    "Bars: 95% intervals over resampled sequences. Dotted lines: the loss of a hop falls below 0.5.",
+    "appendix-d": "Appendix D. Every path at every checkpoint: its attention, and how much the loss rises without it.",
 }
 
 MUCH_LATER = 2
-"""How many times as long as any other gap the last must be, for the last hop to come much later than the others."""
+"""The last hop comes much later than the others if its gap is at least this many times any other gap."""
 
 ABRUPTLY = 1 / 4
-"""The share of the steps before it that the fall of the first loss may take at most, to be abrupt."""
+"""The first loss falls abruptly if its fall takes at most this share of the steps before the fall."""
 
 
 def follow(path: Path, number: int, effort: Effort) -> None:
-    """Find and follow the circuit of one model of the run in `path`; that of the same search is reused."""
+    """Find and follow the circuit of one model of the run in `path`; reuse the circuit of an identical search."""
     circuit = find(path, number, effort)
     for patterns in ("own", "imposed"):
         if circuit and circuit.named_paths(patterns):
@@ -61,7 +61,7 @@ def follow(path: Path, number: int, effort: Effort) -> None:
 
 
 def judge(result: StudiedModels) -> list[Finding]:
-    """Findings on C12, C13 and C16 to C19."""
+    """Return the findings on C12, C13 and C16 to C19."""
     models = result.followed
     if not models:
         return []
@@ -92,26 +92,26 @@ def _learns(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def _is_d(models: Sequence[Studied]) -> bool:
-    """Whether transformer D is the one model asked."""
+    """Return whether transformer D is the only model."""
     return [model.setup for model in models] == [recipes.D]
 
 
 def _one_by_one(model: Studied) -> tuple[bool, str] | None:
-    """Whether hops are delivered one after the other, and when."""
+    """Return whether hops are delivered one after the other, and their epochs."""
     if model.emergence is None or model.emergence.hops < 2:
         return None
     return model.emergence.order.one_by_one, ", ".join(map(_epoch, model.emergence.order.emerged))
 
 
 def _long_plateau(model: Studied) -> tuple[bool, str] | None:
-    """Whether the plateau takes half the paper's share of the steps, and its end."""
+    """Return whether the plateau takes at least half the paper's share of the steps, and when it ends."""
     flat, steps = model.training
     least = round(LEAST_PLATEAU * steps, 6)  # for 6,400 steps the product is 2e-13 above 1,792
     return flat.left is not None and flat.left >= least, f"{_epoch(flat.left)} of {_epoch(steps)}"
 
 
 def _abrupt(model: Studied) -> tuple[bool, str] | None:
-    """Whether the loss of x1 falls fast, from 90% to 10% of the plateau, and between which epochs."""
+    """Return whether the loss of x1 falls fast from 90% to 10% of the plateau, and the epochs of both."""
     history = model.emergence
     if history is None or history.asked[0] != 1:
         return None
@@ -124,7 +124,7 @@ def _abrupt(model: Studied) -> tuple[bool, str] | None:
 
 
 def _last_much_later(model: Studied) -> tuple[bool, str] | None:
-    """Whether the last hop comes after a gap much longer than the others, and the gaps."""
+    """Return whether the gap before the last hop is much longer than the other gaps, and all gaps."""
     if model.emergence is None or model.emergence.hops < 3:
         return None
     emerged = model.emergence.order.emerged
@@ -142,11 +142,11 @@ _OF_HISTORIES: Mapping[str, tuple[_Asks, str]] = {
     "C17": (_abrupt, "the loss of x1 falls for longer than it stayed on the plateau"),
     "C19": (_last_much_later, "another gap is longer, or nearly as long"),
 }
-"""What is asked of every followed model, and what a `no` means."""
+"""For each claim, the test of every followed model and the reason for a `no`."""
 
 
 def _share(claim: str, asks: _Asks, why_not: str, models: Sequence[Studied], scale: str) -> Finding:
-    """A claim on how each followed model came to be."""
+    """Return the finding on a claim about the emergence of the followed models."""
     known = [(model, *answer) for model in models if (answer := asks(model)) is not None]
     if not known:
         return Finding(claim, reason="no model of enough hops was followed")
@@ -172,8 +172,8 @@ def _reuse(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def _read_first(circuit: Circuit) -> tuple[bool, str] | None:
-    """Whether every answering path of a later layer, to another role, reads one of the first layer that answers, and
-    how many do; None where there is none."""
+    """Return whether every later answering path reads a path of the first answering layer, and how many do. Later
+    answering paths are in a later layer and attend to another role; None if the circuit has no such path."""
     answering = [path for path in circuit.paths if any(feed.reader is None for feed in path.feeds)]
     layer = min((path.path.layer for path in answering), default=0)
     first = {path.path for path in answering if path.path.layer == layer}
@@ -195,14 +195,14 @@ def _epoch(step: float | None) -> str:
 
 
 def section(result: StudiedModels) -> Section | None:
-    """The section with the figures of the first model that was followed; None where there is none."""
+    """Return the section with the figures of the first model that was followed; None if no model was followed."""
     for model in result.followed:
         if model.emergence and model.circuit:
             return Section(
                 "How heads emerge (Section 9)",
                 paragraphs=[
-                    f"The circuit of seed {model.seed} is followed back through the checkpoints: how much its paths "
-                    "attend to what they will, and what their absence would cost there and then.",
+                    f"The circuit of seed {model.seed} is followed back through the checkpoints. At each checkpoint, "
+                    "we measure the attention along its paths and the rise of the loss without each path.",
                 ],
                 figures=page_figures(model.run.metrics, model.circuit, model.emergence, model.imposed_emergence),
             )
@@ -212,10 +212,10 @@ def section(result: StudiedModels) -> Section | None:
 def page_figures(
     metrics: Metrics, circuit: Circuit, own: Emergence, imposed: Emergence | None = None
 ) -> list[PageFigure]:
-    """Figures 6 and 7 and Appendix D of one model, for the report or for its run's folder.
+    """Return Figures 6 and 7 and Appendix D of one model, for the report or the run's folder.
 
-    Figure 7 and Appendix D are of the circuit of the Appendix E procedure if it was followed, and then come again, as
-    `figure-7-own` and `appendix-d-own`, for the circuit with own patterns.
+    Figure 7 and Appendix D show the circuit of the Appendix E procedure if it was followed; `figure-7-own` and
+    `appendix-d-own` then show the circuit with own patterns.
     """
     figures = {"figure-6": figure_6(metrics, own.number)} if len(metrics) else {}
     if imposed:
@@ -228,7 +228,7 @@ def page_figures(
 
 
 def figure_7(emergence: Emergence, circuit: Circuit, patterns: Patterns = "own") -> Figure:
-    """Left: the circuit that was followed. Right: the epoch at which each path crosses 0.5, with 95% intervals."""
+    """Draw the circuit that was followed, and the epoch at which each path crosses 0.5, with 95% intervals."""
     paths = sorted(emergence.paths, key=lambda path: (path.crossing.step is None, path.crossing.step or 0, path.layer))
     layers = len({layer for layer, *_ in circuit.named_paths(patterns)})
     with house():
@@ -261,7 +261,7 @@ def _draw_crossings(axes: Axes, emergence: Emergence, paths: Sequence[PathHistor
     height, last = 0, -math.inf
     for step, hops in sorted(learned.items()):
         epoch, color = step / emergence.steps_per_epoch, hop_look(hops[0]).color
-        # Names of lines that stand close together are written one above the other.
+        # Labels of lines that are close together are written above each other.
         height, last = (height + 1 if epoch - last < 0.05 * len(hops) * end else 0), epoch
         axes.axvline(epoch, color=color, linewidth=0.9, linestyle=":", zorder=1)
         axes.annotate(
@@ -276,13 +276,13 @@ def _draw_crossings(axes: Axes, emergence: Emergence, paths: Sequence[PathHistor
 
 
 def path_name(path: PathHistory, emergence: Emergence) -> str:
-    """The path's name: layer, head where there are several, query and key."""
+    """Return the path's name: layer, head if there are several, query and key."""
     head = f".{path.head}" if emergence.heads > 1 else ""
     return f"{path.layer}{head}   {path.query} → {path.key}"
 
 
 def appendix_d(emergence: Emergence) -> Figure:
-    """A panel for each path: its mean attention, how often its key comes first, and what its absence costs."""
+    """Draw a panel for each path: its mean attention, how often it is the largest, and the loss without the path."""
     from matplotlib.lines import Line2D
 
     columns = min(4, len(emergence.paths))
