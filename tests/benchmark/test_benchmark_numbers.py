@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from respondents import ONE, TWO_HOPS, Asked, ProgramRespondent, Say, half, right
 
-from hopscope.benchmark.answers import Record, weighed
+from hopscope.benchmark.answers import Record, Trial
 from hopscope.benchmark.points import SUMMARY, Point, by_line, compare, summarise
 from hopscope.benchmark.run import benchmark
 from hopscope.benchmark.settings import BenchmarkSettings
@@ -102,7 +102,7 @@ def test_both_modes_count_hard_questions_alike_under_the_attempt_cap(attempts: i
 
     sampled: list[Record] = []
     ProgramRespondent("p", say).ask(items, settings, sampled.append)
-    exact = [weighed(item, "p", "exact", chances(item)) for item in items]
+    exact = [Trial(item, "exact", 1).record("p", "exact", weights=chances(item)) for item in items]
     tried = point(sampled, attempts=attempts)
     expected = point(exact, attempts=attempts, mode="exact")
     assert tried.accuracy is not None

@@ -68,7 +68,7 @@ def check_refusal(room: Path, capsys: pytest.CaptureFixture[str], arguments: tup
         ("explore empty", "run.json does not exist"),
         ("export file --out run/graph.json", A_RUN),
         ("emergence nowhere --seed -1", "nowhere"),
-        ("check nowhere", "nowhere is not a folder; give the folder of a run"),
+        ("check nowhere", "nowhere is not a folder; give the folder of runs or of a benchmark"),
         ("check fifo", "fifo"),
         ("theory --hops 4 --order 1,2,3", "order must be"),
         ("theory --hops 0", "at least 1, 100000 at most, as in 5, 1-64 or 1,2,4; got '0'"),
