@@ -239,10 +239,10 @@ def test_the_circuit_of_other_weights_of_the_run_is_refused(tmp_path: Path) -> N
 def test_circuits_are_called_certified_only_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     result = read(STORED.parent)
     monkeypatch.setattr(Circuit, "certified", property(lambda circuit: circuit.seed == 1))
-    for models, words in ((result.models[:2], "1 certified"), (result.models[:1], "0 certified")):
+    for models, words in ((result.models[:2], "1 passed"), (result.models[:1], "0 passed")):
         shown = section(replace(result, models=models))
         assert shown is not None
-        assert f"of 12-layer models, {words} on sequences" in shown.paragraphs[0]
+        assert f"the search never saw, {words} all six checks" in shown.paragraphs[0]
 
 
 def test_the_report_shows_the_first_circuit_and_its_card(tmp_path: Path) -> None:

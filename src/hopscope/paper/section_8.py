@@ -239,9 +239,9 @@ def section(result: StudiedModels) -> Section | None:
     return Section(
         "Circuits (Section 8, Appendix E)",
         paragraphs=[
-            f"We found {counted(len(found), 'circuit')} in {found[0][0].shape[0]}-layer models. Certified on "
-            f"sequences that the search never saw: {certified}. `hopscope circuit RUN --show` prints a circuit with "
-            "its paths and checks, and `docs/circuits.md` explains the checks.",
+            f"We found {counted(len(found), 'circuit')} in {found[0][0].shape[0]}-layer models. On sequences "
+            f"that the search never saw, {certified} passed all six checks. `hopscope circuit RUN --show` prints "
+            "a circuit with its paths and checks, and `docs/circuits.md` explains the checks.",
         ],
         figures=drawn,
     )
