@@ -67,6 +67,9 @@ class Asking:
         return "bf16" if self.model == LARGE and (self.form, self.hops) != ("code", SOME_HOPS) else "fp32"
 
 
+BY_LINE = {SMALL: "code", MIDDLE: "code", LARGE: "code-bf16"}
+"""The folder of each model whose accuracy is shown by line: equations as code."""
+
 SOME_HOPS, ALL_HOPS = (1, 2, 3, 4), (1, 2, 3, 4, 5, 6)
 
 
@@ -129,6 +132,7 @@ def condense(models: Path, runs: Path, out: Path) -> None:
     from studies.figures.language_models import by_size, figure_2
 
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    lines: list[dict[str, Any]] = []
     replies: dict[str, dict[str, dict[str, float]]] = {}
     agreement: list[Agreement] = []
     for model in SIZES:
@@ -137,6 +141,8 @@ def condense(models: Path, runs: Path, out: Path) -> None:
                 key = tuple(point[name] for name in ("model", "form", "formulation", "hops", "mode"))
                 if key not in found or found[key]["n"] <= point["n"]:
                     found[key] = point
+            if path.parent.name == BY_LINE[model]:
+                lines += _lines(path, model)
             if path.parent.name == "code-sampled":
                 replies[model] = what_replies_are(path.parent)
                 agreement += compare(model, path.parent.with_name("code"), path.parent)
@@ -150,8 +156,8 @@ def condense(models: Path, runs: Path, out: Path) -> None:
         ),
     )
     out.mkdir(parents=True, exist_ok=True)
-    write(out / "summary.json", {"points": points, "replies": replies, "agreement": agreement})
-    (out / "tables.md").write_text(tables(points, replies, agreement))
+    write(out / "summary.json", {"points": points, "lines": lines, "replies": replies, "agreement": agreement})
+    (out / "tables.md").write_text(tables(points, replies, agreement, lines))
     save(figure_2(points), out / "figure-2")
     save(by_size(points), out / "by-size")
 
@@ -177,6 +183,14 @@ def _points(folder: Path, model: str, source: Path) -> Iterator[dict[str, Any]]:
             "precision": identity["precision"],
             **{name: origin.get(name) for name in ("file", "sha256", "quantisation")},
         }
+
+
+def _lines(path: Path, model: str) -> Iterator[dict[str, Any]]:
+    """Accuracy on equations by the place of each hop's line in its block of four; the last hop is to the value."""
+    for row in json.loads(path.read_text())["lines"]:
+        if row["formulation"] == "equations" and row["hops"] in SOME_HOPS:
+            numbers = {name: row[name] for name in ("hops", "step", "accuracy", "low", "high")}
+            yield {"model": model, "place": (row["line"] - 1) % 4 + 1, "n": round(row["accepted"]), **numbers}
 
 
 @dataclass(frozen=True)
@@ -252,8 +266,9 @@ def tables(
     points: Sequence[dict[str, Any]],
     replies: dict[str, dict[str, dict[str, float]]],
     agreement: Sequence[Agreement] = (),
+    lines: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """The points, what replies are, and how sampled and exact numbers agree, as Markdown."""
+    """The points, accuracy by line, what replies are, and how sampled and exact numbers agree, as Markdown."""
     names = ("accuracy", "low", "high", "share", "argmax", "p_acceptable", "unweighed", "guess", "shortcut")
     head = ("model", "form", "formulation", "hops", "n", "mode")
     numbers = [["-" if point[name] is None else f"{point[name]:.3f}" for name in names] for point in points]
@@ -264,12 +279,24 @@ def tables(
         for hops, those in by_hops.items()
     ]
     text = markdown_table((*head, *names), rows)
+    if lines:
+        text += f"\nEquations as code, by the place of a hop's line in its block of four:\n\n{_line_table(lines)}"
     if shares:
         kinds = markdown_table(("model", "D", *REPLIES), shares)
         text += f"\nWhat sampled replies to equations as code are:\n\n{kinds}"
     if agreement:
         text += f"\nSampled replies beside exact mode, the same questions:\n\n{_agreement_table(agreement)}"
     return text
+
+
+def _line_table(lines: Sequence[dict[str, Any]]) -> str:
+    cells = {(row["model"], row["hops"], row["step"], row["place"]): row for row in lines}
+    rows = []
+    for model, hops, step in sorted({key[:3] for key in cells}, key=lambda key: (list(SIZES).index(key[0]), key[1:])):
+        places = [cells.get((model, hops, step, place)) for place in (1, 2, 3, 4)]
+        shown = [f"{p['accuracy']:.2f} ({p['low']:.2f} to {p['high']:.2f})" if p else "-" for p in places]
+        rows.append((model, hops, f"{step}{' (value)' * (step == hops)}", sum(p["n"] for p in places if p), *shown))
+    return markdown_table(("model", "D", "hop", "n", "first line", "second", "third", "fourth"), rows)
 
 
 def _agreement_table(agreement: Sequence[Agreement]) -> str:
