@@ -94,3 +94,21 @@ def test_the_table_of_the_short_recipe_tells_the_losses_that_are_recorded() -> N
     for seed in range(10):
         result = json.loads((folder / "transformers" / f"seed-{seed}" / "result.json").read_text())
         assert stated[str(seed)] == f"{result['models'][0]['final_validation_loss']:.3f}"
+
+
+def test_accuracy_by_line_of_language_models_averages_to_that_of_all_questions() -> None:
+    summary = json.loads((RESULTS / "language-models" / "summary.json").read_text())
+    by_step: dict[tuple[str, int, int], list[dict[str, float]]] = {}
+    for row in summary["lines"]:
+        by_step.setdefault((row["model"], row["hops"], row["step"]), []).append(row)
+    points = {
+        (point["model"], point["hops"]): point
+        for point in summary["points"]
+        if (point["form"], point["formulation"], point["mode"]) == ("code", "equations", "exact")
+    }
+    assert {(model, hops) for model, hops, _ in by_step} == {key for key in points if key[1] <= 4}
+    for (model, hops, _), rows in by_step.items():
+        asked = sum(row["n"] for row in rows)
+        average = sum(row["n"] * row["accuracy"] for row in rows) / asked
+        assert {row["place"] for row in rows} == {1, 2, 3, 4}
+        assert abs(average - points[model, hops]["accuracy"]) < 0.003

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hopscope.plot import INK, PAGE, hop_look, house, new_figure
+from hopscope.statistics import wilson
 from studies.language_models import FORMS, OTHERS, SIZES
 
 if TYPE_CHECKING:
@@ -54,17 +55,22 @@ def _bars(axes: Axes, points: Sequence[dict[str, Any]], by: str, groups: Sequenc
 
 
 def by_size(points: Sequence[dict[str, Any]]) -> Figure:
-    """How often the right answer of equations is the likeliest, against the size of the model, for each D and form."""
+    """How often the right answer of equations is the likeliest, with 95% intervals, against the size of the model."""
     exact = [point for point in points if point["mode"] == "exact" and point["formulation"] == "equations"]
     forms = [form for form in FORMS if any(point["form"] == form for point in exact)]
     with house():
-        figure = new_figure(PAGE, 2.4)
+        figure = new_figure(PAGE, 2.7)
         for axes, form in zip(figure.subplots(1, len(forms), sharey=True, squeeze=False)[0], forms, strict=True):
             for hops in range(1, 7):
                 those = [point for point in exact if (point["form"], point["hops"]) == (form, hops)]
                 sizes, look = [SIZES[point["model"]] for point in those], hop_look(hops)
                 values = [point["argmax"] for point in those]
-                axes.plot(sizes, values, color=look.color, marker=look.marker, label=f"D = {hops}")
+                ranges = [wilson(value * point["n"], point["n"]) for value, point in zip(values, those, strict=True)]
+                ends = [[value - low for value, (low, _) in zip(values, ranges, strict=True)]]
+                ends += [[high - value for value, (_, high) in zip(values, ranges, strict=True)]]
+                axes.errorbar(
+                    sizes, values, ends, color=look.color, marker=look.marker, elinewidth=0.8, label=f"D = {hops}"
+                )
             axes.axhline(0.25, color=INK, linestyle="--", linewidth=0.9)
             axes.set_xscale("log")
             axes.set_xticks(list(SIZES.values()), [f"{size:g}" for size in SIZES.values()])
@@ -74,5 +80,6 @@ def by_size(points: Sequence[dict[str, Any]]) -> Figure:
             axes.set_title(form)
             axes.set_xlabel("billions of weights")
         figure.axes[0].set_ylabel("right answer likeliest")
-        figure.axes[-1].legend(loc="upper left", fontsize=6.5)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=6)
     return figure
