@@ -72,7 +72,8 @@ def small_models(path: Path) -> Finding:
     whole = {model: [found[key] for key in NINE] for model, found in models.items() if found.keys() >= set(NINE)}
     good = sum(min(found) >= NEAR_PERFECT for found in whole.values())
     name, best = max(whole.items(), key=lambda item: sum(item[1]))
-    code = {point["hops"]: point["accuracy"] for point in points if (point["model"], point["form"]) == (name, "code")}
+    as_code = (name, "code", "equations")
+    code = {p["hops"]: p["accuracy"] for p in points if (p["model"], p["form"], p["formulation"]) == as_code}
     spread = (
         f"{name}: {', '.join(f'{value:.2f}' for value in best[:5])} at D = 1..5, "
         f"{', '.join(f'{key[0]} {value:.2f}' for key, value in zip(NINE[5:], best[5:], strict=True))}; "
