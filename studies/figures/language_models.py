@@ -48,7 +48,7 @@ def _bars(axes: Axes, points: Sequence[dict[str, Any]], by: str, groups: Sequenc
         if point["shortcut"] > point["guess"]:
             axes.hlines(point["shortcut"], place - 0.45, place + 0.45, color=INK, linestyle=":", linewidth=1.1)
     if not points:
-        axes.text(0.5, 0.5, "not asked yet", transform=axes.transAxes, ha="center")
+        axes.text(0.5, 0.5, "not asked", transform=axes.transAxes, ha="center")
     axes.set_ylim(0, 1.04)
     axes.set_xlim(-0.5, len(groups) - 0.5)
     axes.set_xticks(range(len(groups)), list(map(str, groups)))

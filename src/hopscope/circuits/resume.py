@@ -51,7 +51,7 @@ Search = Generator[Stage[Any], Any, T]
 class SavedSearch:
     """The settings of a search as plain values, and its finished stages by name.
 
-    A finished stage is saved as its result in JSON, and the state of its random generator after the stage.
+    A finished stage is saved as JSON: its result, and the state of its random generator after it.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)

@@ -145,7 +145,7 @@ class Order:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether every hop emerges, and later than the hop before."""
+        """Whether every hop emerges, each one later than the hop before it."""
         steps = [math.nan if step is None else step for step in self.emerged]
         return steps == sorted(set(steps)) and not any(map(math.isnan, steps))
 

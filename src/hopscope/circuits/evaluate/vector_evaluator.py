@@ -45,7 +45,7 @@ class VectorEvaluator(Evaluator):
     def of(
         cls, transformer: Transformer | TorchModule, problem: RetrievalProblem, initial: InitialWeights = AS_TORCH
     ) -> VectorEvaluator:
-        """Return a model on 256 sequences that no training and no search sees."""
+        """Return a model with 256 sequences that neither training nor a search uses."""
         return cls(transformer, problem, held_out(problem, 256, purpose="notebook"), initial)
 
     @property

@@ -249,7 +249,7 @@ def appendix_e(evaluator: Evaluator, units: Units, config: SearchConfig) -> Sear
     """Run the procedure in several orders and return the resulting interventions, best first.
 
     They are sorted by whether the loss is low enough, whether the paths carry the answer in theory, the number of
-    paths and the number of heads. No path of the first result can be removed, measured on all sequences. The list is
+    paths and the number of heads. On all sequences, no path of the first result can be removed. The list is
     empty if the model's own loss is too high. A budget of one order tries only the best filling and removes the
     cheapest paths first; a larger budget tries every filling, and random orders.
     """

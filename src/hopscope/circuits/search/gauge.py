@@ -177,7 +177,7 @@ class Gauge:
 
 
 class Further:
-    """Measures candidates on up to `sequences` further sequences; losses are compared plus `margin` standard errors.
+    """Measures candidates on up to `sequences` more sequences; `margin` standard errors are added to each loss.
 
     Attributes:
         losses: losses of the interventions that were measured last, by sequence.
