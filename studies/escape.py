@@ -1,11 +1,11 @@
 """Up to how many chains does reading by position save a layer?
 
-With a head for every row of a block, theory saves a layer whatever the number of chains N (Theorem 7): all that counts
-is heads a row, at least one. In `places` two hops came in two layers, one fewer than Assumption 1 asks for, the less
-often the more chains there were; but heads were the same for all N there, so that heads a row fell with N. Here each
-layer has two heads a row. Two hops in two layers with two, four and eight chains; and, as the control, eight chains
-with three layers. With one chain nothing is shuffled, so that the place of a row says which it is, and one layer is
-enough by theory for any D: asked for D = 1, 2 and 3, with four heads.
+In theory, one head for every row of a block saves a layer, for any number of chains N (Theorem 7). In `places`, trained
+models answered two hops in two layers, one fewer than Assumption 1 needs, but less often with more chains. All models
+there had the same number of heads, so the number of heads per row fell with N. Here every layer has two heads per row.
+Models of two layers are trained on two hops with two, four and eight chains; models of three layers on eight chains are
+the control. With one chain nothing is shuffled, so a row's place identifies it. One layer is then enough for any D, and
+is tried with four heads for D = 1, 2 and 3.
 
 The recipe is that of `places`: heads of eight numbers, 6,400 steps, learned when the validation loss of a hop has been
 below 0.3. Seeds: twenty for two chains, twelve for four, six for eight and for one, one for the control. What theory

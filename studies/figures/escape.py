@@ -22,7 +22,7 @@ _MARKS = {1: "^", 2: "o", 3: "s"}
 
 def escape(found: EscapeResult) -> Figure:
     """The share of seeds that answer all hops with fewer layers than Assumption 1 asks for, with its 95% interval, by
-    number of chains; a colour for each number of heads a row and a mark for each D. The dotted line is theory: with a
+    number of chains; a colour for each number of heads per row and a mark for each D. The dotted line is theory: with a
     head for every row or more, a layer can be saved with any number of chains.
 
     Raises:
@@ -34,7 +34,7 @@ def escape(found: EscapeResult) -> Figure:
     with house():
         figure = new_figure(COLUMN * 1.4, 2.7)
         axes = figure.subplots()
-        axes.axhline(1, color=INK, linewidth=0.8, linestyle=":", label="theory: a head a row is enough")
+        axes.axhline(1, color=INK, linewidth=0.8, linestyle=":", label="theory: one head per row is enough")
         for number, heads in enumerate(by_heads):
             for hops, mark in _MARKS.items():
                 alike = [each for each in found.shallow if (heads_a_row(each), each.last) == (heads, hops)]
@@ -46,7 +46,7 @@ def escape(found: EscapeResult) -> Figure:
                 low = [value - bound[0] for value, bound in zip(shares, bounds, strict=True)]
                 high = [bound[1] - value for value, bound in zip(shares, bounds, strict=True)]
                 x = [each.problem.chains * 1.06 ** (hops - 2) for each in alike]
-                label = f"D = {hops}, {heads:g} heads a row"
+                label = f"D = {hops}, {heads:g} heads per row"
                 color = _COLORS[number % len(_COLORS)]
                 axes.errorbar(x, shares, [low, high], fmt=f"{mark}-", color=color, linewidth=1, label=label)
         chains = sorted({condition.problem.chains for condition in found.shallow})

@@ -56,7 +56,10 @@ def weighed(scores: Sequence[dict[str, Any]], exact: Sequence[dict[str, Any]]) -
 
 
 def table(folder: Path, log: Path, samples: Path) -> str:
-    """A row for each D that was asked in either way; an `InputError` if exact mode was not asked as well."""
+    """A row for each D that was asked in either way; an `InputError` if a file or exact mode's answers are missing."""
+    for path in (folder, log, samples):
+        if not path.exists():
+            raise hs.InputError(f"{path} does not exist; give a folder of records, an Inspect log and harness samples")
     lines = (line for path in folder.glob("records/*.jsonl") for line in path.read_text().splitlines())
     exact = {record["id"]: record for record in map(json.loads, lines)}
     metadata = [sample.metadata for sample in read_eval_log(str(log)).samples or ()]

@@ -1,4 +1,4 @@
-"""Formulas for depth and orders of the pairs, with one head, many, or a head a row, against independent searches.
+"""Formulas for depth and orders of the pairs, with one head, many, or one head per row, against independent searches.
 
 The searches are written from Section 5 alone: a sequence is a list of (symbol, pair), without roles or runs.
 """

@@ -95,8 +95,8 @@ for _form in FORMULATIONS.values():
 
 
 _MOST = 256
-_DEPTHS = ("D", "Theorem 1", "no mask", "causal", "one head", "a head a row")
-_ORDERS = ("D", "order, first to last", "in this order", "a head a row", "in the best", "at most")
+_DEPTHS = ("D", "Theorem 1", "no mask", "causal", "one head", "one head per row")
+_ORDERS = ("D", "order, first to last", "in this order", "one head per row", "in the best", "at most")
 
 
 @click.command()
@@ -110,11 +110,11 @@ def theory(hops: tuple[int, ...], show: bool, causal: bool, order: str | None, b
     """How many layers D hops need: the paper's bound, and the exact minimum.
 
     \b
-    Theorem 1     the paper's lower bound, ceil(log3(2D))
-    no mask       exact without a mask, ceil(log3(4D + 1)), with at least two heads a layer
-    causal        exact under a causal mask, floor(log2 D) + 2
-    one head      exact where a position attends to one place a layer
-    a head a row  exact where layers have a head for every row of a block, which goes beyond Assumption 1
+    Theorem 1         the paper's lower bound, ceil(log3(2D))
+    no mask           exact without a mask, ceil(log3(4D + 1)), with at least two heads per layer
+    causal            exact under a causal mask, floor(log2 D) + 2
+    one head          exact if a position attends to one place per layer
+    one head per row  exact if each layer has a head for every row of a block, which goes beyond Assumption 1
 
     Exact under Assumptions 1 and 2 of Section 5, for chains interleaved in blocks, the deepest or the shallowest pairs
     first. From D = 4 on other orders of the pairs can need fewer layers under a causal mask, down to
