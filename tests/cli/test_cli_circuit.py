@@ -91,6 +91,7 @@ def test_a_checkpoint_has_its_own_record(run: RunFolder, capsys: pytest.CaptureF
         (("{run}", "--formulation", "equations", "--hops", "7"), "hops must be 1..6 and chains 4 for equations"),
         (("{run}", "--formulation", "equations", "--model", "1"), "leave --model out"),
         (("{run}", "--hops", "2"), "without --formulation or --task it is no language model; leave --hops out"),
+        (("{run}", "--form", "code"), "without --formulation or --task it is no language model; leave --form out"),
     ],
 )
 def test_bad_input(

@@ -257,4 +257,4 @@ def test_files_that_are_no_task_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read as a task"):
         PromptTask.read(tmp_path / "none.jsonl")
     done = CliRunner().invoke(program, ["circuit", str(tmp_path), "--task", "none.jsonl", "--hops", "2"])
-    assert "a task of your own has its own prompts" in str(done.exception)
+    assert "only the tasks code and code-chains have D" in str(done.exception)

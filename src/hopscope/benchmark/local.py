@@ -24,7 +24,7 @@ from hopscope.benchmark.weighing import SPELLINGS, WHOLE_TREE, TokenIds, spellin
 from hopscope.checks import check_choice
 from hopscope.errors import InputError, in_a_line
 from hopscope.kernels import best_precision
-from hopscope.language.decoder_layers import sharp_logits
+from hopscope.language.decoder_layers import set_precision
 from hopscope.language.limits import check_tokens, check_words, places
 from hopscope.language.model_folder import open_model_folder
 from hopscope.problem.text.formulation import Draw
@@ -74,12 +74,10 @@ class LocalModel:
         self._tokenizer = opened.tokenizer
         stored = opened.model.dtype == torch.bfloat16
         bf16 = precision == "bf16" or (precision == "auto" and stored and best_precision(self.device) == "bf16")
-        dtype = torch.bfloat16 if bf16 else torch.float32
-        self.identity = {"weights": opened.content, "precision": str(dtype).removeprefix("torch.")}
+        self.identity = {"weights": opened.content, "precision": "bfloat16" if bf16 else "float32"}
         try:
-            self._model = opened.model.to(self.device, dtype).eval()
-            if bf16:
-                sharp_logits(self._model)
+            set_precision(opened.model, "bf16" if bf16 else "fp32")
+            self._model = opened.model.to(self.device).eval()
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise InputError(f"device {self.device!r} cannot be used here ({in_a_line(error)}); pass cpu") from None
         stops = self._model.generation_config.eos_token_id

@@ -31,13 +31,14 @@ def circuit() -> None:
 
 _SHARE = "Share of the way from guessing to the model that a text circuit must go  [default: 0.95; with --task 0.8]."
 _TASK = "Task for a language model: a JSONL file, ioi, induction, code, or code-chains, with the roles of all chains."
+_EXTENSIONS = ("form", "names", "lines")
 _model_options = all_of(
     click.argument("path", metavar="RUN", type=PATH),
     click.option("--model", "number", type=STEP, default=0, help="Which model of the run."),
     click.option("--checkpoint", "step", type=STEP, help="Step of the checkpoint  [default: the last]."),
     click.option("--formulation", help="Formulation of the questions for a language model: equations, ..."),
     click.option("--hops", type=COUNT, help="D of those questions  [default: the paper's]."),
-    field_options(hs.Extensions, "extensions", "form", "names", "lines"),
+    field_options(hs.Extensions, "extensions", *_EXTENSIONS),
     click.option("--task", metavar="FILE", help=_TASK),
     click.option("--faithfulness", type=float, help=_SHARE),
     click.option("--trust-remote-code", is_flag=True, help="Let a model folder run code of its own, with your rights."),
@@ -123,7 +124,6 @@ def certify(path: Path, paths: tuple[str, ...], graph: Path | None, **options: A
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0? -> >x1 or L3.H1 x0? -> >x1' 'L1.H2 x0?=mean'
       hopscope circuit certify runs/first 'L1.H1 >x1 -> x0>' 'L2.H1 x0?'  a row, with all that it attends to
       hopscope circuit certify runs/first --seed 1              the stored circuit, on other sequences
-      hopscope circuit certify runs/first --max-loss 0.1 --json
       hopscope circuit certify my-model 'L1.H2 >x1 -> x0>' 'L2.H1 answer -> >x1' --formulation equations --hops 1
       hopscope circuit certify my-model --from graph.json --task ioi.jsonl    found by EAP-IG
     """
@@ -150,30 +150,31 @@ def _task(path: Path, options: dict[str, Any]) -> LanguageTask | None:
         refuse_given("--formulation says what is asked", "task")
         return hs.text(formulation, hops, hs.Extensions(**options["extensions"]))
     if task is not None:
-        if task not in ("code", "code-chains"):
-            refuse_given("a task of your own has its own prompts", "hops")
-        return _prompt_task(path, task, options["trust_remote_code"], hops or 1)
+        refuse_given("a task has its own prompts", *_EXTENSIONS)
+        return _prompt_task(path, task, options["trust_remote_code"], hops)
     from hopscope.language.model_folder import is_model_folder
 
     if (is_model_folder(path) and not (path / "run.json").exists()) or path.suffix == ".gguf":
         raise hs.InputError(f"{path} is a language model; pass --formulation equations, or --task FILE.jsonl")
-    only = ("hops", "faithfulness", "trust_remote_code", "device", "precision")
+    only = ("hops", *_EXTENSIONS, "faithfulness", "trust_remote_code", "device", "precision")
     refuse_given("without --formulation or --task it is no language model", *only)
     return None
 
 
-def _prompt_task(path: Path, task: str, trust_remote_code: bool = False, hops: int = 1) -> hs.PromptTask:
+def _prompt_task(path: Path, task: str, trust_remote_code: bool = False, hops: int | None = None) -> hs.PromptTask:
     """The task in a file, or one of those that come with this."""
+    if task not in ("code", "code-chains"):
+        refuse_given("only the tasks code and code-chains have D", "hops")
     if task == "code":
-        return hs.prompts.code(hops=hops)
+        return hs.prompts.code(hops=hops or 1)
     if task == "ioi":
         return hs.prompts.ioi()
-    if task in ("induction", "code-chains"):
-        from hopscope.language.model_folder import open_tokenizer
+    if task not in ("induction", "code-chains"):
+        return hs.PromptTask.read(task)
+    from hopscope.language.model_folder import open_tokenizer
 
-        tokenizer = open_tokenizer(path, trust_remote_code=trust_remote_code)
-        return hs.prompts.code_chains(tokenizer, hops=hops) if task != "induction" else hs.prompts.induction(tokenizer)
-    return hs.PromptTask.read(task)
+    tokenizer = open_tokenizer(path, trust_remote_code=trust_remote_code)
+    return hs.prompts.induction(tokenizer) if task == "induction" else hs.prompts.code_chains(tokenizer, hops=hops or 1)
 
 
 def _model(path: Path, task: LanguageTask | None, options: dict[str, Any]) -> Any:
@@ -228,7 +229,8 @@ def _draw(model: Any, circuit: hs.Circuit, step: int | None, record: Path | None
 @click.option("--figures/--no-figures", default=True, help="Draw into RUN/figures.")
 @click.option("--overwrite", is_flag=True, help="Measure again even if a record is stored.")
 @click.option("--circuit", "record", type=PATH, help="Circuit of a language model, to follow through folders of it.")
-@click.option("--task", metavar="FILE", help="Its task, if that was one of your own.")
+@click.option("--task", metavar="FILE", help="Its task, if it was not a formulation.")
+@click.option("--hops", type=COUNT, help="D of the tasks code and code-chains  [default: 1].")
 @click.option("--out", type=PATH, help="File for what was found in a language model.")
 @json_option("the record")
 @field_options(hs.EmergenceConfig, "config", defaults=True)
@@ -252,7 +254,7 @@ def emergence(
     if language["record"] is not None:
         refuse_given("folders of a language model have no run", "model", "figures", "overwrite", *config)
         return _followed(folders, **language)
-    refuse_given("a run has its own task and folder", "task", "out")
+    refuse_given("a run has its own task and folder", "task", "hops", "out")
     if len(folders) > 1:
         raise hs.InputError(f"give one run, or --circuit to follow it through folders, got {len(folders)} folders")
     from hopscope.circuits.store import circuit_path
@@ -273,7 +275,9 @@ def emergence(
     return found.to_json(), "\n".join(lines)
 
 
-def _followed(folders: tuple[Path, ...], record: Path, task: str | None, out: Path | None) -> tuple[Any, str]:
+def _followed(
+    folders: tuple[Path, ...], record: Path, task: str | None, hops: int | None, out: Path | None
+) -> tuple[Any, str]:
     """A language model's circuit, followed through folders: the record, and a table."""
     from hopscope.emergence.language import TEXT_EMERGENCE, follow_checkpoints
 
@@ -281,7 +285,7 @@ def _followed(folders: tuple[Path, ...], record: Path, task: str | None, out: Pa
     if (text := circuit.text) is None:
         raise hs.InputError(f"{record} is a circuit of a run; follow it with `hopscope emergence RUN`")
     if task is not None:
-        asked: LanguageTask = _prompt_task(folders[-1], task)
+        asked: LanguageTask = _prompt_task(folders[-1], task, hops=hops)
     elif circuit.hops:
         asked = hs.text(text.formulation, circuit.hops, hs.Extensions(**text.extensions))
     else:

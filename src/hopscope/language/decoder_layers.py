@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hopscope.errors import InputError
+from hopscope.kernels import Precision
 from hopscope.model.architecture import Architecture
 
 
@@ -120,13 +121,23 @@ def register_attention() -> None:
     AttentionMaskInterface.register(HOOKED_ATTENTION, eager_mask)
 
 
-def sharp_logits(model: Any) -> None:
-    """Let a model compute its logits in single precision, since neighbouring bf16 logits are an eighth apart."""
-    head = model.get_output_embeddings()
+def set_precision(model: Any, precision: Precision) -> None:
+    """Convert a model's weights; its buffers, such as rotary frequencies, stay as they are, or in `fp32` become fp32.
+
+    In `bf16`, logits are computed in single precision, since neighbouring bf16 logits are an eighth apart.
+    """
+    if precision == "fp32":
+        model.float()
+        return
+    head, kept = model.get_output_embeddings(), set[int]()
     if isinstance(head, nn.Linear):
         for name, weight in list(head.named_parameters()):
             setattr(head, name, nn.Parameter(weight.detach().float().clone(), requires_grad=False))
         head.register_forward_pre_hook(lambda _, inputs: (inputs[0].float(),))
+        kept = {id(weight) for weight in head.parameters()}
+    for weight in model.parameters():
+        if id(weight) not in kept:
+            weight.data = weight.data.bfloat16()
 
 
 class _Blocks(NamedTuple):

@@ -30,7 +30,7 @@ from hopscope.language.decoder_layers import (
     hook_attention,
     receiving,
     register_attention,
-    sharp_logits,
+    set_precision,
     skipped,
 )
 from hopscope.language.limits import check_tokens, places, window
@@ -99,12 +99,7 @@ class HookedDecoder(PatchableModel):
             InputError: torch cannot compute on that device on this machine.
         """
         Execution(device=device).check()
-        if precision == "bf16":
-            sharp_logits(self._model)
-            read_out = [*self._model.get_output_embeddings().parameters()]
-            for weight in self._model.parameters():  # buffers, as of rotary codes, stay precise
-                if all(weight is not kept for kept in read_out):
-                    weight.data = weight.data.bfloat16()
+        set_precision(self._model, precision)
         self._model.to(device)
         return self
 

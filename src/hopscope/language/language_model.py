@@ -44,7 +44,8 @@ class LanguageModel:
         False
 
     Args:
-        folder: a folder as `save_pretrained` writes it.
+        folder: a folder as `save_pretrained` writes it, a GGUF file, or a name `org/model` of the hub. A model that is
+            not in the hub's cache is downloaded, and its circuits are stored in `org--model/circuits/`.
         trust_remote_code: whether code in the folder may run, with all the rights of the user.
         device: the name of the torch device that computes.
         precision: precision of the weights; with `bf16`, the read-out stays in `fp32`.
@@ -222,5 +223,5 @@ class LanguageModel:
 
 def text_circuit_path(model: Path, task: LanguageTask, out: Path | str | None = None) -> Path:
     """Return the path of the record of a model's circuit for a task, in the folder `out` or else in the model's."""
-    folder = model if model.is_dir() else model.parent
+    folder = model if model.is_dir() else model.parent if model.is_file() else Path(str(model).replace("/", "--"))
     return (folder / "circuits" if out is None else check_path("a folder for circuits", out)) / f"{task.name}.json"

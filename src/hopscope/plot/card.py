@@ -121,6 +121,8 @@ def _draw_paths(axes: Axes, bars: Sequence[Bar], names: Sequence[str], max_loss:
     least = min([max_loss, *(loss.interval[0] for _, losses in bars for loss in losses)])
     left = max(least / 1.5, max_loss / 50)
     for number, (name, color) in enumerate(zip(names, (BLUE, ORANGE), strict=True)):
+        if all(losses[number].mean <= left for _, losses in bars if number < len(losses)):
+            name = f"{name} (below {left:.2g})"
         for row, (_, losses) in enumerate(bars):
             if number < len(losses):
                 loss, (low, high) = losses[number], losses[number].interval

@@ -24,24 +24,24 @@ def check_delivery(evidence: Evidence) -> Check:
     flow, value = deliver(evidence.problem.hops, matter, scene), scene.pieces[scene.target]
     layers, idle = len({path.layer for path in matter}), len(evidence.paths) - len(matter)
     needs = (layer for layer, held in enumerate(spread(scene)) if held[scene.asker] >> scene.target & 1)
-    return delivery(flow, value, layers, next(needs, 0), idle)
+    return delivery(flow, value, layers, next(needs, None), idle)
 
 
-def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, layers_needed: int = 0, idle: int = 0) -> Check:
+def delivery(flow: Delivery | None, carried: str = "", layers: int = 0, needed: int | None = 0, idle: int = 0) -> Check:
     """Pass if information flow, along only the paths that matter, carries the last symbol to the query.
 
     Args:
         flow: the flow of information along these paths; None if the task has no theory.
         carried: the information that must reach the position of the answer.
         layers: number of layers with a path that matters.
-        layers_needed: smallest number of layers with which the task can be solved.
+        needed: smallest number of layers that can solve the task under these assumptions; None if no number can.
         idle: number of paths that do not matter.
     """
     if flow is None:
         return Check("delivery", "not asked", "the task has no theory of what must flow where")
     says = f"the paths carry {carried} to the query under Assumptions 1 and 2, in {layers} layers"
-    says = f"{says}; {layers_needed} would do" if flow.delivered else flow.broken
+    says = f"{says}; {needed} would do" if flow.delivered else flow.broken
     if idle:
         says += f"; {idle} paths change nothing"
-    numbers = {"layers": float(layers), "layers_needed": float(layers_needed)}
+    numbers = {"layers": float(layers), **({} if needed is None else {"layers_needed": float(needed)})}
     return Check("delivery", "passed" if flow.delivered else "failed", says, numbers)
