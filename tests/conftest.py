@@ -51,7 +51,7 @@ install_import_hook(
         "hopscope.training.metrics",
         "hopscope.training.run",
         "hopscope.training.trainer",
-        "hopscope.lab",
+        *with_shapes("hopscope.lab"),
         *with_shapes("hopscope.theory.witness"),
         *with_shapes("hopscope.circuits"),
         *with_shapes("hopscope.emergence"),

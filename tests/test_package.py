@@ -42,7 +42,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 def test_training_loads_torch_and_no_other_heavy_package(tmp_path):
     """Not even torch's compiler, though one of torch's optimisers would: every verb and worker begins with this."""
-    code = "import hopscope as hs, hopscope.lab\nfrom pathlib import Path\n"
+    code = "import hopscope as hs, hopscope.lab.run\nfrom pathlib import Path\n"
     recipe = "hs.Recipe(layers=1, heads=1, d_model=16, steps=2, batch_size=2, final_steps=1, log_every=1)"
     setup = f"hs.Setup('tiny', hs.RetrievalProblem(hops=1), {recipe}, (0,))"
     engine = "hs.Execution(device='cpu', compiled=False)"

@@ -20,7 +20,8 @@ _NAMES = {
     "hopscope.circuits.search.config": ("SearchBudget", "SearchConfig"),
     "hopscope.emergence.config": ("EmergenceConfig",),
     "hopscope.errors": ("InputError",),
-    "hopscope.lab": ("Model", "Run", "train"),
+    "hopscope.lab.model": ("Model",),
+    "hopscope.lab.run": ("Run", "train"),
     "hopscope.language.language_model": ("LanguageModel",),
     "hopscope.language.text_batch": ("text",),
     "hopscope.model.architecture": ("Architecture", "InitialWeights"),
@@ -53,7 +54,8 @@ if TYPE_CHECKING:
     from hopscope.circuits.search.config import SearchBudget as SearchBudget, SearchConfig as SearchConfig
     from hopscope.emergence.config import EmergenceConfig as EmergenceConfig
     from hopscope.errors import InputError as InputError
-    from hopscope.lab import Model as Model, Run as Run, train as train
+    from hopscope.lab.model import Model as Model
+    from hopscope.lab.run import Run as Run, train as train
     from hopscope.language.language_model import LanguageModel as LanguageModel
     from hopscope.language.text_batch import text as text
     from hopscope.model.architecture import Architecture as Architecture, InitialWeights as InitialWeights

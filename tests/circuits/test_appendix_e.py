@@ -16,7 +16,7 @@ from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.resume import run_search
 from hopscope.circuits.search.appendix_e import FILLS, appendix_e, filled
 from hopscope.circuits.search.config import SearchBudget, SearchConfig
-from hopscope.lab import Model
+from hopscope.lab.model import Model
 from hopscope.model.transformer import Transformer
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.vectors import Batch

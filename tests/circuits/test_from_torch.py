@@ -17,7 +17,7 @@ from hopscope.circuits.checks import CertificateConfig
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.circuits.search.config import SearchBudget
 from hopscope.errors import InputError
-from hopscope.lab import ABLATIONS
+from hopscope.lab.model import ABLATIONS
 from hopscope.problem.paths import HeadRow
 
 FEW = SearchBudget(1, 1, sequences=16, confirming=64, deciding=64)

@@ -23,7 +23,7 @@ from hopscope.circuits.search.appendix_e import FILLS, appendix_e
 from hopscope.circuits.search.config import SearchBudget, SearchConfig
 from hopscope.circuits.search.gradients import estimated_order, row_scores
 from hopscope.circuits.search.own_patterns import SearchResult, own_pattern_search
-from hopscope.lab import Model
+from hopscope.lab.model import Model
 from hopscope.problem.paths import HeadRow
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.problem.roles import role_names

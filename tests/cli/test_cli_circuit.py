@@ -19,7 +19,8 @@ from hopscope.circuits.circuit_parts import SearchRecord
 from hopscope.circuits.resume import Search
 from hopscope.circuits.search.config import SearchBudget
 from hopscope.errors import InputError
-from hopscope.lab import Model, Run, train
+from hopscope.lab.model import Model
+from hopscope.lab.run import Run, train
 from hopscope.problem.retrieval import RetrievalProblem
 from hopscope.records import content_hash
 from hopscope.training.execution import REFERENCE
@@ -133,7 +134,7 @@ def test_a_certified_circuit_is_replaced_by_overwrite_alone(
         searched.append(1)
         return made
 
-    monkeypatch.setattr("hopscope.lab.search_circuit", search)
+    monkeypatch.setattr("hopscope.lab.model.search_circuit", search)
     assert call(str(run.path), "--no-figures", "--json") == 0
     assert json.loads(capsys.readouterr().out)["certified"]
     for other in (("--seed", "1"), ("--effort", "quick")):

@@ -32,7 +32,7 @@ from hopscope.circuits.evaluate.ablations import UNIFORM
 from hopscope.circuits.evaluate.units import Units
 from hopscope.circuits.evaluate.vector_evaluator import VectorEvaluator
 from hopscope.errors import InputError
-from hopscope.lab import Run
+from hopscope.lab.run import Run
 from hopscope.model.transformer import Transformer
 from hopscope.paper.models import Learned, StudiedModels, read_models
 from hopscope.paper.presets import PAPER_SHORT

@@ -14,7 +14,7 @@ from small_runs import ONE_HOP, OPTIONS, TINIEST, half_trained
 
 from hopscope.errors import InputError
 from hopscope.integrity import check
-from hopscope.lab import train
+from hopscope.lab.run import train
 from hopscope.training.ensemble import Ensemble
 from hopscope.training.execution import REFERENCE
 from hopscope.training.run import RunFolder

@@ -48,7 +48,7 @@ from pathlib import Path
 from killing import contents, import_all, killed_everywhere
 from small_models import disguised_witness
 from hopscope.circuits.checks import CertificateConfig
-from hopscope.lab import RunModel
+from hopscope.lab.run import RunModel
 from hopscope.circuits.search.config import SearchBudget
 from hopscope.training.execution import Execution, REFERENCE
 from hopscope.training.recipe import Recipe, Setup

@@ -10,7 +10,7 @@ import pytest
 
 from hopscope.emergence.timing import plateau
 from hopscope.errors import InputError
-from hopscope.lab import train
+from hopscope.lab.run import train
 from hopscope.paper.section_7 import TrainedModel
 from hopscope.plot.training import Panel
 from hopscope.problem.retrieval import RetrievalProblem

@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_runs import PROBLEM, TINY
 
-from hopscope.lab import train
+from hopscope.lab.run import train
 from hopscope.problem.counter import derive_seed
 from hopscope.training import trainer
 from hopscope.training.data import Data, held_out, squared_errors

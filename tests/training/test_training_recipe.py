@@ -15,7 +15,7 @@ from small_runs import ONE_HOP, TINIEST
 
 from hopscope.emergence.history import STEPS_PER_EPOCH
 from hopscope.errors import InputError
-from hopscope.lab import Run
+from hopscope.lab.run import Run
 from hopscope.paper import recipes
 from hopscope.training.data import Data, held_out
 from hopscope.training.execution import REFERENCE

@@ -13,7 +13,7 @@ from killing import contents
 from small_runs import ONE_HOP, PROBLEM, TINIEST, TINY, half_trained
 
 from hopscope.errors import InputError
-from hopscope.lab import train
+from hopscope.lab.run import train
 from hopscope.paper import recipes
 from hopscope.training import execution as executions
 from hopscope.training.ensemble import Ensemble

@@ -19,7 +19,7 @@ from hopscope.circuits.evaluate.ablations import IDENTITY, UNIFORM, Ablation, In
 from hopscope.circuits.evaluate.evaluator import Evaluator
 from hopscope.circuits.search.appendix_e import FILLS, Fill, HeadNumbers
 from hopscope.circuits.search.config import Effort
-from hopscope.lab import RunModel
+from hopscope.lab.run import RunModel
 from hopscope.paper import recipes
 from hopscope.paper.claims import NOT_RUN, Finding, FirstColumn, General, general, in_folder, yes_or_no
 from hopscope.paper.models import MAX_LOSS, PRUNED, Studied, StudiedModels, losses, ranged, shape_in_words

@@ -1,0 +1,1 @@
+"""The interface for notebooks: a model, and a run of models."""
