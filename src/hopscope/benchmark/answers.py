@@ -1,4 +1,4 @@
-"""Ask a model a question until a reply is an acceptable answer (Appendix A), whatever sends and returns the texts.
+"""Ask a model a question until a reply is an acceptable answer (Appendix A); used by hosted and local models.
 
 The answer rules judge the whole text of a reply: they do not search for an answer within the text.
 """
@@ -25,7 +25,7 @@ def exact(text: str, acceptable: Sequence[str]) -> str | None:
 
 
 def lenient(text: str, acceptable: Sequence[str]) -> str | None:
-    """Like `exact`, but a trailing period, quotes, asterisks or backticks around the answer, and case are ignored."""
+    """Like `exact`, but ignore case, a trailing period, and quotes, asterisks or backticks around the answer."""
     bare = text.strip(_MARKS).removesuffix(".").strip(_MARKS)
     return {answer.casefold(): answer for answer in acceptable}.get(bare.casefold())
 
@@ -38,7 +38,7 @@ _FOLD: dict[str, Callable[[str], str]] = {"exact": str, "lenient": str.casefold}
 
 
 def without_frame(name: str, text: str) -> str:
-    """Return the text without the characters that a rule ignores around answers, in the case that the rule compares."""
+    """Return the text as a rule compares it: without ignored characters around it, case-folded if case is ignored."""
     return _FOLD[name](text.strip(_AROUND[name]))
 
 

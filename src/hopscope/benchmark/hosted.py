@@ -59,7 +59,7 @@ class HostedModel:
         display: Inspect's display: rich, plain, none, ...
 
     Raises:
-        InputError: Inspect finds no such model or no key, or an argument or address has a secret that it would log.
+        InputError: Inspect finds no such model or no key, or it would log a secret in an argument or the address.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ def _public(address: str | None) -> str | None:
 
 
 def guard(model: Model) -> Model:
-    """Make `model` return no reply or error with a secret, and no reply that would fill the disk."""
+    """Make `model` remove secrets from its replies and errors, and cut replies that would fill the disk."""
     api: Any = model.api
     inner = api.generate
 
@@ -195,7 +195,7 @@ def _read(output: ModelOutput) -> Reply:
 def _resample(questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep, name: str | None) -> Solver:
     """Return a solver that asks until the answer is acceptable (Appendix A) and keeps attempts and rejected texts.
 
-    If a call fails, its error is raised; Inspect then asks the question again, which continues after the replies kept.
+    If a call fails, its error is raised. Inspect then asks the question again, and the earlier replies still count.
     """
     by_id = {question.id: question for question in questions}
     trials: dict[tuple[str, int], Trial] = {}
@@ -271,29 +271,29 @@ def _task(name: str, hops: Any, count: Any, options: dict[str, Any]) -> Task:
 
 @task
 def equations(hops: Any = EQUATION_HOPS, count: Any = 500, **options: Any) -> Task:
-    """Chains of equations, `a = 3`, `b = a`, ...: the value of the symbol at the end of one."""
+    """Ask for the value of the symbol at the end of a chain of equations: `a = 3`, `b = a`, ..."""
     return _task("equations", hops, count, options)
 
 
 @task
 def lives_with(hops: Any = FORMULATIONS["lives-with"].paper_hops, count: Any = 500, **options: Any) -> Task:
-    """Who lives with whom, and who in which city: the city of the person at the end of a chain."""
+    """Ask in which city a person lives, given who lives with whom and who lives in which city."""
     return _task("lives-with", hops, count, options)
 
 
 @task
 def kingdoms(hops: Any = FORMULATIONS["kingdoms"].paper_hops, count: Any = 500, **options: Any) -> Task:
-    """Who lives where, what is believed and eaten there, what that contains and causes: who has the illness."""
+    """Ask who has an illness, given homes, beliefs, foods, what foods contain, and which illness that causes."""
     return _task("kingdoms", hops, count, options)
 
 
 @task
 def functions(hops: Any = FORMULATIONS["functions"].paper_hops, count: Any = 500, **options: Any) -> Task:
-    """Tables of functions, other names of these, names of arguments: the value of a function at an argument."""
+    """Ask for the value of a function, given tables of functions, and other names of functions and arguments."""
     return _task("functions", hops, count, options)
 
 
 @task
 def relatives(hops: Any = FORMULATIONS["relatives"].paper_hops, count: Any = 500, **options: Any) -> Task:
-    """Jobs, with which relative each job lives, families, homes: in which country a person lives."""
+    """Ask in which country a person lives, given jobs, the relative that each job lives with, families and homes."""
     return _task("relatives", hops, count, options)

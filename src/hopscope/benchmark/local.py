@@ -94,7 +94,7 @@ class LocalModel:
             raise InputError(f"{self.name} cannot be run: {in_a_line(error)}") from error
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Ask each question until it is settled, or in exact mode weigh its answers; `keep` gets each record."""
+        """Ask each question until it is settled, or weigh its answers in exact mode, and pass each record to `keep`."""
         if settings.mode == "exact":
             self._weigh(questions, settings, keep)
             return
@@ -130,13 +130,13 @@ class LocalModel:
                 keep(Trial(question, settings.rule, 1).record(self.name, "exact", weights=weights, unweighed=left))
 
     def _by_line(self, question: Question) -> bool:
-        """Whether a line break ends a reply: it does so after plain text, unless lines of thought come first."""
+        """Whether a line break ends a reply, as it does if the prompt is plain text and asks for no thoughts first."""
         return not in_a_chat(question, self._tokenizer) and not question.extensions.think
 
     def _read_all(
         self, questions: Sequence[Question], settings: BenchmarkSettings
     ) -> Iterator[tuple[list[Question], ReadPrompts]]:
-        """Yield batches of questions whose prompts have one length, and were read; padding would change some models."""
+        """Yield questions and read prompts in batches of equal prompt length, as padding would change some models."""
         groups = defaultdict[int, list[tuple[Question, list[int]]]](list)
         for question in questions:
             text, _ = written(question, self._tokenizer)
@@ -166,14 +166,14 @@ class LocalModel:
     def _behind(
         self, prompts: ReadPrompts, numbers: Sequence[int], tokens: Int[Tensor, "row pos"]
     ) -> Float[Tensor, "row token"]:
-        """Return the logits after some prompts, given by number, and the tokens written after each prompt."""
+        """Return the logits after the prompts with these numbers, each followed by its row of `tokens`."""
         if prompts.past is None:
             return self._forward(torch.cat([prompts.ids[list(numbers)], tokens], dim=1), None)[0]
         return self._forward(tokens, _selected(prompts.past, numbers))[0]
 
     @torch.no_grad()
     def _forward(self, ids: Int[Tensor, "row pos"], past: Any) -> tuple[Float[Tensor, "row token"], Any]:
-        """Return the logits after rows of one length, and their keys and values; `past` has those before the rows."""
+        """Return the logits after rows of one length, and all keys and values; `past` holds those of earlier tokens."""
         extra = {} if past is None else {"past_key_values": past}
         if self._last_only:
             extra["logits_to_keep"] = 1
@@ -219,7 +219,7 @@ class LocalModel:
         return Reply(text.split("\n")[0], True) if by_line and "\n" in text else Reply(text, end is not None)
 
     def _try(self) -> None:
-        """Refuse a model that looks ahead in a text, and check if its kept keys and values give the same answers."""
+        """Refuse a model that looks ahead in a text; keep keys and values only if they do not change its answers."""
         vocabulary = range(self._model.config.get_text_config().vocab_size)
         some = [token for token in vocabulary if token not in self._stops] or [0]
         begun, goes_on = ([some[(start + place) % len(some)] for place in range(5)] for start in (0, 5))
@@ -257,7 +257,7 @@ def _selected(past: Any, numbers: Sequence[int]) -> Any:
 
 
 def _chosen(chances: Float[Tensor, "row token"], draws: Sequence[Draw]) -> Int[Tensor, "row 1"]:
-    """Return the token of each row that the row's next random number picks."""
+    """Return one token for each row, drawn with the row's next random number."""
     cumulative = chances.double().cumsum(-1)
     uniform = torch.tensor([[draw.uniform()] for draw in draws], dtype=torch.float64)
     chosen = torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)

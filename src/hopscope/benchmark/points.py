@@ -22,7 +22,7 @@ class Point:
 
     Attributes:
         asked: number of questions asked.
-        unanswered: number of questions given up because calls failed; they are in no other number.
+        unanswered: number of questions given up because calls failed; they are neither accepted nor never accepted.
         accepted: number of questions with an acceptable answer within the allowed attempts.
         never_accepted: number of questions without an acceptable answer in all their attempts.
         correct: number of right answers among the accepted ones.
@@ -35,10 +35,10 @@ class Point:
         first_accuracy, first_acceptance: the shares of answered questions whose first reply is right, and acceptable;
             in exact mode, the means of P(correct) and P(acceptable).
         mean_attempts: mean number of replies to a question; in exact mode, the expected number without a limit.
-        guess, shortcut: the accuracy of a random guess, and of a guess that uses a shortcut and skips lines.
+        guess, shortcut: the accuracy of a random guess, and of the best guess that leaves certain lines unread.
         p_guess, p_shortcut: the probability that such guesses do at least as well as the model.
-        reasoned: number of questions with hidden reasoning reported by the provider, so not answered directly.
-        unchanged: number of repeated attempts, if none of them changed a reply; otherwise 0.
+        reasoned: number of questions for which the provider reported hidden reasoning.
+        unchanged: number of repeated attempts if all of them gave the first reply again; otherwise 0.
     """
 
     model: str
@@ -172,7 +172,7 @@ def group(records: Iterable[Record]) -> dict[Cell, list[Record]]:
 
 
 def by_line(model: str, cell: Cell, records: Sequence[Record], settings: BenchmarkSettings) -> list[LineAccuracy]:
-    """Compute the accuracy by the lines of the queried chain's facts."""
+    """Return the accuracy for each retrieval step and each line in which the fact of this step stands."""
     found = defaultdict[tuple[int, int], list[Record]](list)
     for record in records:
         for where in enumerate(record.lines, start=1):

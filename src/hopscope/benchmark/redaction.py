@@ -40,7 +40,7 @@ def redacted(text: str) -> str:
 
 
 def all_redacted(value: Any, most: int | None = None) -> Any:
-    """Return plain values with every text, also names of fields, redacted and cut to at most `most` characters."""
+    """Return plain values with every text and field name redacted and cut to at most `most` characters."""
     if isinstance(value, str):
         return redacted(value)[:most]
     if isinstance(value, dict):

@@ -96,7 +96,7 @@ class Results:
         return {record.id: record for record in rows}
 
     def append(self, record: Record) -> None:
-        """Append a record in one write, after removing the environment's secrets from texts from outside."""
+        """Append a record in one write; the environment's secrets are removed from replies and error messages."""
         said = {name: all_redacted(getattr(record, name)) for name in ("error", "response", "rejected")}
         with self.path(record.model).open("ab", buffering=0) as file:
             file.write(row_lines([replace(record, **said)], self.hash).encode())

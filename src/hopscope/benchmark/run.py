@@ -25,7 +25,7 @@ class Respondent(Protocol):
     identity: dict[str, Any]
 
     def ask(self, questions: Sequence[Question], settings: BenchmarkSettings, keep: Keep) -> None:
-        """Ask each question until it is settled, or in exact mode weigh its answers; `keep` gets each record."""
+        """Ask each question until it is settled, or weigh its answers in exact mode, and pass each record to `keep`."""
 
 
 def open_model(name: str, logs: Path, **opening: Any) -> Respondent:

@@ -22,16 +22,17 @@ from hopscope.benchmark.answers import RULES, hopeful, without_frame
 
 TokenIds = tuple[int, ...]
 NextTokens = Callable[[Sequence[int], Sequence[TokenIds]], Float[Tensor, "branch token"]]
-"""A function that returns the distribution over the next token after some branches. It is called with the numbers of
-their questions and with their tokens, which have one length."""
+"""A function that returns the distribution over the next token after each of some branches. Its arguments are the
+number of each branch's question and the tokens of each branch; all branches have the same length."""
 Turns = Callable[[TokenIds, tuple[str, ...]], tuple[dict[str, Tensor], Tensor]]
-"""A function that returns the next tokens of a branch, given its tokens and the acceptable answers: by answer, the
-tokens that end a reply with this answer; and the tokens after which a reply may still become an answer."""
+"""A function of the tokens of a branch and the acceptable answers. It returns the tokens that end a reply with each
+answer, and the tokens after which the reply may still become an answer."""
 BRANCHES = 4  # branches of a question that are followed at a time; more if few questions are left
 
 
 class Thoroughness(NamedTuple):
-    """A question is done once at most `share` of the probability found is left, or `most` branches were followed."""
+    """A question is done once its open branches have at most `share` of the probability found, or once `most` branches
+    were followed."""
 
     share: float
     most: int
@@ -68,7 +69,7 @@ class Tree:
         return not self.open or self.followed >= self.until.most or self.left <= self.until.share * found
 
     def chosen(self, most: int) -> list[tuple[float, TokenIds]]:
-        """Return at most `most` branches to follow now, with their probabilities: the likeliest and any that matter."""
+        """Return up to `most` branches to follow now, the likeliest first, each with its probability."""
         branches: list[tuple[float, TokenIds]] = []
         least = self.until.share * (sum(self.weights.values()) + self.left) / 2  # others may never matter
         while len(branches) < most and not self.done and (not branches or -self.open[0][0] >= least):
@@ -79,7 +80,7 @@ class Tree:
         return branches
 
     def grow(self, branch: float, tokens: TokenIds, chance: Float[Tensor, " token"], turns: Turns) -> None:
-        """Add the continuations of `tokens`, of probability `branch`, given the distribution over the next token."""
+        """Add the continuations of `tokens`, whose probability is `branch`; `chance` is the next-token distribution."""
         ends, more = turns(tokens, self.acceptable)
         for answer, last in ends.items():
             self.weights[answer] += branch * float(chance[last].sum())
@@ -100,8 +101,8 @@ def spelling(
 ) -> Turns:
     """Return the function `Turns` for an answer rule and a vocabulary of `size` tokens.
 
-    The tokens `stops` end a reply, and with `by_line` so does a line break; a reply has at most `longest` tokens. Some
-    tokenizers decode the first token of a text without its space, so later tokens are decoded after those of `anchor`.
+    The tokens `stops` end a reply and, with `by_line`, so does a line break. A reply has at most `longest` tokens. Some
+    tokenizers drop the space before the first token of a text, so all other tokens are decoded behind `anchor`.
     """
     before = len(decode(anchor))
     first, later = [decode([t]) for t in range(size)], [decode([*anchor, t])[before:] for t in range(size)]
@@ -145,10 +146,10 @@ def weigh(
     until: Thoroughness,
     batch: int,
 ) -> list[tuple[dict[str, float], float]]:
-    """Return the probabilities of each question's acceptable answers, and the probability of branches not followed.
+    """Return, for each question, the probability of each acceptable answer, and that of all branches not followed.
 
-    A question is given by its acceptable answers. `first` is the distribution over the first token of a reply to each
-    question. At most `batch` branches are followed at a time.
+    `questions` holds the acceptable answers of each question. `first` is the distribution over the first token of a
+    reply to each question. At most `batch` branches are followed at a time.
     """
     trees = [Tree(acceptable, until, dict.fromkeys(acceptable, 0.0)) for acceptable in questions]
     for tree, chance in zip(trees, first, strict=True):

@@ -26,9 +26,9 @@ class PathHistory:
     Attributes:
         layer, head: number of the layer, and of the head in it, from 1.
         query, key: the role that attends, and the role that is attended to.
-        hop: the hop that the path is shown with; see `timing.hop_of`.
+        hop: the hop in whose colour the path is drawn; see `timing.hop_of`.
         attention: mean weight along the path, by checkpoint.
-        foremost: share of queries that put their largest weight on the path's key, by checkpoint.
+        foremost: share of queries whose largest weight is on the path's key, by checkpoint.
         change: rise of the loss when the path is ablated, by checkpoint.
         change_interval: 95% interval of `change`, by checkpoint.
         crossing: when the attention crosses 0.5.
@@ -116,7 +116,7 @@ class Emergence:
         return "\n".join(lines)
 
     def follows(self, circuit: Circuit, patterns: Patterns = "own") -> bool:
-        """Whether the paths are those of this circuit, or for `imposed` of its imposed circuit, in the same order."""
+        """Whether the paths are those of this circuit (for `imposed`, of its Appendix E circuit), in the same order."""
         own = [(path.layer, path.head, path.query, path.key) for path in self.paths]
         return own == circuit.named_paths(patterns)
 

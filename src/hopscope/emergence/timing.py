@@ -65,7 +65,7 @@ def crossings(
     level: float = LEVEL,
     seed: int = 0,
 ) -> list[Crossing]:
-    """Return the crossings of the means over sequences, with intervals; all curves share their resamples."""
+    """Return the crossing of each curve's mean over sequences, with its interval; all curves use the same resamples."""
     found = first_crossings(steps, curves.double().mean(dim=-1), level)
     resampled = first_crossings(steps, resampled_means(curves, seed).transpose(1, 2), level)
     edges = resampled.nan_to_num(nan=math.inf).sort(dim=-1).values
@@ -151,7 +151,7 @@ class Order:
 
 
 def hop_of(path: AttentionPath, hops: int) -> int:
-    """Return the hop that a path is shown with: the largest number of a symbol at its two positions, at least 1."""
+    """Return the hop in whose colour a path is drawn: the larger symbol number of its two positions, at least 1."""
     return max(1, symbol_of(path.query, hops), symbol_of(path.key, hops))
 
 

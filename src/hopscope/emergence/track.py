@@ -51,9 +51,10 @@ def emergence_of_run(
     Args:
         run: the run, finished or still training.
         number: the model's number within the run, from 0.
-        settings: settings of the measurement; None for the paper's 32 sequences, or a stored record with more.
+        settings: settings of the measurement; None for the paper's 32 sequences. With None, a stored record that has
+            more sequences is also returned.
         step: the step of the checkpoint whose circuit is followed; None for the last checkpoint.
-        patterns: `own` to follow the circuit with own patterns, `imposed` for that of the Appendix E procedure.
+        patterns: `own` to follow the circuit with its own patterns, `imposed` for the circuit of Appendix E.
         progress: whether to show progress, or a function of the step of a finished checkpoint and the last step.
         overwrite: measure again even if a record exists, for example to restore lost role maps.
 
@@ -154,8 +155,8 @@ class Observation:
 def observe(
     transformer: Transformer, problem: RetrievalProblem, batch: Batch, paths: Sequence[AttentionPath]
 ) -> Observation:
-    """Measure one model on a batch with a single leading axis. One forward pass gives the patterns; for each path,
-    another pass, from the path's layer on, gives the errors without the path."""
+    """Measure one model on a batch with a single leading axis. One forward pass gives the patterns. For each path,
+    another pass, which begins at the path's layer, gives the errors without the path."""
     evaluator = VectorEvaluator(transformer, problem, batch)
     patterns = transformer.patterns(batch.inputs[None])
     weights, foremost = zip(*(_along(path, patterns, evaluator.where) for path in paths), strict=True)

@@ -1,7 +1,8 @@
 """The arrays of the page: how they are packed, and the arrays that the page's network computes with.
 
-An array is packed as text: differences along time, bytes by plane, zlib, base64; `web/bytes.js` decodes it. The network
-needs weights in half precision, the circuit as rows, and prompts that training did not use.
+Packing takes differences along time, groups bytes by their place in a value, and applies zlib and base64;
+`web/bytes.js` decodes the text. The network needs the weights in half precision, the rows of the circuit, and prompts
+that training did not use.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PROMPTS = 32
 """The number of sequences in the page, which are the sequences of `hopscope emergence`."""
 
 _AVERAGED = 256
-"""The number of sequences averaged in a positional pattern; with few, their shuffles would still show."""
+"""A positional pattern is the mean over this many sequences; a mean over few would depend on their shuffles."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Chunk:
     Attributes:
         dtype: `uint8`, `uint16`, `float16` or `float32`, little endian.
         shape: the shape of the array.
-        delta: whether entries along the first axis, after the first, are differences to the previous entry, modulo 256.
+        delta: whether entries along the first axis, except the first, are differences from the previous, modulo 256.
         text: base64 text of the zlib-compressed bytes: the lowest byte of every value, then every second byte, ...
     """
 
@@ -93,7 +94,7 @@ def batch_of(problem: RetrievalProblem) -> Batch:
 
 
 def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
-    """Return what defines the prompts: symbols [prompt, chain, symbol, d_symbol] and places [prompt, chain, role]."""
+    """Return the prompts as symbols [prompt, chain, symbol, d_symbol] and positions of roles [prompt, chain, role]."""
     batch = batch_of(problem)
     tokens = batch.inputs[..., : problem.symbol_dim]
     holders = [query_role(problem.hops), *(second_member(hop) for hop in range(1, problem.hops + 1))]
@@ -105,10 +106,10 @@ def prompts(problem: RetrievalProblem) -> dict[str, Chunk]:
 
 
 def circuit_alone(circuit: Circuit, transformer: Transformer) -> tuple[list[dict[str, Any]], Chunk | None]:
-    """Return the rows of a circuit for JSON, and the positional patterns that some rows refer to.
+    """Return the rows of a circuit as plain values, and the positional patterns that some rows refer to.
 
-    Rows that are left out are uniform. Active rows have the model's own patterns; all other rows are ablated as in the
-    search. A row at its positional mean gets the mean over many sequences, as when the circuit runs alone.
+    Rows that are not returned are uniform. Active rows have the model's own patterns; all other rows are ablated as in
+    the search. The positional mean of a row is taken over many sequences, as when the circuit runs alone.
     """
     given, active = circuit.interventions, set(circuit.rows)
     shape = range(circuit.layers), range(circuit.heads), range(len(circuit.problem.roles))

@@ -71,12 +71,12 @@ class Exhibit:
 
 
 def exhibits(runs: Sequence[RunFolder], model: int | None = None) -> list[Exhibit]:
-    """Return the models of some runs: model `model` of each run or, if it is None, all models with a circuit's record.
+    """Return the models to show of some runs: model `model` of each run or, by default, all with a circuit's record.
 
-    A run without a record of a circuit shows its first model.
+    If no model of a run has such a record, the first model is shown.
 
     Raises:
-        InputError: there is no run or no such model, or there is nothing to show of a model.
+        InputError: there is no run, a run has no such model, or a model has nothing to show.
     """
     if not runs:
         raise InputError("there is no run to explore; give the folder of at least one run")

@@ -82,7 +82,7 @@ def _problem(problem: RetrievalProblem) -> dict[str, Any]:
 
 
 def _gone(transformer: Transformer) -> list[int]:
-    """Return the numbers, from 0, layer by layer, of the heads that training pruned, which write nothing."""
+    """Return the numbers, counted from 0 across layers, of the heads that write nothing because they were pruned."""
     writes = those_that_write(transformer)[0].flatten()
     return [number for number, some in enumerate(writes.tolist()) if not some]
 

@@ -36,7 +36,7 @@ PAGE = "explorer.html"
 """The file name of a run's page in the run folder."""
 
 _MADE_HERE, _HEAD = (b'<meta name="generator" content="hopscope ', b"worker-src blob:"), 4096
-"""The marks of these pages, which no other pages of hopscope have, and the number of first bytes that have them."""
+"""Two marks that only pages of the explorer have, and the number of bytes at the start of a page that have them."""
 
 LARGEST = 25_000_000
 """The largest page in bytes that is written without `large`: browsers open larger pages slowly."""
@@ -62,7 +62,7 @@ def explore(
     Args:
         runs: the runs whose models are shown.
         out: path of the file, which must end in .html; `explorer.html` in the first run folder by default.
-        model: number of the only model to show of each run; None for all models with a record of a circuit.
+        model: number of the model to show of each run; None for all models with a record of a circuit.
         large: whether to write a page with more than `LARGEST` bytes.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The page of a stored circuit, mainly for language models: it shows the losses in the record when paths are cut.
+"""The page of a stored circuit, mainly for language models, with the recorded loss without each path.
 
 The model is not in the page, so the page computes nothing and names the numbers that the record lacks.
 """

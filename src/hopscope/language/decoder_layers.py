@@ -94,7 +94,7 @@ def attend(
 
 
 def hook_attention(attention: Any, model: Any) -> bool:
-    """Let the attention of a layer use a model's hooks; returns True if that works without the library's interface."""
+    """Let the attention of a layer use a model's hooks; return whether this works without `AttentionInterface`."""
     attention.hopscope_model = model
     if hasattr(attention, "layer_id") and not hasattr(attention, "layer_idx"):  # GPT-Neo, which does not use it
         attention.layer_idx = attention.layer_id
@@ -122,9 +122,10 @@ def register_attention() -> None:
 
 
 def set_precision(model: Any, precision: Precision) -> None:
-    """Convert a model's weights; its buffers, such as rotary frequencies, stay as they are, or in `fp32` become fp32.
+    """Convert a model's weights to a precision.
 
-    In `bf16`, logits are computed in single precision, since neighbouring bf16 logits are an eighth apart.
+    In `fp32`, buffers such as rotary frequencies are converted too. In `bf16`, buffers stay as they are, and logits are
+    computed in single precision, since bf16 would round large logits to eighths.
     """
     if precision == "fp32":
         model.float()
@@ -141,9 +142,9 @@ def set_precision(model: Any, precision: Precision) -> None:
 
 
 class _Blocks(NamedTuple):
-    """The heads in a projection: their axis, its size, and the starts of the blocks, each of which holds all heads.
+    """Where the heads are in a projection: their axis, the size of this axis, and the starts of the blocks of heads.
 
-    In a block, every head takes `wide` head widths: three where its query, key and value are side by side.
+    Every block holds all heads. In a block, a head takes `wide` head widths: 3 if query, key and value are adjacent.
     """
 
     axis: int
@@ -177,7 +178,7 @@ def copy_head(target: Any, source: Any, head: int, shape: Architecture) -> None:
 
 
 def _blocks(kind: str, weight: Tensor, outputs_first: bool, shape: Architecture, groups: int) -> _Blocks | None:
-    """Return where heads are in the projection called `kind`; None if it is unknown, or shared by `groups` heads."""
+    """Return where heads are in a projection of this kind; None if the kind is unknown or heads share its weights."""
     inner, whole = shape.heads * shape.d_head, weight.dim() == 2  # or a bias
     if kind == "c_attn" and not outputs_first:  # GPT-2: queries, keys and values side by side
         return _Blocks(-1, 3 * inner, (0, inner, 2 * inner))

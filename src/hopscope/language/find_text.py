@@ -30,8 +30,8 @@ _BUDGETS: dict[str, SearchBudget] = {
     effort: replace(budget, sequences=128, confirming=_QUESTIONS, deciding=8192, most_rows=None)
     for effort, budget in BUDGETS.items()
 }
-"""The search budget of each effort. It has two and four times as many questions as the budget for vectors has
-sequences, since a question has a single answer, which is right or wrong, where a sequence has four answers."""
+"""The search budget of each effort. It has more questions than the budget for vectors has sequences, since a question
+has a single answer, which is right or wrong, whereas a sequence has four answers."""
 
 _THRIFTY: dict[str, SearchBudget] = {
     "quick": SearchBudget(
@@ -39,11 +39,11 @@ _THRIFTY: dict[str, SearchBudget] = {
     ),
     "thorough": SearchBudget(2, 1, sequences=32, confirming=128, deciding=256, every_subset=0, pairs=12),
 }
-"""The search budgets for pretrained models: prompts of your own, and questions as code or as text to continue. A pass
-of a pretrained model takes as long as hundreds of passes of a small model."""
+"""The search budgets of tasks for pretrained models, whose passes take as long as hundreds of passes of a small model.
+Such tasks are prompts of your own, and questions as code or as text to continue."""
 
 _LARGE = 2_000_000_000
-"""A search in a pretrained model with more bytes of weights uses half as many prompts."""
+"""The number of bytes of weights above which a search in a pretrained model uses half as many prompts."""
 
 TEXT_PROOF = CertificateConfig(sequences=_QUESTIONS, few=128)
 """The default numbers of questions and random draws for the checks and the card."""
@@ -58,9 +58,9 @@ def proof_for(task: LanguageTask) -> CertificateConfig:
 
 
 def faithfulness_for(task: LanguageTask) -> float:
-    """Return the default faithfulness: the share of the way from guessing to the model that a circuit must go.
+    """Return the default faithfulness: the share of the gap between guessing and the model that a circuit must close.
 
-    It is lower for pretrained models, which are rarely sure of an answer: small differences do not show in few prompts.
+    It is lower for pretrained models. They are rarely sure of an answer, so few prompts do not show small differences.
     """
     return 0.8 if task.thrifty else 0.95
 
@@ -83,9 +83,9 @@ def search_text_circuit(
 ) -> Search[Circuit]:
     """Search for the circuit of a language model and check it, or check a circuit of your own.
 
-    The loss threshold is relative to the model: in Brier score on the questions of the search, a circuit must go the
-    share `faithfulness` of the way from guessing to the model. A model has no circuit if its accuracy is not clearly
-    above the floor or its Brier score is hardly better than that of guessing; the record then says so.
+    The loss threshold is relative to the model: a circuit must close the share `faithfulness` of the gap between
+    guessing and the model, in Brier score on the questions of the search. A model has no circuit if its accuracy is not
+    clearly above the floor or its Brier score is hardly better than that of guessing; the record then says so.
 
     Args:
         model, tokenizer, task: the language model, its tokenizer, and the task.
@@ -160,13 +160,13 @@ def _why_none(evaluator: TextEvaluator, answers: Asked) -> Check:
 
 
 def alone(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Interventions]:
-    """Return the interventions that leave only a circuit: every row's ablation, with `imposed` and `own` patterns."""
+    """Return the interventions that leave only a circuit, by the kind of patterns (`imposed` and `own`)."""
     imposed: Interventions = dict.fromkeys(evaluator.rows, UNIFORM) | circuit.interventions
     return {"imposed": imposed, "own": imposed | {row: own_pattern(imposed[row]) for row in circuit.rows}}
 
 
 def _scores(evaluator: TextEvaluator, circuit: Circuit) -> dict[str, Scores]:
-    """Return how well the model, the circuit and the model without active rows answer questions of no search."""
+    """Return how well the model, its circuit, and the model without active rows answer the evaluator's questions."""
     candidates: dict[str, Interventions] = {"full": {}, "nothing": dict.fromkeys(evaluator.rows, UNIFORM)}
     if circuit.found:
         candidates |= alone(evaluator, circuit)

@@ -1,6 +1,6 @@
 """A Hugging Face language model with hooks: it can start at any layer, and its patterns can be read or replaced.
 
-No code of a model is copied. Its attention goes through the library's `AttentionInterface`, where our function computes
+No code of a model is copied. Attention goes through the library's `AttentionInterface`. There, our function computes
 the pattern explicitly (with the model's grouped keys, masks, windows and soft caps) and passes it to the `Hooks`.
 Torch's module hooks skip layers and insert streams. Opening a model checks that the hooks alone change nothing: passes
 from the first layer and from the middle must give the answers of the model's own attention, and no position may attend
@@ -39,7 +39,7 @@ from hopscope.model.hooks import Hooks, Keys, PatchableModel, Patched, Pattern, 
 from hopscope.training.execution import Execution
 
 _SAME = 1e-3
-"""The largest error of logits that another order of summation may cause, as a share of the largest logit, or of 1."""
+"""The largest error that another order of summation may cause in logits, relative to the largest logit (at least 1)."""
 
 _OTHER = "use a model of another family, such as Llama, Qwen, Gemma or GPT-2"
 
@@ -179,8 +179,8 @@ class HookedDecoder(PatchableModel):
     def with_untrained(self, heads: Sequence[tuple[int, int]], seed: int) -> HookedDecoder:
         """Return a copy in which some heads, given as (layer, head) from 0, have initial weights.
 
-        Initial weights are those of queries and outputs, and of keys and values that no other heads share. Layers
-        without such heads share their weights with this model.
+        Queries and outputs of these heads get initial weights, as do keys and values that no other heads share. The
+        copy shares all other layers with this model.
 
         Raises:
             InputError: the projections of this family are not known, or changing a head changes other heads.
@@ -203,9 +203,9 @@ class HookedDecoder(PatchableModel):
         return other
 
     def _check_alone(self, other: HookedDecoder, layer: int, heads: Sequence[int]) -> None:
-        """Check that a layer of two models differs only in some heads: without these heads, its output is the same.
+        """Check that a layer of two models differs only in some heads: without them, both must give the same output.
 
-        Other heads differ too if a norm runs over the queries of all heads together.
+        The check fails if the model normalises the queries of all heads together.
         """
         entering = self.run(self.embed(self._probe[None]), stop=layer)
         own, others = (
@@ -220,7 +220,7 @@ class HookedDecoder(PatchableModel):
     def _through(
         self, ids: Int[Tensor, "batch pos"], x: Stream | None, start: int, stop: int, hooks: Hooks | None
     ) -> Float[Tensor, "batch pos d_model"]:
-        """Return the stream that enters layer `stop` if `x`, or the embedding if `x` is None, enters layer `start`."""
+        """Return the stream that enters layer `stop` when layer `start` gets `x`, or the embedding if `x` is None."""
         found: list[Tensor] = []
 
         def catch(hidden: Tensor) -> Tensor:
@@ -290,7 +290,7 @@ class HookedDecoder(PatchableModel):
             )
 
     def _beyond_a_sum(self, entering: Stream, patterns: Sequence[Pattern]) -> float:
-        """Return the largest relative error of attention outputs as sums of the outputs under halves of the pattern."""
+        """Return the largest relative error of replacing an attention output by the sum over odd and even keys."""
         x, shares_off = entering, []
         for layer, pattern in enumerate(patterns):
             odd = torch.arange(pattern.shape[-1], device=pattern.device) % 2 == 1

@@ -138,14 +138,14 @@ class LanguageModel:
     ) -> Circuit:
         """Find, check and store the circuit of the model for a task; a second call reads the stored circuit.
 
-        The record is in `FOLDER/circuits/`. An interrupted search continues. A certified circuit of another search is
-        replaced only with `overwrite`, any other record also without.
+        The record is in `FOLDER/circuits/`. An interrupted search continues. The record of another search is replaced,
+        but a certified circuit only with `overwrite`.
 
         Args:
             task: the questions, as `hs.text` makes them, or an `hs.PromptTask` of your own.
             effort: effort of the search: `quick` or `thorough` (the default).
-            faithfulness: the share of the way from guessing to the model, in Brier score, that the circuit must go. By
-                default 0.95; 0.8 for tasks for pretrained models.
+            faithfulness: the share of the gap in Brier score between guessing and the model that the circuit must
+                close. By default 0.95; 0.8 for tasks for pretrained models.
             seed: seed of the search; 0 by default.
             proof: the numbers of prompts and random draws for the checks and the card.
             out: the folder of the record, instead of `FOLDER/circuits/`.
@@ -222,6 +222,6 @@ class LanguageModel:
 
 
 def text_circuit_path(model: Path, task: LanguageTask, out: Path | str | None = None) -> Path:
-    """Return the path of the record of a model's circuit for a task, in the folder `out` or else in the model's."""
+    """Return the path of a model's circuit for a task, in the folder `out` or, by default, the model's `circuits/`."""
     folder = model if model.is_dir() else model.parent if model.is_file() else Path(str(model).replace("/", "--"))
     return (folder / "circuits" if out is None else check_path("a folder for circuits", out)) / f"{task.name}.json"

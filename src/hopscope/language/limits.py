@@ -49,7 +49,7 @@ def check_tokens(model: Any, tokenizer: Any, tokens: Iterable[int]) -> None:
 def places(model: Any) -> int | None:
     """Return the largest number of tokens in a text if positions come from a table; None if they are computed.
 
-    MPT's table is made at every call and is not part of the model; it holds a penalty for each distance (ALiBi).
+    MPT makes its table of penalties (ALiBi) at every call, so the limit is read from its configuration.
     """
     config = model.config.get_text_config()
     if config.model_type == "mpt":
@@ -76,7 +76,7 @@ def window(model: Any) -> int | None:
 
 
 _BATCHES = 8
-"""The number of batches whose streams are kept at once; a batch is part of the questions of search or certificate."""
+"""The number of batches of questions, in a search or its checks, whose streams are kept at once."""
 
 
 def check_memory(evaluator: Evaluator, weights: int, proof: CertificateConfig) -> None:

@@ -26,10 +26,10 @@ _HEAD = re.compile(r"a(\d{1,4})\.h(\d{1,4})")
 def write_graph(path: Path, circuit: Circuit, width: int, parallel: bool) -> None:
     """Write a circuit as a graph that `Graph.from_json` of EAP-IG reads, with a score for every head.
 
-    The graph includes the heads with an active row, and all MLPs, which circuits do not ablate and which get no score.
-    The score of a head is the rank of its last row, from 0 to 1, in the order in which rows are removed: first the rows
-    that the search ablated, then the rows of the circuit, the least important first. A head without such rows has score
-    0. An edge has the lower score of its two ends, and is in the graph if both ends are.
+    The graph includes the heads with an active row and all MLPs. MLPs get no score, since circuits do not ablate them.
+    The score of a head, from 0 to 1, is the rank of its last row in the order in which rows are removed: first the rows
+    that the search ablated, then the rows of the circuit, the least important first. A head without such rows gets 0.
+    The score of an edge is the lower score of its two ends. An edge is in the graph if both of its ends are.
 
     Args:
         path: path of the file.

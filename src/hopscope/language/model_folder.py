@@ -182,8 +182,8 @@ _TOKENIZERS = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "tekken*", "spm
 def _tokenizer(transformers: Any, folder: Path, gguf: str | None, trust_remote_code: bool) -> Any:
     """Return the tokenizer of a folder.
 
-    For some families (Qwen2), the library does not split texts as the folder's tokenizer.json says. If the library's
-    tokenizer leaves out characters and the folder's leaves out no more than that, the folder's is used.
+    For some families (Qwen2), the library's tokenizer does not split texts as tokenizer.json in the folder says. If the
+    library's tokenizer leaves out characters, tokenizer.json is used, unless it leaves out more characters.
     """
     if gguf:
         return transformers.AutoTokenizer.from_pretrained(folder, gguf_file=gguf)
@@ -216,7 +216,7 @@ def _check_weights(folder: Path, model: Any, report: Mapping[str, Iterable[Any]]
 
 
 def _content_hash(folder: Path, gguf: str | None, with_code: bool) -> str:
-    """Return a hash of the files that define the model, with its code if that may run; for GGUF, the file's SHA-256."""
+    """Return a hash of the model's files, including its code if `with_code`; for a GGUF file, the file's SHA-256."""
     if gguf:
         with (folder / gguf).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -54,8 +54,9 @@ class TextEvaluator(Evaluator):
     def applied(self, interventions: Interventions) -> Interventions:
         """Return interventions in which rows of a pretrained model are chain-agnostic instead of `uniform`.
 
-        A chain-agnostic row keeps its pattern, but attends equally to all chains of a question, or to no role of your
-        own task. Pretrained models also attend to the first token and to other text, which uniform rows would change.
+        A chain-agnostic row keeps its pattern, but attends equally to all chains of a question; if there is only one
+        chain, it attends to no role. Pretrained models also attend to the first token and to other text, and uniform
+        rows would change this attention.
         """
         if not self.off_is_alike or UNIFORM not in interventions.values():
             return interventions

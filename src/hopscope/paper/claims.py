@@ -21,7 +21,7 @@ General = Literal["holds", "does not hold", "open", "theorem, checked", "not run
 """The verdict of the second column; if the finding is a share of cases, `general` decides the verdict."""
 
 ALWAYS = 0.9
-"""A claim holds in general if, with 95% confidence, at least this share of all cases is as claimed."""
+"""A claim holds in general if, with 95% confidence, it holds in at least this share of all cases."""
 
 _OUTCOME = re.compile(r"yes|no|\d+ of \d+|theorem, checked|not run")
 _TEMPLATES = Path(str(files("hopscope.paper") / "templates"))
@@ -149,7 +149,7 @@ FirstColumn = tuple[str, str, str]
 
 
 def yes_or_no(asked: bool, met: bool, numbers: str, why_not: str) -> FirstColumn:
-    """Return the first column of a claim that is `met` or not; empty unless the paper's own models were `asked`."""
+    """Return the first column: `yes` or `no`, or `not run` if the paper's own models were not `asked`."""
     if not asked:
         return NOT_RUN, "", ""
     return ("yes", numbers, "") if met else ("no", numbers, why_not)
@@ -160,8 +160,8 @@ def general(
 ) -> Finding:
     """Return a finding whose second column is a share of cases.
 
-    The claim holds if the lower 95% Clopper-Pearson bound is at least `ALWAYS`, which takes 36 of 36 cases. It does not
-    hold if the upper bound is below `ALWAYS`, and is open otherwise. Without cases, the claim is not run.
+    The claim holds if the lower 95% Clopper-Pearson bound is at least `ALWAYS`, which takes at least 36 cases. It does
+    not hold if the upper bound is below `ALWAYS`. Otherwise, it is open. Without cases, the claim is not run.
     """
     if not cases:
         return Finding(claim, *first, scale=scale)
@@ -182,7 +182,7 @@ def complete(found: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def write_claims(path: Path, claims: Iterable[Finding]) -> None:
-    """Write `claims.json`, a list of rows with the checksum of the whole list in each; see `check_replaces_claims`."""
+    """Write `claims.json`, a list of rows that each hold the whole list's checksum; see `check_replaces_claims`."""
     check_replaces_claims(path)
     write_json(path, sealed_table([claim.to_json() for claim in claims]))
 

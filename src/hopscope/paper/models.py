@@ -132,14 +132,14 @@ class Studied:
 
     @property
     def solves(self) -> bool:
-        """Whether the model's loss is below the threshold; without a circuit search, its 95% interval must be below."""
+        """Whether the model's loss, or its upper 95% bound if no circuit was searched for, is below the threshold."""
         if self.circuit is not None:
             return self.circuit.losses["full"] < MAX_LOSS
         return self.learned.held_out is not None and self.learned.held_out[1] < MAX_LOSS
 
     @property
     def working(self) -> ImposedCircuit | None:
-        """The Appendix E circuit if its loss alone is below the threshold with at least one filling, else None."""
+        """The Appendix E circuit if it alone has a loss below the threshold with at least one filling, else None."""
         found = self.imposed
         works = found is not None and min(loss.mean for loss in found.losses.values()) < MAX_LOSS
         return found if works else None

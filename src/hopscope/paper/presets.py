@@ -35,7 +35,7 @@ class Preset:
 
 
 def _followed_sweep(depth: DepthStudy, summary: str, **counts: int) -> Preset:
-    """Return a preset that finds circuits in the depth study's followed runs, with little effort to save minutes."""
+    """Return a preset that searches for circuits in the depth study's followed runs, with `quick` effort."""
     assert depth.followed is not None
     setups = tuple(depth.runs(True, depth.followed))
     return Preset(depth.scale, summary, depth, ModelStudy(depth.scale, setups, setups, "sweep", "quick"), **counts)
@@ -61,7 +61,7 @@ MORE_OF_A = tuple(
 """Seven more models with A's recipe; with A, B and C they are the ten models over which claims are judged."""
 
 _NINE = tuple(range(9))
-"""Nine seeds, one more than in the paper: with eight, C3 might have fewer than the 36 pairs that it needs."""
+"""Nine seeds, one more than in the paper. With eight, C3 might not reach the 36 pairs that it needs to hold."""
 
 PAPER = Preset(
     name="paper",

@@ -44,10 +44,10 @@ LAPTOP = Recipe(
 )
 """A quick recipe of our own for two cores, D = 3, and two or more layers.
 
-It has half the paper's width, no MLP and a quarter of the sweep's batch. These make learning fast and reliable: many
-heads whose attention is not uniform at the start (`qk_gain`), weight decay, a high learning rate, quick second moments,
-and head dropout from the first hop learned to the last. Then redundant heads are pruned, so that the circuit can be
-certified, and the rate decays. `python -m studies learning` measures how reliably a run learns."""
+It has half the paper's width, no MLP and a quarter of the sweep's batch. Learning is fast and reliable because of many
+heads whose attention is not uniform at the start (`qk_gain`), weight decay, a high learning rate, a low `beta2`, and
+head dropout between the first and the last hop learned. Redundant heads are then pruned, so that the circuit can be
+certified, and the learning rate decays. `python -m studies learning` measures how reliably a run learns."""
 
 PLAIN = replace(LAPTOP, heads=8, head_dim=None, prune_every=None, head_dropout=0.0, head_dropout_after=0)
 """`LAPTOP` with eight heads, without head dropout and pruning: the recipe that the studies vary."""

@@ -74,7 +74,7 @@ def write_page(path: Path, scale: str, claims: Sequence[Finding], sections: Sequ
 
 
 def inline(text: object) -> Markup:
-    """Return escaped text as HTML, with `code` between backticks and formulas of the paper: x1, 3^t, log3(D), 1..4.
+    """Return text as escaped HTML, with code (in backticks) and formulas (x1, 3^t, log3(D), 1..4) marked up.
 
     >>> inline("x1 < `a`")
     Markup('<var>x</var><sub>1</sub> &lt; <code>a</code>')

@@ -116,10 +116,11 @@ def judge(result: TheoryResult) -> list[Finding]:
 
 
 def _beyond_depth(models: Sequence[TrainedModel]) -> tuple[int, int, int]:
-    """Count the runs that test Theorem 1, those of them that learned no forbidden hop, and the hops learned too early.
+    """Return how many runs test Theorem 1, how many of these learned no forbidden hop, and how many hops were early.
 
-    A run is a test if Theorem 1 forbids a hop at its depth and a deeper run of the same formulation learned the hop. A
-    hop is learned too early if Theorem 1 allows it at that depth and the exact minimum does not.
+    A run tests the theorem if, at its depth, Theorem 1 forbids a hop that the run itself or a deeper run of the same
+    formulation learned. A hop that was learned is early if Theorem 1 allows it at that depth and the exact minimum does
+    not.
     """
     tested = kept = early = 0
     for model in models:
@@ -131,7 +132,7 @@ def _beyond_depth(models: Sequence[TrainedModel]) -> tuple[int, int, int]:
 
 
 def _is_run(holding: int) -> bool:
-    """Return whether the bits are contiguous: adding the lowest bit then carries through all bits."""
+    """Return whether the bits that are set are contiguous: adding the lowest of them then clears them all."""
     return holding & (holding + (holding & -holding)) == 0
 
 
@@ -159,9 +160,10 @@ def section(result: TheoryResult) -> Section:
 
 
 def figure_3(problem: RetrievalProblem) -> Figure:
-    """Draw a chain in the order of the sequence with what its positions share, and how its query's knowledge grows.
+    """Draw what the positions of one chain share, in the order of the sequence, and how the query's knowledge grows.
 
-    The growth is drawn without a mask and under a causal mask; the rule in each row is Lemma 3's limit on runs from x0.
+    The growth is drawn without a mask and under a causal mask. The black line in each row marks Lemma 3's limit on runs
+    from x0.
     """
     problem = replace(problem, chains=1)
     width = min(16.0, max(6.5, 0.75 * (2 * problem.hops + 1)))

@@ -113,10 +113,10 @@ class DepthStudy:
         scale: the preset's name.
         recipe: the recipe of every run; its `layers` are varied.
         layers: the numbers of layers.
-        hops: D with the implicit curriculum.
-        plain_hops: D without it.
-        seeds: the seeds with the implicit curriculum, one model each.
-        plain_seeds: the seeds without it, one model each; `None` for the same seeds.
+        hops: D of the runs with the implicit curriculum.
+        plain_hops: D of the runs without the implicit curriculum.
+        seeds: the seeds of the runs with the implicit curriculum, one model each.
+        plain_seeds: the seeds of the runs without the implicit curriculum, one model each; `None` for the same seeds.
         followed: the number of layers whose runs with the implicit curriculum keep checkpoints, for circuits and
             emergence; `None` if no runs keep checkpoints.
         checkpoint_every: steps between these checkpoints.
@@ -199,7 +199,7 @@ def read(study: DepthStudy, folder: Path, *, at: str = "sweep") -> DepthResult:
 
 
 def _known(study: DepthStudy, folder: Path) -> dict[tuple[str, int], TrainedModel]:
-    """Return the models in the summary by their hash (`made`) and seed."""
+    """Return the models in the summary, keyed by their hash `made` and their seed."""
     summary = folder / "summary.json"
     models = SUMMARY.read(summary).models if summary.exists() else ()
     planned = {made(setup) for setup in study.setups()}

@@ -23,7 +23,7 @@ LIKELY = 0.05
 """The p-value below which a hop likely needs more layers than another hop (C4)."""
 
 SURELY = 0.01
-"""The p-value below which later hops are learned by fewer runs, or a hop by more runs than the hop before (C4)."""
+"""The p-value below which it counts as certain that more runs learn one hop than another (C4)."""
 
 
 def judge(result: DepthResult) -> list[Finding]:
@@ -56,7 +56,7 @@ def _curriculum_is_needed(
 
 
 def _has_control(model: TrainedModel, with_ic: Sequence[TrainedModel]) -> bool:
-    """Return whether theory allows the last hop at this depth, and the twin with the curriculum learned that hop."""
+    """Return whether theory allows the last hop at this depth and the same run with the curriculum learned it."""
     alike = (model.layers, model.chains, model.seed)
     twins = [twin for twin in with_ic if (twin.layers, twin.chains, twin.seed) == alike]
     return not model.too_shallow(model.hops) and any(twin.learned(model.hops) for twin in twins)
@@ -100,7 +100,7 @@ def _half_at(runs: Sequence[TrainedModel], hop: int) -> int | str:
 
 
 def _trend(table: Sequence[Sequence[bool]]) -> float:
-    """Return the p-value of Page's test that later hops are learned by fewer runs; omit runs with all or no hops."""
+    """Return the p-value of Page's test that fewer runs learn later hops, ignoring runs that learn all hops or none."""
     from scipy.stats import page_trend_test
 
     telling = [[not learned for learned in row] for row in table if len({*row}) > 1]
@@ -114,7 +114,7 @@ def _needs_depth(runs: Sequence[TrainedModel], hop: int) -> float:
     layers that suffice only for an easier hop.
 
     The p-value is 1 if no run learned the easier hop with those layers, and 0 if the hop needs no more layers than the
-    hop before it. So every increase of the depth that theory requires is tested by itself.
+    hop before it. Every increase of the required depth is thus tested on its own.
     """
     least = depths(hop).causal
     easier = [earlier for earlier in range(1, hop) if depths(earlier).causal == depths(hop - 1).causal]

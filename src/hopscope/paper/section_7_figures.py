@@ -83,8 +83,8 @@ def _by_depth(models: Sequence[TrainedModel], losses: Sequence[float | None]) ->
 def _draw(
     figure: Figure, series: Sequence[_Series], label: str, models: Sequence[TrainedModel], *, bands: bool = False
 ) -> Axes:
-    """Draw the mean of every series, its range if `bands`, its dots, and the loss 1 - 1/N of answering with the mean of
-    the N candidates. Crosses at the upper edge mark losses off the scale."""
+    """Draw the mean of every series, its range if `bands`, and a dot for every seed. A dashed line marks 1 - 1/N, the
+    loss of answering with the mean of the N candidates. Crosses at the upper edge mark losses off the scale."""
     axes = figure.subplots()
     losses = [loss for line in series for seeds in line.losses.values() for loss in seeds]
     top = max([0.9, *(1.05 * loss for loss in losses if _shown(loss))])

@@ -81,7 +81,7 @@ def _papers(models: Sequence[Studied]) -> list[Studied]:
 
 
 def _of_three(met: Sequence[bool], numbers: str, why_not: str) -> FirstColumn:
-    """Return the first column of a claim on each of A, B and C; empty without these transformers."""
+    """Return the first column of a claim on each of A, B and C; `not run` without these transformers."""
     if not met:
         return NOT_RUN, "", ""
     return f"{sum(met)} of {len(met)}", numbers, "" if all(met) else why_not
@@ -248,12 +248,12 @@ def section(result: StudiedModels) -> Section | None:
 
 
 def merges(evaluator: Evaluator, circuit: ImposedCircuit) -> dict[tuple[HeadNumbers, HeadNumbers], float]:
-    """Return the loss of a circuit alone for every merge of two heads (C21), as the paper suggests for 7 and 11 of A.
+    """Return the loss of a circuit alone for every possible merge of two heads (C21).
 
-    The keys are the head whose paths move and the head that receives them, each as layer and head from 0. Heads with
-    paths from the same query role cannot be merged, since an imposed row attends to one place; merges that cannot carry
-    the answer in theory are left out. Weights are those of the trained model; idle heads are uniform or the identity,
-    whichever gives the lower loss.
+    The paper suggests merging layers 7 and 11 of A. The keys are the head whose paths move and the head that receives
+    the paths, each as (layer, head) from 0. Heads with paths from the same query role cannot be merged, since an
+    imposed row attends to one place. Merges that cannot carry the answer in theory are left out. The weights are those
+    of the trained model. Idle heads are uniform or the identity, whichever gives the lower loss.
     """
     paths = [AttentionPath.named(*path.where, evaluator.names) for path in circuit.paths]
     possible = _merged(paths, evaluator.scene) if evaluator.scene else {}

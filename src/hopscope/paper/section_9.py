@@ -49,7 +49,7 @@ MUCH_LATER = 2
 """The last hop comes much later than the others if its gap is at least this many times any other gap."""
 
 ABRUPTLY = 1 / 4
-"""The first loss falls abruptly if its fall takes at most this share of the steps before the fall."""
+"""The loss of x1 falls abruptly if the fall takes at most this share of the number of steps before it."""
 
 
 def follow(path: Path, number: int, effort: Effort) -> None:
@@ -97,21 +97,21 @@ def _is_d(models: Sequence[Studied]) -> bool:
 
 
 def _one_by_one(model: Studied) -> tuple[bool, str] | None:
-    """Return whether hops are delivered one after the other, and their epochs."""
+    """Return whether the hops emerge one after the other, and the epochs at which they emerge."""
     if model.emergence is None or model.emergence.hops < 2:
         return None
     return model.emergence.order.one_by_one, ", ".join(map(_epoch, model.emergence.order.emerged))
 
 
 def _long_plateau(model: Studied) -> tuple[bool, str] | None:
-    """Return whether the plateau takes at least half the paper's share of the steps, and when it ends."""
+    """Return whether the plateau ends at or after the share `LEAST_PLATEAU` of the run, and the epoch of its end."""
     flat, steps = model.training
     least = round(LEAST_PLATEAU * steps, 6)  # for 6,400 steps the product is 2e-13 above 1,792
     return flat.left is not None and flat.left >= least, f"{_epoch(flat.left)} of {_epoch(steps)}"
 
 
 def _abrupt(model: Studied) -> tuple[bool, str] | None:
-    """Return whether the loss of x1 falls fast from 90% to 10% of the plateau, and the epochs of both."""
+    """Return whether the loss of x1 falls abruptly, and the epochs at which it crosses 90% and 10% of the plateau."""
     history = model.emergence
     if history is None or history.asked[0] != 1:
         return None
@@ -172,8 +172,9 @@ def _reuse(models: Sequence[Studied], scale: str) -> Finding:
 
 
 def _read_first(circuit: Circuit) -> tuple[bool, str] | None:
-    """Return whether every later answering path reads a path of the first answering layer, and how many do. Later
-    answering paths are in a later layer and attend to another role; None if the circuit has no such path."""
+    """Return whether every later answering path reads, directly or through other paths, a path of the first answering
+    layer, and how many do. A later answering path is in a later layer and attends to another role. Return None if the
+    circuit has no such path."""
     answering = [path for path in circuit.paths if any(feed.reader is None for feed in path.feeds)]
     layer = min((path.path.layer for path in answering), default=0)
     first = {path.path for path in answering if path.path.layer == layer}
@@ -282,7 +283,7 @@ def path_name(path: PathHistory, emergence: Emergence) -> str:
 
 
 def appendix_d(emergence: Emergence) -> Figure:
-    """Draw a panel for each path: its mean attention, how often it is the largest, and the loss without the path."""
+    """Draw a panel for each path: its mean attention, how often its weight is the largest, and the loss without it."""
     from matplotlib.lines import Line2D
 
     columns = min(4, len(emergence.paths))

@@ -24,13 +24,13 @@ _OUTCOMES: Mapping[Outcome, tuple[str, str]] = {
 """The colour and mark of a check, by its outcome."""
 
 _LOWEST = -0.5
-"""Lower faithfulness is drawn at this value; the legend has its number."""
+"""Faithfulness below this value is drawn at this value; only the legend of the curve gives the true number."""
 
 _LINE = 126
 """The number of characters in a line of the figure."""
 
 Bar = tuple[str, Sequence[Measured]]
-"""A part of the circuit, and the loss without it with own patterns and, if measured, with imposed patterns."""
+"""The name of a part of the circuit, and the loss without this part for each measured kind of patterns."""
 
 
 def card(circuit: Circuit, patterns: Patterns = "own") -> Figure:
@@ -73,7 +73,7 @@ def _named(path: tuple[int, int, str, str]) -> str:
 
 
 def _draw_curve(axes: Axes, card: Card) -> None:
-    """Draw faithfulness over circuit size, with other circuits of the same size as points; larger sizes are log."""
+    """Draw faithfulness by circuit size, and the baselines; the axis is logarithmic beyond the circuit's own size."""
     size, total, others = card.size.active, card.curve.points[-1][0], card.baselines
     axes.plot(
         *zip(*card.curve.points, strict=True), "o-", color=BLUE, markersize=3, linewidth=1.2, label="this circuit"

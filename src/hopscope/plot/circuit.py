@@ -144,7 +144,7 @@ def _draw_arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]
 
 
 def _name_colours(axes: Axes, drawn: Sequence[Arrow]) -> None:
-    """Draw a legend of the colours that occur, below the circuit; no legend if no arrow feeds anything."""
+    """Draw a legend of the arrows' colours below the circuit, unless no arrow feeds anything."""
     from matplotlib.lines import Line2D
 
     names = {"query": "feeds a query", "key": "feeds a key", "value": "feeds a value", "answer": "feeds the answer"}
@@ -156,9 +156,9 @@ def _name_colours(axes: Axes, drawn: Sequence[Arrow]) -> None:
 
 
 def _columns(circuit: Circuit, drawn: Sequence[Arrow]) -> dict[str, float]:
-    """Return the horizontal place of each role: one chain in the order of the sequence, with a gap after every pair.
+    """Return the horizontal place of each role drawn, in the order of the sequence, with a gap after every pair.
 
-    Of the further roles of a text, only the roles of paths and the answer are shown.
+    All roles of one chain are drawn. Of the further roles of a text, only the answer and the roles of paths are drawn.
     """
     names, last = circuit.roles, len(circuit.problem.roles) - 1
     further = {names.index(name) for arrow in drawn for name in (arrow.query, arrow.key)} - {*range(last + 1)}

@@ -27,8 +27,8 @@ class Panel:
     Attributes:
         title: the title of the panel.
         metrics: the metrics of a run, with all rows; a mark shows where a hop first falls below 0.5.
-        every: lines are drawn through the rows at multiples of `every` steps, since the last steps have a row each,
-            which would smear the line.
+        every: lines are drawn through the rows at multiples of `every` steps. The last steps have one row each, which
+            would smear the lines.
         model: the number of the only model to draw; None for all models.
     """
 

@@ -3,9 +3,9 @@
     lm_eval --include_path "$(python -m hopscope.benchmark.lm_eval_tasks.harness_tasks)" --tasks hopscope_equations \\
         --model hf --model_args pretrained=MODEL --metadata '{"hops": [1, 2, 3], "count": 100, "form": "code"}'
 
-The harness cannot ask again until an answer is acceptable, so it reports the limit of asking again:
-P(correct) / P(acceptable). Unlike those of `hopscope benchmark --exact`, its likelihoods do not include the end of an
-answer. This mixes no two answers, since no acceptable answer begins with another.
+The harness cannot ask again until an answer is acceptable, so it reports the accuracy with unlimited attempts:
+P(correct) / P(acceptable). Unlike in `hopscope benchmark --exact`, the likelihood of an answer does not include the end
+of the reply. No two answers are confused, since no acceptable answer begins with another.
 """
 
 from __future__ import annotations
