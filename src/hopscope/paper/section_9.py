@@ -139,8 +139,8 @@ _Asks = Callable[[Studied], tuple[bool, str] | None]
 _OF_HISTORIES: Mapping[str, tuple[_Asks, str]] = {
     "C13": (_one_by_one, "two hops are delivered at once, or out of order"),
     "C16": (_long_plateau, "the plateau is much shorter"),
-    "C17": (_abrupt, "the loss of x1 falls for longer than it stayed on the plateau"),
-    "C19": (_last_much_later, "another gap is longer, or nearly as long"),
+    "C17": (_abrupt, "the loss of x1 takes longer to fall than a quarter of its plateau"),
+    "C19": (_last_much_later, "the last gap is less than twice the longest of the others"),
 }
 """For each claim, the test of every followed model and the reason for a `no`."""
 
